@@ -1,0 +1,26 @@
+"""thresher: very wide two-layer ReLU networks, trained by exact Gauss-Newton steps at a cost sublinear in the width."""
+
+from thresher.errors import InvalidInput, MemoryRefused, NotAvailable, ThresherError
+from thresher.model.network import Network, default_shift
+from thresher.model.problem import Problem, to_sphere
+from thresher.training import Callback, History, Iteration, Result, Status, train
+
+__all__ = [
+    "Callback",
+    "History",
+    "InvalidInput",
+    "Iteration",
+    "MemoryRefused",
+    "Network",
+    "NotAvailable",
+    "Problem",
+    "Result",
+    "Status",
+    "ThresherError",
+    "__version__",
+    "default_shift",
+    "to_sphere",
+    "train",
+]
+
+__version__ = "0.1.0"

@@ -1,0 +1,21 @@
+"""Which step? Sketches of the Jacobian and solvers of the n x n system."""
+
+from thresher.algebra.sketches import SKETCHES, CountSketch, Gaussian, Hadamard, SparseSign, TensorSketch
+from thresher.algebra.solvers import Cholesky, ConjugateGradient, Jacobi, Sketched, SketchQR
+
+__all__ = [
+    "SKETCHES",
+    "SOLVERS",
+    "Cholesky",
+    "ConjugateGradient",
+    "CountSketch",
+    "Gaussian",
+    "Hadamard",
+    "Jacobi",
+    "SketchQR",
+    "Sketched",
+    "SparseSign",
+    "TensorSketch",
+]
+
+SOLVERS = {"cholesky": Cholesky, "sketched": Sketched, "cg": ConjugateGradient}

@@ -1,0 +1,65 @@
+"""Checks of what users pass: a value of the right type comes back, or a refusal that names the fault and the remedy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from thresher.errors import InvalidInput
+
+__all__ = ["check_number", "check_values", "check_whole"]
+
+
+def check_whole(value: object, name: str, *, least: int, most: int | None = None) -> int:
+    """Return a whole number between the bounds; 1e6 is one, True and 1.5 are not."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidInput(f"{name} must be a whole number of at least {least}; got {value!r}.")
+    if value < least or (most is not None and value > most):
+        bound = f"at least {least}" if value < least else f"at most {most}"
+        raise InvalidInput(f"{name} must be {bound}; got {value}.")
+    return int(value)
+
+
+def check_number(value: object, name: str, *, least: float = -math.inf, above: float = -math.inf) -> float:
+    """Return a finite real number of at least ``least`` and above ``above``."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InvalidInput(f"{name} must be a number; got {value!r}.")
+    number = float(value)
+    if not math.isfinite(number):
+        raise InvalidInput(f"{name} must be a finite number; got {number}.")
+    if number < least or number <= above:
+        bound = f"at least {least:g}" if number < least else f"above {above:g}"
+        raise InvalidInput(f"{name} must be {bound}; got {number:g}.")
+    return number
+
+
+def check_values(values: ArrayLike, name: str, *, shape: str) -> NDArray[np.float64]:
+    """Return a float64 copy of a non-empty array of finite real numbers whose shape reads like "(n, d)" or "(n,)"."""
+    array = _as_real(values, name)
+    if array.ndim != len(shape.strip("(),").split(",")):
+        raise InvalidInput(f"{name} must have shape {shape}; got shape {array.shape}.")
+    if array.size == 0:
+        raise InvalidInput(f"{name} must not be empty; got shape {array.shape}.")
+    finite = np.isfinite(array)
+    if not finite.all():
+        place = tuple(int(k) for k in np.argwhere(~finite)[0])
+        where = f"row {place[0]}" + (f", column {place[1]}" if len(place) == 2 else "")
+        raise InvalidInput(f"{name} must be finite; {where} is {array[place]}. Remove or impute such rows first.")
+    return array
+
+
+def _as_real(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    try:
+        array: NDArray[Any] = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise InvalidInput(f"{name} must be one rectangular array of numbers: {error}") from None
+    if np.iscomplexobj(array):
+        raise InvalidInput(f"{name} must be real; got complex numbers. Pass real and imaginary parts as columns.")
+    if array.dtype.kind not in "fiub":
+        raise InvalidInput(f"{name} must be numbers; got values of type {array.dtype}. Encode them first.")
+    return np.array(array, dtype=np.float64, order="C")

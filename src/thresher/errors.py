@@ -1,0 +1,21 @@
+"""What users are told: what was expected, what came, what to do."""
+
+from __future__ import annotations
+
+__all__ = ["InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError"]
+
+
+class ThresherError(Exception):
+    """Base of every error this library raises on purpose."""
+
+
+class InvalidInput(ThresherError, ValueError):
+    """An argument cannot be used; the message says which, why, and what to pass instead."""
+
+
+class NotAvailable(ThresherError, NotImplementedError):
+    """A name that is known but not available here; the message lists those that are."""
+
+
+class MemoryRefused(ThresherError, MemoryError):
+    """The estimated memory is over the budget; nothing was allocated."""

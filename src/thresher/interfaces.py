@@ -1,0 +1,186 @@
+"""The joints of the house and the values that cross them. Read this first.
+
+The index *finds* who fires, the Gram operator *linearises*, the solver *solves*, the shards *move*. One iteration::
+
+    gram     = engine.linearise()                     # where we stand: J Jᵀ, as an operator
+    solution = solver.solve(gram, outputs - targets)  # n x n world only
+    moved    = engine.move(solution.value)            # neurons move, flips are found; outputs after the step
+
+An engine is a sum over shards; a shard is a slice of neurons with an index of its own. Every sum the driver needs
+(outputs, co-firing counts, products with the Gram matrix, sketches) runs over neurons, in a fixed order of shards.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.model.firing import Firing, Pattern
+from thresher.model.weights import Weights
+
+__all__ = [
+    "Effort",
+    "Engine",
+    "Gram",
+    "Index",
+    "JacobianSlice",
+    "Moved",
+    "Progress",
+    "Sketch",
+    "Solution",
+    "SolveStatus",
+    "Solver",
+]
+
+
+class Effort(NamedTuple):
+    """What a piece of work cost, in operations that can be counted; adds up over shards and steps."""
+
+    looks: int = 0  # exact inner products <w_r, x_i>
+    visits: int = 0  # tree nodes examined by queries
+    touches: int = 0  # tree nodes written by updates
+    moved: int = 0  # neurons whose weights changed
+    flips: int = 0  # pairs that began or ceased to fire
+    firing: int = 0  # pairs that fire now
+
+    def plus(self, other: Effort) -> Effort:
+        """Return the sum of two efforts, field by field."""
+        return Effort(*map(sum, zip(self, other, strict=True)))
+
+
+class Index(Protocol):
+    """Threshold search (the paper's ``thm:tree_ds``): which neurons have <w_r, x_i> >= threshold?
+
+    Exact for every threshold. ``spent`` grows with each operation and is never reset by the index.
+    """
+
+    spent: Effort
+
+    def init(self, weights: Weights, neurons: range) -> None:
+        """Take the weights of a slice of neurons."""
+
+    def update(self, weights: Weights, neurons: NDArray[np.int64]) -> None:
+        """Take the new weights of the listed neurons (ascending); all others must be unchanged."""
+
+    def query(self, i: int, threshold: float) -> NDArray[np.int64]:
+        """Return the neurons, ascending, whose pre-activation on input ``i`` is at least ``threshold``."""
+
+    def firing(self, threshold: float) -> Firing:
+        """Return the answers to all n queries at once, with the pre-activations of the pairs."""
+
+    @classmethod
+    def bytes_needed(cls, neurons: int, inputs: int, itemsize: int) -> int:
+        """Return an estimate of what the index will store for a slice of that size."""
+
+
+class JacobianSlice(NamedTuple):
+    """The rows of Jᵀ that belong to one shard, implicit: Jᵀ[(r, k), i] = scale a_r [r fires on i] x_i[k].
+
+    Column i of Jᵀ is the Kronecker product of a sparse vector over neurons and x_i (a Khatri-Rao product).
+    """
+
+    pattern: Pattern
+    signs: NDArray[np.float64]  # a_r of pattern.neurons
+    inputs: NDArray[np.float64]  # X, (n, d)
+    scale: float  # 1/sqrt(m)
+    width: int  # m
+
+
+class Sketch(Protocol):
+    """A random s x md matrix S, given by a recipe and a seed; only its product with Jᵀ is ever formed."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of S."""
+
+    def gather(self, piece: JacobianSlice) -> NDArray[np.float64]:
+        """Return this slice's share, (n, s); shares of all slices are to be added."""
+
+    def finish(self, total: NDArray[np.float64], piece: JacobianSlice) -> NDArray[np.float64]:
+        """Return S Jᵀ (s, n) from the sum of all shares; ``piece`` is any slice."""
+
+
+class Gram(Protocol):
+    """The n x n matrix G = J Jᵀ at the current weights, as an operator."""
+
+    @property
+    def size(self) -> int:
+        """Number of inputs, n."""
+
+    def dense(self) -> NDArray[np.float64]:
+        """Return the matrix (n, n), from exact co-firing counts."""
+
+    def times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return G @ vector (n,) without forming the matrix (unless it was formed already)."""
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """Return the diagonal of G (n,)."""
+
+    def sketch(self, sketch: Sketch) -> NDArray[np.float64]:
+        """Return S Jᵀ (s, n)."""
+
+
+class SolveStatus(StrEnum):
+    """How a linear solve ended."""
+
+    SOLVED = "solved"  # the tolerance was reached
+    DAMPED = "damped"  # singular to working precision: solved with the damping in `Solution.damping`
+    TRUNCATED = "truncated"  # singular to working precision: the minimum-norm solution over `Solution.rank` directions
+    INEXACT = "inexact"  # the best iterate found; the tolerance was not reached
+
+
+class Solution(NamedTuple):
+    """The value of a linear solve, how it ended and what it took."""
+
+    value: NDArray[np.float64]
+    status: SolveStatus
+    inner_iterations: int
+    relative_residual: float  # of the system that was solved, damping included
+    damping: float  # multiple of the identity that was added
+    rank: int  # directions that were kept (n unless truncated)
+    sketch_rows: int = 0
+
+
+class Solver(Protocol):
+    """Which step? Solves (G + damping I) g = right-hand side; never raises for a singular G, never returns NaN."""
+
+    def solve(
+        self, gram: Gram, rhs: NDArray[np.float64], *, damping: float = 0.0, iteration: int = 0
+    ) -> Solution:
+        """Return the solution for right-hand side (n,).
+
+        ``damping`` is relative to the mean diagonal of G; random choices depend on ``iteration`` and a seed alone.
+        """
+
+
+class Moved(NamedTuple):
+    """Where a step has led: the outputs (n,) there, and what it cost to find out."""
+
+    outputs: NDArray[np.float64]
+    effort: Effort
+
+
+class Progress(Protocol):
+    """Told how far a long pass has come."""
+
+    def __call__(self, done: int, total: int) -> None:
+        """Take note: ``done`` of ``total`` neurons."""
+
+
+class Engine(Protocol):
+    """Where? A sum over shards of neurons."""
+
+    def start(self, progress: Progress) -> Moved:
+        """Make the start weights, find who fires; the only pass whose cost is linear in the width."""
+
+    def linearise(self) -> Gram:
+        """Make the current weights the point that steps start from, and return the Gram operator there."""
+
+    def move(self, step: NDArray[np.float64]) -> Moved:
+        """Put the neurons at W - Jᵀ step, with W and J of the last ``linearise``; may be called again to retreat."""
+
+    def weights(self) -> Weights:
+        """Return the weights at the last ``linearise`` for all neurons."""

@@ -1,0 +1,23 @@
+"""Compiled loops: arrays in, arrays out; no classes, no input or output, no random state of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+__all__ = ["compiled"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """Compile with Numba, releasing the interpreter lock; cache on disk where the disk can be written.
+
+    A kernel and the helpers it calls stand in one file: Numba does not notice a change of a helper in another one.
+    """
+    try:
+        return numba.njit(nogil=True, cache=True)(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # no writable place for the cache: compile in each process
+        return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]

@@ -1,0 +1,164 @@
+"""The network: f(x) = 1/sqrt(m) * sum of a_r phi(<w_r, x>), trained or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from thresher.checks import check_number, check_whole
+from thresher.errors import InvalidInput
+from thresher.model.firing import Pattern
+from thresher.model.problem import check_inputs
+from thresher.model.start import Start
+from thresher.model.weights import Weights
+from thresher.parallel import core_count, in_order
+
+__all__ = ["Activation", "Network", "NetworkSettings", "default_shift", "row_blocks"]
+
+Activation = Literal["relu", "max"]
+_BLOCK = 1024  # neurons per matrix product
+_INPUT_BLOCK = 4096  # new inputs per pass of `predict`
+_TASK = 64 * _BLOCK  # neurons per partial sum of `predict`
+
+
+def default_shift(width: int, *, sparsity: float = 0.04) -> float:
+    """Return the paper's shift b = sqrt(0.5 (1 - sparsity) ln width); ``sparsity`` is its alpha-bar in (0, 1]."""
+    if not 0 < sparsity <= 1:
+        raise InvalidInput(f"sparsity must be in (0, 1]; got {sparsity}.")
+    return math.sqrt(0.5 * (1 - sparsity) * math.log(width))
+
+
+class NetworkSettings(NamedTuple):
+    """All that fixes a network before training: the same settings give the same network on every machine."""
+
+    width: int
+    shift: float
+    start: Start
+    activation: Activation = "relu"
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        width: int,
+        dimension: int,
+        shift: float | None = None,
+        seed: int = 0,
+        activation: Activation = "relu",
+        twins: bool = False,
+    ) -> NetworkSettings:
+        """Return settings, or refuse them with :class:`InvalidInput`; ``shift=None`` is the paper's shift."""
+        width = check_whole(width, "width", least=1, most=2**62)
+        if twins and width % 2:
+            raise InvalidInput(f"twins come in pairs, so width must be even; got {width}. Use width={width + 1}.")
+        if activation not in get_args(Activation):
+            raise InvalidInput(f"activation must be 'relu' or 'max'; got {activation!r}.")
+        if shift is None:
+            shift = default_shift(width)
+        shift = check_number(shift, "shift", least=0.0)
+        start = Start(check_whole(seed, "seed", least=0, most=2**64 - 1), dimension, bool(twins))
+        return cls(width, shift, start, activation)
+
+    @property
+    def scale(self) -> float:
+        """The factor 1/sqrt(m) before the sum over neurons."""
+        return 1 / math.sqrt(self.width)
+
+    def offset(self) -> float:
+        """Return what silent neurons add to every output: b sum(a) / sqrt(m) for ``max``, 0 for ``relu``.
+
+        Deviation: the paper defines phi(z) = max(z, b) and proves with max(z - b, 0); they differ by this constant.
+
+        Cost: O(m) for ``max`` without twins, else O(1).
+        """
+        if self.activation == "relu" or self.start.twins:
+            return 0.0
+        blocks = row_blocks(0, self.width, size=_TASK)
+        total = sum(self.start.signs(np.arange(block.start, block.stop)).sum() for block in blocks)
+        return float(self.shift * total * self.scale)
+
+
+class Network:
+    """A two-layer network with fixed signs and implicit weights.
+
+    Parameters
+    ----------
+    settings : width, shift, start and activation
+    weights : start weights plus coefficients on the training inputs
+    """
+
+    def __init__(self, settings: NetworkSettings, weights: Weights) -> None:
+        self.settings = settings
+        self.weights = weights
+
+    @property
+    def width(self) -> int:
+        """Number of neurons, m."""
+        return self.settings.width
+
+    @property
+    def shift(self) -> float:
+        """Threshold above which a neuron fires, b."""
+        return self.settings.shift
+
+    def neuron(self, neuron: int) -> NDArray[np.float64]:
+        """Return the weight vector (d,) of one neuron. Cost: O(d) and O(d) per coefficient of it."""
+        if not 0 <= neuron < self.width:
+            raise InvalidInput(f"neuron must be in 0..{self.width - 1}; got {neuron}.")
+        return self.weights.vectors(np.array([neuron]))[0]
+
+    def predict(self, inputs: ArrayLike, *, threads: int | None = None) -> NDArray[np.float64]:
+        """Return the outputs (k,) on unit-norm inputs (k, d).
+
+        Memory is bounded by blocks whatever the width, and the result does not depend on ``threads``.
+
+        Cost: O(kmd) time; O(4096 k) memory at most for k inputs, plus one partial sum per 65,536 neurons.
+        """
+        X = check_inputs(inputs, dimension=self.settings.start.dimension)
+        threads = core_count() if threads is None else check_whole(threads, "threads", least=1)
+        offset = self.settings.offset()
+        parts = [
+            self._sum_over_neurons(X[first : first + _INPUT_BLOCK], threads) + offset
+            for first in range(0, len(X), _INPUT_BLOCK)
+        ]
+        return np.concatenate(parts)
+
+    def _sum_over_neurons(self, X: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
+        fast = X.T.astype(self.weights.fast_inputs.dtype)  # (d, k)
+        support, coefficients = self.weights.support, self.weights.coefficients
+
+        def partial(task: range) -> NDArray[np.float64]:
+            total = np.zeros(len(X))
+            for block in row_blocks(task.start, task.stop):
+                a, b = np.searchsorted(support.neurons, (block.start, block.stop))
+                p, q = support.bounds[a], support.bounds[b]
+                local = Pattern(support.neurons[a:b], support.bounds[a : b + 1] - p, support.inputs[p:q])
+                weights = self.weights._replace(support=local, coefficients=coefficients[p:q])
+                active = np.matmul(weights.vectors(block).astype(fast.dtype), fast)  # (block, k)
+                active -= active.dtype.type(self.shift)
+                np.maximum(active, 0, out=active)
+                signs = weights.start.signs(np.arange(block.start, block.stop))
+                total += signs.astype(fast.dtype) @ active
+            return total
+
+        outputs = np.zeros(len(X))
+        for part in in_order(partial, row_blocks(0, self.width, size=_TASK), threads=threads):
+            outputs += part
+        return outputs * self.settings.scale
+
+    def __repr__(self) -> str:
+        moved = len(self.weights.support.neurons)
+        return f"Network(width={self.width}, shift={self.shift:.4g}, dimension={self.settings.start.dimension}, moved={moved})"
+
+
+def row_blocks(first: int, last: int, *, size: int = _BLOCK) -> Iterator[range]:
+    """Yield the blocks of up to ``size`` neurons that make up first..last - 1, aligned to multiples of ``size``."""
+    while first < last:
+        end = min((first // size + 1) * size, last)
+        yield range(first, end)
+        first = end
+

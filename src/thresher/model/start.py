@@ -1,0 +1,62 @@
+"""The start of a network: weights N(0, I) and signs ±1, each row a function of (seed, neuron) alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.kernels.philox import fill_block, fill_rows, words_to_normals
+
+__all__ = ["Start", "random_normals", "random_words"]
+
+# Streams keep draws for different purposes apart under one seed.
+_WEIGHTS, _SIGNS = 0, 1
+
+
+class Start(NamedTuple):
+    """A recipe for start weights and signs; nothing is stored.
+
+    With ``twins`` neurons 2k and 2k + 1 share a row and have opposite signs, so the network starts at f = 0.
+    """
+
+    seed: int
+    dimension: int
+    twins: bool = False
+
+    def block(self, first: int, last: int) -> NDArray[np.float32]:
+        """Return the start weights of neurons ``first`` to ``last - 1``, (last - first, d). Cost: O(d) a row."""
+        if self.twins:
+            pairs = Start(self.seed, self.dimension).block(first >> 1, (last + 1) >> 1)
+            return np.repeat(pairs, 2, axis=0)[first & 1 :][: last - first]
+        words = np.empty((self.dimension, last - first), np.uint32)
+        fill_block(np.uint64(self.seed), np.uint64(_WEIGHTS), np.uint64(first), words)
+        return _normals(words)
+
+    def rows(self, neurons: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the start weights of the listed neurons, (len(neurons), d). Cost: O(d) a row."""
+        return random_normals(self.seed, _WEIGHTS, neurons >> 1 if self.twins else neurons, self.dimension)
+
+    def signs(self, neurons: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the signs a of the listed neurons, (len(neurons),). Cost: O(1) each."""
+        odd = neurons & 1 if self.twins else random_words(self.seed, _SIGNS, neurons, 1)[0] & 1
+        return 1.0 - 2.0 * odd
+
+
+def random_words(seed: int, stream: int, rows: NDArray[np.int64], count: int) -> NDArray[np.uint32]:
+    """Return ``count`` random words for each row, (count, len(rows)): functions of (seed, stream, row)."""
+    words = np.empty((count, len(rows)), np.uint32)
+    fill_rows(np.uint64(seed), np.uint64(stream), np.ascontiguousarray(rows, np.uint64), words)
+    return words
+
+
+def random_normals(seed: int, stream: int, rows: NDArray[np.int64], count: int) -> NDArray[np.float32]:
+    """Return ``count`` N(0, 1) numbers for each row, (len(rows), count): functions of (seed, stream, row)."""
+    return _normals(random_words(seed, stream, rows, count))
+
+
+def _normals(words: NDArray[np.uint32]) -> NDArray[np.float32]:
+    normals = words.view(np.float32)
+    words_to_normals(normals.reshape(-1))
+    return normals.T

@@ -1,0 +1,107 @@
+"""Implicit weights: w_r = start_r + sum over inputs j of c[r, j] x_j. The one place that computes pre-activations.
+
+"Fires" has one meaning everywhere: the pre-activation that :meth:`Weights.look` computes (float64, from left to right)
+is at or above the threshold. Matrix products in the working precision are only a filter: each carries a bound on its
+rounding, the *guard*, and a pair closer to the threshold than the guard is looked at again. So firing sets depend
+neither on the precision, the block size, the number of threads nor on the search that found them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from thresher.kernels.pairs import look_at, materialise, merge_coefficients
+from thresher.model.firing import Pattern
+from thresher.model.problem import NORM_TOLERANCE
+from thresher.model.start import Start
+
+__all__ = ["Preactivations", "Weights"]
+
+Floating = NDArray[np.float32] | NDArray[np.float64]
+
+
+class Preactivations(NamedTuple):
+    """Pre-activations (k, n) in working precision; each is within ``guard`` of what ``look`` would say."""
+
+    values: Floating
+    guard: float
+
+
+class Weights(NamedTuple):
+    """Start weights plus coefficients on the inputs: ``coefficients`` (pairs,) of the pairs in ``support``."""
+
+    start: Start
+    inputs: NDArray[np.float64]
+    fast_inputs: Floating
+    support: Pattern
+    coefficients: NDArray[np.float64]
+
+    @classmethod
+    def at_start(cls, start: Start, inputs: NDArray[np.float64], *, dtype: DTypeLike) -> Weights:
+        """Return unmoved weights on inputs (n, d), with products in working precision ``dtype``. Cost: O(nd)."""
+        nobody = Pattern(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32))
+        return cls(start, inputs, inputs.astype(dtype), nobody, np.empty(0))
+
+    def moved(self, pattern: Pattern, step: NDArray[np.float64], *, scale: float) -> Weights:
+        """Return the weights after w_r <- w_r - scale a_r (sum of step[j] x_j over the inputs j that r fires on).
+
+        Cost: O(pairs): the coefficients change, no vector is formed.
+        """
+        push = -scale * self.start.signs(pattern.neurons)
+        change = np.repeat(push, np.diff(pattern.bounds)) * step[pattern.inputs]
+        *support, coefficients = merge_coefficients(*self.support, self.coefficients, *pattern, change)
+        return self._replace(support=Pattern(*support), coefficients=coefficients)
+
+    def vectors(self, neurons: range | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the weight vectors (k, d) of ascending neurons, materialised. Cost: O(d) a neuron and coefficient."""
+        if isinstance(neurons, range):
+            start = self.start.block(neurons.start, neurons.stop)
+            neurons = np.arange(neurons.start, neurons.stop)
+        else:
+            start = self.start.rows(neurons)
+        vectors: NDArray[np.float64] = materialise(
+            neurons, start, *self.support, self.coefficients, self.inputs
+        )
+        return vectors
+
+    def look(self, neurons: NDArray[np.int64], inputs: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Return the pre-activation of each pair (neurons[p], inputs[p]): the value that decides. Cost: O(d) a pair."""
+        distinct, places = np.unique(neurons, return_inverse=True)
+        values: NDArray[np.float64] = look_at(places, self.vectors(distinct), inputs, self.inputs)
+        return values
+
+    def preactivations(
+        self, neurons: range | NDArray[np.int64], *, out: Floating | None = None
+    ) -> Preactivations:
+        """Return the pre-activations (k, n) of neurons on all inputs by one matrix product. Cost: O(nd) a neuron."""
+        vectors = self.vectors(neurons)
+        values = np.matmul(vectors.astype(self.fast_inputs.dtype), self.fast_inputs.T, out=out)
+        return Preactivations(values, self._guard(vectors))
+
+    def _guard(self, vectors: NDArray[np.float64]) -> float:
+        # |computed - exact| <= (d + 3) u |w| |x| for a product of two rounded vectors summed in any order; the float64
+        # of `look` adds its own, far smaller, share.
+        working = (vectors.shape[1] + 3) * float(np.finfo(self.fast_inputs.dtype).eps) / 2
+        deciding = vectors.shape[1] * float(np.finfo(np.float64).eps) / 2
+        longest = float(np.sqrt(np.einsum("rk,rk->r", vectors, vectors).max(initial=0.0)))
+        return (working + deciding) * 1.01 * (1 + NORM_TOLERANCE) * longest
+
+    def settle(
+        self,
+        neurons: NDArray[np.int64],
+        inputs: NDArray[np.int32],
+        values: NDArray[np.float64],
+        *,
+        threshold: float,
+        guard: float,
+    ) -> tuple[NDArray[np.bool_], int]:
+        """Look again at pairs whose value is within the guard of the threshold, and correct ``values`` in place.
+
+        Returns which pairs fire (pairs,) and the number of looks. Cost: O(d) a doubtful pair.
+        """
+        doubtful = np.abs(values - threshold) <= guard
+        values[doubtful] = self.look(neurons[doubtful], inputs[doubtful])
+        return values >= threshold, int(doubtful.sum())

@@ -1,0 +1,57 @@
+"""Threads: many tasks, results in a fixed order, one BLAS thread per task."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["core_count", "in_order"]
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+
+def core_count() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_order(function: Callable[[Item], Value], items: Iterable[Item], *, threads: int) -> Iterator[Value]:
+    """Yield ``function(item)`` for each item, in the order of the items, computed by up to ``threads`` threads.
+
+    Results come in the order of the items and never in the order of completion, so a sum over them does not depend
+    on the number of threads. At most ``threads + 1`` results wait at any time: memory is bounded by that.
+    """
+    if threads <= 1:
+        yield from map(function, items)
+        return
+    # Each task calls single-threaded BLAS: pools that spin after their work would fight for the same cores.
+    with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Value]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _single_threaded_blas() -> AbstractContextManager[object]:
+    controller = _controller()
+    return controller.limit(limits=1, user_api="blas") if controller.lib_controllers else nullcontext()

@@ -1,0 +1,129 @@
+"""What training tells: records of iterations, callbacks that see them, the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import overload
+
+from thresher.model.network import Network
+
+__all__ = ["Callback", "Callbacks", "History", "Iteration", "Result", "Status"]
+
+
+class Status(StrEnum):
+    """How training ended."""
+
+    CONVERGED = "converged"  # the residual is at most tol times the first one
+    OUT_OF_ITERATIONS = "out of iterations"  # it was still falling
+    STALLED = "stalled"  # no step along the last direction reduces the loss
+    INTERRUPTED = "interrupted"  # by the keyboard or a callback; the network is that of the last whole iteration
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One iteration; number 0 is the start, before any step. Counters include steps that were tried and taken back."""
+
+    iteration: int
+    loss: float  # ½ ||f - y||² after the step
+    residual: float  # ||f - y||
+    contraction: float  # residual over that of the iteration before; NaN for the start
+    step: float  # fraction of the Gauss-Newton step that was taken: below 1 if the full one did not reduce the loss
+    looks: int  # exact inner products <w_r, x_i>
+    flips: int  # pairs that began or ceased to fire
+    moved: int  # neurons whose weights changed
+    firing: int  # pairs that fire after the step
+    visits: int  # tree nodes examined
+    touches: int  # tree nodes written
+    inner_iterations: int  # of the linear solver
+    damping: float  # multiple of the identity that was added to the Gram matrix
+    rank: int  # directions of the Gram matrix that were used
+    solve: str  # how the linear solve ended
+    seconds: dict[str, float] = field(default_factory=dict)  # by step: start, solve, move
+
+
+class History(Sequence[Iteration]):
+    """The records of all iterations, the start included."""
+
+    def __init__(self, records: Sequence[Iteration] = ()) -> None:
+        self._records = list(records)
+
+    @overload
+    def __getitem__(self, place: int) -> Iteration: ...
+    @overload
+    def __getitem__(self, place: slice) -> History: ...
+    def __getitem__(self, place: int | slice) -> Iteration | History:
+        return History(self._records[place]) if isinstance(place, slice) else self._records[place]
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[Iteration]:
+        return iter(self._records)
+
+    def append(self, record: Iteration) -> None:
+        """Add the record of one more iteration."""
+        self._records.append(record)
+
+    def __repr__(self) -> str:
+        last = f", residual {self[0].residual:.3g} -> {self[-1].residual:.3g}" if self._records else ""
+        return f"History({max(len(self) - 1, 0)} iterations{last})"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What training gives back: the network, how it came about, and how it ended.
+
+    ``message`` says in a sentence why training ended and, unless it converged, what to change.
+    """
+
+    network: Network
+    history: History
+    status: Status
+    message: str
+
+    def __repr__(self) -> str:
+        return f"Result({self.status.value}: {self.message} {self.network!r}, {self.history!r})"
+
+
+class Callback:
+    """Told of every event; derive and override what you need. A plain function is taken as ``on_iteration``."""
+
+    def on_progress(self, done: int, total: int) -> None:
+        """Take note of the start scan: ``done`` of ``total`` neurons."""
+
+    def on_iteration(self, record: Iteration) -> bool | None:
+        """Take note of an iteration (0 is the start); return True to stop here."""
+
+    def on_end(self, result: Result) -> None:
+        """Take note of the result."""
+
+
+class Callbacks:
+    """Several callbacks as one."""
+
+    def __init__(self, callbacks: Sequence[Callback | Callable[[Iteration], bool | None]]) -> None:
+        self._callbacks = [one if isinstance(one, Callback) else _Function(one) for one in callbacks]
+
+    def on_progress(self, done: int, total: int) -> None:
+        """Tell all of the progress of the start scan."""
+        for callback in self._callbacks:
+            callback.on_progress(done, total)
+
+    def on_iteration(self, record: Iteration) -> bool:
+        """Tell all of an iteration; True if any wants to stop."""
+        return any([bool(callback.on_iteration(record)) for callback in self._callbacks])
+
+    def on_end(self, result: Result) -> None:
+        """Tell all of the result."""
+        for callback in self._callbacks:
+            callback.on_end(result)
+
+
+class _Function(Callback):
+    def __init__(self, function: Callable[[Iteration], bool | None]) -> None:
+        self._function = function
+
+    def on_iteration(self, record: Iteration) -> bool | None:
+        return self._function(record)
