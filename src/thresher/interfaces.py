@@ -147,9 +147,7 @@ class Solution(NamedTuple):
 class Solver(Protocol):
     """Which step? Solves (G + damping I) g = right-hand side; never raises for a singular G, never returns NaN."""
 
-    def solve(
-        self, gram: Gram, rhs: NDArray[np.float64], *, damping: float = 0.0, iteration: int = 0
-    ) -> Solution:
+    def solve(self, gram: Gram, rhs: NDArray[np.float64], *, damping: float = 0.0, iteration: int = 0) -> Solution:
         """Return the solution for right-hand side (n,).
 
         ``damping`` is relative to the mean diagonal of G; random choices depend on ``iteration`` and a seed alone.

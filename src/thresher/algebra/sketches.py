@@ -1,7 +1,7 @@
 """Random matrices S (s x md) that shorten Jᵀ: a recipe and a seed, applied to the non-zeros only.
 
-A sketch keeps its promise when ||I - Uᵀ Sᵀ S U|| <= epsilon for an orthonormal basis U of the columns of Jᵀ; ``rows_for``
-gives the number of rows for which a theorem promises that with probability at least 1 - failure, and
+A sketch keeps its promise when ||I - Uᵀ Sᵀ S U|| <= epsilon for an orthonormal basis U of the columns of Jᵀ;
+``rows_for`` gives the number of rows for which a theorem promises that with probability at least 1 - failure, and
 :func:`distortion` measures it. Column (r, k) of S is a function of (seed, r, k), so shards need not talk.
 """
 
@@ -94,8 +94,8 @@ class CountSketch(SparseSign):
 class Hadamard:
     """Sub-sampled randomised Hadamard transform: s rows of H D, scaled; the fast JL transform that the paper names.
 
-    H over the padded length is a Kronecker product of one over neurons and one over features, so a firing pair costs one
-    transform of length d and one sign per row of S; nothing of length md is ever formed.
+    H over the padded length is a Kronecker product of one over neurons and one over features, so a firing pair costs
+    one transform of length d and one sign per row of S; nothing of length md is ever formed.
     """
 
     rows: int
@@ -154,9 +154,12 @@ class TensorSketch:
         words = random_words(self.seed, _TENSOR_FEATURES, np.arange(d), 1)[0].astype(np.uint64)
         buckets = ((words >> np.uint64(1)) * np.uint64(self.rows)) >> np.uint64(31)
         signs = np.where(words & np.uint64(1), 1.0, -1.0)
-        features = np.zeros((n, self.rows))
-        np.add.at(features, (slice(None), buckets.astype(np.intp)), piece.inputs * signs)
-        return fft.irfft(fft.rfft(total) * fft.rfft(features), n=self.rows).T
+        features = np.zeros((self.rows, n))
+        np.add.at(features, buckets.astype(np.intp), (piece.inputs * signs).T)
+        sketched: NDArray[np.float64] = fft.irfft(
+            fft.rfft(total.T, axis=0) * fft.rfft(features, axis=0), self.rows, axis=0
+        )
+        return sketched
 
 
 SKETCHES: dict[str, type[Gaussian] | type[SparseSign] | type[Hadamard] | type[TensorSketch]] = {

@@ -67,7 +67,8 @@ class Jacobi:
         return lambda vector: vector / diagonal
 
 
-class Triangle(NamedTuple):
+@dataclass(frozen=True)
+class Triangle:
     """An upper triangle T with Tᵀ T close to G + damping I; the paper's R is its inverse."""
 
     factor: NDArray[np.float64]
@@ -145,7 +146,8 @@ class SketchQR:
 def _triangle(sketched: NDArray[np.float64], damping: float) -> NDArray[np.float64]:
     if damping > 0:
         sketched = np.vstack([sketched, math.sqrt(damping) * np.eye(sketched.shape[1])])
-    return np.linalg.qr(sketched, mode="r")
+    triangle: NDArray[np.float64] = linalg.qr(sketched, mode="r", overwrite_a=True, check_finite=False)[0]
+    return triangle[: sketched.shape[1]]
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ class Sketched:
             direction = triangle.solve(descent)
             change = system.times(direction)
             steep = triangle.solve(change, transposed=True)
-            search.step(direction, change, _ratio(descent @ descent, steep @ steep))
+            search.step(direction, change, _ratio(float(descent @ descent), float(steep @ steep)))
         return search.solution(triangle.repaired)._replace(sketch_rows=triangle.rows)
 
 
@@ -272,9 +274,7 @@ class _Search:
         return solution._replace(inner_iterations=self._iterations)
 
 
-def _solution(
-    value: Vector, status: SolveStatus, residual: Vector, rhs: Vector, damping: float, rank: int
-) -> Solution:
+def _solution(value: Vector, status: SolveStatus, residual: Vector, rhs: Vector, damping: float, rank: int) -> Solution:
     if not np.isfinite(value).all():  # only from right-hand sides near overflow
         value, residual, status = np.zeros_like(rhs), rhs, SolveStatus.INEXACT
     size = float(linalg.norm(rhs))
@@ -287,4 +287,4 @@ def _absolute(gram: Gram, damping: float) -> float:
 
 
 def _ratio(numerator: float, denominator: float) -> float:
-    return float(numerator / denominator) if denominator > 0 else 0.0
+    return numerator / denominator if denominator > 0 else 0.0

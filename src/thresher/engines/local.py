@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -33,7 +34,7 @@ def shard_ranges(width: int) -> list[range]:
     """
     count = min(max(width // _SHARD, 1), _MOST_SHARDS)
     edges = [width * k // count for k in range(count + 1)]
-    return [range(first, last) for first, last in zip(edges, edges[1:], strict=False)]
+    return [range(first, last) for first, last in pairwise(edges)]
 
 
 class LocalEngine:
@@ -112,9 +113,7 @@ class LocalEngine:
 class LocalGram:
     """G = (X Xᵀ) o C / m as sums over shards; C counts the neurons that fire on both of two inputs."""
 
-    def __init__(
-        self, problem: Problem, settings: NetworkSettings, shards: list[Shard], threads: int
-    ) -> None:
+    def __init__(self, problem: Problem, settings: NetworkSettings, shards: list[Shard], threads: int) -> None:
         self._problem, self._settings, self._shards, self._threads = problem, settings, shards, threads
 
     @property

@@ -31,7 +31,13 @@ class Shard:
     """
 
     def __init__(
-        self, settings: NetworkSettings, inputs: NDArray[np.float64], neurons: range, *, index: Index, dtype: str
+        self,
+        settings: NetworkSettings,
+        inputs: NDArray[np.float64],
+        neurons: range,
+        *,
+        index: Index,
+        dtype: str,
     ) -> None:
         self._settings, self._neurons, self._index = settings, neurons, index
         self.weights = Weights.at_start(settings.start, inputs, dtype=dtype)
@@ -98,5 +104,5 @@ class Shard:
         )
         signs = np.repeat(self._settings.start.signs(pattern.neurons), np.diff(pattern.bounds))
         active = signs * (firing.values - self._settings.shift)
-        outputs = np.bincount(pattern.inputs, active, minlength=len(self.weights.inputs))
+        outputs = np.bincount(pattern.inputs, active, minlength=len(self.weights.inputs)).astype(np.float64)
         return ShardMoved(outputs, effort)

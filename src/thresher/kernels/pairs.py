@@ -13,8 +13,8 @@ from thresher.kernels import compiled
 __all__ = [
     "add_gram_product",
     "collect_above",
-    "count_common",
     "count_cofiring",
+    "count_common",
     "look_at",
     "materialise",
     "merge_coefficients",
@@ -22,7 +22,7 @@ __all__ = [
 
 
 @compiled
-def collect_above(values, low):  # type: ignore[no-untyped-def]
+def collect_above(values, low):
     """Return the (rows, columns) of all entries of ``values`` (rows, columns) that are >= low, row by row."""
     total = 0
     for r in range(values.shape[0]):
@@ -41,7 +41,7 @@ def collect_above(values, low):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def materialise(neurons, start, stored, bounds, inputs, coefficients, X):  # type: ignore[no-untyped-def]
+def materialise(neurons, start, stored, bounds, inputs, coefficients, X):
     """Return weights (k, d) of ascending ``neurons`` (k,): start (k, d) + sum of coefficients times inputs."""
     weights = start.astype(np.float64)
     s = np.searchsorted(stored, neurons[0]) if neurons.size else 0
@@ -57,7 +57,7 @@ def materialise(neurons, start, stored, bounds, inputs, coefficients, X):  # typ
 
 
 @compiled
-def look_at(places, weights, inputs, X):  # type: ignore[no-untyped-def]
+def look_at(places, weights, inputs, X):
     """Return <weights[places[p]], X[inputs[p]]> for each p, summed from left to right in float64."""
     values = np.empty(places.size)
     for p in range(places.size):
@@ -69,9 +69,7 @@ def look_at(places, weights, inputs, X):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def merge_coefficients(
-    neurons, bounds, inputs, coefficients, firing, firing_bounds, firing_inputs, change
-):  # type: ignore[no-untyped-def]
+def merge_coefficients(neurons, bounds, inputs, coefficients, firing, firing_bounds, firing_inputs, change):
     """Add ``change`` (firing pairs,) to stored coefficients: the union of both sets of pairs, ascending."""
     out_neurons = np.empty(neurons.size + firing.size, np.int64)
     out_bounds = np.zeros(neurons.size + firing.size + 1, np.int64)
@@ -104,7 +102,7 @@ def merge_coefficients(
 
 
 @compiled
-def count_common(neurons_a, bounds_a, inputs_a, neurons_b, bounds_b, inputs_b):  # type: ignore[no-untyped-def]
+def count_common(neurons_a, bounds_a, inputs_a, neurons_b, bounds_b, inputs_b):
     """Return the number of pairs that stand in both sets."""
     a = b = common = 0
     while a < neurons_a.size and b < neurons_b.size:
@@ -126,7 +124,7 @@ def count_common(neurons_a, bounds_a, inputs_a, neurons_b, bounds_b, inputs_b): 
 
 
 @compiled
-def count_cofiring(bounds, inputs, counts):  # type: ignore[no-untyped-def]
+def count_cofiring(bounds, inputs, counts):
     """Add to ``counts`` (n, n), for each two inputs, the number of neurons that fire on both."""
     for j in range(bounds.size - 1):
         for p in range(bounds[j], bounds[j + 1]):
@@ -135,7 +133,7 @@ def count_cofiring(bounds, inputs, counts):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def add_gram_product(bounds, inputs, X, vector, out):  # type: ignore[no-untyped-def]
+def add_gram_product(bounds, inputs, X, vector, out):
     """Add to ``out`` (n,) the product of (K o C) with ``vector`` (n,), neuron by neuron: never an n x n matrix."""
     push = np.empty(X.shape[1])
     for j in range(bounds.size - 1):

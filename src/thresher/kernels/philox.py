@@ -20,8 +20,8 @@ _32 = np.uint64(32)
 _f = np.float32
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
+@njit(inline="always")
+def _philox(c0, c1, c2, c3, k0, k1):
     for _ in range(10):
         p0, p1 = _MULTIPLIER_0 * np.uint64(c0), _MULTIPLIER_1 * np.uint64(c2)
         c0, c1, c2, c3 = (
@@ -34,8 +34,8 @@ def _philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
     return c0, c1, c2, c3
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _log(x):  # type: ignore[no-untyped-def]
+@njit(inline="always")
+def _log(x):
     # x = mantissa * 2^exponent with mantissa in [1/sqrt2, sqrt2); log(mantissa) by a polynomial (Cephes logf).
     bits = _f(x).view(np.int32)
     exponent = (bits - np.int32(0x3F3504F3)) >> np.int32(23)
@@ -55,8 +55,8 @@ def _log(x):  # type: ignore[no-untyped-def]
     return f + y + _f(exponent) * _f(0.693359375)
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _normal(word):  # type: ignore[no-untyped-def]
+@njit(inline="always")
+def _normal(word):
     # The inverse normal distribution at (word + 1/2) / 2^32, by Giles' two polynomials in w = -log(1 - t^2), where
     # t = |2u - 1| in (0, 1]. 1 - t comes from the integer itself, so the tail keeps its relative accuracy.
     signed = np.int32(word)
@@ -88,10 +88,15 @@ def _normal(word):  # type: ignore[no-untyped-def]
     return value if signed >= 0 else -value
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _store_words(key, stream, row, quad, j, out):  # type: ignore[no-untyped-def]
+@njit(inline="always")
+def _store_words(key, stream, row, quad, j, out):
     a, b, c, d = _philox(
-        np.uint32(row), np.uint32(row >> _32), np.uint32(quad), np.uint32(stream), np.uint32(key), np.uint32(key >> _32)
+        np.uint32(row),
+        np.uint32(row >> _32),
+        np.uint32(quad),
+        np.uint32(stream),
+        np.uint32(key),
+        np.uint32(key >> _32),
     )
     k = 4 * quad
     out[k, j] = a
@@ -104,7 +109,7 @@ def _store_words(key, stream, row, quad, j, out):  # type: ignore[no-untyped-def
 
 
 @compiled
-def fill_block(key, stream, first, out):  # type: ignore[no-untyped-def]
+def fill_block(key, stream, first, out):
     """Fill ``out`` (words, rows) of uint32 for the rows ``first, first + 1, ...``: see :func:`fill_rows`."""
     for quad in range((out.shape[0] + 3) // 4):
         for j in range(out.shape[1]):
@@ -112,7 +117,7 @@ def fill_block(key, stream, first, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def fill_rows(key, stream, rows, out):  # type: ignore[no-untyped-def]
+def fill_rows(key, stream, rows, out):
     """Fill ``out`` (words, rows) of uint32 for listed rows: word q of row r is a function of (key, stream, r, q)."""
     for quad in range((out.shape[0] + 3) // 4):
         for j in range(out.shape[1]):
@@ -120,7 +125,7 @@ def fill_rows(key, stream, rows, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def words_to_normals(values):  # type: ignore[no-untyped-def]
+def words_to_normals(values):
     """Turn the bits of each float32 in ``values`` (count,), taken as a random word, into a N(0, 1) number, in place."""
     for j in range(values.size):
         values[j] = _normal(_f(values[j]).view(np.uint32))

@@ -10,7 +10,7 @@ __all__ = ["add_gaussian", "add_hadamard", "add_sparse_sign", "add_tensor"]
 
 
 @compiled
-def add_gaussian(bounds, inputs, factors, X, S, out):  # type: ignore[no-untyped-def]
+def add_gaussian(bounds, inputs, factors, X, S, out):
     """Dense blocks: ``S`` (neurons, s, d) holds the columns of the sketch that belong to each neuron."""
     for j in range(bounds.size - 1):
         for p in range(bounds[j], bounds[j + 1]):
@@ -23,7 +23,7 @@ def add_gaussian(bounds, inputs, factors, X, S, out):  # type: ignore[no-untyped
 
 
 @compiled
-def add_sparse_sign(bounds, inputs, factors, X, words, edges, out):  # type: ignore[no-untyped-def]
+def add_sparse_sign(bounds, inputs, factors, X, words, edges, out):
     """One entry ±1 in each of the row blocks given by ``edges`` (blocks + 1,), from ``words`` (d * blocks, neurons)."""
     d, blocks = X.shape[1], edges.size - 1
     rows, signs = np.empty(d * blocks, np.int64), np.empty(d * blocks)
@@ -43,7 +43,7 @@ def add_sparse_sign(bounds, inputs, factors, X, words, edges, out):  # type: ign
 
 
 @compiled
-def add_hadamard(neurons, bounds, inputs, factors, X, words, sampled, out):  # type: ignore[no-untyped-def]
+def add_hadamard(neurons, bounds, inputs, factors, X, words, sampled, out):
     """Sampled rows of H D with H = H_neurons ⊗ H_features: a short transform of each x_i, then one sign a row.
 
     ``words`` (d, neurons) hold the random signs D, ``sampled`` (s,) the rows of H.
@@ -79,7 +79,7 @@ def add_hadamard(neurons, bounds, inputs, factors, X, words, sampled, out):  # t
 
 
 @compiled
-def add_tensor(bounds, inputs, factors, words, out):  # type: ignore[no-untyped-def]
+def add_tensor(bounds, inputs, factors, words, out):
     """CountSketch of the sparse vector over neurons of each column: one bucket and sign a neuron, from ``words``."""
     for j in range(bounds.size - 1):
         word = np.uint64(words[j])

@@ -1,7 +1,7 @@
 """Flat max-trees, one for each column of ``nodes`` (2m, n): the paper's binary trees without pointers.
 
-Leaf r is node m + r, node k is the larger of nodes 2k and 2k + 1, the root is node 1; any m >= 1 will do. A node is a row
-of n values, so that an update of one neuron climbs all n trees at once over contiguous memory.
+Leaf r is node m + r, node k is the larger of nodes 2k and 2k + 1, the root is node 1; any m >= 1 will do. A node is a
+row of n values, so that an update of one neuron climbs all n trees at once over contiguous memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["build", "climb", "query"]
 
 
 @compiled
-def build(nodes):  # type: ignore[no-untyped-def]
+def build(nodes):
     """Fill all inner nodes from the leaves."""
     for k in range(nodes.shape[0] // 2 - 1, 0, -1):
         for i in range(nodes.shape[1]):
@@ -22,7 +22,7 @@ def build(nodes):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def climb(nodes, leaves):  # type: ignore[no-untyped-def]
+def climb(nodes, leaves):
     """Renew the inner nodes above changed leaves (ascending places 0..m - 1); return the number of nodes written.
 
     Rounds of parents without repetition: a node is written again when a deeper path reaches it later, so that its last
@@ -48,7 +48,7 @@ def climb(nodes, leaves):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def query(nodes, i, low):  # type: ignore[no-untyped-def]
+def query(nodes, i, low):
     """Return the places r of all leaves of tree i with value >= low, ascending, and the number of nodes visited."""
     m = nodes.shape[0] // 2
     found = np.empty(16, np.int64)

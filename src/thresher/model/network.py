@@ -152,7 +152,7 @@ class Network:
 
     def __repr__(self) -> str:
         moved = len(self.weights.support.neurons)
-        return f"Network(width={self.width}, shift={self.shift:.4g}, dimension={self.settings.start.dimension}, moved={moved})"
+        return f"Network(width={self.width}, shift={self.shift:.4g}, moved={moved})"
 
 
 def row_blocks(first: int, last: int, *, size: int = _BLOCK) -> Iterator[range]:
@@ -161,4 +161,3 @@ def row_blocks(first: int, last: int, *, size: int = _BLOCK) -> Iterator[range]:
         end = min((first // size + 1) * size, last)
         yield range(first, end)
         first = end
-

@@ -41,7 +41,7 @@ class Start(NamedTuple):
     def signs(self, neurons: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the signs a of the listed neurons, (len(neurons),). Cost: O(1) each."""
         odd = neurons & 1 if self.twins else random_words(self.seed, _SIGNS, neurons, 1)[0] & 1
-        return 1.0 - 2.0 * odd
+        return 1.0 - 2.0 * odd.astype(np.float64)
 
 
 def random_words(seed: int, stream: int, rows: NDArray[np.int64], count: int) -> NDArray[np.uint32]:

@@ -62,9 +62,7 @@ class Weights(NamedTuple):
             neurons = np.arange(neurons.start, neurons.stop)
         else:
             start = self.start.rows(neurons)
-        vectors: NDArray[np.float64] = materialise(
-            neurons, start, *self.support, self.coefficients, self.inputs
-        )
+        vectors: NDArray[np.float64] = materialise(neurons, start, *self.support, self.coefficients, self.inputs)
         return vectors
 
     def look(self, neurons: NDArray[np.int64], inputs: NDArray[np.int32]) -> NDArray[np.float64]:
@@ -73,9 +71,7 @@ class Weights(NamedTuple):
         values: NDArray[np.float64] = look_at(places, self.vectors(distinct), inputs, self.inputs)
         return values
 
-    def preactivations(
-        self, neurons: range | NDArray[np.int64], *, out: Floating | None = None
-    ) -> Preactivations:
+    def preactivations(self, neurons: range | NDArray[np.int64], *, out: Floating | None = None) -> Preactivations:
         """Return the pre-activations (k, n) of neurons on all inputs by one matrix product. Cost: O(nd) a neuron."""
         vectors = self.vectors(neurons)
         values = np.matmul(vectors.astype(self.fast_inputs.dtype), self.fast_inputs.T, out=out)
@@ -87,7 +83,7 @@ class Weights(NamedTuple):
         working = (vectors.shape[1] + 3) * float(np.finfo(self.fast_inputs.dtype).eps) / 2
         deciding = vectors.shape[1] * float(np.finfo(np.float64).eps) / 2
         longest = float(np.sqrt(np.einsum("rk,rk->r", vectors, vectors).max(initial=0.0)))
-        return (working + deciding) * 1.01 * (1 + NORM_TOLERANCE) * longest
+        return 1.01 * (1 + NORM_TOLERANCE) * (working + deciding) * longest
 
     def settle(
         self,

@@ -1,8 +1,9 @@
 """Who fires? Interchangeable, exact threshold searches."""
 
+from thresher.interfaces import Index
 from thresher.search.scan import Scan
 from thresher.search.tournament import Tournament
 
 __all__ = ["INDEXES", "Scan", "Tournament"]
 
-INDEXES = {"scan": Scan, "tournament": Tournament}
+INDEXES: dict[str, type[Index]] = {"scan": Scan, "tournament": Tournament}

@@ -17,9 +17,9 @@ __all__ = ["Tournament"]
 class Tournament:
     """n flat max-trees over the pre-activations of m neurons (``thm:tree_ds``).
 
-    Cost: ``init`` O(mnd); ``update`` O(n(d + log m)) a neuron; ``query`` O(K log m) for K answers; memory 2mn numbers of
-    the working precision. Deviation: a pair closer to the threshold than the rounding of a working-precision product is
-    looked at again in float64, so K counts those too; the test is ``>=`` at the leaf as it is inside the tree.
+    Cost: ``init`` O(mnd); ``update`` O(n(d + log m)) a neuron; ``query`` O(K log m) for K answers; memory 2mn numbers
+    of the working precision. Deviation: a pair closer to the threshold than the rounding of a working-precision product
+    is looked at again in float64, so K counts those too; the test is ``>=`` at the leaf as it is inside the tree.
     """
 
     def __init__(self) -> None:

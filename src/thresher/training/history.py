@@ -113,7 +113,8 @@ class Callbacks:
 
     def on_iteration(self, record: Iteration) -> bool:
         """Tell all of an iteration; True if any wants to stop."""
-        return any([bool(callback.on_iteration(record)) for callback in self._callbacks])
+        wishes = [callback.on_iteration(record) for callback in self._callbacks]  # all are told
+        return any(wishes)
 
     def on_end(self, result: Result) -> None:
         """Tell all of the result."""

@@ -58,7 +58,7 @@ def train(
     shift : threshold b above which a neuron fires; None for the paper's sqrt(0.48 ln m)
     seed : of start weights and signs; the same seed gives the same network on every machine
     index : who fires? ``"scan"`` looks at every pair, ``"tournament"`` keeps the paper's n trees
-    solver : which step? ``"cholesky"``, ``"sketched"`` (the paper's iteration), ``"cg"``, ``"auto"``, or a solver object
+    solver : which step? ``"cholesky"``, ``"sketched"`` (the paper's), ``"cg"``, ``"auto"``, or a solver object
     engine : where? ``"local"``
     method : ``"paper"`` is short for ``index="tournament"`` and the sketched solver with the paper's parameters
     activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant
@@ -155,9 +155,7 @@ class _Run(NamedTuple):
                 return Status.INTERRUPTED, "A callback asked to stop."
             if len(history) > self._allowed(history):
                 return Status.OUT_OF_ITERATIONS, _OUT_OF_ITERATIONS
-            solution = self.solver.solve(
-                gram, residual, damping=self.damping, iteration=history[-1].iteration
-            )
+            solution = self.solver.solve(gram, residual, damping=self.damping, iteration=history[-1].iteration)
             clock.lap("solve")
             step = self._descend(gram, solution.value, residual)
             clock.lap("move")
@@ -242,8 +240,8 @@ class _Clock:
 
 
 _OUT_OF_ITERATIONS = (
-    "The residual was still falling. Allow more with max_iterations, or widen the network; on inputs that all point the "
-    "same way, centre them first (thresher.to_sphere(X, centre=True))."
+    "The residual was still falling. Allow more with max_iterations, or widen the network; on inputs that all point "
+    "the same way, centre them first (thresher.to_sphere(X, centre=True))."
 )
 
 
@@ -256,12 +254,13 @@ def _why_stalled(gram: Gram, solution: Solution, settings: NetworkSettings) -> s
         )
     if solution.rank < gram.size or solution.status != "solved":
         return (
-            f"The Gram matrix is singular (solve: {solution.status.value}, rank {solution.rank} of {gram.size}): inputs are "
-            "equal or opposite with targets that disagree, or the width is too small. Merge such inputs or widen."
+            f"The Gram matrix is singular (solve: {solution.status.value}, rank {solution.rank} of {gram.size}): "
+            "inputs are equal or opposite with targets that disagree, or the width is too small. "
+            "Merge such inputs or widen."
         )
     return (
-        "No step along the last direction reduces the loss: rounding is reached (try dtype='float64' or a larger tol), or "
-        "the network is too narrow."
+        "No step along the last direction reduces the loss: rounding is reached (try dtype='float64' or a larger tol), "
+        "or the network is too narrow."
     )
 
 
