@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError"]
+__all__ = ["BrokenCertificate", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError"]
 
 
 class ThresherError(Exception):
@@ -19,3 +19,7 @@ class NotAvailable(ThresherError, NotImplementedError):
 
 class MemoryRefused(ThresherError, MemoryError):
     """The estimated memory is over the budget; nothing was allocated."""
+
+
+class BrokenCertificate(ThresherError, AssertionError):
+    """An audit found that what is maintained is not what is true; the message names the neuron and the input."""

@@ -6,8 +6,10 @@ The index *finds* who fires, the Gram operator *linearises*, the solver *solves*
     solution = solver.solve(gram, outputs - targets)  # n x n world only
     moved    = engine.move(solution.value)            # neurons move, flips are found; outputs after the step
 
-An engine is a sum over shards; a shard is a slice of neurons with an index of its own. Every sum the driver needs
-(outputs, co-firing counts, products with the Gram matrix, sketches) runs over neurons, in a fixed order of shards.
+An engine is a sum over shards; a shard is a slice of neurons that knows who fires in it, by an index or by certificates.
+Every sum the driver needs (corrections of the outputs, co-firing counts, products with the Gram matrix, sketches) runs over
+neurons, in a fixed order of shards. For pairs that do not flip a step is exactly linear, so the outputs after it are
+``outputs - G step + corrections``, with corrections from the pairs that flipped alone.
 """
 
 from __future__ import annotations
@@ -29,22 +31,27 @@ __all__ = [
     "JacobianSlice",
     "Moved",
     "Progress",
+    "Shard",
+    "ShardMoved",
+    "ShardStarted",
     "Sketch",
     "Solution",
     "SolveStatus",
     "Solver",
+    "Started",
 ]
 
 
 class Effort(NamedTuple):
-    """What a piece of work cost, in operations that can be counted; adds up over shards and steps."""
+    """What a piece of work cost, in operations that can be counted; adds up over shards."""
 
-    looks: int = 0  # exact inner products <w_r, x_i>
+    looks: int = 0  # pre-activations computed, once more for each that had to be decided in float64
     visits: int = 0  # tree nodes examined by queries
     touches: int = 0  # tree nodes written by updates
     moved: int = 0  # neurons whose weights changed
     flips: int = 0  # pairs that began or ceased to fire
     firing: int = 0  # pairs that fire now
+    rescans: int = 0  # neurons that left their band and were scanned again
 
     def plus(self, other: Effort) -> Effort:
         """Return the sum of two efforts, field by field."""
@@ -70,10 +77,6 @@ class Index(Protocol):
 
     def firing(self, threshold: float) -> Firing:
         """Return the answers to all n queries at once, with the pre-activations of the pairs."""
-
-    @classmethod
-    def bytes_needed(cls, neurons: int, inputs: int, itemsize: int) -> int:
-        """Return an estimate of what the index will store for a slice of that size."""
 
 
 class JacobianSlice(NamedTuple):
@@ -139,9 +142,9 @@ class Solution(NamedTuple):
     status: SolveStatus
     inner_iterations: int
     relative_residual: float  # of the system that was solved, damping included
-    damping: float  # multiple of the identity that was added
+    damping: float  # multiple of the identity that was added, absolute
     rank: int  # directions that were kept (n unless truncated)
-    sketch_rows: int = 0
+    sketch_rows: int = 0  # of the sketch that preconditioned it
 
 
 class Solver(Protocol):
@@ -161,6 +164,65 @@ class Moved(NamedTuple):
     effort: Effort
 
 
+class Started(NamedTuple):
+    """The outputs at the start weights, and after the first step if there was one."""
+
+    before: Moved
+    after: Moved | None
+
+
+class ShardStarted(NamedTuple):
+    """A shard's shares (n,) of the outputs before and after the first step and of the corrections of that step.
+
+    All without the factor 1/sqrt(m). Without a first step ``after`` equals ``before`` and there are no corrections.
+    """
+
+    before: NDArray[np.float64]
+    after: NDArray[np.float64]
+    corrections: NDArray[np.float64]
+    effort_before: Effort
+    effort_after: Effort
+
+
+class ShardMoved(NamedTuple):
+    """A shard's share (n,) of the corrections of a step, without the factor 1/sqrt(m), and what it cost.
+
+    A pair that begins to fire corrects by a_r (z - b), one that ceases by a_r (b - z), z being its new pre-activation.
+    """
+
+    corrections: NDArray[np.float64]
+    effort: Effort
+
+
+class Shard(Protocol):
+    """A slice of neurons; the unit of threads, of GPUs and of a cluster.
+
+    ``move`` never forgets where it came from: what ``linearise`` has fixed stays until the next one, so a step can be tried
+    again shorter, and an interrupt leaves a consistent network.
+    """
+
+    def start(self, first_step: NDArray[np.float64] | None, *, expected: float) -> ShardStarted:
+        """Make the start weights, find who fires, and take the first step, if any, in the same pass.
+
+        ``expected`` is the drift that is to come, per square root of the number of inputs that a neuron fires on.
+        """
+
+    def move(self, step: NDArray[np.float64]) -> ShardMoved:
+        """Put the neurons at W - Jᵀ step, with W and J of the last ``linearise`` (or the start), and find who flipped."""
+
+    def linearise(self, counts: NDArray[np.int32] | None) -> None:
+        """Make the current weights those that steps start from; bring ``counts`` (n, n) up to date, lower triangle."""
+
+    def count_cofiring(self, counts: NDArray[np.int32]) -> None:
+        """Add to ``counts`` (n, n), lower triangle, on how many of its neurons two inputs fire together."""
+
+    def pattern(self) -> Pattern:
+        """Return who fires on what at the last ``linearise``."""
+
+    def weights(self) -> Weights:
+        """Return the weights at the last ``linearise``."""
+
+
 class Progress(Protocol):
     """Told how far a long pass has come."""
 
@@ -171,8 +233,11 @@ class Progress(Protocol):
 class Engine(Protocol):
     """Where? A sum over shards of neurons."""
 
-    def start(self, progress: Progress) -> Moved:
-        """Make the start weights, find who fires; the only pass whose cost is linear in the width."""
+    def start(self, progress: Progress, *, first_step: NDArray[np.float64] | None = None) -> Started:
+        """Make the start weights, find who fires; the only pass whose cost is linear in the width.
+
+        With a first step the neurons end at W - Jᵀ first_step, as after ``move``.
+        """
 
     def linearise(self) -> Gram:
         """Make the current weights the point that steps start from, and return the Gram operator there."""
@@ -182,3 +247,9 @@ class Engine(Protocol):
 
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise`` for all neurons."""
+
+    def audit(self) -> int:
+        """Scan every pair and compare with what is maintained since the last ``linearise``; return the pairs audited.
+
+        Raises BrokenCertificate with the neuron and input of the first disagreement.
+        """

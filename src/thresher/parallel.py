@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["core_count", "in_order"]
+__all__ = ["core_count", "in_order", "uninterrupted"]
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -29,10 +31,12 @@ def in_order(function: Callable[[Item], Value], items: Iterable[Item], *, thread
     Results come in the order of the items and never in the order of completion, so a sum over them does not depend
     on the number of threads. At most ``threads + 1`` results wait at any time: memory is bounded by that.
     """
+    # Each task calls single-threaded BLAS: pools that spin after their work would fight for the same cores, and what a
+    # product rounds to must not depend on the number of threads.
     if threads <= 1:
-        yield from map(function, items)
+        with _single_threaded_blas():
+            yield from map(function, items)
         return
-    # Each task calls single-threaded BLAS: pools that spin after their work would fight for the same cores.
     with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[Value]] = deque()
         try:
@@ -45,6 +49,22 @@ def in_order(function: Callable[[Item], Value], items: Iterable[Item], *, thread
         finally:
             for future in waiting:
                 future.cancel()
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold back Ctrl-C until the block is done: for changes that must be whole."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
+        yield
+        return
+    came: list[bool] = []
+    handler = signal.signal(signal.SIGINT, lambda *_: came.append(True))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 @cache

@@ -1,7 +1,15 @@
 """Which step? Sketches of the Jacobian and solvers of the n x n system."""
 
-from thresher.algebra.sketches import SKETCHES, CountSketch, Gaussian, Hadamard, SparseSign, TensorSketch
-from thresher.algebra.solvers import Cholesky, ConjugateGradient, Jacobi, Sketched, SketchQR
+from thresher.algebra.sketches import (
+    SKETCHES,
+    CountSketch,
+    Gaussian,
+    Hadamard,
+    SparseSign,
+    TensorSketch,
+    distortion,
+)
+from thresher.algebra.solvers import Cholesky, ConjugateGradient, Jacobi, MatrixGram, Sketched, SketchQR
 
 __all__ = [
     "SKETCHES",
@@ -12,10 +20,12 @@ __all__ = [
     "Gaussian",
     "Hadamard",
     "Jacobi",
+    "MatrixGram",
     "SketchQR",
     "Sketched",
     "SparseSign",
     "TensorSketch",
+    "distortion",
 ]
 
 SOLVERS = {"cholesky": Cholesky, "sketched": Sketched, "cg": ConjugateGradient}

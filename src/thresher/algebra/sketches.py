@@ -184,10 +184,8 @@ def distortion(gram: Gram, sketch: Sketch) -> float:
 
 def _chunks(piece: JacobianSlice, per_neuron: int) -> Iterator[tuple[Pattern, NDArray[np.float64]]]:
     """Yield the slice in chunks of neurons whose random numbers fit in cache-sized memory."""
-    neurons, bounds, inputs = piece.pattern
+    count = len(piece.pattern.neurons)
     size = max(1, _CHUNK // per_neuron)
-    for first in range(0, len(neurons), size):
-        last = min(first + size, len(neurons))
-        p, q = bounds[first], bounds[last]
-        part = Pattern(neurons[first:last], bounds[first : last + 1] - p, inputs[p:q])
-        yield part, piece.scale * piece.signs[first:last]
+    for first in range(0, count, size):
+        last = min(first + size, count)
+        yield piece.pattern.slice(first, last), piece.scale * piece.signs[first:last]

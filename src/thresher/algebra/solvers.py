@@ -16,15 +16,43 @@ from scipy import linalg
 
 from thresher.algebra.sketches import SKETCHES, Gaussian
 from thresher.errors import InvalidInput
-from thresher.interfaces import Gram, Solution, SolveStatus
+from thresher.interfaces import Gram, Sketch, Solution, SolveStatus
 
-__all__ = ["Cholesky", "ConjugateGradient", "Jacobi", "SketchQR", "Sketched", "Triangle"]
+__all__ = ["Cholesky", "ConjugateGradient", "Jacobi", "MatrixGram", "SketchQR", "Sketched", "Triangle"]
 
 Vector = NDArray[np.float64]
 Apply = Callable[[Vector], Vector]
 _EPS = float(np.finfo(np.float64).eps)
 _REPAIR = 1e-8  # damping added to a singular system, relative to the mean diagonal
 _MOST_ENTRIES = 1 << 25  # of S Jᵀ: 256 MiB
+
+
+@dataclass(frozen=True)
+class MatrixGram:
+    """A Gram operator from a matrix (n, n) alone: of the limit kernel, say. It cannot be sketched."""
+
+    matrix: NDArray[np.float64]
+
+    @property
+    def size(self) -> int:
+        """Number of inputs, n."""
+        return len(self.matrix)
+
+    def dense(self) -> NDArray[np.float64]:
+        """Return the matrix."""
+        return self.matrix
+
+    def times(self, vector: Vector) -> Vector:
+        """Return matrix @ vector."""
+        return self.matrix @ vector
+
+    def diagonal(self) -> Vector:
+        """Return the diagonal."""
+        return self.matrix.diagonal().copy()
+
+    def sketch(self, sketch: Sketch) -> NDArray[np.float64]:
+        """Refuse: there is no Jacobian behind this matrix."""
+        raise InvalidInput("a matrix without its Jacobian cannot be sketched. Use Cholesky or ConjugateGradient().")
 
 
 @dataclass(frozen=True)
@@ -73,7 +101,7 @@ class Triangle:
 
     factor: NDArray[np.float64]
     rows: int  # of the sketch it was made from
-    damping: float  # that had to be added, absolute
+    damping: float  # that was added in all, absolute
     repaired: bool
 
     def __call__(self, vector: Vector) -> Vector:
@@ -118,11 +146,16 @@ class SketchQR:
     def __post_init__(self) -> None:
         if self.sketch not in SKETCHES:
             raise InvalidInput(f"sketch must be one of {', '.join(SKETCHES)}; got {self.sketch!r}.")
-        if self.oversampling is not None and not self.oversampling >= 1:
-            raise InvalidInput(f"oversampling must be at least 1, or None for the paper's; got {self.oversampling}.")
+        if self.oversampling is not None and not self.oversampling >= 2:
+            raise InvalidInput(f"oversampling must be at least 2, or None for the paper's; got {self.oversampling}.")
+        if not 0 < self.epsilon < 1:
+            raise InvalidInput(f"epsilon must be between 0 and 1; got {self.epsilon}.")
 
     def rows(self, inputs: int) -> int:
-        """Return the number of rows for that many inputs; never more than fit in 256 MiB unless 2n do not."""
+        """Return the number of rows for that many inputs; never more than fit in 256 MiB unless 2n do not.
+
+        Deviation: the paper leaves the constants of its sketch size open; these are those of a Gaussian sketch.
+        """
         if self.oversampling is None:
             wanted = Gaussian.rows_for(inputs, epsilon=self.epsilon, failure=1 / max(inputs, 2) ** 2)
         else:
@@ -219,7 +252,7 @@ class ConjugateGradient:
             direction = steepest + _ratio(energy, 0.0 if search.restarted else previous) * direction
             change = system.times(direction)
             search.step(direction, change, _ratio(energy, float(direction @ change)))
-        return search.solution(repaired=False)
+        return search.solution(repaired=False)._replace(sketch_rows=getattr(apply, "rows", 0))
 
 
 class _System(NamedTuple):

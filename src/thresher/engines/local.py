@@ -10,30 +10,34 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.engines.shard import Shard, ShardMoved
-from thresher.interfaces import Effort, Index, Moved, Progress, Sketch
-from thresher.memory import require
+from thresher.engines.shard import SearchShard
+from thresher.errors import BrokenCertificate
+from thresher.interfaces import Effort, JacobianSlice, Moved, Progress, Shard, Sketch, Started
+from thresher.kernels.pairs import add_gram_product
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.model.weights import Weights
-from thresher.parallel import core_count, in_order
+from thresher.parallel import core_count, in_order, uninterrupted
+from thresher.search import INDEXES, Certified, Scan
+from thresher.theory import firing_probability
 
-__all__ = ["LocalEngine", "shard_ranges"]
+__all__ = ["LocalEngine", "LocalGram", "shard_ranges"]
 
 Value = TypeVar("Value")
 _SHARD = 1 << 14  # neurons at least in a shard
 _MOST_SHARDS = 64
 
 
-def shard_ranges(width: int) -> list[range]:
+def shard_ranges(width: int, *, least: int | None = None) -> list[range]:
     """Return the slices of neurons that make up a network: a function of the width alone.
 
     The order of every sum over neurons is fixed by these slices, so results depend neither on the number of threads nor
-    on how shards are dealt out to machines.
+    on how shards are dealt out to machines. Slices of an even width are even: twins stay together.
     """
-    count = min(max(width // _SHARD, 1), _MOST_SHARDS)
-    edges = [width * k // count for k in range(count + 1)]
+    unit = 1 if width % 2 else 2
+    count = min(max(width // (least or _SHARD), 1), _MOST_SHARDS)
+    edges = [unit * (width // unit * k // count) for k in range(count + 1)]
     return [range(first, last) for first, last in pairwise(edges)]
 
 
@@ -43,10 +47,9 @@ class LocalEngine:
     Parameters
     ----------
     problem, settings : what is trained
-    index : class of the threshold search, one per shard
-    dtype : working precision of the products, "float32" or "float64"
+    index : how shards find who fires, a name in ``INDEXES`` or ``"certified"``
+    dtype : working precision of the bulk products, "float32" or "float64"
     threads : None for all cores
-    memory_budget : bytes that may be taken, None for 90 % of what is free
     """
 
     def __init__(
@@ -54,43 +57,57 @@ class LocalEngine:
         problem: Problem,
         settings: NetworkSettings,
         *,
-        index: type[Index],
+        index: str,
         dtype: str = "float32",
         threads: int | None = None,
-        memory_budget: int | None = None,
     ) -> None:
         self._problem, self._settings = problem, settings
         self._threads = core_count() if threads is None else threads
-        itemsize = np.dtype(dtype).itemsize
-        require(
-            index.bytes_needed(settings.width, problem.size, itemsize) + 6 * 8 * problem.size**2,
-            budget=memory_budget,
-            what=f"index {index.__name__.lower()!r} for {settings.width} neurons and {problem.size} inputs",
-            remedy="Use a smaller width, fewer inputs, or index='scan', which stores nothing.",
-        )
-        self._shards = [
-            Shard(settings, problem.inputs, neurons, index=index(), dtype=dtype)
-            for neurons in shard_ranges(settings.width)
-        ]
-        self._offset = settings.offset()
+        self._weights = Weights.at_start(settings.start, problem.inputs, dtype=dtype, products=problem.products)
+        ranges = shard_ranges(settings.width)
+        self._shards: list[Shard] = [make_shard(index, settings, self._weights, neurons) for neurons in ranges]
+        self._counts: NDArray[np.int32] | None = None
 
-    def start(self, progress: Progress) -> Moved:
-        """Make the start weights, find who fires. Cost: O(m n d)."""
-        return self._sum(Shard.start, progress)
+    def start(self, progress: Progress, *, first_step: NDArray[np.float64] | None = None) -> Started:
+        """Make the start weights, find who fires, take the first step. Cost: O(m n d)."""
+        self._offset = self._settings.offset()
+        expected = self._expected_drift(first_step)
+        sums = np.zeros((3, self._problem.size))
+        before, after = Effort(), Effort()
+        tasks = self._map(lambda shard: shard.start(first_step, expected=expected))
+        for done, part in enumerate(tasks, start=1):
+            sums += (part.before, part.after, part.corrections)
+            before, after = before.plus(part.effort_before), after.plus(part.effort_after)
+            progress(done * self._settings.width // len(self._shards), self._settings.width)
+        sums *= self._settings.scale
+        self._outputs = self._reached = sums[0] + self._offset
+        self._gram = LocalGram(self)
+        if first_step is None:
+            return Started(Moved(self._outputs, before), None)
+        self._reached = sums[1] + self._offset
+        return Started(Moved(self._outputs, before), Moved(self._reached, after))
 
     def linearise(self) -> LocalGram:
         """Make the current weights the point that steps start from, and return the Gram operator there."""
-        for shard in self._shards:
-            shard.linearise()
-        return LocalGram(self._problem, self._settings, self._shards, self._threads)
+        with uninterrupted():
+            for shard in self._shards:
+                shard.linearise(self._counts)
+            self._outputs = self._reached
+            self._gram = LocalGram(self)
+        return self._gram
 
     def move(self, step: NDArray[np.float64]) -> Moved:
-        """Put the neurons at W - Jᵀ step and find the outputs there."""
-        return self._sum(lambda shard: shard.move(step), lambda done, total: None)
+        """Put the neurons at W - Jᵀ step and find the outputs there: linear but for the pairs that flip."""
+        corrections, effort = np.zeros(self._problem.size), Effort()
+        for part in self._map(lambda shard: shard.move(step)):
+            corrections += part.corrections
+            effort = effort.plus(part.effort)
+        self._reached = self._outputs - self._gram.times(step) + corrections * self._settings.scale
+        return Moved(self._reached, effort)
 
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise`` for all neurons. Cost: O(pairs)."""
-        parts = [shard.weights for shard in self._shards]
+        parts = [shard.weights() for shard in self._shards]
         sizes = np.cumsum([0] + [part.support.pairs for part in parts])
         bounds = [part.support.bounds[:-1] + size for part, size in zip(parts, sizes, strict=False)]
         support = Pattern(
@@ -99,22 +116,68 @@ class LocalEngine:
             np.concatenate([part.support.inputs for part in parts]),
         )
         coefficients = np.concatenate([part.coefficients for part in parts])
-        return parts[0]._replace(support=support, coefficients=coefficients)
+        return self._weights._replace(support=support, coefficients=coefficients)
 
-    def _sum(self, task: Callable[[Shard], ShardMoved], progress: Progress) -> Moved:
-        outputs, effort = np.zeros(self._problem.size), Effort()
-        for done, part in enumerate(in_order(task, self._shards, threads=self._threads), start=1):
-            outputs += part.outputs
-            effort = effort.plus(part.effort)
-            progress(done * self._settings.width // len(self._shards), self._settings.width)
-        return Moved(outputs * self._settings.scale + self._offset, effort)
+    def audit(self) -> int:
+        """Scan every pair and compare firing sets, outputs and counts with the maintained ones. Cost: O(m n d)."""
+        ranges = shard_ranges(self._settings.width)
+        truths = [SearchShard(self._settings, shard.weights(), neurons, index=Scan())
+                  for shard, neurons in zip(self._shards, ranges, strict=True)]  # fmt: skip
+        outputs = np.zeros(self._problem.size)
+        for part in in_order(lambda truth: truth.start(None, expected=0.0), truths, threads=self._threads):
+            outputs += part.before
+        for shard, truth in zip(self._shards, truths, strict=True):
+            _compare(shard.pattern(), truth.pattern())
+        error = np.abs(self._outputs - outputs * self._settings.scale - self._offset)
+        allowed = 1e-6 if self._weights.fast_inputs.dtype == np.float32 else 1e-10
+        worst = int(error.argmax())
+        if error[worst] > allowed * (1 + np.abs(outputs).max() * self._settings.scale):
+            raise BrokenCertificate(f"the output on input {worst} is off by {error[worst]:.3g}.")
+        if self._counts is not None:
+            counts = np.zeros_like(self._counts)
+            for truth in truths:
+                truth.count_cofiring(counts)
+            wrong = np.argwhere(counts != self._counts)
+            if len(wrong):
+                raise BrokenCertificate(f"the co-firing count of inputs {wrong[0][0]} and {wrong[0][1]} is wrong.")
+        return self._settings.width * self._problem.size
+
+    def _expected_drift(self, first_step: NDArray[np.float64] | None) -> float:
+        """Return the first step's drift per square root of firing inputs: of the step, or guessed from the targets."""
+        if first_step is None:
+            firing = max(firing_probability(self._settings.shift), 1 / self._settings.width)
+            first_step = self._problem.targets / firing
+        return float(np.sqrt(np.mean(first_step**2))) * self._settings.scale
+
+    def _map(self, task: Callable[[Shard], Value]) -> Iterator[Value]:
+        return in_order(task, self._shards, threads=self._threads)
+
+    def _count_cofiring(self) -> NDArray[np.int32]:
+        """Return the co-firing counts, lower triangle: counted once, then kept up to date by flips."""
+        if self._counts is None:
+            groups = [self._shards[k :: self._threads] for k in range(self._threads)]
+
+            def count(group: list[Shard]) -> NDArray[np.int32]:
+                counts = np.zeros((self._problem.size, self._problem.size), np.int32)
+                for shard in group:
+                    shard.count_cofiring(counts)
+                return counts
+
+            self._counts = sum(
+                in_order(count, groups, threads=self._threads),
+                start=np.zeros((self._problem.size, self._problem.size), np.int32),
+            )
+        return self._counts
 
 
 class LocalGram:
-    """G = (X Xᵀ) o C / m as sums over shards; C counts the neurons that fire on both of two inputs."""
+    """G = (X Xᵀ) o C / m at the engine's point of linearisation; C counts the neurons that fire on both of two inputs.
 
-    def __init__(self, problem: Problem, settings: NetworkSettings, shards: list[Shard], threads: int) -> None:
-        self._problem, self._settings, self._shards, self._threads = problem, settings, shards, threads
+    Valid until the engine's next ``linearise``.
+    """
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine, self._problem, self._settings = engine, engine._problem, engine._settings
 
     @property
     def size(self) -> int:
@@ -122,31 +185,68 @@ class LocalGram:
         return self._problem.size
 
     def dense(self) -> NDArray[np.float64]:
-        """Return the matrix (n, n), from exact co-firing counts. Cost: O(n² + squared row lengths) a shard, once."""
+        """Return the matrix (n, n), from exact co-firing counts. Cost: O(n²), and once the counting."""
         return self._dense
 
     @cached_property
     def _dense(self) -> NDArray[np.float64]:
-        counts = sum(self._map(Shard.count_cofiring), start=np.zeros((self.size, self.size), np.int64))
-        return self._problem.products * counts / self._settings.width
+        lower = self._engine._count_cofiring()
+        both = lower + np.tril(lower, -1).T
+        return self._problem.products * both / self._settings.width
 
     def times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return G @ vector (n,). Cost: O(d) a firing pair, or O(n²) once the matrix has been formed."""
         if "_dense" in self.__dict__:
             return self._dense @ vector
-        total = sum(self._map(lambda shard: shard.gram_times(vector)), start=np.zeros(self.size))
+
+        def share(pattern: Pattern) -> NDArray[np.float64]:
+            out = np.zeros(self.size)
+            add_gram_product(pattern.bounds, pattern.inputs, self._problem.inputs, vector, out)
+            return out
+
+        total = sum(self._over_patterns(share), start=np.zeros(self.size))
         return np.asarray(total) / self._settings.width
 
     def diagonal(self) -> NDArray[np.float64]:
-        """Return the diagonal of G (n,). Cost: O(pairs)."""
-        counts = sum(self._map(Shard.count_firing), start=np.zeros(self.size, np.int64))
-        return np.einsum("ik,ik->i", self._problem.inputs, self._problem.inputs) * counts / self._settings.width
+        """Return the diagonal of G (n,). Cost: O(pairs), or O(n) once the matrix has been formed."""
+        if "_dense" in self.__dict__:
+            return self._dense.diagonal().copy()
+        shares = self._over_patterns(lambda pattern: np.bincount(pattern.inputs, minlength=self.size))
+        counts = sum(shares, start=np.zeros(self.size, np.int64))
+        return self._problem.products.diagonal() * counts / self._settings.width
 
     def sketch(self, sketch: Sketch) -> NDArray[np.float64]:
         """Return S Jᵀ (s, n); see the sketch for its cost."""
-        shares = self._map(lambda shard: shard.gather(sketch))
+        shares = self._over_patterns(lambda pattern: sketch.gather(self._piece(pattern)))
         total = sum(shares, start=np.zeros((self.size, sketch.rows)))
-        return sketch.finish(np.asarray(total), self._shards[0].jacobian())
+        return sketch.finish(np.asarray(total), self._piece(self._patterns[0]))
 
-    def _map(self, task: Callable[[Shard], Value]) -> Iterator[Value]:
-        return in_order(task, self._shards, threads=self._threads)
+    @cached_property
+    def _patterns(self) -> list[Pattern]:
+        return [shard.pattern() for shard in self._engine._shards]
+
+    def _piece(self, pattern: Pattern) -> JacobianSlice:
+        settings = self._settings
+        signs = settings.start.signs(pattern.neurons)
+        return JacobianSlice(pattern, signs, self._problem.inputs, settings.scale, settings.width)
+
+    def _over_patterns(self, task: Callable[[Pattern], Value]) -> Iterator[Value]:
+        return in_order(task, self._patterns, threads=self._engine._threads)
+
+
+def make_shard(index: str, settings: NetworkSettings, weights: Weights, neurons: range) -> Shard:
+    """Return a shard that finds who fires in the named way."""
+    if index == "certified":
+        return Certified(settings, weights, neurons)
+    return SearchShard(settings, weights, neurons, index=INDEXES[index]())
+
+
+def _compare(maintained: Pattern, true: Pattern) -> None:
+    for pattern, other, verb in ((maintained, true, "does not fire"), (true, maintained, "fires")):
+        wrong = pattern.without(other)
+        if len(wrong):
+            neuron = pattern.per_pair(pattern.neurons)[wrong[0]]
+            raise BrokenCertificate(
+                f"neuron {neuron} {verb} on input {pattern.inputs[wrong[0]]}, against what is maintained "
+                f"({len(wrong)} such pairs in its shard)."
+            )

@@ -1,108 +1,91 @@
-"""A shard: a slice of neurons with its weights, its firing pattern and an index; the unit of threads and machines."""
+"""A shard that finds who fires by a threshold search: the paper's three operations, init, update and query."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.interfaces import Effort, Index, JacobianSlice, Sketch
-from thresher.kernels.pairs import add_gram_product
-from thresher.model.firing import Firing
+from thresher.interfaces import Effort, Index, ShardMoved, ShardStarted
+from thresher.model.firing import Firing, Pattern
 from thresher.model.network import NetworkSettings
 from thresher.model.weights import Weights
 
-__all__ = ["Shard", "ShardMoved"]
+__all__ = ["SearchShard"]
 
 
-class ShardMoved(NamedTuple):
-    """A shard's share of the outputs (n,), without the factor 1/sqrt(m), and what it cost."""
+class SearchShard:
+    """A slice of neurons with its weights, its firing pattern and an index."""
 
-    outputs: NDArray[np.float64]
-    effort: Effort
-
-
-class Shard:
-    """A slice of neurons that can be asked for its share of every sum over neurons.
-
-    ``move`` never forgets where it came from: weights and pattern of the last ``linearise`` stay until the next one, so
-    a step can be tried again shorter, and an interrupt leaves a consistent network.
-    """
-
-    def __init__(
-        self,
-        settings: NetworkSettings,
-        inputs: NDArray[np.float64],
-        neurons: range,
-        *,
-        index: Index,
-        dtype: str,
-    ) -> None:
+    def __init__(self, settings: NetworkSettings, weights: Weights, neurons: range, *, index: Index) -> None:
         self._settings, self._neurons, self._index = settings, neurons, index
-        self.weights = Weights.at_start(settings.start, inputs, dtype=dtype)
-        self._tried = self.weights
+        self._weights = self._tried = weights
+        self._inputs = len(weights.inputs)
 
-    def start(self) -> ShardMoved:
-        """Make the start weights and find who fires. Cost: O(n d) a neuron."""
-        before = self._index.spent
-        self._index.init(self.weights, self._neurons)
+    def start(self, first_step: NDArray[np.float64] | None, *, expected: float) -> ShardStarted:
+        """Make the start weights, find who fires, take the first step. Cost: that of ``init`` and a move."""
+        self._index.init(self._weights, self._neurons)
         self._found = self._firing = self._index.firing(self._settings.shift)
-        return self._arrived(before)
-
-    def linearise(self) -> None:
-        """Make the current weights the point that steps start from. Cost: O(1)."""
-        self.weights, self._firing = self._tried, self._found
+        effort = self._index.spent._replace(firing=self._firing.pattern.pairs)
+        before = self._outputs(self._firing)
+        if first_step is None:
+            return ShardStarted(before, before, np.zeros(self._inputs), effort, Effort())
+        moved = self.move(first_step)
+        return ShardStarted(before, self._outputs(self._found), moved.corrections, effort, moved.effort)
 
     def move(self, step: NDArray[np.float64]) -> ShardMoved:
-        """Move every neuron that fires by -Jᵀ step from the last ``linearise`` and find who fires now."""
-        before = self._index.spent
-        pattern = self._firing.pattern
-        self._tried = self.weights.moved(pattern, step, scale=self._settings.scale)
+        """Move every neuron that fires, let the index know, and ask it who fires now."""
+        before, pattern, shift = self._index.spent, self._firing.pattern, self._settings.shift
+        self._tried = self._weights.moved(pattern, step, scale=self._settings.scale)
         self._index.update(self._tried, pattern.neurons)
-        self._found = self._index.firing(self._settings.shift)
-        return self._arrived(before)
-
-    def jacobian(self) -> JacobianSlice:
-        """Return the implicit Jacobian at the last ``linearise``."""
-        pattern, start = self._firing.pattern, self._settings.start
-        return JacobianSlice(
-            pattern,
-            start.signs(pattern.neurons),
-            self.weights.inputs,
-            self._settings.scale,
-            self._settings.width,
-        )
-
-    def count_cofiring(self) -> NDArray[np.int64]:
-        """Return this shard's share of the co-firing counts C (n, n). Cost: O(n² + squared row lengths)."""
-        return self._firing.pattern.count_cofiring(len(self.weights.inputs))
-
-    def count_firing(self) -> NDArray[np.int64]:
-        """Return how many of its neurons fire on each input (n,). Cost: O(n + pairs)."""
-        return np.bincount(self._firing.pattern.inputs, minlength=len(self.weights.inputs))
-
-    def gram_times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return this shard's share of (K o C) vector (n,). Cost: O(d) a firing pair."""
-        out = np.zeros(len(vector))
-        _, bounds, inputs = self._firing.pattern
-        add_gram_product(bounds, inputs, self.weights.inputs, vector, out)
-        return out
-
-    def gather(self, sketch: Sketch) -> NDArray[np.float64]:
-        """Return this shard's share of a sketch of Jᵀ, (n, s)."""
-        return sketch.gather(self.jacobian())
-
-    def _arrived(self, before: Effort) -> ShardMoved:
-        firing: Firing = self._found
-        pattern = firing.pattern
+        self._found = self._index.firing(shift)
+        on, off = self._found.pattern.without(pattern), pattern.without(self._found.pattern)
+        begun = self._active(self._found)[on]
+        ceased = self._signs(pattern)[off] * (shift - self._look(off))
+        corrections = self._sum_by_input(self._found.pattern.inputs[on], begun)
+        corrections += self._sum_by_input(pattern.inputs[off], ceased)
         spent = Effort(*(now - then for now, then in zip(self._index.spent, before, strict=True)))
         effort = spent._replace(
-            moved=len(self._firing.pattern.neurons) if self._tried is not self.weights else 0,
-            flips=self._firing.pattern.flips_to(pattern),
-            firing=pattern.pairs,
+            looks=spent.looks + len(off),
+            moved=len(pattern.neurons),
+            flips=len(on) + len(off),
+            firing=self._found.pattern.pairs,
         )
-        signs = np.repeat(self._settings.start.signs(pattern.neurons), np.diff(pattern.bounds))
-        active = signs * (firing.values - self._settings.shift)
-        outputs = np.bincount(pattern.inputs, active, minlength=len(self.weights.inputs)).astype(np.float64)
-        return ShardMoved(outputs, effort)
+        return ShardMoved(corrections, effort)
+
+    def linearise(self, counts: NDArray[np.int32] | None) -> None:
+        """Make the current weights those that steps start from. Cost: O(pairs of neurons that flipped, squared)."""
+        if counts is not None and self._found is not self._firing:
+            then, now = self._firing.pattern, self._found.pattern
+            places = [now.per_pair(now.neurons)[now.without(then)], then.per_pair(then.neurons)[then.without(now)]]
+            changed = np.unique(np.concatenate(places))
+            then.count_cofiring(changed, counts, sign=-1)
+            now.count_cofiring(changed, counts, sign=1)
+        self._weights, self._firing = self._tried, self._found
+
+    def count_cofiring(self, counts: NDArray[np.int32]) -> None:
+        """Add this shard's share of the co-firing counts to the lower triangle of ``counts`` (n, n)."""
+        self._firing.pattern.count_cofiring(self._firing.pattern.neurons, counts, sign=1)
+
+    def pattern(self) -> Pattern:
+        """Return the firing pairs at the last ``linearise``. Cost: O(1)."""
+        return self._firing.pattern
+
+    def weights(self) -> Weights:
+        """Return the weights at the last ``linearise``. Cost: O(1)."""
+        return self._weights
+
+    def _look(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        pattern = self._firing.pattern
+        return self._tried.look(pattern.per_pair(pattern.neurons)[places], pattern.inputs[places])
+
+    def _outputs(self, firing: Firing) -> NDArray[np.float64]:
+        return self._sum_by_input(firing.pattern.inputs, self._active(firing))
+
+    def _active(self, firing: Firing) -> NDArray[np.float64]:
+        return self._signs(firing.pattern) * (firing.values - self._settings.shift)
+
+    def _signs(self, pattern: Pattern) -> NDArray[np.float64]:
+        return pattern.per_pair(self._settings.start.signs(pattern.neurons))
+
+    def _sum_by_input(self, inputs: NDArray[np.int32], values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.bincount(inputs, values, minlength=self._inputs).astype(np.float64)

@@ -14,10 +14,11 @@ __all__ = [
     "add_gram_product",
     "collect_above",
     "count_cofiring",
-    "count_common",
+    "dot",
     "look_at",
     "materialise",
     "merge_coefficients",
+    "pairs_missing",
 ]
 
 
@@ -57,13 +58,38 @@ def materialise(neurons, start, stored, bounds, inputs, coefficients, X):
 
 
 @compiled
-def look_at(places, weights, inputs, X):
-    """Return <weights[places[p]], X[inputs[p]]> for each p, summed from left to right in float64."""
+def dot(a, b):
+    """Return <a, b> in float64, summed in one fixed order: the arithmetic that decides who fires."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    whole = a.size - a.size % 8
+    for k in range(0, whole, 8):
+        s0 += a[k] * b[k]
+        s1 += a[k + 1] * b[k + 1]
+        s2 += a[k + 2] * b[k + 2]
+        s3 += a[k + 3] * b[k + 3]
+        s4 += a[k + 4] * b[k + 4]
+        s5 += a[k + 5] * b[k + 5]
+        s6 += a[k + 6] * b[k + 6]
+        s7 += a[k + 7] * b[k + 7]
+    for k in range(whole, a.size):
+        s0 += a[k] * b[k]
+    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+
+
+@compiled
+def look_at(neurons, start, places, inputs, stored, bounds, stored_inputs, coefficients, X, products):
+    """Return the pre-activation of each pair (neurons[places[p]], inputs[p]): <start, x_i> + sum of c[j] <x_i, x_j>.
+
+    ``neurons`` (k,) ascend and have start weights ``start`` (k, d); ``products`` (n, n) are the inner products of X.
+    """
     values = np.empty(places.size)
     for p in range(places.size):
-        value = 0.0
-        for k in range(X.shape[1]):
-            value += weights[places[p], k] * X[inputs[p], k]
+        i = inputs[p]
+        value = dot(start[places[p]], X[i])
+        s = np.searchsorted(stored, neurons[places[p]])
+        if s < stored.size and stored[s] == neurons[places[p]]:
+            for q in range(bounds[s], bounds[s + 1]):
+                value += coefficients[q] * products[i, stored_inputs[q]]
         values[p] = value
     return values
 
@@ -102,34 +128,32 @@ def merge_coefficients(neurons, bounds, inputs, coefficients, firing, firing_bou
 
 
 @compiled
-def count_common(neurons_a, bounds_a, inputs_a, neurons_b, bounds_b, inputs_b):
-    """Return the number of pairs that stand in both sets."""
-    a = b = common = 0
-    while a < neurons_a.size and b < neurons_b.size:
-        if neurons_a[a] < neurons_b[b]:
-            a += 1
-        elif neurons_a[a] > neurons_b[b]:
+def pairs_missing(neurons_a, bounds_a, inputs_a, neurons_b, bounds_b, inputs_b):
+    """Return the places of the pairs of a that do not stand in b, ascending."""
+    missing = np.empty(inputs_a.size, np.int64)
+    count = b = 0
+    for a in range(neurons_a.size):
+        while b < neurons_b.size and neurons_b[b] < neurons_a[a]:
             b += 1
-        else:
-            p, q = bounds_a[a], bounds_b[b]
-            while p < bounds_a[a + 1] and q < bounds_b[b + 1]:
-                if inputs_a[p] < inputs_b[q]:
-                    p += 1
-                elif inputs_a[p] > inputs_b[q]:
-                    q += 1
-                else:
-                    common, p, q = common + 1, p + 1, q + 1
-            a, b = a + 1, b + 1
-    return common
+        same = b < neurons_b.size and neurons_b[b] == neurons_a[a]
+        q, end = (bounds_b[b], bounds_b[b + 1]) if same else (0, 0)
+        for p in range(bounds_a[a], bounds_a[a + 1]):
+            while q < end and inputs_b[q] < inputs_a[p]:
+                q += 1
+            if q == end or inputs_b[q] != inputs_a[p]:
+                missing[count] = p
+                count += 1
+    return missing[:count].copy()
 
 
 @compiled
-def count_cofiring(bounds, inputs, counts):
-    """Add to ``counts`` (n, n), for each two inputs, the number of neurons that fire on both."""
-    for j in range(bounds.size - 1):
-        for p in range(bounds[j], bounds[j + 1]):
-            for q in range(bounds[j], bounds[j + 1]):
-                counts[inputs[p], inputs[q]] += 1
+def count_cofiring(bounds, inputs, places, sign, counts):
+    """Add ``sign`` to ``counts`` (n, n), lower triangle, for each two inputs of each listed row."""
+    for index in range(places.size):
+        first, last = bounds[places[index]], bounds[places[index] + 1]
+        for p in range(first, last):
+            for q in range(first, p + 1):  # inputs ascend
+                counts[inputs[p], inputs[q]] += sign
 
 
 @compiled

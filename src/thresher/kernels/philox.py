@@ -12,7 +12,7 @@ from numba import njit
 
 from thresher.kernels import compiled
 
-__all__ = ["fill_block", "fill_rows", "words_to_normals"]
+__all__ = ["fill_block", "fill_row", "fill_rows", "words_to_normals"]
 
 _MULTIPLIER_0, _MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
@@ -129,3 +129,14 @@ def words_to_normals(values):
     """Turn the bits of each float32 in ``values`` (count,), taken as a random word, into a N(0, 1) number, in place."""
     for j in range(values.size):
         values[j] = _normal(_f(values[j]).view(np.uint32))
+
+
+@compiled
+def fill_row(key, stream, row, out):
+    """Fill ``out`` (d,) with the N(0, 1) numbers of one row: those that the other functions give."""
+    for quad in range((out.size + 3) // 4):
+        words = _philox(
+            np.uint32(row), np.uint32(row >> _32), np.uint32(quad), np.uint32(stream), np.uint32(key), np.uint32(key >> _32)
+        )
+        for part in range(min(4, out.size - 4 * quad)):
+            out[4 * quad + part] = _normal(words[part])

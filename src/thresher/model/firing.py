@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.kernels.pairs import count_cofiring, count_common
+from thresher.kernels.pairs import count_cofiring, pairs_missing
 
 __all__ = ["Firing", "Pattern", "pattern_of_pairs"]
 
@@ -27,19 +27,25 @@ class Pattern(NamedTuple):
         """Number of firing pairs."""
         return len(self.inputs)
 
-    def neuron_of_pair(self) -> NDArray[np.int64]:
-        """Return the place in ``neurons`` of each pair, (pairs,)."""
-        return np.repeat(np.arange(len(self.neurons)), np.diff(self.bounds))
+    def per_pair(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return values (k,) of the neurons, repeated for each of their pairs, (pairs,)."""
+        return np.repeat(values, np.diff(self.bounds))
 
-    def flips_to(self, other: Pattern) -> int:
-        """Return how many pairs fire in one pattern and not in the other. Cost: O(pairs)."""
-        return self.pairs + other.pairs - 2 * count_common(*self, *other)
+    def slice(self, first: int, last: int) -> Pattern:
+        """Return the rows first..last - 1 of this pattern."""
+        p, q = self.bounds[first], self.bounds[last]
+        return Pattern(self.neurons[first:last], self.bounds[first : last + 1] - p, self.inputs[p:q])
 
-    def count_cofiring(self, inputs: int) -> NDArray[np.int64]:
-        """Return C (n, n): how many neurons fire on both of two inputs. Cost: O(n² + sum of squared row lengths)."""
-        counts = np.zeros((inputs, inputs), np.int64)
-        count_cofiring(self.bounds, self.inputs, counts)
-        return counts
+    def without(self, other: Pattern) -> NDArray[np.int64]:
+        """Return the places of the pairs that do not stand in the other pattern. Cost: O(pairs of both)."""
+        return pairs_missing(*self, *other)
+
+    def count_cofiring(self, neurons: NDArray[np.int64], counts: NDArray[np.int32], *, sign: int) -> None:
+        """Add to ``counts`` (n, n), lower triangle, ``sign`` for each two inputs that one of the neurons fires on."""
+        places = np.searchsorted(self.neurons, neurons)
+        here = places < len(self.neurons)
+        places = places[here][self.neurons[places[here]] == neurons[here]]
+        count_cofiring(self.bounds, self.inputs, places, sign, counts)
 
 
 class Firing(NamedTuple):

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from thresher.checks import check_number, check_whole
 from thresher.errors import InvalidInput
-from thresher.model.firing import Pattern
 from thresher.model.problem import check_inputs
 from thresher.model.start import Start
 from thresher.model.weights import Weights
@@ -25,11 +24,12 @@ _INPUT_BLOCK = 4096  # new inputs per pass of `predict`
 _TASK = 64 * _BLOCK  # neurons per partial sum of `predict`
 
 
-def default_shift(width: int, *, sparsity: float = 0.04) -> float:
-    """Return the paper's shift b = sqrt(0.5 (1 - sparsity) ln width); ``sparsity`` is its alpha-bar in (0, 1]."""
-    if not 0 < sparsity <= 1:
-        raise InvalidInput(f"sparsity must be in (0, 1]; got {sparsity}.")
-    return math.sqrt(0.5 * (1 - sparsity) * math.log(width))
+def default_shift(width: int, *, alpha_bar: float = 0.04) -> float:
+    """Return the paper's shift b = sqrt(0.5 (1 - alpha_bar) ln width); about width^((3 + alpha_bar)/4) neurons fire."""
+    width = check_whole(width, "width", least=1)
+    if not 0 < check_number(alpha_bar, "alpha_bar") <= 1:
+        raise InvalidInput(f"alpha_bar must be above 0 and at most 1; got {alpha_bar:g}.")
+    return math.sqrt(0.5 * (1 - alpha_bar) * math.log(width))
 
 
 class NetworkSettings(NamedTuple):
@@ -116,7 +116,7 @@ class Network:
 
         Memory is bounded by blocks whatever the width, and the result does not depend on ``threads``.
 
-        Cost: O(kmd) time; O(4096 k) memory at most for k inputs, plus one partial sum per 65,536 neurons.
+        Cost: O(kmd) time; memory for 1024 x min(k, 4096) numbers a thread.
         """
         X = check_inputs(inputs, dimension=self.settings.start.dimension)
         threads = core_count() if threads is None else check_whole(threads, "threads", least=1)
@@ -136,8 +136,7 @@ class Network:
             for block in row_blocks(task.start, task.stop):
                 a, b = np.searchsorted(support.neurons, (block.start, block.stop))
                 p, q = support.bounds[a], support.bounds[b]
-                local = Pattern(support.neurons[a:b], support.bounds[a : b + 1] - p, support.inputs[p:q])
-                weights = self.weights._replace(support=local, coefficients=coefficients[p:q])
+                weights = self.weights._replace(support=support.slice(a, b), coefficients=coefficients[p:q])
                 active = np.matmul(weights.vectors(block).astype(fast.dtype), fast)  # (block, k)
                 active -= active.dtype.type(self.shift)
                 np.maximum(active, 0, out=active)

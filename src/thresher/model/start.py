@@ -28,11 +28,15 @@ class Start(NamedTuple):
     def block(self, first: int, last: int) -> NDArray[np.float32]:
         """Return the start weights of neurons ``first`` to ``last - 1``, (last - first, d). Cost: O(d) a row."""
         if self.twins:
-            pairs = Start(self.seed, self.dimension).block(first >> 1, (last + 1) >> 1)
+            pairs = self.base_block(first >> 1, (last + 1) >> 1).T
             return np.repeat(pairs, 2, axis=0)[first & 1 :][: last - first]
+        return self.base_block(first, last).T
+
+    def base_block(self, first: int, last: int) -> NDArray[np.float32]:
+        """Return rows ``first`` to ``last - 1`` of the generator as columns, (d, last - first); twins share a row."""
         words = np.empty((self.dimension, last - first), np.uint32)
         fill_block(np.uint64(self.seed), np.uint64(_WEIGHTS), np.uint64(first), words)
-        return _normals(words)
+        return _normals(words).T
 
     def rows(self, neurons: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the start weights of the listed neurons, (len(neurons), d). Cost: O(d) a row."""

@@ -1,7 +1,7 @@
 """Implicit weights: w_r = start_r + sum over inputs j of c[r, j] x_j. The one place that computes pre-activations.
 
-"Fires" has one meaning everywhere: the pre-activation that :meth:`Weights.look` computes (float64, from left to right)
-is at or above the threshold. Matrix products in the working precision are only a filter: each carries a bound on its
+"Fires" has one meaning everywhere: the pre-activation that :meth:`Weights.look` computes (float64, in one fixed order) is
+at or above the threshold. Matrix products in the working precision are only a filter: each carries a bound on its
 rounding, the *guard*, and a pair closer to the threshold than the guard is looked at again. So firing sets depend
 neither on the precision, the block size, the number of threads nor on the search that found them.
 """
@@ -35,15 +35,28 @@ class Weights(NamedTuple):
 
     start: Start
     inputs: NDArray[np.float64]
+    products: NDArray[np.float64]
     fast_inputs: Floating
+    fast_products: Floating
     support: Pattern
     coefficients: NDArray[np.float64]
 
     @classmethod
-    def at_start(cls, start: Start, inputs: NDArray[np.float64], *, dtype: DTypeLike) -> Weights:
-        """Return unmoved weights on inputs (n, d), with products in working precision ``dtype``. Cost: O(nd)."""
+    def at_start(
+        cls,
+        start: Start,
+        inputs: NDArray[np.float64],
+        *,
+        dtype: DTypeLike,
+        products: NDArray[np.float64] | None = None,
+    ) -> Weights:
+        """Return unmoved weights on inputs (n, d), with bulk products in working precision ``dtype``.
+
+        ``products`` (n, n) are the inner products of the inputs, made here if not given. Cost: O(nd), or O(n²d).
+        """
         nobody = Pattern(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32))
-        return cls(start, inputs, inputs.astype(dtype), nobody, np.empty(0))
+        products = inputs @ inputs.T if products is None else products
+        return cls(start, inputs, products, inputs.astype(dtype), products.astype(dtype), nobody, np.empty(0))
 
     def moved(self, pattern: Pattern, step: NDArray[np.float64], *, scale: float) -> Weights:
         """Return the weights after w_r <- w_r - scale a_r (sum of step[j] x_j over the inputs j that r fires on).
@@ -68,22 +81,25 @@ class Weights(NamedTuple):
     def look(self, neurons: NDArray[np.int64], inputs: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return the pre-activation of each pair (neurons[p], inputs[p]): the value that decides. Cost: O(d) a pair."""
         distinct, places = np.unique(neurons, return_inverse=True)
-        values: NDArray[np.float64] = look_at(places, self.vectors(distinct), inputs, self.inputs)
+        start = self.start.rows(distinct).astype(np.float64)
+        stored = (*self.support, self.coefficients)
+        values: NDArray[np.float64] = look_at(distinct, start, places, inputs, *stored, self.inputs, self.products)
         return values
 
     def preactivations(self, neurons: range | NDArray[np.int64], *, out: Floating | None = None) -> Preactivations:
         """Return the pre-activations (k, n) of neurons on all inputs by one matrix product. Cost: O(nd) a neuron."""
         vectors = self.vectors(neurons)
         values = np.matmul(vectors.astype(self.fast_inputs.dtype), self.fast_inputs.T, out=out)
-        return Preactivations(values, self._guard(vectors))
+        return Preactivations(values, self.guard(vectors))
 
-    def _guard(self, vectors: NDArray[np.float64]) -> float:
+    def guard(self, vectors: Floating) -> float:
+        """Return a bound on the rounding of products of these vectors (k, d) with inputs in working precision."""
         # |computed - exact| <= (d + 3) u |w| |x| for a product of two rounded vectors summed in any order; the float64
         # of `look` adds its own, far smaller, share.
         working = (vectors.shape[1] + 3) * float(np.finfo(self.fast_inputs.dtype).eps) / 2
         deciding = vectors.shape[1] * float(np.finfo(np.float64).eps) / 2
         longest = float(np.sqrt(np.einsum("rk,rk->r", vectors, vectors).max(initial=0.0)))
-        return 1.01 * (1 + NORM_TOLERANCE) * (working + deciding) * longest
+        return 1.01 * (1 + NORM_TOLERANCE) * (working + deciding) / (1 - working) * longest
 
     def settle(
         self,

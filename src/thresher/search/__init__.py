@@ -1,9 +1,10 @@
 """Who fires? Interchangeable, exact threshold searches."""
 
 from thresher.interfaces import Index
+from thresher.search.certified import Certified
 from thresher.search.scan import Scan
 from thresher.search.tournament import Tournament
 
-__all__ = ["INDEXES", "Scan", "Tournament"]
+__all__ = ["INDEXES", "Certified", "Scan", "Tournament"]
 
 INDEXES: dict[str, type[Index]] = {"scan": Scan, "tournament": Tournament}

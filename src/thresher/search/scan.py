@@ -41,11 +41,6 @@ class Scan:
         neurons, inputs, values = self._collect(self._weights.fast_inputs, 0, threshold)
         return Firing(pattern_of_pairs(neurons, inputs), values)
 
-    @classmethod
-    def bytes_needed(cls, neurons: int, inputs: int, itemsize: int) -> int:
-        """Return the size of one block of pre-activations."""
-        return min(neurons, 1024) * inputs * itemsize
-
     def _collect(
         self, fast_inputs: NDArray[np.float32] | NDArray[np.float64], first_input: int, threshold: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:

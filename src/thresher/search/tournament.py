@@ -60,11 +60,6 @@ class Tournament:
         order = np.argsort(neurons, kind="stable")  # the inputs of each neuron stay ascending
         return Firing(pattern_of_pairs(neurons[order], inputs[order]), values[order])
 
-    @classmethod
-    def bytes_needed(cls, neurons: int, inputs: int, itemsize: int) -> int:
-        """Return the size of the trees: 2mn numbers."""
-        return 2 * neurons * inputs * itemsize
-
     def _query(self, i: int, threshold: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         places, visits = trees.query(self._nodes, i, threshold - self._guard)
         values = self._nodes[self._count + places, i].astype(np.float64)

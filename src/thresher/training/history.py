@@ -23,23 +23,28 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Iteration:
-    """One iteration; number 0 is the start, before any step. Counters include steps that were tried and taken back."""
+    """One iteration; number 0 is the start, before any step.
+
+    Looks, visits and touches include steps that were tried and taken back; moved, flips and firing are those of the step that
+    was taken.
+    """
 
     iteration: int
     loss: float  # ½ ||f - y||² after the step
     residual: float  # ||f - y||
     contraction: float  # residual over that of the iteration before; NaN for the start
     step: float  # fraction of the Gauss-Newton step that was taken: below 1 if the full one did not reduce the loss
-    looks: int  # exact inner products <w_r, x_i>
+    looks: int  # pre-activations computed
     flips: int  # pairs that began or ceased to fire
     moved: int  # neurons whose weights changed
     firing: int  # pairs that fire after the step
+    rescans: int  # neurons that left their certified band and were scanned again
     visits: int  # tree nodes examined
     touches: int  # tree nodes written
     inner_iterations: int  # of the linear solver
-    damping: float  # multiple of the identity that was added to the Gram matrix
+    damping: float  # multiple of the identity that was added to the Gram matrix, absolute
     rank: int  # directions of the Gram matrix that were used
-    solve: str  # how the linear solve ended
+    solve: str  # how the linear solve ended; "limit" for a first step from the limit kernel
     seconds: dict[str, float] = field(default_factory=dict)  # by step: start, solve, move
 
 

@@ -10,21 +10,23 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, Sketched, SketchQR
+from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, MatrixGram, Sketched, SketchQR
 from thresher.checks import check_number, check_whole
-from thresher.engines import ENGINES
+from thresher.engines import ENGINES, require_memory
 from thresher.errors import InvalidInput, NotAvailable
 from thresher.interfaces import Effort, Engine, Gram, Moved, Solution, Solver
 from thresher.model.network import Activation, Network, NetworkSettings
 from thresher.model.problem import Problem
+from thresher.parallel import core_count
 from thresher.search import INDEXES
+from thresher.theory import limit_kernel
 from thresher.training.history import Callback, Callbacks, History, Iteration, Result, Status
 
 __all__ = ["train"]
 
 Choice = TypeVar("Choice")
-_PLANNED = {"index": ("certified",), "engine": ("ray", "gpu")}  # known names that are not built yet
-_DEFAULT_INDEX, _DEFAULT_SOLVER = "tournament", "auto"
+_PLANNED = {"engine": ("ray", "gpu")}  # known names that are not built yet
+_DEFAULT_INDEX, _DEFAULT_SOLVER = "certified", "auto"
 _HALVINGS = 12  # shortest step tried: 2^-12 of the full one
 _LARGEST_DENSE = 4096  # inputs up to which solver="auto" factors the matrix
 
@@ -39,6 +41,7 @@ def train(
     solver: str | Solver = _DEFAULT_SOLVER,
     engine: str = "local",
     method: str | None = None,
+    first_step: str = "limit",
     activation: Activation = "relu",
     twins: bool = False,
     tol: float = 1e-6,
@@ -47,6 +50,7 @@ def train(
     dtype: str = "float32",
     threads: int | None = None,
     memory_budget: int | None = None,
+    audit: bool = False,
     callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] = (),
 ) -> Result:
     """Train a two-layer network by Gauss-Newton steps: f(x) = 1/sqrt(m) sum of a_r phi(<w_r, x>), loss ½||f - y||².
@@ -57,10 +61,14 @@ def train(
     width : number of neurons m
     shift : threshold b above which a neuron fires; None for the paper's sqrt(0.48 ln m)
     seed : of start weights and signs; the same seed gives the same network on every machine
-    index : who fires? ``"scan"`` looks at every pair, ``"tournament"`` keeps the paper's n trees
+    index : who fires? ``"certified"`` looks at pairs whose certificate has expired, ``"tournament"`` keeps the paper's n
+        trees, ``"scan"`` looks at every pair; all find the same
     solver : which step? ``"cholesky"``, ``"sketched"`` (the paper's), ``"cg"``, ``"auto"``, or a solver object
     engine : where? ``"local"``
-    method : ``"paper"`` is short for ``index="tournament"`` and the sketched solver with the paper's parameters
+    method : ``"paper"`` is short for ``index="tournament"``, ``first_step="gram"`` and the sketched solver with the
+        paper's parameters
+    first_step : ``"limit"`` takes the first step from the closed-form limit of the Gram matrix, known before a neuron
+        exists, ``"gram"`` from the Gram matrix itself
     activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant
     twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width
     tol : stop when ||f - y|| is at most ``tol`` times what it was at the start
@@ -70,6 +78,7 @@ def train(
     dtype : precision of the bulk products, ``"float32"`` or ``"float64"``; who fires is decided in float64 either way
     threads : None for all cores; the result does not depend on it
     memory_budget : bytes that may be taken; None for 90 % of what is free
+    audit : scan every pair after each iteration and compare: slow, and raises BrokenCertificate if anything is amiss
     callbacks : :class:`Callback` objects, or functions of an :class:`Iteration` that return True to stop
 
     Returns
@@ -85,26 +94,32 @@ def train(
     """
     if not isinstance(problem, Problem):
         raise InvalidInput(f"problem must be a thresher.Problem; got {type(problem).__name__}. Use Problem(X, y).")
-    index, solver = _resolve_method(method, index, solver)
+    index, solver, first_step = _resolve_method(method, index, solver, first_step)
+    _choose("index", index, dict.fromkeys((*INDEXES, "certified")))
+    if first_step not in ("limit", "gram"):
+        raise InvalidInput(f"first_step must be 'limit' or 'gram'; got {first_step!r}.")
     settings = NetworkSettings.checked(
         width=width, dimension=problem.dimension, shift=shift, seed=seed, activation=activation, twins=twins
     )
+    checked = dict(
+        tol=check_number(tol, "tol", above=0.0),
+        max_iterations=None if max_iterations is None else check_whole(max_iterations, "max_iterations", least=0),
+        damping=check_number(damping, "damping", least=0.0),
+    )
+    make_engine = _choose("engine", engine, ENGINES)
+    budget = None if memory_budget is None else check_whole(memory_budget, "memory_budget", least=1)
+    threads = core_count() if threads is None else check_whole(threads, "threads", least=1)
+    dtype = _check_dtype(dtype)
+    require_memory(problem, settings, index=index, dtype=dtype, threads=threads, budget=budget)
     run = _Run(
         problem=problem,
         settings=settings,
         solver=_choose_solver(solver, problem.size),
-        engine=_choose("engine", engine, ENGINES)(
-            problem,
-            settings,
-            index=_choose("index", index, INDEXES),
-            dtype=_check_dtype(dtype),
-            threads=None if threads is None else check_whole(threads, "threads", least=1),
-            memory_budget=None if memory_budget is None else check_whole(memory_budget, "memory_budget", least=1),
-        ),
-        tol=check_number(tol, "tol", above=0.0),
-        max_iterations=None if max_iterations is None else check_whole(max_iterations, "max_iterations", least=0),
-        damping=check_number(damping, "damping", least=0.0),
+        engine=make_engine(problem, settings, index=index, dtype=dtype, threads=threads),
+        first_step=first_step,
+        audit=audit,
         callbacks=Callbacks(callbacks),
+        **checked,
     )
     return run.go()
 
@@ -113,7 +128,7 @@ class _Step(NamedTuple):
     """The step that was taken: the fraction of the full one (0 if none reduced the loss), where it led, its cost."""
 
     fraction: float
-    moved: Moved
+    outputs: NDArray[np.float64]
     effort: Effort
 
 
@@ -122,6 +137,8 @@ class _Run(NamedTuple):
     settings: NetworkSettings
     solver: Solver
     engine: Engine
+    first_step: str
+    audit: bool
     tol: float
     max_iterations: int | None
     damping: float
@@ -142,52 +159,81 @@ class _Run(NamedTuple):
 
     def _iterate(self, history: History) -> tuple[Status, str]:
         clock = _Clock()
-        moved = self.engine.start(self.callbacks.on_progress)
-        residual = moved.outputs - self.problem.targets  # (n,)
-        goal = self.tol * float(np.linalg.norm(residual))
-        clock.lap("start")
-        stop = self._record(history, residual, _Step(0.0, moved, moved.effort), None, clock)
+        residual, stop = self._start(history, clock)
+        goal = self.tol * history[0].residual
+        gram = self.engine.linearise()
         while True:
-            gram = self.engine.linearise()
+            if self.audit:
+                self.engine.audit()
             if history[-1].residual <= goal:
                 return Status.CONVERGED, f"The residual is within {self.tol:g} of the first."
             if stop:
                 return Status.INTERRUPTED, "A callback asked to stop."
             if len(history) > self._allowed(history):
                 return Status.OUT_OF_ITERATIONS, _OUT_OF_ITERATIONS
-            solution = self.solver.solve(gram, residual, damping=self.damping, iteration=history[-1].iteration)
+            clock.lap("rest")
+            solution = self.solver.solve(gram, residual, damping=self.damping, iteration=len(history))
             clock.lap("solve")
-            step = self._descend(gram, solution.value, residual)
-            clock.lap("move")
-            if step.fraction > 0:
-                residual = step.moved.outputs - self.problem.targets
-            stop = self._record(history, residual, step, solution, clock)
+            step = self._descend(solution.value, residual, slope=float(residual @ gram.times(solution.value)))
             if step.fraction == 0:
+                self._record(history, residual, step, clock, solution)
                 return Status.STALLED, _why_stalled(gram, solution, self.settings)
+            residual = step.outputs - self.problem.targets
+            gram = self.engine.linearise()
+            clock.lap("move")
+            stop = self._record(history, residual, step, clock, solution)
 
-    def _descend(self, gram: Gram, step: NDArray[np.float64], residual: NDArray[np.float64]) -> _Step:
-        """Take the full step if it reduces the loss, else half of it, a quarter, ... (Armijo's rule)."""
-        loss, slope = residual @ residual / 2, float(residual @ gram.times(step))
+    def _start(self, history: History, clock: _Clock) -> tuple[NDArray[np.float64], bool]:
+        """Start, take the first step if it comes from the limit, and return the residual (n,) there."""
+        targets = self.problem.targets
+        ahead = self._limit_step() if self.first_step == "limit" and self.max_iterations != 0 else None
+        clock.lap("solve")
+        started = self.engine.start(self.callbacks.on_progress, first_step=None if ahead is None else ahead.value)
+        residual = started.before.outputs - targets  # (n,)
+        clock.lap("start")
+        stop = self._record(history, residual, _Step(0.0, started.before.outputs, started.before.effort), clock)
+        if ahead is None or started.after is None:
+            return residual, stop
+        step = self._descend(ahead.value, residual, slope=0.0, reached=started.after)
+        if step.fraction > 0:
+            residual = step.outputs - targets
+        self.engine.linearise()
+        clock.lap("move")
+        return residual, self._record(history, residual, step, clock, ahead) or stop
+
+    def _limit_step(self) -> Solution:
+        """Solve for the first step with the limit of the Gram matrix and f = 0: known before there is a neuron."""
+        limit = MatrixGram(limit_kernel(self.problem.products, self.settings.shift))
+        return Cholesky().solve(limit, self.settings.offset() - self.problem.targets, damping=self.damping)
+
+    def _descend(
+        self, step: NDArray[np.float64], residual: NDArray[np.float64], *, slope: float, reached: Moved | None = None
+    ) -> _Step:
+        """Take the full step if it reduces the loss enough, else half of it, a quarter, ... (Armijo's rule).
+
+        ``reached`` is where the full step leads, if that is known. Deviation: the paper takes full steps always.
+        """
+        loss = residual @ residual / 2
         effort = Effort()
-        moved = Moved(residual, effort)
-        if slope > 1e-12 * float(residual @ residual):
-            for halving in range(_HALVINGS + 1):
-                fraction = 0.5**halving
-                moved = self.engine.move(fraction * step)
-                effort = effort.plus(moved.effort)
-                reached = moved.outputs - self.problem.targets
-                if reached @ reached / 2 <= loss - 1e-4 * fraction * slope:
-                    # Counters of all trials; flips and firing are those of the step that was taken.
-                    effort = effort._replace(
-                        flips=moved.effort.flips, firing=moved.effort.firing, moved=moved.effort.moved
-                    )
-                    return _Step(fraction, moved, effort)
-        return _Step(0.0, moved, effort._replace(flips=0, moved=0))
+        if slope <= 1e-12 * float(residual @ residual) and reached is None:
+            return _Step(0.0, residual, effort)  # nothing to gain along this direction
+        for halving in range(_HALVINGS + 1):
+            fraction = 0.5**halving
+            moved = self.engine.move(fraction * step) if reached is None else reached
+            reached = None
+            effort = effort.plus(moved.effort)._replace(
+                flips=moved.effort.flips, firing=moved.effort.firing, moved=moved.effort.moved
+            )
+            left = moved.outputs - self.problem.targets
+            if left @ left / 2 < loss - 1e-4 * fraction * slope:
+                return _Step(fraction, moved.outputs, effort)
+        self.engine.move(np.zeros_like(step))  # back to where we came from
+        return _Step(0.0, residual, effort._replace(flips=0, moved=0))
 
     def _allowed(self, history: History) -> int:
         if self.max_iterations is not None:
             return self.max_iterations
-        planned = max(math.ceil(math.log2(1 / self.tol)), 1)
+        planned = max(math.ceil(-math.log2(self.tol)), 1)
         missed = sum(record.contraction > 0.5 for record in history)
         return min(planned + missed, 10 * planned)
 
@@ -196,11 +242,12 @@ class _Run(NamedTuple):
         history: History,
         residual: NDArray[np.float64],
         step: _Step,
-        solution: Solution | None,
         clock: _Clock,
+        solution: Solution | None = None,
     ) -> bool:
         size = float(np.linalg.norm(residual))
         before = history[-1].residual if history else math.nan
+        stayed = len(history) > 0 and step.fraction == 0
         record = Iteration(
             iteration=len(history),
             loss=size**2 / 2,
@@ -210,7 +257,8 @@ class _Run(NamedTuple):
             looks=step.effort.looks,
             flips=step.effort.flips,
             moved=step.effort.moved,
-            firing=step.effort.firing,
+            firing=history[-1].firing if stayed else step.effort.firing,
+            rescans=step.effort.rescans,
             visits=step.effort.visits,
             touches=step.effort.touches,
             inner_iterations=solution.inner_iterations if solution else 0,
@@ -231,7 +279,7 @@ class _Clock:
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()
-        self._laps[name] = now - self._last
+        self._laps[name] = self._laps.get(name, 0.0) + now - self._last
         self._last = now
 
     def taken(self) -> dict[str, float]:
@@ -264,17 +312,19 @@ def _why_stalled(gram: Gram, solution: Solution, settings: NetworkSettings) -> s
     )
 
 
-def _resolve_method(method: str | None, index: str, solver: str | Solver) -> tuple[str, str | Solver]:
+def _resolve_method(
+    method: str | None, index: str, solver: str | Solver, first_step: str
+) -> tuple[str, str | Solver, str]:
     if method is None:
-        return index, solver
+        return index, solver, first_step
     if method != "paper":
         raise InvalidInput(f"method must be 'paper' or None; got {method!r}.")
     if index not in ("tournament", _DEFAULT_INDEX):
         raise InvalidInput(f"method='paper' means index='tournament'; got index={index!r} as well. Drop one.")
     if solver == "sketched" or solver == _DEFAULT_SOLVER:
-        return "tournament", Sketched(preconditioner=SketchQR(oversampling=None))
+        return "tournament", Sketched(preconditioner=SketchQR(oversampling=None)), "gram"
     if isinstance(solver, Sketched):
-        return "tournament", solver
+        return "tournament", solver, "gram"
     raise InvalidInput(f"method='paper' means solver='sketched'; got solver={solver!r} as well. Drop one.")
 
 
@@ -299,7 +349,7 @@ def _choose_solver(solver: str | Solver, inputs: int) -> Solver:
 
 def _check_dtype(dtype: str) -> str:
     try:
-        name = np.dtype(dtype).name
+        name = np.dtype(dtype).name if dtype is not None else ""
     except TypeError:
         name = ""
     if name not in ("float32", "float64"):

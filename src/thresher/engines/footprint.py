@@ -1,0 +1,61 @@
+"""How much memory training will take, known before it is taken."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from thresher.memory import require
+from thresher.model.network import NetworkSettings
+from thresher.model.problem import Problem
+from thresher.theory import firing_probability
+
+__all__ = ["estimate_memory", "require_memory"]
+
+_FIXED = 160 << 20  # interpreter, libraries and compiled code
+_PER_NEURON = 45  # of a watchlist, its place in the tree included
+_PER_STORED_PAIR = 12  # of the weights: input and coefficient
+
+
+def estimate_memory(
+    problem: Problem, settings: NetworkSettings, *, index: str, dtype: str = "float32", threads: int = 1
+) -> int:
+    """Return about how many bytes training takes at its peak, for inputs that are spread over the sphere.
+
+    Cost: O(n).
+    """
+    n, width, item = problem.size, settings.width, np.dtype(dtype).itemsize
+    firing = firing_probability(settings.shift)
+    pairs = width * n * firing  # exact in expectation, however the inputs lie
+    awake = width * -math.expm1(n * math.log1p(-min(firing, 1 - 1e-12)))  # neurons that fire on any input
+    weights = 1.2 * (pairs * _PER_STORED_PAIR + awake * 16)
+    square = n * n * (8 * 4 + item + 4 * (threads + 2))  # products, Gram, factor; counts for each thread
+    block = threads * 512 * n * item
+    if index == "certified":
+        drift = float(np.sqrt(np.mean(problem.targets**2))) / (max(firing, 1 / width) * math.sqrt(width))
+        band = min(0.45 * drift * (math.sqrt(pairs / max(awake, 1.0)) + 2), settings.shift + 6)
+        watched = 1.25 * pairs + awake * n * (firing_probability(settings.shift - band) - firing)
+        state = watched * (3 + 3 * item) + awake * _PER_NEURON
+    elif index == "tournament":
+        state = 2 * width * n * item + 3 * pairs * _PER_STORED_PAIR
+    else:
+        state = 3 * pairs * _PER_STORED_PAIR
+    return int(_FIXED + state + weights + square + block)
+
+
+def require_memory(
+    problem: Problem, settings: NetworkSettings, *, index: str, dtype: str, threads: int, budget: int | None
+) -> None:
+    """Refuse with MemoryRefused, before anything is allocated, if training would take more than the budget."""
+    remedies = {
+        "tournament": "Use index='certified', a smaller width or fewer inputs.",
+        "certified": "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs.",
+        "scan": "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs.",
+    }
+    require(
+        estimate_memory(problem, settings, index=index, dtype=dtype, threads=threads),
+        budget=budget,
+        what=f"training {settings.width:,} neurons on {problem.size:,} inputs with index={index!r}",
+        remedy=remedies[index],
+    )

@@ -1,0 +1,485 @@
+"""Expiry dates: loops over watchlists. See ``search/certified.py`` for what is certified and why.
+
+A watchlist is a row of entries ``begin[r] <= p < begin[r] + length[r]``, one for each watched input of neuron r. Entries come
+in three zones: the first ``linear[r]`` fire at the point of linearisation (they move the neuron), those up to ``fired[r]``
+have fired before (they have a coefficient), the rest only lie within the band. The coefficient of an entry is
+``base - push * Gamma[input]`` in the first zone and ``base`` elsewhere: steps are never written to neurons that nobody visits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+from thresher.kernels import compiled
+from thresher.kernels.pairs import dot
+from thresher.kernels.philox import fill_row
+
+__all__ = ["BITS_PER_PAIR", "cheaper_by_bits", "commit", "count_bits", "count_pairs", "extract", "rebuild", "scan_block", "visit", "write_wake_ups"]
+
+
+@njit(inline="always")
+def _norm_bound(delta, inputs, first, count, K, X, scratch, unit):
+    """Return an upper bound of |sum of delta[q] x_q|, by inner products or by the vector itself: the cheaper."""
+    total = 0.0
+    square = 0.0
+    for q in range(count):
+        total += abs(delta[q])
+    if count <= 2 * X.shape[1]:
+        for q in range(count):
+            row = 0.0
+            j = inputs[first + q]
+            for other in range(q):
+                row += delta[other] * K[j, inputs[first + other]]
+            square += delta[q] * (2.0 * row + delta[q] * K[j, j])
+    else:
+        scratch[:] = 0.0
+        for q in range(count):
+            for k in range(X.shape[1]):
+                scratch[k] += delta[q] * X[inputs[first + q], k]
+        for k in range(X.shape[1]):
+            square += scratch[k] * scratch[k]
+    # Rounding: each product carries a relative error of a few units, cancellation may leave nothing but those.
+    slack = (count + 4 + X.shape[1]) * unit * total * total
+    return np.sqrt(max(square, 0.0) + slack)
+
+
+@njit(inline="always")
+def _expiry(drift, margin, unit):
+    """Return the drift at which a pair with that margin may flip, rounded down."""
+    return drift + margin - 4.0 * unit * (drift + abs(margin))
+
+
+@compiled
+def write_wake_ups(lists, places, clock, scale, leaves):
+    """Write for each listed neuron, negated, the clock before which nothing of it can expire.
+
+    A neuron drifts by at most ``scale`` times the number of its firing inputs for each unit of the clock.
+    """
+    for index in range(places.size):
+        r = places[index]
+        margin = max(lists.soonest[r] - lists.drift[r], 0.0)
+        count = lists.linear[r]
+        # Rounded towards too early: the tree is in float32.
+        leaves[r] = -(clock + margin / (scale * count)) * (1.0 - 1e-6) if count else -np.inf
+
+
+@njit(inline="always")
+def _collect(values, low, mask, words, found):
+    """Write the places of values >= low to ``found``, ascending; return their number. ``words`` is ``mask`` by eights."""
+    for i in range(values.size):
+        mask[i] = values[i] >= low
+    count = 0
+    for w in range(words.size):
+        if words[w]:
+            for i in range(8 * w, 8 * w + 8):
+                if mask[i]:
+                    found[count] = i
+                    count += 1
+    return count
+
+
+@compiled
+def scan_block(Z, W, first_row, twins, signs, shift, guard, unit, push, step, K, X, products, band, sums, out):
+    """Find who fires at the start and after the first step, and write watchlists for neurons that fire.
+
+    Z (rows, n) pre-activations of start rows, W (d, rows) their weights; neurons are counted from ``first_row``; ``push`` = 1/sqrt(m); ``step`` (n,) the first step;
+    ``band`` the drift to cover per square root of firing inputs. ``sums`` (3, n) gains outputs before, outputs after and
+    corrections; ``out`` = buffers (neurons, length, linear, band, soonest, waiting, inputs, start, expiry, side). Returns
+    the numbers of (neurons, entries, flips, pairs firing before, after, looks), with neurons -1 if a buffer is too small.
+    """
+    neurons, length, linear, bands, soonest, waiting, inputs, starts, expiry, side = out
+    n, d = Z.shape[1], X.shape[1]
+    fires, watched = np.empty(n + 8, np.int64), np.empty(n + 8, np.int64)
+    mask = np.zeros((n + 7) // 8 * 8, np.uint8)
+    words = mask.view(np.uint64)
+    coefficients, changes = np.zeros(n), np.empty(n)
+    weights = np.empty(d)
+    rows = entries = flips = before = after = looks = 0
+    moves = np.any(step != 0)
+    low = Z.dtype.type(shift - 1.001 * guard)
+    for j in range(Z.shape[0]):
+        candidates = _collect(Z[j], low, mask, words, fires)
+        if candidates == 0:
+            continue
+        count = 0
+        loaded = False
+        for c in range(candidates):
+            i = fires[c]
+            if Z[j, i] <= shift + guard:
+                if not loaded:
+                    weights[:] = W[:, j]
+                    loaded = True
+                looks += 1
+                if dot(weights, X[i]) < shift:
+                    continue
+            fires[count] = i
+            count += 1
+        if count == 0:
+            continue
+        total = drift = 0.0
+        if moves:
+            for q in range(count):
+                coefficients[q] = -push * step[fires[q]]
+                total += abs(coefficients[q])
+            drift = _norm_bound(coefficients, fires, 0, count, K, X, weights, unit)
+            loaded = False
+        width = band * (np.sqrt(count) + 2.0)
+        doubt = guard + (count + 3) * unit * total
+        # No pre-activation moves by more than the drift: what lies further below stays below the band.
+        candidates = _collect(Z[j], Z.dtype.type(shift - width - drift - 1.001 * doubt), mask, words, watched)
+        for c in range(candidates):
+            change = 0.0
+            for q in range(count):
+                change += coefficients[q] * K[fires[q], watched[c]]
+            changes[c] = change
+        for twin in range(2 if twins else 1):
+            sign = signs[2 * j + twin] if twins else signs[j]
+            if rows == neurons.size or entries + candidates > inputs.size:
+                return -1, entries, flips, before, after, looks
+            begin, end = entries, entries + count
+            first, flipped = width, False
+            q = 0
+            for c in range(candidates):
+                i = watched[c]
+                z = Z[j, i] + sign * changes[c]
+                fired_then = q < count and fires[q] == i
+                if fired_then:
+                    p = begin + q
+                    q += 1
+                    sums[0, i] += sign * (Z[j, i] - shift)
+                elif z >= shift - width - doubt:
+                    p = end
+                    end += 1
+                else:
+                    continue
+                if abs(z - shift) <= doubt:
+                    if not loaded:
+                        weights[:] = W[:, j]
+                        loaded = True
+                    looks += 1
+                    z = dot(weights, X[i])
+                    if moves:
+                        for k in range(count):
+                            z += sign * coefficients[k] * products[i, fires[k]]
+                fires_now = z >= shift
+                inputs[p], starts[p], side[p] = i, Z[j, i], fires_now
+                expiry[p] = _expiry(0.0, abs(z - shift) - doubt, unit)
+                first = min(first, expiry[p])
+                if fires_now:
+                    sums[1, i] += sign * (z - shift)
+                    after += 1
+                if fires_now != fired_then:
+                    sums[2, i] += sign * (z - shift) if fires_now else sign * (shift - z)
+                    flips += 1
+                    flipped = True
+            entries = end
+            before += count
+            neurons[rows] = 2 * (first_row + j) + twin if twins else first_row + j
+            length[rows], linear[rows], bands[rows] = entries - begin, count, width
+            soonest[rows], waiting[rows] = first, flipped
+            rows += 1
+    return rows, entries, flips, before, after, looks
+
+
+@compiled
+def visit(lists, places, Gamma, now, physics, K, X, products, corrections, pending, left):
+    """Bring the listed neurons up to date: drift, expired entries, corrections of pairs that flipped, next wake-up.
+
+    ``physics`` = (shift, guard, unit, scale, band, seed, first neuron, twins, trust). Writes places with flips to ``pending`` and places that left
+    their band to ``left``; returns their numbers, the looks and the number of flipped pairs (on, off).
+    """
+    shift, guard, unit, scale, _, seed, first_neuron, twins, trust = physics
+    d = X.shape[1]
+    longest = 0
+    for index in range(places.size):
+        longest = max(longest, lists.length[places[index]])
+    coefficients = np.empty(longest)
+    vector = np.empty(d)
+    weights = np.empty(d)
+    waiting = gone = looks = on = off = 0
+    for index in range(places.size):
+        r = places[index]
+        first, count, fired = lists.begin[r], lists.linear[r], lists.fired[r]
+        push, seen = scale * lists.sign[r], lists.seen[r]
+        for q in range(count):
+            j = lists.inputs[first + q]
+            coefficients[q] = push * (Gamma[now, j] - Gamma[seen, j])
+        drift = lists.drift[r] + trust * _norm_bound(coefficients, lists.inputs, first, count, K, X, vector, unit)
+        drift *= 1.0 + 2.0 * unit  # it is stored in working precision
+        lists.drift[r], lists.seen[r] = drift, now
+        if drift >= lists.band[r]:
+            left[gone] = r
+            gone += 1
+            continue
+        total = 0.0
+        for q in range(fired):
+            coefficients[q] = lists.base[first + q]
+            if q < count:
+                coefficients[q] -= push * Gamma[now, lists.inputs[first + q]]
+            total += abs(coefficients[q])
+        doubt = guard + (fired + 3 + d) * unit * total
+        end = first + lists.length[r]
+        expired = 0
+        for p in range(first, end):
+            expired += lists.expiry[p] <= drift or lists.side[p] != (p - first < count)
+        by_vector = fired * d + expired * d < expired * fired
+        if by_vector:
+            vector[:] = 0.0
+            for q in range(fired):
+                for k in range(d):
+                    vector[k] += coefficients[q] * X[lists.inputs[first + q], k]
+        loaded = flipped = False
+        soonest = lists.band[r]
+        for p in range(first, end):
+            then = p - first < count
+            if lists.expiry[p] <= drift or lists.side[p] != then:
+                i = lists.inputs[p]
+                looks += 1
+                z = np.float64(lists.start[p])
+                if by_vector:
+                    for k in range(d):
+                        z += vector[k] * X[i, k]
+                else:
+                    for q in range(fired):
+                        z += coefficients[q] * K[i, lists.inputs[first + q]]
+                if abs(z - shift) <= doubt:
+                    if not loaded:
+                        neuron = np.uint64(first_neuron + lists.neurons[r])
+                        fill_row(seed, np.uint64(0), neuron >> np.uint64(1) if twins else neuron, weights)
+                        loaded = True
+                    looks += 1
+                    z = dot(weights, X[i])
+                    for q in range(fired):
+                        z += coefficients[q] * products[i, lists.inputs[first + q]]
+                fires = z >= shift
+                lists.side[p] = fires
+                lists.expiry[p] = _expiry(drift, abs(z - shift) - doubt, unit)
+                if fires != then:
+                    flipped = True
+                    if fires:
+                        corrections[i] += lists.sign[r] * (z - shift)
+                        on += 1
+                    else:
+                        corrections[i] += lists.sign[r] * (shift - z)
+                        off += 1
+            soonest = min(soonest, lists.expiry[p])
+        lists.soonest[r] = soonest
+        if flipped:
+            pending[waiting] = r
+            waiting += 1
+    return waiting, gone, looks, on, off
+
+
+@compiled
+def commit(lists, places, Gamma, now, scale, counts):
+    """Make the current sides of the listed neurons the point of linearisation; update ``counts`` (n, n) unless empty.
+
+    ``counts`` is kept in its lower triangle. An entry that begins to fire joins the first zone, one that ceases leaves it;
+    coefficients do not change.
+    """
+    counting = counts.size > 0
+    for index in range(places.size):
+        r = places[index]
+        first, push = lists.begin[r], scale * lists.sign[r]
+        p = first
+        while p < first + lists.linear[r]:  # those that cease
+            if lists.side[p]:
+                p += 1
+                continue
+            i = lists.inputs[p]
+            if counting:
+                for q in range(first, first + lists.linear[r]):
+                    j = lists.inputs[q]
+                    counts[max(i, j), min(i, j)] -= 1
+            lists.base[p] -= push * Gamma[now, i]
+            lists.linear[r] -= 1
+            _swap(lists, p, first + lists.linear[r])
+        for p in range(first + lists.linear[r], first + lists.length[r]):  # those that begin
+            if not lists.side[p]:
+                continue
+            i = lists.inputs[p]
+            if p - first >= lists.fired[r]:
+                _swap(lists, p, first + lists.fired[r])
+                p = first + lists.fired[r]
+                lists.fired[r] += 1
+            lists.base[p] += push * Gamma[now, i]
+            _swap(lists, p, first + lists.linear[r])
+            lists.linear[r] += 1
+            if counting:
+                for q in range(first, first + lists.linear[r]):
+                    j = lists.inputs[q]
+                    counts[max(i, j), min(i, j)] += 1
+
+
+@njit(inline="always")
+def _swap(lists, p, q):
+    lists.inputs[p], lists.inputs[q] = lists.inputs[q], lists.inputs[p]
+    lists.start[p], lists.start[q] = lists.start[q], lists.start[p]
+    lists.expiry[p], lists.expiry[q] = lists.expiry[q], lists.expiry[p]
+    lists.base[p], lists.base[q] = lists.base[q], lists.base[p]
+    lists.side[p], lists.side[q] = lists.side[q], lists.side[p]
+
+
+@compiled
+def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corrections, pending):
+    """Write new watchlists, with wider bands, for neurons that left theirs.
+
+    Z (k, n) are their start pre-activations, W (k, d) their start weights; new rows go to the end of the entry arrays, from
+    ``room`` on. Returns the new end, then the numbers of pending neurons, looks, and pairs that flipped on and off.
+    """
+    shift, guard, unit, scale, band = physics[0], physics[1], physics[2], physics[3], physics[4]
+    n = X.shape[0]
+    moved = np.empty(n)
+    place = np.empty(n, np.int64)
+    weights = np.empty(X.shape[1])
+    waiting = looks = on = off = 0
+    for index in range(places.size):
+        r = places[index]
+        first, count, fired = lists.begin[r], lists.linear[r], lists.fired[r]
+        push = scale * lists.sign[r]
+        place[:] = -1
+        moved[:] = 0.0
+        total = 0.0
+        for q in range(first, first + fired):
+            j = lists.inputs[q]
+            place[j] = q
+            c = lists.base[q] - (push * Gamma[now, j] if q - first < count else 0.0)
+            total += abs(c)
+            for i in range(n):
+                moved[i] += c * K[j, i]
+        doubt = guard + (fired + 3 + X.shape[1]) * unit * total
+        drift = lists.drift[r]
+        width = max(drift, 2.0 * band * (np.sqrt(count) + 2.0))
+        begin = room
+        end = begin + fired
+        for q in range(fired):
+            lists.inputs[begin + q] = lists.inputs[first + q]
+            lists.base[begin + q] = lists.base[first + q]
+        for i in range(n):
+            if place[i] < 0 and Z[index, i] + moved[i] >= shift - width - doubt:
+                lists.inputs[end], lists.base[end] = i, 0.0
+                end += 1
+        looks += n
+        loaded = flipped = False
+        soonest = drift + width
+        lists.band[r] = soonest * (1.0 - 2.0 * unit)
+        for p in range(begin, end):
+            i = lists.inputs[p]
+            lists.start[p] = Z[index, i]
+            z = Z[index, i] + moved[i]
+            if abs(z - shift) <= doubt:
+                if not loaded:
+                    weights[:] = W[index]
+                    loaded = True
+                looks += 1
+                z = dot(weights, X[i])
+                for q in range(begin, begin + fired):
+                    c = lists.base[q] - (push * Gamma[now, lists.inputs[q]] if q - begin < count else 0.0)
+                    z += c * products[i, lists.inputs[q]]
+            fires, then = z >= shift, p - begin < count
+            lists.side[p] = fires
+            lists.expiry[p] = _expiry(drift, abs(z - shift) - doubt, unit)
+            soonest = min(soonest, lists.expiry[p])
+            if fires != then:
+                flipped = True
+                corrections[i] += lists.sign[r] * ((z - shift) if fires else (shift - z))
+                on += fires
+                off += not fires
+        lists.begin[r], lists.length[r] = begin, end - begin
+        lists.soonest[r] = soonest
+        room = end
+        if flipped:
+            pending[waiting] = r
+            waiting += 1
+    return room, waiting, looks, on, off
+
+
+@compiled
+def extract(lists, zone, Gamma, now, scale):
+    """Return the entries of the first zone (or, with ``zone`` = fired, of the first two) by neuron, inputs ascending.
+
+    Returns (rows with entries, bounds, inputs, coefficients).
+    """
+    total = 0
+    rows = 0
+    for r in range(zone.size):
+        total += zone[r]
+        rows += zone[r] > 0
+    places, bounds = np.empty(rows, np.int64), np.zeros(rows + 1, np.int64)
+    inputs, coefficients = np.empty(total, np.int32), np.empty(total)
+    row = p = 0
+    for r in range(zone.size):
+        if zone[r] == 0:
+            continue
+        first = lists.begin[r]
+        order = np.argsort(lists.inputs[first : first + zone[r]])
+        for q in order:
+            j = lists.inputs[first + q]
+            inputs[p] = j
+            coefficients[p] = lists.base[first + q] - (scale * lists.sign[r] * Gamma[now, j] if q < lists.linear[r] else 0.0)
+            p += 1
+        places[row] = r
+        row += 1
+        bounds[row] = p
+    return places, bounds, inputs, coefficients
+
+
+@intrinsic
+def _ones(typing, word):
+    """Return the number of one bits of a 64-bit word: a single instruction."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+BITS_PER_PAIR = 768  # additions of one pair that cost as much as intersecting all sets of bits for one neuron, per n²
+
+
+@compiled
+def cheaper_by_bits(lists, places, n):
+    """Return for each listed neuron whether its flips cost more pair by pair than by sets of bits, (places,)."""
+    answer = np.empty(places.size, np.bool_)
+    for index in range(places.size):
+        r = places[index]
+        flips = 0
+        for p in range(lists.begin[r], lists.begin[r] + lists.length[r]):
+            flips += lists.side[p] != (p - lists.begin[r] < lists.linear[r])
+        answer[index] = flips * lists.linear[r] * BITS_PER_PAIR > n * n
+    return answer
+
+
+@compiled
+def count_pairs(begin, linear, inputs, places, counts):
+    """Add to the lower triangle of ``counts`` (n, n) the co-firing inputs of the listed neurons, pair by pair."""
+    for index in range(places.size):
+        r = places[index]
+        for p in range(begin[r], begin[r] + linear[r]):
+            for q in range(begin[r], p + 1):
+                i, j = inputs[p], inputs[q]
+                counts[max(i, j), min(i, j)] += 1
+
+
+@compiled
+def count_bits(begin, linear, inputs, places, sign, counts):
+    """Add ``sign`` times the same to ``counts`` by sets of bits: 64 neurons a word; the cheaper way where many fire."""
+    n = counts.shape[0]
+    bits = np.empty((n, 64), np.uint64)
+    for chunk in range(0, places.size, 4096):
+        bits[:] = 0
+        last = min(chunk + 4096, places.size)
+        for index in range(chunk, last):
+            r = places[index]
+            word, mask = (index - chunk) >> 6, np.uint64(1) << np.uint64((index - chunk) & 63)
+            for p in range(begin[r], begin[r] + linear[r]):
+                bits[inputs[p], word] |= mask
+        words = (last - chunk + 63) >> 6
+        for i in range(n):
+            for j in range(i + 1):
+                common = np.uint64(0)
+                for word in range(words):
+                    common += _ones(bits[i, word] & bits[j, word])
+                counts[i, j] += sign * np.int64(common)

@@ -1,0 +1,183 @@
+"""Certified search: expiry dates instead of updates.
+
+Inputs have unit norm, so a pre-activation moves by at most the distance its neuron travels, its *drift*. A pair seen with
+margin |z - b| when its neuron had drifted D cannot flip before the neuron has drifted D + |z - b|: its *expiry*. Only expired
+pairs are looked at. Pairs far below the threshold are not even stored: a neuron keeps a *watchlist* of the inputs it fires
+on and of those within a *band* below the threshold, and the rest is certified until the neuron leaves its band; then it is
+scanned again, exactly. Neurons that fire on nothing never move and need no state at all.
+
+Nor is every neuron asked in every step: the drift of a neuron grows by at most |push| times the number of its firing inputs
+for each unit by which a coordinate of the running sum of steps changes (the *clock*). The clock before which nothing of a
+neuron can expire, its *wake-up*, is kept in the paper's own tree, one tree in all, and a step visits those that are due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.interfaces import Effort, ShardMoved, ShardStarted
+from thresher.kernels import certified as kernels
+from thresher.kernels import trees
+from thresher.model.firing import Pattern
+from thresher.model.network import NetworkSettings, row_blocks
+from thresher.model.weights import Weights
+from thresher.search.watchlists import StartScan, with_room
+
+__all__ = ["Certified"]
+
+# Bands as multiples of the drift that is expected of a neuron: measured, so that both watchlists and new scans are few.
+_BAND_AFTER_FIRST_STEP, _BAND_BEFORE = 0.35, 1.3
+_TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
+_START_BLOCK = 512  # start rows per matrix product
+
+
+class Certified:
+    """A shard that looks only at pairs whose certificate has expired.
+
+    Cost: ``start`` O(nd) a neuron, weights streamed in blocks and forgotten; ``move`` O(1) a neuron that is due plus O(fired
+    inputs) a look, about n sqrt(m) b (relative residual) looks in all. Memory: O(watched pairs).
+    """
+
+    def __init__(self, settings: NetworkSettings, weights: Weights, neurons: range) -> None:
+        self._settings, self._weights, self._neurons = settings, weights, neurons
+        self._clock = 0.0
+        self._anchor = self._now = 0  # snapshots: the point of linearisation, and where the neurons stand
+        self._sums = np.zeros((1, len(weights.inputs)))  # snapshots of the running sum of steps, Gamma
+
+    def start(self, first_step: NDArray[np.float64] | None, *, expected: float) -> ShardStarted:
+        """Scan the start weights block by block, take the first step while they are in cache, keep watchlists.
+
+        ``expected`` is the drift that is to come, per square root of firing inputs.
+        """
+        share = _BAND_BEFORE if first_step is None else _BAND_AFTER_FIRST_STEP
+        self._band = share * expected
+        first = self._neurons.start
+        scan = StartScan(self._settings, self._weights, first_step, first_neuron=first, band=self._band)
+        for block in self._start_blocks():
+            scan.add(block)
+        self._lists, self._pending = scan.watchlists()
+        self._room = len(self._lists.inputs)  # entries in use
+        self._guard = scan.guard
+        self._linear_pairs = scan.before.firing
+        if first_step is not None:
+            self._take_snapshot(first_step)
+            self._lists.seen[:] = self._now
+        # The tree of wake-ups: the soonest wins, so it holds them negated.
+        self._nodes = np.full((2 * max(len(self._lists.neurons), 1), 1), -np.inf, np.float32)
+        self._renew(np.arange(len(self._lists.neurons)))
+        return ShardStarted(*scan.sums, scan.before, scan.after)
+
+    def move(self, step: NDArray[np.float64]) -> ShardMoved:
+        """Stand at W - Jᵀ step from the last ``linearise``: visit who is due, look at what has expired."""
+        self._take_snapshot(self._sums[self._anchor] + step)
+        due, visits = trees.query(self._nodes, 0, -self._clock)
+        places = np.union1d(due, self._pending)
+        corrections = np.zeros(len(step))
+        pending, left = np.empty(len(places), np.int64), np.empty(len(places), np.int64)
+        waiting, gone, looks, on, off = kernels.visit(
+            self._lists, places, *self._place(), corrections, pending, left
+        )
+        again, more_looks, more_on, more_off = self._scan_again(left[:gone], corrections)
+        self._pending = np.union1d(pending[:waiting], again)
+        effort = Effort(
+            looks=looks + more_looks,
+            visits=visits,
+            touches=self._renew(places),
+            moved=int(np.count_nonzero(self._lists.linear)),
+            rescans=gone,
+            flips=on + off + more_on + more_off,
+            firing=self._linear_pairs + on + more_on - off - more_off,
+        )
+        return ShardMoved(corrections, effort)
+
+    def linearise(self, counts: NDArray[np.int32] | None) -> None:
+        """Make the current weights the point that steps start from; keep ``counts`` (n, n), lower triangle, up to date."""
+        lists, places = self._lists, self._pending
+        self._anchor = self._now
+        nobody = np.empty((0, 0), np.int32)
+        if counts is None:
+            self._commit(places, nobody)
+        else:
+            by_bits = kernels.cheaper_by_bits(lists, places, len(counts))
+            few, many = places[~by_bits], places[by_bits]
+            self._commit(few, counts)
+            kernels.count_bits(lists.begin, lists.linear, lists.inputs, many, -1, counts)
+            self._commit(many, nobody)
+            kernels.count_bits(lists.begin, lists.linear, lists.inputs, many, 1, counts)
+        self._renew(places)
+        self._pending = np.empty(0, np.int64)
+        self._linear_pairs = int(lists.linear.sum(dtype=np.int64))
+
+    def count_cofiring(self, counts: NDArray[np.int32]) -> None:
+        """Add this shard's share of the co-firing counts to the lower triangle of ``counts`` (n, n)."""
+        lists = self._lists
+        by_bits = lists.linear.astype(np.int64) ** 2 * kernels.BITS_PER_PAIR > len(counts) ** 2
+        kernels.count_pairs(lists.begin, lists.linear, lists.inputs, np.flatnonzero(~by_bits), counts)
+        kernels.count_bits(lists.begin, lists.linear, lists.inputs, np.flatnonzero(by_bits), 1, counts)
+
+    def pattern(self) -> Pattern:
+        """Return the firing pairs at the last ``linearise``. Cost: O(pairs)."""
+        return self._extract(self._lists.linear)[0]
+
+    def weights(self) -> Weights:
+        """Return the weights at the last ``linearise``. Cost: O(pairs)."""
+        support, coefficients = self._extract(self._lists.fired)
+        return self._weights._replace(support=support, coefficients=coefficients)
+
+    def _start_blocks(self) -> Iterator[range]:
+        first, last = self._neurons.start, self._neurons.stop
+        if self._settings.start.twins:
+            first, last = first // 2, last // 2
+        return row_blocks(first, last, size=_START_BLOCK)
+
+    def _take_snapshot(self, running_sum: NDArray[np.float64]) -> None:
+        self._clock += float(np.abs(running_sum - self._sums[self._now]).max())
+        self._sums = np.vstack([self._sums, running_sum])
+        self._now += 1
+
+    def _place(self) -> tuple[Any, ...]:
+        """Where we are and the laws there: what every kernel on watchlists needs to know."""
+        weights, start = self._weights, self._settings.start
+        unit = float(np.finfo(weights.fast_inputs.dtype).eps) / 2
+        numbers = (self._settings.shift, self._guard, unit, self._settings.scale, self._band)
+        physics = (*numbers, np.uint64(start.seed), self._neurons.start, start.twins, _TRUST)
+        geometry = (weights.fast_products, weights.inputs, weights.products)
+        return self._sums, self._now, physics, *geometry
+
+    def _scan_again(
+        self, places: NDArray[np.int64], corrections: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], int, int, int]:
+        """Scan neurons that left their band against all inputs and give each a wider band."""
+        if not len(places):
+            return places, 0, 0, 0
+        weights = self._weights
+        self._lists = with_room(self._lists, self._room + len(places) * len(weights.inputs))
+        start = self._settings.start.rows(self._neurons.start + self._lists.neurons[places].astype(np.int64))
+        products = np.matmul(start.astype(weights.fast_inputs.dtype), weights.fast_inputs.T)
+        pending = np.empty(len(places), np.int64)
+        self._room, waiting, looks, on, off = kernels.rebuild(
+            self._lists, places, products, start, self._room, *self._place(), corrections, pending
+        )
+        return pending[:waiting], looks, on, off
+
+    def _commit(self, places: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
+        kernels.commit(self._lists, places, self._sums, self._now, self._settings.scale, counts)
+
+    def _renew(self, places: NDArray[np.int64]) -> int:
+        """Write the wake-ups of visited neurons to the tree; return the number of nodes written."""
+        leaves = len(self._nodes) // 2
+        kernels.write_wake_ups(self._lists, places, self._clock, self._settings.scale, self._nodes[leaves:, 0])
+        if len(places) * 4 < leaves:
+            return int(trees.climb(self._nodes, places))
+        trees.build(self._nodes)
+        return len(self._nodes) - 1
+
+    def _extract(self, zone: NDArray[np.int32]) -> tuple[Pattern, NDArray[np.float64]]:
+        places, bounds, inputs, coefficients = kernels.extract(
+            self._lists, zone, self._sums, self._anchor, self._settings.scale
+        )
+        return Pattern(self._neurons.start + self._lists.neurons[places].astype(np.int64), bounds, inputs), coefficients
