@@ -1,11 +1,12 @@
 """thresher: very wide two-layer ReLU networks, trained by exact Gauss-Newton steps at a cost sublinear in the width."""
 
-from thresher.errors import InvalidInput, MemoryRefused, NotAvailable, ThresherError
+from thresher.errors import BrokenCertificate, InvalidInput, MemoryRefused, NotAvailable, ThresherError
 from thresher.model.network import Network, default_shift
 from thresher.model.problem import Problem, to_sphere
 from thresher.training import Callback, History, Iteration, Result, Status, train
 
 __all__ = [
+    "BrokenCertificate",
     "Callback",
     "History",
     "InvalidInput",
