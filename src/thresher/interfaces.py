@@ -6,10 +6,10 @@ The index *finds* who fires, the Gram operator *linearises*, the solver *solves*
     solution = solver.solve(gram, outputs - targets)  # n x n world only
     moved    = engine.move(solution.value)            # neurons move, flips are found; outputs after the step
 
-An engine is a sum over shards; a shard is a slice of neurons that knows who fires in it, by an index or by certificates.
-Every sum the driver needs (corrections of the outputs, co-firing counts, products with the Gram matrix, sketches) runs over
-neurons, in a fixed order of shards. For pairs that do not flip a step is exactly linear, so the outputs after it are
-``outputs - G step + corrections``, with corrections from the pairs that flipped alone.
+An engine is a sum over shards; a shard is a slice of neurons that knows who fires in it, by an index or by
+certificates. Every sum the driver needs (corrections of the outputs, co-firing counts, products with the Gram matrix,
+sketches) runs over neurons, in a fixed order of shards. For pairs that do not flip a step is exactly linear, so the
+outputs after it are ``outputs - G step + corrections``, with corrections from the pairs that flipped alone.
 """
 
 from __future__ import annotations
@@ -145,6 +145,7 @@ class Solution(NamedTuple):
     damping: float  # multiple of the identity that was added, absolute
     rank: int  # directions that were kept (n unless truncated)
     sketch_rows: int = 0  # of the sketch that preconditioned it
+    factored: bool = False  # whether the matrix was factored for it
 
 
 class Solver(Protocol):
@@ -172,14 +173,13 @@ class Started(NamedTuple):
 
 
 class ShardStarted(NamedTuple):
-    """A shard's shares (n,) of the outputs before and after the first step and of the corrections of that step.
+    """A shard's shares (n,) of the outputs before and after the first step, without the factor 1/sqrt(m).
 
-    All without the factor 1/sqrt(m). Without a first step ``after`` equals ``before`` and there are no corrections.
+    Without a first step ``after`` equals ``before``.
     """
 
     before: NDArray[np.float64]
     after: NDArray[np.float64]
-    corrections: NDArray[np.float64]
     effort_before: Effort
     effort_after: Effort
 
@@ -197,8 +197,8 @@ class ShardMoved(NamedTuple):
 class Shard(Protocol):
     """A slice of neurons; the unit of threads, of GPUs and of a cluster.
 
-    ``move`` never forgets where it came from: what ``linearise`` has fixed stays until the next one, so a step can be tried
-    again shorter, and an interrupt leaves a consistent network.
+    ``move`` never forgets where it came from: what ``linearise`` has fixed stays until the next one, so a step can be
+    tried again shorter, and an interrupt leaves a consistent network.
     """
 
     def start(self, first_step: NDArray[np.float64] | None, *, expected: float) -> ShardStarted:
@@ -208,7 +208,7 @@ class Shard(Protocol):
         """
 
     def move(self, step: NDArray[np.float64]) -> ShardMoved:
-        """Put the neurons at W - Jᵀ step, with W and J of the last ``linearise`` (or the start), and find who flipped."""
+        """Put the neurons at W - Jᵀ step, with W and J of the last ``linearise`` or the start; find who flipped."""
 
     def linearise(self, counts: NDArray[np.int32] | None) -> None:
         """Make the current weights those that steps start from; bring ``counts`` (n, n) up to date, lower triangle."""

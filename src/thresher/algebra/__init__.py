@@ -9,7 +9,7 @@ from thresher.algebra.sketches import (
     TensorSketch,
     distortion,
 )
-from thresher.algebra.solvers import Cholesky, ConjugateGradient, Jacobi, MatrixGram, Sketched, SketchQR
+from thresher.algebra.solvers import Cholesky, ConjugateGradient, Jacobi, MatrixGram, ReusedFactor, Sketched, SketchQR
 
 __all__ = [
     "SKETCHES",
@@ -21,6 +21,7 @@ __all__ = [
     "Hadamard",
     "Jacobi",
     "MatrixGram",
+    "ReusedFactor",
     "SketchQR",
     "Sketched",
     "SparseSign",

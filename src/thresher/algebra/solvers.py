@@ -18,7 +18,7 @@ from thresher.algebra.sketches import SKETCHES, Gaussian
 from thresher.errors import InvalidInput
 from thresher.interfaces import Gram, Sketch, Solution, SolveStatus
 
-__all__ = ["Cholesky", "ConjugateGradient", "Jacobi", "MatrixGram", "SketchQR", "Sketched", "Triangle"]
+__all__ = ["Cholesky", "ConjugateGradient", "Jacobi", "MatrixGram", "ReusedFactor", "SketchQR", "Sketched", "Triangle"]
 
 Vector = NDArray[np.float64]
 Apply = Callable[[Vector], Vector]
@@ -64,17 +64,66 @@ class Cholesky:
 
     def solve(self, gram: Gram, rhs: Vector, *, damping: float = 0.0, iteration: int = 0) -> Solution:
         """Return the solution for right-hand side (n,)."""
-        added = _absolute(gram, damping)
-        matrix = gram.dense() + added * np.eye(gram.size)
-        factor, failed = linalg.lapack.dpotrf(matrix, lower=1)
-        norm = float(np.abs(matrix).sum(axis=0).max())
-        if not failed and linalg.lapack.dpocon(factor, norm, uplo="L")[0] > gram.size * _EPS:
-            value = linalg.lapack.dpotrs(factor, rhs, lower=1)[0]
-            return _solution(value, SolveStatus.SOLVED, rhs - matrix @ value, rhs, added, gram.size)
-        values, vectors = linalg.eigh(matrix)
-        kept = values > 10 * gram.size * _EPS * max(values[-1], 0.0)
-        value = vectors[:, kept] @ ((vectors[:, kept].T @ rhs) / values[kept])
-        return _solution(value, SolveStatus.TRUNCATED, rhs - matrix @ value, rhs, added, int(kept.sum()))
+        return _factor_and_solve(gram, rhs, damping)[0]
+
+
+def _factor_and_solve(gram: Gram, rhs: Vector, damping: float) -> tuple[Solution, NDArray[np.float64] | None]:
+    """Return the solution and the lower factor; none if the matrix is singular and had to be cut."""
+    added = _absolute(gram, damping)
+    matrix = np.array(gram.dense())
+    matrix.flat[:: gram.size + 1] += added
+    factor, failed = linalg.lapack.dpotrf(matrix.T, lower=1)  # symmetric; the transpose is in LAPACK's order
+    norm = float(np.abs(matrix).sum(axis=0).max())
+    if not failed and linalg.lapack.dpocon(factor, norm, uplo="L")[0] > gram.size * _EPS:
+        value = linalg.lapack.dpotrs(factor, rhs, lower=1)[0]
+        solved = _solution(value, SolveStatus.SOLVED, rhs - matrix @ value, rhs, added, gram.size)
+        return solved._replace(factored=True), factor
+    values, vectors = linalg.eigh(matrix)
+    kept = values > 10 * gram.size * _EPS * max(values[-1], 0.0)
+    value = vectors[:, kept] @ ((vectors[:, kept].T @ rhs) / values[kept])
+    cut = _solution(value, SolveStatus.TRUNCATED, rhs - matrix @ value, rhs, added, int(kept.sum()))
+    return cut._replace(factored=True), None
+
+
+@dataclass
+class ReusedFactor:
+    """Cholesky that keeps its factor: the Gram matrix changes slowly, so an old factor is a good preconditioner.
+
+    A few conjugate-gradient steps replace a factorisation; when they do not reach ``tol`` within ``patience`` steps
+    the matrix is factored anew. ``Solution.factored`` says which it was.
+
+    Parameters
+    ----------
+    tol : stop when ||G g - r|| <= tol ||r||
+    patience : conjugate-gradient steps after which a new factor is cheaper
+
+    Cost: O(n²) for each inner iteration, O(n³) when it factors.
+    """
+
+    tol: float = 1e-9
+    patience: int = 25
+    factor: NDArray[np.float64] | None = field(default=None, repr=False)
+
+    def solve(self, gram: Gram, rhs: Vector, *, damping: float = 0.0, iteration: int = 0) -> Solution:
+        """Return the solution for right-hand side (n,)."""
+        spent = 0
+        if self.factor is not None and len(self.factor) == gram.size:
+            stale = _Stale(self.factor)
+            reused = ConjugateGradient(self.tol, stale, max_iterations=self.patience)
+            solution = reused.solve(gram, rhs, damping=damping, iteration=iteration)
+            if solution.status is SolveStatus.SOLVED:
+                return solution
+            spent = solution.inner_iterations
+        solution, self.factor = _factor_and_solve(gram, rhs, damping)
+        return solution._replace(inner_iterations=spent)
+
+
+@dataclass(frozen=True)
+class _Stale:
+    factor: NDArray[np.float64]
+
+    def prepare(self, gram: Gram, *, damping: float, iteration: int) -> Apply:
+        return lambda vector: linalg.lapack.dpotrs(self.factor, vector, lower=1)[0]
 
 
 class Preconditioner(Protocol):

@@ -28,9 +28,9 @@ class SearchShard:
         effort = self._index.spent._replace(firing=self._firing.pattern.pairs)
         before = self._outputs(self._firing)
         if first_step is None:
-            return ShardStarted(before, before, np.zeros(self._inputs), effort, Effort())
+            return ShardStarted(before, before, effort, Effort())
         moved = self.move(first_step)
-        return ShardStarted(before, self._outputs(self._found), moved.corrections, effort, moved.effort)
+        return ShardStarted(before, self._outputs(self._found), effort, moved.effort)
 
     def move(self, step: NDArray[np.float64]) -> ShardMoved:
         """Move every neuron that fires, let the index know, and ask it who fires now."""

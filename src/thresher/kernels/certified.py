@@ -1,9 +1,10 @@
 """Expiry dates: loops over watchlists. See ``search/certified.py`` for what is certified and why.
 
-A watchlist is a row of entries ``begin[r] <= p < begin[r] + length[r]``, one for each watched input of neuron r. Entries come
-in three zones: the first ``linear[r]`` fire at the point of linearisation (they move the neuron), those up to ``fired[r]``
-have fired before (they have a coefficient), the rest only lie within the band. The coefficient of an entry is
-``base - push * Gamma[input]`` in the first zone and ``base`` elsewhere: steps are never written to neurons that nobody visits.
+A watchlist is a row of entries ``begin[r] <= p < begin[r] + length[r]``, one for each watched input of neuron r.
+Entries come in three zones: the first ``linear[r]`` fire at the point of linearisation (they move the neuron), those
+up to ``fired[r]`` have fired before (they have a coefficient), the rest only lie within the band. The coefficient of
+an entry is ``base - push * Gamma[input]`` in the first zone and ``base`` elsewhere: steps are never written to neurons
+that nobody visits.
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ from thresher.kernels import compiled
 from thresher.kernels.pairs import dot
 from thresher.kernels.philox import fill_row
 
-__all__ = ["BITS_PER_PAIR", "cheaper_by_bits", "commit", "count_bits", "count_pairs", "extract", "rebuild", "scan_block", "visit", "write_wake_ups"]
+__all__ = [
+    "BITS_PER_PAIR",
+    "cheaper_by_bits",
+    "commit",
+    "count_bits",
+    "count_pairs",
+    "extract",
+    "rebuild",
+    "scan_block",
+    "visit",
+    "write_wake_ups",
+]
 
 
 @njit(inline="always")
@@ -67,7 +79,7 @@ def write_wake_ups(lists, places, clock, scale, leaves):
 
 @njit(inline="always")
 def _collect(values, low, mask, words, found):
-    """Write the places of values >= low to ``found``, ascending; return their number. ``words`` is ``mask`` by eights."""
+    """Write the places of values >= low to ``found``, ascending; return their number. ``words`` views ``mask``."""
     for i in range(values.size):
         mask[i] = values[i] >= low
     count = 0
@@ -84,10 +96,11 @@ def _collect(values, low, mask, words, found):
 def scan_block(Z, W, first_row, twins, signs, shift, guard, unit, push, step, K, X, products, band, sums, out):
     """Find who fires at the start and after the first step, and write watchlists for neurons that fire.
 
-    Z (rows, n) pre-activations of start rows, W (d, rows) their weights; neurons are counted from ``first_row``; ``push`` = 1/sqrt(m); ``step`` (n,) the first step;
-    ``band`` the drift to cover per square root of firing inputs. ``sums`` (3, n) gains outputs before, outputs after and
-    corrections; ``out`` = buffers (neurons, length, linear, band, soonest, waiting, inputs, start, expiry, side). Returns
-    the numbers of (neurons, entries, flips, pairs firing before, after, looks), with neurons -1 if a buffer is too small.
+    Z (rows, n) pre-activations of start rows, W (d, rows) their weights; neurons are counted from ``first_row``;
+    ``push`` = 1/sqrt(m); ``step`` (n,) the first step; ``band`` the drift to cover per square root of firing inputs.
+    ``sums`` (2, n) gains the outputs before and after; ``out`` = buffers (neurons, length, linear, band, soonest,
+    waiting, inputs, start, expiry, side). Returns the numbers of (neurons, entries, flips, pairs firing before, after,
+    looks), with neurons -1 if a buffer is too small.
     """
     neurons, length, linear, bands, soonest, waiting, inputs, starts, expiry, side = out
     n, d = Z.shape[1], X.shape[1]
@@ -171,7 +184,6 @@ def scan_block(Z, W, first_row, twins, signs, shift, guard, unit, push, step, K,
                     sums[1, i] += sign * (z - shift)
                     after += 1
                 if fires_now != fired_then:
-                    sums[2, i] += sign * (z - shift) if fires_now else sign * (shift - z)
                     flips += 1
                     flipped = True
             entries = end
@@ -187,8 +199,9 @@ def scan_block(Z, W, first_row, twins, signs, shift, guard, unit, push, step, K,
 def visit(lists, places, Gamma, now, physics, K, X, products, corrections, pending, left):
     """Bring the listed neurons up to date: drift, expired entries, corrections of pairs that flipped, next wake-up.
 
-    ``physics`` = (shift, guard, unit, scale, band, seed, first neuron, twins, trust). Writes places with flips to ``pending`` and places that left
-    their band to ``left``; returns their numbers, the looks and the number of flipped pairs (on, off).
+    ``physics`` = (shift, guard, unit, scale, band, seed, first neuron, twins, trust). Writes places with flips to
+    ``pending`` and places that left their band to ``left``; returns their numbers, the looks and the number of flipped
+    pairs (on, off).
     """
     shift, guard, unit, scale, _, seed, first_neuron, twins, trust = physics
     d = X.shape[1]
@@ -276,8 +289,8 @@ def visit(lists, places, Gamma, now, physics, K, X, products, corrections, pendi
 def commit(lists, places, Gamma, now, scale, counts):
     """Make the current sides of the listed neurons the point of linearisation; update ``counts`` (n, n) unless empty.
 
-    ``counts`` is kept in its lower triangle. An entry that begins to fire joins the first zone, one that ceases leaves it;
-    coefficients do not change.
+    ``counts`` is kept in its lower triangle. An entry that begins to fire joins the first zone, one that ceases leaves
+    it; coefficients do not change.
     """
     counting = counts.size > 0
     for index in range(places.size):
@@ -326,8 +339,9 @@ def _swap(lists, p, q):
 def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corrections, pending):
     """Write new watchlists, with wider bands, for neurons that left theirs.
 
-    Z (k, n) are their start pre-activations, W (k, d) their start weights; new rows go to the end of the entry arrays, from
-    ``room`` on. Returns the new end, then the numbers of pending neurons, looks, and pairs that flipped on and off.
+    Z (k, n) are their start pre-activations, W (k, d) their start weights; new rows go to the end of the entry arrays,
+    from ``room`` on. Returns the new end, then the numbers of pending neurons, looks, and pairs that flipped on and
+    off.
     """
     shift, guard, unit, scale, band = physics[0], physics[1], physics[2], physics[3], physics[4]
     n = X.shape[0]
@@ -418,7 +432,9 @@ def extract(lists, zone, Gamma, now, scale):
         for q in order:
             j = lists.inputs[first + q]
             inputs[p] = j
-            coefficients[p] = lists.base[first + q] - (scale * lists.sign[r] * Gamma[now, j] if q < lists.linear[r] else 0.0)
+            coefficients[p] = lists.base[first + q] - (
+                scale * lists.sign[r] * Gamma[now, j] if q < lists.linear[r] else 0.0
+            )
             p += 1
         places[row] = r
         row += 1

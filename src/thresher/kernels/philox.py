@@ -136,7 +136,12 @@ def fill_row(key, stream, row, out):
     """Fill ``out`` (d,) with the N(0, 1) numbers of one row: those that the other functions give."""
     for quad in range((out.size + 3) // 4):
         words = _philox(
-            np.uint32(row), np.uint32(row >> _32), np.uint32(quad), np.uint32(stream), np.uint32(key), np.uint32(key >> _32)
+            np.uint32(row),
+            np.uint32(row >> _32),
+            np.uint32(quad),
+            np.uint32(stream),
+            np.uint32(key),
+            np.uint32(key >> _32),
         )
         for part in range(min(4, out.size - 4 * quad)):
             out[4 * quad + part] = _normal(words[part])

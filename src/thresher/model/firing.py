@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from thresher.kernels.pairs import count_cofiring, pairs_missing
 
 __all__ = ["Firing", "Pattern", "pattern_of_pairs"]
+
+
+Scalar = TypeVar("Scalar", np.int64, np.float64)
 
 
 class Pattern(NamedTuple):
@@ -27,7 +30,7 @@ class Pattern(NamedTuple):
         """Number of firing pairs."""
         return len(self.inputs)
 
-    def per_pair(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def per_pair(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
         """Return values (k,) of the neurons, repeated for each of their pairs, (pairs,)."""
         return np.repeat(values, np.diff(self.bounds))
 

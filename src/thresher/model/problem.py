@@ -50,6 +50,10 @@ class Problem:
         """Inner products of the inputs, K = X Xᵀ, (n, n)."""
         return self.inputs @ self.inputs.T
 
+    def share_products(self, other: Problem) -> None:
+        """Take over the inner products of a problem with equal inputs."""
+        self.__dict__["products"] = other.products
+
     def __repr__(self) -> str:
         return f"Problem({self.size} inputs of dimension {self.dimension})"
 

@@ -1,9 +1,9 @@
 """Implicit weights: w_r = start_r + sum over inputs j of c[r, j] x_j. The one place that computes pre-activations.
 
-"Fires" has one meaning everywhere: the pre-activation that :meth:`Weights.look` computes (float64, in one fixed order) is
-at or above the threshold. Matrix products in the working precision are only a filter: each carries a bound on its
-rounding, the *guard*, and a pair closer to the threshold than the guard is looked at again. So firing sets depend
-neither on the precision, the block size, the number of threads nor on the search that found them.
+"Fires" has one meaning everywhere: the pre-activation that :meth:`Weights.look` computes (float64, in one fixed order)
+is at or above the threshold. Matrix products in the working precision are only a filter: each carries a bound on its
+rounding, the *guard*, and a pair closer to the threshold than the guard is looked at again. So firing sets depend neither
+on the precision, the block size, the number of threads nor on the search that found them.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
 """Certified search: expiry dates instead of updates.
 
-Inputs have unit norm, so a pre-activation moves by at most the distance its neuron travels, its *drift*. A pair seen with
-margin |z - b| when its neuron had drifted D cannot flip before the neuron has drifted D + |z - b|: its *expiry*. Only expired
-pairs are looked at. Pairs far below the threshold are not even stored: a neuron keeps a *watchlist* of the inputs it fires
-on and of those within a *band* below the threshold, and the rest is certified until the neuron leaves its band; then it is
-scanned again, exactly. Neurons that fire on nothing never move and need no state at all.
+Inputs have unit norm, so a pre-activation moves by at most the distance its neuron travels, its *drift*. A pair seen
+with margin |z - b| when its neuron had drifted D cannot flip before the neuron has drifted D + |z - b|: its *expiry*.
+Only expired pairs are looked at. Pairs far below the threshold are not even stored: a neuron keeps a *watchlist* of
+the inputs it fires on and of those within a *band* below the threshold, and the rest is certified until the neuron
+leaves its band; then it is scanned again, exactly. Neurons that fire on nothing never move and need no state at all.
 
-Nor is every neuron asked in every step: the drift of a neuron grows by at most |push| times the number of its firing inputs
-for each unit by which a coordinate of the running sum of steps changes (the *clock*). The clock before which nothing of a
-neuron can expire, its *wake-up*, is kept in the paper's own tree, one tree in all, and a step visits those that are due.
+Nor is every neuron asked in every step: the drift of a neuron grows by at most |push| times the number of its firing
+inputs for each unit by which a coordinate of the running sum of steps changes (the *clock*). The clock before which
+nothing of a neuron can expire, its *wake-up*, is kept in the paper's own tree, one tree in all, and a step visits
+those that are due.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from thresher.kernels import trees
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.weights import Weights
-from thresher.search.watchlists import StartScan, with_room
+from thresher.search.watchlists import StartBlock, StartScan, with_room
 
 __all__ = ["Certified"]
 
@@ -38,8 +39,8 @@ _START_BLOCK = 512  # start rows per matrix product
 class Certified:
     """A shard that looks only at pairs whose certificate has expired.
 
-    Cost: ``start`` O(nd) a neuron, weights streamed in blocks and forgotten; ``move`` O(1) a neuron that is due plus O(fired
-    inputs) a look, about n sqrt(m) b (relative residual) looks in all. Memory: O(watched pairs).
+    Cost: ``start`` O(nd) a neuron, weights streamed in blocks and forgotten; ``move`` O(1) a neuron that is due plus
+    O(fired inputs) a look, about n sqrt(m) b (relative residual) looks in all. Memory: O(watched pairs).
     """
 
     def __init__(self, settings: NetworkSettings, weights: Weights, neurons: range) -> None:
@@ -53,12 +54,26 @@ class Certified:
 
         ``expected`` is the drift that is to come, per square root of firing inputs.
         """
-        share = _BAND_BEFORE if first_step is None else _BAND_AFTER_FIRST_STEP
-        self._band = share * expected
+        return self.start_together([self], [first_step], expected=[expected])[0]
+
+    @staticmethod
+    def start_together(
+        shards: Sequence[Certified], first_steps: Sequence[NDArray[np.float64] | None], *, expected: Sequence[float]
+    ) -> list[ShardStarted]:
+        """Start shards of the same neurons for several outputs: start weights and their products are made once."""
+        scans = [shard._scan(step, drift) for shard, step, drift in zip(shards, first_steps, expected, strict=True)]
+        for block in shards[0]._start_blocks():
+            made = StartBlock.make(shards[0]._weights, block)
+            for scan in scans:
+                scan.add(made)
+        return [shard._begin(scan, step) for shard, scan, step in zip(shards, scans, first_steps, strict=True)]
+
+    def _scan(self, first_step: NDArray[np.float64] | None, expected: float) -> StartScan:
+        self._band = expected * (_BAND_BEFORE if first_step is None else _BAND_AFTER_FIRST_STEP)
         first = self._neurons.start
-        scan = StartScan(self._settings, self._weights, first_step, first_neuron=first, band=self._band)
-        for block in self._start_blocks():
-            scan.add(block)
+        return StartScan(self._settings, self._weights, first_step, first_neuron=first, band=self._band)
+
+    def _begin(self, scan: StartScan, first_step: NDArray[np.float64] | None) -> ShardStarted:
         self._lists, self._pending = scan.watchlists()
         self._room = len(self._lists.inputs)  # entries in use
         self._guard = scan.guard
@@ -69,7 +84,7 @@ class Certified:
         # The tree of wake-ups: the soonest wins, so it holds them negated.
         self._nodes = np.full((2 * max(len(self._lists.neurons), 1), 1), -np.inf, np.float32)
         self._renew(np.arange(len(self._lists.neurons)))
-        return ShardStarted(*scan.sums, scan.before, scan.after)
+        return ShardStarted(scan.sums[0], scan.sums[1], scan.before, scan.after)
 
     def move(self, step: NDArray[np.float64]) -> ShardMoved:
         """Stand at W - Jᵀ step from the last ``linearise``: visit who is due, look at what has expired."""
@@ -78,9 +93,7 @@ class Certified:
         places = np.union1d(due, self._pending)
         corrections = np.zeros(len(step))
         pending, left = np.empty(len(places), np.int64), np.empty(len(places), np.int64)
-        waiting, gone, looks, on, off = kernels.visit(
-            self._lists, places, *self._place(), corrections, pending, left
-        )
+        waiting, gone, looks, on, off = kernels.visit(self._lists, places, *self._place(), corrections, pending, left)
         again, more_looks, more_on, more_off = self._scan_again(left[:gone], corrections)
         self._pending = np.union1d(pending[:waiting], again)
         effort = Effort(
@@ -95,7 +108,7 @@ class Certified:
         return ShardMoved(corrections, effort)
 
     def linearise(self, counts: NDArray[np.int32] | None) -> None:
-        """Make the current weights the point that steps start from; keep ``counts`` (n, n), lower triangle, up to date."""
+        """Make the current weights those that steps start from; bring ``counts`` (n, n) up to date, lower triangle."""
         lists, places = self._lists, self._pending
         self._anchor = self._now
         nobody = np.empty((0, 0), np.int32)

@@ -12,7 +12,7 @@ from thresher.kernels import certified as kernels
 from thresher.model.network import NetworkSettings
 from thresher.model.weights import Floating, Weights
 
-__all__ = ["StartScan", "Watchlists", "with_room"]
+__all__ = ["StartBlock", "StartScan", "Watchlists", "with_room"]
 
 
 class Watchlists(NamedTuple):
@@ -49,11 +49,28 @@ def with_room(lists: Watchlists, entries: int) -> Watchlists:
     return lists._replace(**grown)
 
 
+class StartBlock(NamedTuple):
+    """Start weights of a block of rows and their pre-activations, made once and scanned for each output."""
+
+    block: range
+    rows: NDArray[np.float32]  # (d, rows)
+    products: Floating  # (rows, n)
+    guard: float
+
+    @classmethod
+    def make(cls, weights: Weights, block: range) -> StartBlock:
+        """Make the start weights of a block and multiply them with the inputs. Cost: O(nd) a row."""
+        rows = weights.start.base_block(block.start, block.stop)
+        fast = weights.fast_inputs
+        products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T)
+        return cls(block, rows, products, weights.guard(rows.T))
+
+
 class StartScan:
     """One pass over start weights, block by block: who fires, the first step, the watchlists after it.
 
-    ``sums`` (3, n) are outputs before and after the first step and the corrections for pairs that flipped, each without
-    the factor 1/sqrt(m); ``before`` and ``after`` say what was counted.
+    ``sums`` (2, n) are the outputs before and after the first step, without the factor 1/sqrt(m); ``before`` and
+    ``after`` say what was counted.
     """
 
     def __init__(
@@ -70,16 +87,14 @@ class StartScan:
         self._band = band
         self._capacity = 16 * 512
         self._found: list[tuple[NDArray[np.generic], ...]] = []
-        self.sums = np.zeros((3, len(weights.inputs)))
+        self.sums = np.zeros((2, len(weights.inputs)))
         self.guard = 0.0
         self.before = self.after = Effort()
 
-    def add(self, block: range) -> None:
-        """Scan a block of start rows. Cost: O(nd) a row, O(n) for each of the first inputs that it fires on."""
+    def add(self, start_block: StartBlock) -> None:
+        """Scan a block of start rows. Cost: O(n) a row, and O(firing inputs) for each input near the threshold."""
+        block, rows, Z, guard = start_block
         start, fast = self._settings.start, self._weights.fast_inputs
-        rows = start.base_block(block.start, block.stop)  # (d, rows), float32
-        Z = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T)
-        guard = self._weights.guard(rows.T)
         self.guard = max(self.guard, guard)
         copies = 2 if start.twins else 1
         signs = start.signs(np.arange(block.start * copies, block.stop * copies))
@@ -88,8 +103,9 @@ class StartScan:
             sums = np.zeros_like(self.sums)
             out = _buffers(copies * len(block), self._capacity, fast.dtype, inputs=len(self._step))
             neurons, entries, flips, before, after, looks = kernels.scan_block(
-                Z, rows, block.start - self._first // copies, start.twins, signs, self._settings.shift, guard, unit, self._settings.scale,
-                self._step, weights.fast_products, weights.inputs, weights.products, self._band, sums, out,
+                Z, rows, block.start - self._first // copies, start.twins, signs, self._settings.shift, guard, unit,
+                self._settings.scale, self._step, weights.fast_products, weights.inputs, weights.products, self._band,
+                sums, out,
             )  # fmt: skip
             if neurons >= 0:
                 break

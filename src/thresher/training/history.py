@@ -25,8 +25,8 @@ class Status(StrEnum):
 class Iteration:
     """One iteration; number 0 is the start, before any step.
 
-    Looks, visits and touches include steps that were tried and taken back; moved, flips and firing are those of the step that
-    was taken.
+    Looks, visits and touches include steps that were tried and taken back; moved, flips and firing are those of the
+    step that was taken.
     """
 
     iteration: int
@@ -42,6 +42,7 @@ class Iteration:
     visits: int  # tree nodes examined
     touches: int  # tree nodes written
     inner_iterations: int  # of the linear solver
+    factored: bool  # whether it factored the Gram matrix, or got by with an earlier factor or none
     damping: float  # multiple of the identity that was added to the Gram matrix, absolute
     rank: int  # directions of the Gram matrix that were used
     solve: str  # how the linear solve ended; "limit" for a first step from the limit kernel

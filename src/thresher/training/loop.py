@@ -5,30 +5,32 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from inspect import signature
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, MatrixGram, Sketched, SketchQR
+from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, MatrixGram, ReusedFactor, Sketched, SketchQR
 from thresher.checks import check_number, check_whole
-from thresher.engines import ENGINES, require_memory
+from thresher.engines import ENGINES, LocalEngine, require_memory
 from thresher.errors import InvalidInput, NotAvailable
-from thresher.interfaces import Effort, Engine, Gram, Moved, Solution, Solver
+from thresher.interfaces import Effort, Gram, Moved, Solution, Solver, Started
 from thresher.model.network import Activation, Network, NetworkSettings
 from thresher.model.problem import Problem
 from thresher.parallel import core_count
-from thresher.search import INDEXES
+from thresher.search import INDEX_NAMES
 from thresher.theory import limit_kernel
 from thresher.training.history import Callback, Callbacks, History, Iteration, Result, Status
 
-__all__ = ["train"]
+__all__ = ["train", "train_together"]
 
 Choice = TypeVar("Choice")
 _PLANNED = {"engine": ("ray", "gpu")}  # known names that are not built yet
 _DEFAULT_INDEX, _DEFAULT_SOLVER = "certified", "auto"
 _HALVINGS = 12  # shortest step tried: 2^-12 of the full one
-_LARGEST_DENSE = 4096  # inputs up to which solver="auto" factors the matrix
+# Inputs up to which solver="auto" factors every matrix, and up to which it factors any.
+_ALWAYS_FACTOR, _EVER_FACTOR = 1500, 20_000
 
 
 def train(
@@ -61,7 +63,8 @@ def train(
     width : number of neurons m
     shift : threshold b above which a neuron fires; None for the paper's sqrt(0.48 ln m)
     seed : of start weights and signs; the same seed gives the same network on every machine
-    index : who fires? ``"certified"`` looks at pairs whose certificate has expired, ``"tournament"`` keeps the paper's n
+    index : who fires? ``"certified"`` looks at pairs whose certificate has expired, ``"tournament"`` keeps the paper's
+    n
         trees, ``"scan"`` looks at every pair; all find the same
     solver : which step? ``"cholesky"``, ``"sketched"`` (the paper's), ``"cg"``, ``"auto"``, or a solver object
     engine : where? ``"local"``
@@ -92,36 +95,98 @@ def train(
 
     Cost: one pass O(mnd); then per iteration the solver's cost and what the index takes to move the neurons that fire.
     """
+    options = {name: value for name, value in locals().items() if name != "problem"}
+    return train_together([problem], **options)[0]
+
+
+def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
+    """Train one network for each of several problems with the same inputs, e.g. one per class, from one start.
+
+    Takes the options of :func:`train` and returns what it would return for each problem alone, to the bit. Start
+    weights and their products with the inputs, the bulk of the work, are made once; so is the limit of the Gram matrix.
+
+    Cost: O(mnd) once; per problem O(mn) and its iterations. Memory: that of all problems together.
+    """
+    defaults = {name: one.default for name, one in signature(train).parameters.items() if name != "problem"}
+    unknown = set(options) - set(defaults)
+    if unknown:
+        raise InvalidInput(f"train has no option {sorted(unknown)[0]!r}; it has {', '.join(defaults)}.")
+    if "width" not in options:
+        raise InvalidInput("width must be given: the number of neurons.")
+    runs = [_make_run(problem, **{**defaults, **options}) for problem in problems]
+    if not runs:
+        return []
+    inputs = runs[0].problem.inputs
+    for place, run in enumerate(runs):
+        if run.problem.inputs is not inputs and not np.array_equal(run.problem.inputs, inputs):
+            raise InvalidInput(
+                f"problems trained together must have equal inputs; number {place} differs from number 0."
+            )
+        run.problem.share_products(runs[0].problem)
+    clock = _Clock()
+    ahead = [run.limit_step() for run in runs]
+    clock.lap("solve")
+    steps = [None if one is None else one.value for one in ahead]
+    started = runs[0].engine.start_together(
+        [run.engine for run in runs], runs[0].callbacks.on_progress, first_steps=steps
+    )
+    clock.lap("start")
+    return [run.go(first, start, clock) for run, first, start in zip(runs, ahead, started, strict=True)]
+
+
+def _make_run(
+    problem: Problem,
+    *,
+    width: int,
+    shift: float | None,
+    seed: int,
+    index: str,
+    solver: str | Solver,
+    engine: str,
+    method: str | None,
+    first_step: str,
+    activation: Activation,
+    twins: bool,
+    tol: float,
+    max_iterations: int | None,
+    damping: float,
+    dtype: str,
+    threads: int | None,
+    memory_budget: int | None,
+    audit: bool,
+    callbacks: Sequence[Callback | Callable[[Iteration], bool | None]],
+) -> _Run:
+    """Check everything, then build; nothing is allocated before all checks have passed."""
     if not isinstance(problem, Problem):
         raise InvalidInput(f"problem must be a thresher.Problem; got {type(problem).__name__}. Use Problem(X, y).")
     index, solver, first_step = _resolve_method(method, index, solver, first_step)
-    _choose("index", index, dict.fromkeys((*INDEXES, "certified")))
+    _choose("index", index, dict.fromkeys(INDEX_NAMES))
     if first_step not in ("limit", "gram"):
         raise InvalidInput(f"first_step must be 'limit' or 'gram'; got {first_step!r}.")
     settings = NetworkSettings.checked(
         width=width, dimension=problem.dimension, shift=shift, seed=seed, activation=activation, twins=twins
     )
-    checked = dict(
-        tol=check_number(tol, "tol", above=0.0),
-        max_iterations=None if max_iterations is None else check_whole(max_iterations, "max_iterations", least=0),
-        damping=check_number(damping, "damping", least=0.0),
-    )
+    tol = check_number(tol, "tol", above=0.0)
+    iterations = None if max_iterations is None else check_whole(max_iterations, "max_iterations", least=0)
+    damping = check_number(damping, "damping", least=0.0)
     make_engine = _choose("engine", engine, ENGINES)
+    chosen_solver = _choose_solver(solver, problem.size)
     budget = None if memory_budget is None else check_whole(memory_budget, "memory_budget", least=1)
     threads = core_count() if threads is None else check_whole(threads, "threads", least=1)
     dtype = _check_dtype(dtype)
     require_memory(problem, settings, index=index, dtype=dtype, threads=threads, budget=budget)
-    run = _Run(
+    return _Run(
         problem=problem,
         settings=settings,
-        solver=_choose_solver(solver, problem.size),
+        solver=chosen_solver,
         engine=make_engine(problem, settings, index=index, dtype=dtype, threads=threads),
         first_step=first_step,
         audit=audit,
+        tol=tol,
+        max_iterations=iterations,
+        damping=damping,
         callbacks=Callbacks(callbacks),
-        **checked,
     )
-    return run.go()
 
 
 class _Step(NamedTuple):
@@ -136,7 +201,7 @@ class _Run(NamedTuple):
     problem: Problem
     settings: NetworkSettings
     solver: Solver
-    engine: Engine
+    engine: LocalEngine
     first_step: str
     audit: bool
     tol: float
@@ -144,22 +209,45 @@ class _Run(NamedTuple):
     damping: float
     callbacks: Callbacks
 
-    def go(self) -> Result:
+    def limit_step(self) -> Solution | None:
+        """Solve for the first step with the limit of the Gram matrix and f = 0: known before there is a neuron."""
+        if self.first_step != "limit" or self.max_iterations == 0:
+            return None
+        limit = MatrixGram(limit_kernel(self.problem.products, self.settings.shift))
+        solver = self.solver if isinstance(self.solver, ReusedFactor) else Cholesky()
+        return solver.solve(limit, self.settings.offset() - self.problem.targets, damping=self.damping)
+
+    def go(self, ahead: Solution | None, started: Started, clock: _Clock) -> Result:
         history = History()
         try:
-            status, message = self._iterate(history)
+            residual, stop = self._first(history, ahead, started, clock)
+            status, message = self._iterate(history, residual, stop, clock)
         except KeyboardInterrupt:
             status, message = Status.INTERRUPTED, "Interrupted by the keyboard."
             if not history:  # nothing to give back yet
                 raise
-        network = Network(self.settings, self.engine.weights())
-        result = Result(network, history, status, message)
+        result = Result(Network(self.settings, self.engine.weights()), history, status, message)
         self.callbacks.on_end(result)
         return result
 
-    def _iterate(self, history: History) -> tuple[Status, str]:
-        clock = _Clock()
-        residual, stop = self._start(history, clock)
+    def _first(
+        self, history: History, ahead: Solution | None, started: Started, clock: _Clock
+    ) -> tuple[NDArray[np.float64], bool]:
+        """Record the start and the first step, if it was taken there; return the residual (n,) and the wish to stop."""
+        residual = started.before.outputs - self.problem.targets
+        stop = self._record(history, residual, _Step(0.0, started.before.outputs, started.before.effort), clock)
+        if ahead is None or started.after is None:
+            return residual, stop
+        step = self._descend(ahead.value, residual, slope=0.0, reached=started.after)
+        if step.fraction > 0:
+            residual = step.outputs - self.problem.targets
+        self.engine.linearise()
+        clock.lap("move")
+        return residual, self._record(history, residual, step, clock, ahead) or stop
+
+    def _iterate(
+        self, history: History, residual: NDArray[np.float64], stop: bool, clock: _Clock
+    ) -> tuple[Status, str]:
         goal = self.tol * history[0].residual
         gram = self.engine.linearise()
         while True:
@@ -173,8 +261,9 @@ class _Run(NamedTuple):
                 return Status.OUT_OF_ITERATIONS, _OUT_OF_ITERATIONS
             clock.lap("rest")
             solution = self.solver.solve(gram, residual, damping=self.damping, iteration=len(history))
+            slope = float(residual @ gram.times(solution.value))
             clock.lap("solve")
-            step = self._descend(solution.value, residual, slope=float(residual @ gram.times(solution.value)))
+            step = self._descend(solution.value, residual, slope=slope)
             if step.fraction == 0:
                 self._record(history, residual, step, clock, solution)
                 return Status.STALLED, _why_stalled(gram, solution, self.settings)
@@ -182,29 +271,6 @@ class _Run(NamedTuple):
             gram = self.engine.linearise()
             clock.lap("move")
             stop = self._record(history, residual, step, clock, solution)
-
-    def _start(self, history: History, clock: _Clock) -> tuple[NDArray[np.float64], bool]:
-        """Start, take the first step if it comes from the limit, and return the residual (n,) there."""
-        targets = self.problem.targets
-        ahead = self._limit_step() if self.first_step == "limit" and self.max_iterations != 0 else None
-        clock.lap("solve")
-        started = self.engine.start(self.callbacks.on_progress, first_step=None if ahead is None else ahead.value)
-        residual = started.before.outputs - targets  # (n,)
-        clock.lap("start")
-        stop = self._record(history, residual, _Step(0.0, started.before.outputs, started.before.effort), clock)
-        if ahead is None or started.after is None:
-            return residual, stop
-        step = self._descend(ahead.value, residual, slope=0.0, reached=started.after)
-        if step.fraction > 0:
-            residual = step.outputs - targets
-        self.engine.linearise()
-        clock.lap("move")
-        return residual, self._record(history, residual, step, clock, ahead) or stop
-
-    def _limit_step(self) -> Solution:
-        """Solve for the first step with the limit of the Gram matrix and f = 0: known before there is a neuron."""
-        limit = MatrixGram(limit_kernel(self.problem.products, self.settings.shift))
-        return Cholesky().solve(limit, self.settings.offset() - self.problem.targets, damping=self.damping)
 
     def _descend(
         self, step: NDArray[np.float64], residual: NDArray[np.float64], *, slope: float, reached: Moved | None = None
@@ -262,13 +328,20 @@ class _Run(NamedTuple):
             visits=step.effort.visits,
             touches=step.effort.touches,
             inner_iterations=solution.inner_iterations if solution else 0,
+            factored=solution.factored if solution else False,
             damping=solution.damping if solution else 0.0,
             rank=solution.rank if solution else self.problem.size,
-            solve=solution.status.value if solution else "",
+            solve=self._how_solved(history, solution),
             seconds=clock.taken(),
         )
         history.append(record)
         return self.callbacks.on_iteration(record)
+
+    def _how_solved(self, history: History, solution: Solution | None) -> str:
+        if solution is None:
+            return ""
+        first_from_limit = len(history) == 1 and self.first_step == "limit"
+        return f"limit, {solution.status.value}" if first_from_limit else solution.status.value
 
 
 class _Clock:
@@ -339,7 +412,9 @@ def _choose(kind: str, name: str, available: Mapping[str, Choice]) -> Choice:
 
 def _choose_solver(solver: str | Solver, inputs: int) -> Solver:
     if solver == "auto":
-        return Cholesky() if inputs <= _LARGEST_DENSE else ConjugateGradient(preconditioner=SketchQR())
+        if inputs <= _ALWAYS_FACTOR:
+            return Cholesky()
+        return ReusedFactor() if inputs <= _EVER_FACTOR else ConjugateGradient(preconditioner=SketchQR())
     if isinstance(solver, str):
         return _choose("solver", solver, {**SOLVERS, "auto": Cholesky})()
     if not hasattr(solver, "solve"):
