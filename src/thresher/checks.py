@@ -29,7 +29,10 @@ def check_number(value: object, name: str, *, least: float = -math.inf, above: f
     """Return a finite real number of at least ``least`` and above ``above``."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InvalidInput(f"{name} must be a number; got {value!r}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
         raise InvalidInput(f"{name} must be a finite number; got {number}.")
     if number < least or number <= above:
@@ -58,6 +61,8 @@ def _as_real(values: ArrayLike, name: str) -> NDArray[np.float64]:
         array: NDArray[Any] = np.asarray(values)
     except ValueError as error:  # rows of different lengths
         raise InvalidInput(f"{name} must be one rectangular array of numbers: {error}") from None
+    if np.ma.is_masked(values):
+        raise InvalidInput(f"{name} must not have masked values. Remove or impute them first.")
     if np.iscomplexobj(array):
         raise InvalidInput(f"{name} must be real; got complex numbers. Pass real and imaginary parts as columns.")
     if array.dtype.kind not in "fiub":

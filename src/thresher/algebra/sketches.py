@@ -177,7 +177,7 @@ def distortion(gram: Gram, sketch: Sketch) -> float:
     With G = V D Vᵀ, U = Jᵀ V D^(-1/2); directions of G that vanish to rounding are left out.
     """
     values, vectors = linalg.eigh(gram.dense())
-    kept = values > len(values) * np.finfo(float).eps * values[-1]
+    kept = values > 1e-12 * values[-1]
     basis = gram.sketch(sketch) @ (vectors[:, kept] / np.sqrt(values[kept]))  # S U, (s, rank)
     return float(linalg.norm(np.eye(int(kept.sum())) - basis.T @ basis, 2))
 

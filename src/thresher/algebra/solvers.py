@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from thresher.algebra.sketches import SKETCHES, Gaussian
+from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.interfaces import Gram, Sketch, Solution, SolveStatus
 
@@ -23,6 +24,8 @@ __all__ = ["Cholesky", "ConjugateGradient", "Jacobi", "MatrixGram", "ReusedFacto
 Vector = NDArray[np.float64]
 Apply = Callable[[Vector], Vector]
 _EPS = float(np.finfo(np.float64).eps)
+_FINEST = 1e-12  # relative residual below which only rounding is left
+_SINGULAR = 1e-12  # eigenvalues below this share of the largest carry nothing
 _REPAIR = 1e-8  # damping added to a singular system, relative to the mean diagonal
 _MOST_ENTRIES = 1 << 25  # of S Jᵀ: 256 MiB
 
@@ -74,14 +77,15 @@ def _factor_and_solve(gram: Gram, rhs: Vector, damping: float) -> tuple[Solution
     matrix.flat[:: gram.size + 1] += added
     factor, failed = linalg.lapack.dpotrf(matrix.T, lower=1)  # symmetric; the transpose is in LAPACK's order
     norm = float(np.abs(matrix).sum(axis=0).max())
-    if not failed and linalg.lapack.dpocon(factor, norm, uplo="L")[0] > gram.size * _EPS:
+    if not failed and linalg.lapack.dpocon(factor, norm, uplo="L")[0] > _SINGULAR:
         value = linalg.lapack.dpotrs(factor, rhs, lower=1)[0]
         solved = _solution(value, SolveStatus.SOLVED, rhs - matrix @ value, rhs, added, gram.size)
         return solved._replace(factored=True), factor
     values, vectors = linalg.eigh(matrix)
-    kept = values > 10 * gram.size * _EPS * max(values[-1], 0.0)
+    kept = values > _SINGULAR * max(values[-1], 0.0)
+    status = SolveStatus.SOLVED if kept.all() else SolveStatus.TRUNCATED
     value = vectors[:, kept] @ ((vectors[:, kept].T @ rhs) / values[kept])
-    cut = _solution(value, SolveStatus.TRUNCATED, rhs - matrix @ value, rhs, added, int(kept.sum()))
+    cut = _solution(value, status, rhs - matrix @ value, rhs, added, int(kept.sum()))
     return cut._replace(factored=True), None
 
 
@@ -195,10 +199,10 @@ class SketchQR:
     def __post_init__(self) -> None:
         if self.sketch not in SKETCHES:
             raise InvalidInput(f"sketch must be one of {', '.join(SKETCHES)}; got {self.sketch!r}.")
-        if self.oversampling is not None and not self.oversampling >= 2:
-            raise InvalidInput(f"oversampling must be at least 2, or None for the paper's; got {self.oversampling}.")
-        if not 0 < self.epsilon < 1:
-            raise InvalidInput(f"epsilon must be between 0 and 1; got {self.epsilon}.")
+        if self.oversampling is not None:
+            check_number(self.oversampling, "oversampling", least=2.0)
+        if not 0 < check_number(self.epsilon, "epsilon") < 1:
+            raise InvalidInput(f"epsilon must be between 0 and 1; got {self.epsilon:g}.")
 
     def rows(self, inputs: int) -> int:
         """Return the number of rows for that many inputs; never more than fit in 256 MiB unless 2n do not.
@@ -259,7 +263,8 @@ class Sketched:
         triangle = self.preconditioner.prepare(gram, damping=_absolute(gram, damping), iteration=iteration)
         system = _System(gram, rhs, triangle.damping)
         paper = math.sqrt(triangle.smallest_eigenvalue() / gram.size) / 6
-        search = _Search(system, min(paper, 1 / 6) if self.tol is None else self.tol)
+        tol = min(max(paper, _FINEST), 1 / 6) if self.tol is None else self.tol
+        search = _Search(system, tol, gauge=lambda residual: triangle.solve(residual, transposed=True))
         while search.goes_on(self.max_iterations):
             # z <- z - length * Mᵀ(M z - Rᵀ r), carried as g = R z and the residual r - G g.
             descent = triangle.solve(system.times(triangle(search.residual)), transposed=True)
@@ -267,7 +272,7 @@ class Sketched:
             change = system.times(direction)
             steep = triangle.solve(change, transposed=True)
             search.step(direction, change, _ratio(float(descent @ descent), float(steep @ steep)))
-        return search.solution(triangle.repaired)._replace(sketch_rows=triangle.rows)
+        return search.solution(repaired=triangle.repaired)._replace(sketch_rows=triangle.rows)
 
 
 @dataclass(frozen=True)
@@ -300,7 +305,9 @@ class ConjugateGradient:
             previous, energy = energy, float(search.residual @ steepest)
             direction = steepest + _ratio(energy, 0.0 if search.restarted else previous) * direction
             change = system.times(direction)
-            search.step(direction, change, _ratio(energy, float(direction @ change)))
+            curvature = float(direction @ change)
+            rounding = gram.size * _EPS * _norm(direction) * _norm(change)
+            search.step(direction, change, _ratio(energy, curvature) if curvature > rounding else 0.0)
         return search.solution(repaired=False)._replace(sketch_rows=getattr(apply, "rows", 0))
 
 
@@ -314,54 +321,72 @@ class _System(NamedTuple):
 
 
 class _Search:
-    """An iterate with its residual, the best seen so far, and the decision to go on."""
+    """An iterate with its residual, the best seen so far, and the decision to go on.
 
-    PATIENCE = 50  # inner iterations without a per cent of progress
+    Works on the right-hand side divided by its norm, so that no scale overflows. Progress is read off a ``gauge`` of
+    the residual: the one that the iteration decreases.
+    """
 
-    def __init__(self, system: _System, tol: float) -> None:
-        self._system = system
-        self._target = tol * float(linalg.norm(system.rhs))
+    PATIENCE = 500  # inner iterations without a per cent of progress
+
+    def __init__(self, system: _System, tol: float, *, gauge: Callable[[Vector], Vector] = np.asarray) -> None:
+        self._size = _norm(system.rhs)
+        self._system = system._replace(rhs=system.rhs / self._size if self._size > 0 else system.rhs)
+        self._tol, self._gauge = tol, gauge
         self._value = np.zeros_like(system.rhs)
-        self.residual = system.rhs.copy()
-        self._best = (float(linalg.norm(system.rhs)), 0, self._value)
+        self.residual = self._system.rhs.copy()
+        self._best = (math.inf, 0, self._value)
         self._iterations = 0
+        self._done = self._size == 0
         self.restarted = True
 
     def step(self, direction: Vector, change: Vector, length: float) -> None:
+        if not math.isfinite(length) or length <= 0:  # no curvature left: what remains is rounding, or out of reach
+            self._done = True
+            return
         self._value = self._value + length * direction
         self.residual = self.residual - length * change
         self._iterations += 1
         self.restarted = False
 
     def goes_on(self, most: int) -> bool:
-        size = float(linalg.norm(self.residual))
-        if size <= self._target:  # the recurrence says so: make sure
+        if self._done:
+            return False
+        if _norm(self.residual) <= self._tol:  # the recurrence says so: make sure
             self.residual = self._system.rhs - self._system.times(self._value)
             self.restarted = True
-            size = float(linalg.norm(self.residual))
+            if _norm(self.residual) <= self._tol:
+                self._best = (0.0, self._iterations, self._value)
+                return False
+        size = _norm(self._gauge(self.residual))
         if size < 0.99 * self._best[0]:
             self._best = (size, self._iterations, self._value)
-        waited = self._iterations - self._best[1]
-        return self._best[0] > self._target and self._iterations < most and waited < self.PATIENCE
+        return self._iterations < most and self._iterations - self._best[1] < self.PATIENCE
 
-    def solution(self, repaired: bool) -> Solution:
-        size, _, value = self._best
-        if size > self._target:
-            status = SolveStatus.INEXACT
-        else:
-            status = SolveStatus.DAMPED if repaired else SolveStatus.SOLVED
-        system = self._system
-        residual = system.rhs - system.times(value)
-        solution = _solution(value, status, residual, system.rhs, system.damping, len(value))
+    def solution(self, *, repaired: bool) -> Solution:
+        rhs, value = self._size * self._system.rhs, self._size * self._best[2]
+        residual = rhs - self._system.times(value)
+        if not _norm(residual) <= self._size:  # worse than no step at all
+            value, residual = np.zeros_like(value), rhs
+        reached = _norm(residual) <= self._tol * self._size
+        status = (SolveStatus.DAMPED if repaired else SolveStatus.SOLVED) if reached else SolveStatus.INEXACT
+        solution = _solution(value, status, residual, rhs, self._system.damping, len(value))
         return solution._replace(inner_iterations=self._iterations)
 
 
 def _solution(value: Vector, status: SolveStatus, residual: Vector, rhs: Vector, damping: float, rank: int) -> Solution:
     if not np.isfinite(value).all():  # only from right-hand sides near overflow
         value, residual, status = np.zeros_like(rhs), rhs, SolveStatus.INEXACT
-    size = float(linalg.norm(rhs))
-    relative = float(linalg.norm(residual)) / size if size > 0 else 0.0
-    return Solution(value, status, 0, relative, damping, rank)
+    size = _norm(rhs)
+    return Solution(value, status, 0, _norm(residual) / size if size > 0 else 0.0, damping, rank)
+
+
+def _norm(vector: Vector) -> float:
+    """Return the length of a vector; no overflow, and infinity for what is not a number."""
+    largest = float(np.abs(vector).max(initial=0.0))
+    if not math.isfinite(largest):
+        return math.inf
+    return largest * float(np.linalg.norm(vector / largest)) if largest > 0 else 0.0
 
 
 def _absolute(gram: Gram, damping: float) -> float:

@@ -58,7 +58,8 @@ def _log(x):
 @njit(inline="always")
 def _normal(word):
     # The inverse normal distribution at (word + 1/2) / 2^32, by Giles' two polynomials in w = -log(1 - t^2), where
-    # t = |2u - 1| in (0, 1]. 1 - t comes from the integer itself, so the tail keeps its relative accuracy.
+    # t = |2u - 1| in (0, 1]; accurate to 4e-7 up to 5.5 sigma, to 4e-4 at the last numbers near 6.3. 1 - t comes from
+    # the integer itself: no cancellation in the tail.
     signed = np.int32(word)
     size = np.int32(signed ^ (signed >> np.int32(31)))
     t = (_f(size) + _f(0.5)) * _f(2.0**-31)

@@ -53,6 +53,8 @@ class NetworkSettings(NamedTuple):
     ) -> NetworkSettings:
         """Return settings, or refuse them with :class:`InvalidInput`; ``shift=None`` is the paper's shift."""
         width = check_whole(width, "width", least=1, most=2**62)
+        if not isinstance(twins, bool | np.bool_):
+            raise InvalidInput(f"twins must be True or False; got {twins!r}.")
         if twins and width % 2:
             raise InvalidInput(f"twins come in pairs, so width must be even; got {width}. Use width={width + 1}.")
         if activation not in get_args(Activation):
@@ -107,8 +109,7 @@ class Network:
 
     def neuron(self, neuron: int) -> NDArray[np.float64]:
         """Return the weight vector (d,) of one neuron. Cost: O(d) and O(d) per coefficient of it."""
-        if not 0 <= neuron < self.width:
-            raise InvalidInput(f"neuron must be in 0..{self.width - 1}; got {neuron}.")
+        neuron = check_whole(neuron, "neuron", least=0, most=self.width - 1)
         return self.weights.vectors(np.array([neuron]))[0]
 
     def predict(self, inputs: ArrayLike, *, threads: int | None = None) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from thresher.errors import InvalidInput
 __all__ = ["Problem", "check_inputs", "to_sphere"]
 
 NORM_TOLERANCE = 1e-5  # float32 rows that were normalised in float32 pass
+_SMALLEST_TARGET, _LARGEST_TARGET = 1e-100, 1e100  # squares must neither vanish nor overflow
 
 
 class Problem:
@@ -84,6 +85,12 @@ def _check_targets(targets: ArrayLike, count: int) -> NDArray[np.float64]:
         raise InvalidInput(
             f"targets must have one value per input; there are {count} inputs and {len(values)} targets."
         )
+    largest = np.abs(values).max()
+    if largest and not _SMALLEST_TARGET <= largest <= _LARGEST_TARGET:
+        raise InvalidInput(
+            f"the largest target must be between {_SMALLEST_TARGET:g} and {_LARGEST_TARGET:g} in size, or 0; it is "
+            f"{largest:.3g}. Rescale the targets."
+        )
     return values
 
 
@@ -110,12 +117,16 @@ def to_sphere(X: ArrayLike, *, centre: bool = False, bias: float = 0.0) -> NDArr
     """
     rows = check_values(X, "X", shape="(n, d)")
     bias = check_number(bias, "bias")
+    noise = 0.0
     if centre:
+        scale = np.abs(rows).max() or 1.0
+        rows, bias = rows / scale, bias / scale  # so that sums do not overflow
         rows = rows - rows.mean(axis=0)
+        noise = 64 * np.finfo(float).eps
     if bias:
         rows = np.column_stack([rows, np.full(len(rows), bias)])
     largest = np.abs(rows).max(axis=1, keepdims=True)
-    zero = largest[:, 0] == 0
+    zero = largest[:, 0] <= noise
     if zero.any():
         raise InvalidInput(
             f"row {int(np.argmax(zero))} of X is zero{' after centring' if centre else ''} and has no direction. "

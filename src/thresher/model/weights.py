@@ -2,8 +2,8 @@
 
 "Fires" has one meaning everywhere: the pre-activation that :meth:`Weights.look` computes (float64, in one fixed order)
 is at or above the threshold. Matrix products in the working precision are only a filter: each carries a bound on its
-rounding, the *guard*, and a pair closer to the threshold than the guard is looked at again. So firing sets depend neither
-on the precision, the block size, the number of threads nor on the search that found them.
+rounding, the *guard*, and a pair closer to the threshold than the guard is looked at again. So firing sets depend
+neither on the precision, the block size, the number of threads nor on the search that found them.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import overload
 
+from thresher.errors import InvalidInput
 from thresher.model.network import Network
 
 __all__ = ["Callback", "Callbacks", "History", "Iteration", "Result", "Status"]
@@ -110,6 +111,11 @@ class Callbacks:
     """Several callbacks as one."""
 
     def __init__(self, callbacks: Sequence[Callback | Callable[[Iteration], bool | None]]) -> None:
+        if not isinstance(callbacks, Iterable):
+            raise InvalidInput(f"callbacks must be a list of callbacks; got {callbacks!r}. Use callbacks=[...].")
+        for one in callbacks:
+            if isinstance(one, type) or not (isinstance(one, Callback) or callable(one)):
+                raise InvalidInput(f"a callback must be a Callback object or a function; got {one!r}.")
         self._callbacks = [one if isinstance(one, Callback) else _Function(one) for one in callbacks]
 
     def on_progress(self, done: int, total: int) -> None:

@@ -174,6 +174,7 @@ def _make_run(
     budget = None if memory_budget is None else check_whole(memory_budget, "memory_budget", least=1)
     threads = core_count() if threads is None else check_whole(threads, "threads", least=1)
     dtype = _check_dtype(dtype)
+    told = Callbacks(callbacks)
     require_memory(problem, settings, index=index, dtype=dtype, threads=threads, budget=budget)
     return _Run(
         problem=problem,
@@ -185,7 +186,7 @@ def _make_run(
         tol=tol,
         max_iterations=iterations,
         damping=damping,
-        callbacks=Callbacks(callbacks),
+        callbacks=told,
     )
 
 
@@ -402,10 +403,10 @@ def _resolve_method(
 
 
 def _choose(kind: str, name: str, available: Mapping[str, Choice]) -> Choice:
-    if name in available:
+    if isinstance(name, str) and name in available:
         return available[name]
     choices = ", ".join(repr(one) for one in available)
-    if name in _PLANNED.get(kind, ()):
+    if isinstance(name, str) and name in _PLANNED.get(kind, ()):
         raise NotAvailable(f"{kind} {name!r} is not available in this version. Use one of: {choices}.")
     raise InvalidInput(f"{kind} must be one of {choices}; got {name!r}.")
 
@@ -417,7 +418,7 @@ def _choose_solver(solver: str | Solver, inputs: int) -> Solver:
         return ReusedFactor() if inputs <= _EVER_FACTOR else ConjugateGradient(preconditioner=SketchQR())
     if isinstance(solver, str):
         return _choose("solver", solver, {**SOLVERS, "auto": Cholesky})()
-    if not hasattr(solver, "solve"):
+    if isinstance(solver, type) or not hasattr(solver, "solve"):
         raise InvalidInput(f"solver must be a name or an object with a solve method; got {solver!r}.")
     return solver
 

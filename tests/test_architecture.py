@@ -1,0 +1,126 @@
+"""The house: imports point one way, optional packages stay outside, modules say what is public, functions are short."""
+
+import ast
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import thresher
+
+ROOT = Path(thresher.__file__).parent
+# Each room may import from the rows above its own; rooms of one row do not know each other. The rest is the edge.
+ROWS = [
+    {"errors"},
+    {"checks", "memory", "parallel", "kernels"},
+    {"model"},
+    {"interfaces"},
+    {"search", "algebra", "theory", "datasets"},
+    {"engines"},
+    {"training"},
+]
+OUTSIDE = ["sklearn", "torch", "ray", "matplotlib", "click", "rich"]
+NO_ROOMS = {"utils", "util", "helpers", "helper", "misc", "core", "common"}
+LONGEST = 60
+
+
+def module_name(path):
+    parts = ("thresher", *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
+every_module = pytest.mark.parametrize("name", FILES)
+
+
+def imported_modules(name):
+    """All modules that a module imports, those inside functions included."""
+    package = name if FILES[name].name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, *filter(None, [node.module])])
+            names = [f"{base}.{alias.name}" for alias in node.names]
+            yield from (name if name in FILES else base for name in names)
+
+
+def room(name):
+    """The part of the house a module stands in; the package itself is the edge."""
+    return name.split(".")[1] if "." in name else "thresher"
+
+
+def row(name):
+    return next((place for place, rooms in enumerate(ROWS) if room(name) in rooms), len(ROWS))
+
+
+@every_module
+def test_imports_point_one_way(name):
+    inside = [other for other in imported_modules(name) if other.split(".")[0] == "thresher"]
+    for other in inside:
+        allowed = row(other) < row(name) or room(other) == room(name) or row(name) == len(ROWS)
+        assert allowed, f"{name} imports {other}"
+
+
+def test_no_module_imports_itself_by_a_detour():
+    graph = {name: {other for other in imported_modules(name) if other in FILES} for name in FILES}
+    TopologicalSorter(graph).prepare()  # raises on a cycle
+
+
+@every_module
+def test_compiled_code_stays_in_its_room(name):
+    uses = {other.split(".")[0] for other in imported_modules(name)}
+    assert "numba" not in uses or room(name) == "kernels"
+    if room(name) == "kernels":
+        assert uses <= {"thresher", "numba", "numpy", "math", "collections", "typing", "__future__"}
+
+
+def test_import_brings_no_optional_package():
+    code = f"import sys, thresher; print(*[name for name in {OUTSIDE} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []
+
+
+@every_module
+def test_public_modules_say_what_is_public(name):
+    if any(part.startswith("_") for part in name.split(".")):
+        return
+    tree = TREES[name]
+    assert ast.get_docstring(tree), "a module begins with a sentence"
+    if len(tree.body) == 1:
+        return  # nothing but the sentence
+    listed = [node.value for node in tree.body if isinstance(node, ast.Assign) and assigned(node) == {"__all__"}]
+    assert len(listed) == 1
+    public = ast.literal_eval(listed[0])
+    assert len(set(public)) == len(public)
+    assert set(public) <= set().union(*map(assigned, tree.body))
+
+
+def assigned(node):
+    """The names that a statement at the top of a module makes."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+
+
+def test_no_rooms_for_odds_and_ends():
+    assert not [name for name in FILES if NO_ROOMS & set(name.split("."))]
+
+
+@every_module
+def test_functions_are_short(name):
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = node.end_lineno - node.lineno + 1
+            if ast.get_docstring(node):
+                lines -= node.body[0].end_lineno - node.body[0].lineno + 1
+            longest = 2 * LONGEST if name.startswith("thresher.kernels") else LONGEST  # loops that must stay one loop
+            assert lines <= longest, f"{name}.{node.name} has {lines} lines"
