@@ -2,8 +2,8 @@
 
     python benchmarks/certified.py [--case NAME ...] [--output results/certified.json]
 
-Each case prints what it measured beside the goal; a figure that misses its goal is printed so. Compiling is done first and
-reported apart. Timings are ratios within a run: nothing else should run on the machine meanwhile.
+Each case prints what it measured beside the goal; a figure that misses its goal is printed so. Compiling is done first
+and reported apart. Timings are ratios within a run: nothing else should run on the machine meanwhile.
 """
 
 from __future__ import annotations
@@ -205,8 +205,8 @@ def imports() -> list[Row]:
 
     bare = min(seconds("pass") for _ in range(3))
     load = min(seconds("import thresher") for _ in range(3)) - bare
-    code = "from thresher import train; from thresher.datasets import random_problem as p; train(p(inputs=9, dimension=5), width=999)"
-    with_cache = {"NUMBA_CACHE_DIR": str(Path(".cold-cache").absolute())}
+    code = "from thresher import train; from thresher.datasets import random_problem as p; train(p(inputs=9,
+    dimension=5), width=999)" with_cache = {"NUMBA_CACHE_DIR": str(Path(".cold-cache").absolute())}
     try:
         cold, warm = seconds(code, **with_cache), seconds(code, **with_cache)
     finally:

@@ -52,8 +52,8 @@ def dense_evaluation(problem: Problem, settings: NetworkSettings, *, generator: 
 def dense_iterations(problem: Problem, settings: NetworkSettings, *, count: int) -> tuple[list[float], list[float]]:
     """Return residual norms and seconds of ``count`` dense Gauss-Newton iterations in float32, W stored.
 
-    An iteration: pre-activations and outputs, co-firing counts by a symmetric product (half the work of a plain one), an
-    n x n Cholesky solve, and the update of all weights.
+    An iteration: pre-activations and outputs, co-firing counts by a symmetric product (half the work of a plain one),
+    an n x n Cholesky solve, and the update of all weights.
     """
     weights = np.concatenate([settings.start.block(b.start, b.stop) for b in row_blocks(0, settings.width, size=BLOCK)])
     signs = settings.start.signs(np.arange(settings.width)).astype(np.float32)

@@ -139,13 +139,13 @@ class Preconditioner(Protocol):
 
 @dataclass(frozen=True)
 class Jacobi:
-    """Divide by the diagonal; entries that are zero are left alone. Cost: O(n)."""
+    """Divide by the diagonal; where it is zero nothing can be reached, and the answer is zero. Cost: O(n)."""
 
     def prepare(self, gram: Gram, *, damping: float, iteration: int) -> Apply:
         """Return division by the diagonal."""
         diagonal = gram.diagonal() + damping
-        diagonal[diagonal <= 0] = 1.0
-        return lambda vector: vector / diagonal
+        inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
+        return lambda vector: vector * inverse
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,8 @@ class ConjugateGradient:
         """Return the solution for right-hand side (n,)."""
         added = _absolute(gram, damping)
         apply = self.preconditioner.prepare(gram, damping=added, iteration=iteration)
-        system = _System(gram, rhs, added)
+        repaired = getattr(apply, "repaired", False)  # a singular matrix: solve what the preconditioner was made for
+        system = _System(gram, rhs, getattr(apply, "damping", added))
         search = _Search(system, self.tol)
         most = 10 * gram.size + 100 if self.max_iterations is None else self.max_iterations
         direction, energy = np.zeros_like(rhs), 0.0
@@ -308,7 +309,7 @@ class ConjugateGradient:
             curvature = float(direction @ change)
             rounding = gram.size * _EPS * _norm(direction) * _norm(change)
             search.step(direction, change, _ratio(energy, curvature) if curvature > rounding else 0.0)
-        return search.solution(repaired=False)._replace(sketch_rows=getattr(apply, "rows", 0))
+        return search.solution(repaired=repaired)._replace(sketch_rows=getattr(apply, "rows", 0))
 
 
 class _System(NamedTuple):
@@ -330,12 +331,14 @@ class _Search:
     PATIENCE = 500  # inner iterations without a per cent of progress
 
     def __init__(self, system: _System, tol: float, *, gauge: Callable[[Vector], Vector] = np.asarray) -> None:
-        self._size = _norm(system.rhs)
-        self._system = system._replace(rhs=system.rhs / self._size if self._size > 0 else system.rhs)
-        self._tol, self._gauge = tol, gauge
+        self._unit = math.ldexp(1.0, math.frexp(_norm(system.rhs))[1])  # a power of two: dividing by it is exact
+        self._system = system._replace(rhs=system.rhs / self._unit)
+        self._size = _norm(self._system.rhs)
+        self._goal, self._gauge = tol * self._size, gauge
         self._value = np.zeros_like(system.rhs)
         self.residual = self._system.rhs.copy()
-        self._best = (math.inf, 0, self._value)
+        self._best = (math.inf, self._value)  # smallest gauge, and the iterate that had it
+        self._mark = (math.inf, 0)  # the gauge when it last fell by a per cent, and when that was
         self._iterations = 0
         self._done = self._size == 0
         self.restarted = True
@@ -352,25 +355,27 @@ class _Search:
     def goes_on(self, most: int) -> bool:
         if self._done:
             return False
-        if _norm(self.residual) <= self._tol:  # the recurrence says so: make sure
+        if _norm(self.residual) <= self._goal:  # the recurrence says so: make sure
             self.residual = self._system.rhs - self._system.times(self._value)
             self.restarted = True
-            if _norm(self.residual) <= self._tol:
-                self._best = (0.0, self._iterations, self._value)
+            if _norm(self.residual) <= self._goal:
+                self._best = (0.0, self._value)
                 return False
         size = _norm(self._gauge(self.residual))
-        if size < 0.99 * self._best[0]:
-            self._best = (size, self._iterations, self._value)
-        return self._iterations < most and self._iterations - self._best[1] < self.PATIENCE
+        if size < 0.99 * self._mark[0]:
+            self._mark = (size, self._iterations)
+        if size < self._best[0]:
+            self._best = (size, self._value)
+        return self._iterations < most and self._iterations - self._mark[1] < self.PATIENCE
 
     def solution(self, *, repaired: bool) -> Solution:
-        rhs, value = self._size * self._system.rhs, self._size * self._best[2]
-        residual = rhs - self._system.times(value)
+        system, value = self._system, self._best[1]
+        residual = system.rhs - system.times(value)
         if not _norm(residual) <= self._size:  # worse than no step at all
-            value, residual = np.zeros_like(value), rhs
-        reached = _norm(residual) <= self._tol * self._size
+            value, residual = np.zeros_like(value), system.rhs
+        reached = _norm(residual) <= self._goal
         status = (SolveStatus.DAMPED if repaired else SolveStatus.SOLVED) if reached else SolveStatus.INEXACT
-        solution = _solution(value, status, residual, rhs, self._system.damping, len(value))
+        solution = _solution(self._unit * value, status, residual, system.rhs, system.damping, len(value))
         return solution._replace(inner_iterations=self._iterations)
 
 

@@ -29,14 +29,14 @@ _SHARD = 1 << 14  # neurons at least in a shard
 _MOST_SHARDS = 64
 
 
-def shard_ranges(width: int, *, least: int | None = None) -> list[range]:
+def shard_ranges(width: int) -> list[range]:
     """Return the slices of neurons that make up a network: a function of the width alone.
 
     The order of every sum over neurons is fixed by these slices, so results depend neither on the number of threads nor
     on how shards are dealt out to machines. Slices of an even width are even: twins stay together.
     """
     unit = 1 if width % 2 else 2
-    count = min(max(width // (least or _SHARD), 1), _MOST_SHARDS)
+    count = min(max(width // _SHARD, 1), width // unit, _MOST_SHARDS)
     edges = [unit * (width // unit * k // count) for k in range(count + 1)]
     return [range(first, last) for first, last in pairwise(edges)]
 

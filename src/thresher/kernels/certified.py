@@ -411,13 +411,12 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
 
 
 @compiled
-def extract(lists, zone, Gamma, now, scale):
-    """Return the entries of the first zone (or, with ``zone`` = fired, of the first two) by neuron, inputs ascending.
+def extract(lists, zone, only_moved, Gamma, now, scale):
+    """Return the first ``zone[r]`` entries of each row by neuron, inputs ascending; ``only_moved``: coefficient not 0.
 
     Returns (rows with entries, bounds, inputs, coefficients).
     """
-    total = 0
-    rows = 0
+    total = rows = 0
     for r in range(zone.size):
         total += zone[r]
         rows += zone[r] > 0
@@ -425,21 +424,19 @@ def extract(lists, zone, Gamma, now, scale):
     inputs, coefficients = np.empty(total, np.int32), np.empty(total)
     row = p = 0
     for r in range(zone.size):
-        if zone[r] == 0:
-            continue
-        first = lists.begin[r]
-        order = np.argsort(lists.inputs[first : first + zone[r]])
-        for q in order:
+        first, count = lists.begin[r], lists.linear[r]
+        begun = p
+        for q in np.argsort(lists.inputs[first : first + zone[r]]):
             j = lists.inputs[first + q]
-            inputs[p] = j
-            coefficients[p] = lists.base[first + q] - (
-                scale * lists.sign[r] * Gamma[now, j] if q < lists.linear[r] else 0.0
-            )
-            p += 1
-        places[row] = r
-        row += 1
-        bounds[row] = p
-    return places, bounds, inputs, coefficients
+            c = lists.base[first + q] - (scale * lists.sign[r] * Gamma[now, j] if q < count else 0.0)
+            if c != 0 or not only_moved:
+                inputs[p], coefficients[p] = j, c
+                p += 1
+        if p > begun:
+            places[row] = r
+            row += 1
+            bounds[row] = p
+    return places[:row], bounds[: row + 1], inputs[:p], coefficients[:p]
 
 
 @intrinsic

@@ -134,11 +134,11 @@ class Certified:
 
     def pattern(self) -> Pattern:
         """Return the firing pairs at the last ``linearise``. Cost: O(pairs)."""
-        return self._extract(self._lists.linear)[0]
+        return self._extract(self._lists.linear, only_moved=False)[0]
 
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise``. Cost: O(pairs)."""
-        support, coefficients = self._extract(self._lists.fired)
+        support, coefficients = self._extract(self._lists.fired, only_moved=True)
         return self._weights._replace(support=support, coefficients=coefficients)
 
     def _start_blocks(self) -> Iterator[range]:
@@ -189,8 +189,8 @@ class Certified:
         trees.build(self._nodes)
         return len(self._nodes) - 1
 
-    def _extract(self, zone: NDArray[np.int32]) -> tuple[Pattern, NDArray[np.float64]]:
+    def _extract(self, zone: NDArray[np.int32], *, only_moved: bool) -> tuple[Pattern, NDArray[np.float64]]:
         places, bounds, inputs, coefficients = kernels.extract(
-            self._lists, zone, self._sums, self._anchor, self._settings.scale
+            self._lists, zone, only_moved, self._sums, self._anchor, self._settings.scale
         )
         return Pattern(self._neurons.start + self._lists.neurons[places].astype(np.int64), bounds, inputs), coefficients

@@ -125,7 +125,8 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
         run.problem.share_products(runs[0].problem)
     clock = _Clock()
     ahead = [run.limit_step() for run in runs]
-    clock.lap("solve")
+    if any(ahead):
+        clock.lap("solve")
     steps = [None if one is None else one.value for one in ahead]
     started = runs[0].engine.start_together(
         [run.engine for run in runs], runs[0].callbacks.on_progress, first_steps=steps
@@ -260,8 +261,8 @@ class _Run(NamedTuple):
                 return Status.INTERRUPTED, "A callback asked to stop."
             if len(history) > self._allowed(history):
                 return Status.OUT_OF_ITERATIONS, _OUT_OF_ITERATIONS
-            clock.lap("rest")
-            solution = self.solver.solve(gram, residual, damping=self.damping, iteration=len(history))
+            clock.restart()
+            solution = self.solver.solve(gram, residual, damping=self.damping, iteration=history[-1].iteration)
             slope = float(residual @ gram.times(solution.value))
             clock.lap("solve")
             step = self._descend(solution.value, residual, slope=slope)
@@ -350,6 +351,9 @@ class _Clock:
 
     def __init__(self) -> None:
         self._last, self._laps = time.perf_counter(), dict[str, float]()
+
+    def restart(self) -> None:
+        self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()

@@ -1,0 +1,114 @@
+"""The definitions in their slow, obvious form: NumPy and loops, nothing of the package."""
+
+import numpy as np
+
+HALVINGS = 12
+
+
+def preactivations(W, X):
+    """<w_r, x_i> for all pairs (m, n), each summed from left to right."""
+    Z = np.zeros((len(W), len(X)))
+    for k in range(X.shape[1]):
+        Z += np.outer(W[:, k], X[:, k])
+    return Z
+
+
+def firing(W, X, shift):
+    return preactivations(W, X) >= shift
+
+
+def outputs(W, signs, X, shift, activation="relu"):
+    Z = preactivations(W, X)
+    active = np.maximum(Z - shift, 0) if activation == "relu" else np.maximum(Z, shift)
+    return signs @ active / np.sqrt(len(W))
+
+
+def jacobian(W, signs, X, shift):
+    """J (n, m d): the derivative of the output on input i by entry k of w_r is a_r [r fires on i] x_i[k] / sqrt(m)."""
+    fires = firing(W, X, shift)
+    rows = [np.outer(signs * fires[:, i], X[i]).ravel() for i in range(len(X))]
+    return np.array(rows) / np.sqrt(len(W))
+
+
+def gram(W, signs, X, shift):
+    J = jacobian(W, signs, X, shift)
+    return J @ J.T
+
+
+def count_cofiring(fires):
+    """C (n, n): how many neurons fire on both of two inputs."""
+    m, n = fires.shape
+    counts = np.zeros((n, n), dtype=int)
+    for r in range(m):
+        for i in range(n):
+            for j in range(n):
+                counts[i, j] += fires[r, i] and fires[r, j]
+    return counts
+
+
+def query(values, threshold):
+    """What a tree over ``values`` (m,) must answer: the places at or above the threshold, ascending."""
+    found = []
+    for r in range(len(values)):
+        if values[r] >= threshold:
+            found.append(r)
+    return found
+
+
+def implicit_weights(W0, coefficients, X):
+    """W0 (m, d) plus coefficients (m, n) on the inputs, input by input."""
+    W = np.array(W0, dtype=np.float64)
+    for j in range(len(X)):
+        W += np.outer(coefficients[:, j], X[j])
+    return W
+
+
+def condition(G):
+    values = np.linalg.eigvalsh(G)
+    return values[-1] / values[0] if values[0] > 0 else np.inf
+
+
+def gauss_newton(W0, signs, X, y, *, shift, iterations, activation="relu", damping=0.0):
+    """Dense Gauss-Newton with halved steps, from W0 (m, d): a list of states, the start included.
+
+    A state is a dict of loss, residual, fires (m, n), weights (m, d), gram (n, n) and step, the fraction of the full
+    step that led there. The list ends early once no step goes down. Singular systems get their minimum-norm solution.
+    """
+    W = np.array(W0, dtype=np.float64)
+    r = outputs(W, signs, X, shift, activation) - y
+    states = [_state(W, signs, X, shift, r, step=0.0)]
+    for _ in range(iterations):
+        J = jacobian(W, signs, X, shift)
+        G = J @ J.T
+        G_damped = G + damping * np.mean(np.diag(G)) * np.eye(len(X))
+        g = np.linalg.lstsq(G_damped, r, rcond=1e-13)[0]
+        taken = _descend(W, J, G, g, r, lambda V: outputs(V, signs, X, shift, activation) - y)
+        if taken is None:
+            break
+        W, r, step = taken
+        states.append(_state(W, signs, X, shift, r, step=step))
+    return states
+
+
+def _descend(W, J, G, g, r, residual_at):
+    slope = r @ (G @ g)
+    if slope <= 1e-12 * (r @ r):
+        return None
+    for halving in range(HALVINGS + 1):
+        fraction = 0.5**halving
+        W_new = W - fraction * (J.T @ g).reshape(W.shape)
+        r_new = residual_at(W_new)
+        if r_new @ r_new / 2 <= r @ r / 2 - 1e-4 * fraction * slope:
+            return W_new, r_new, fraction
+    return None
+
+
+def _state(W, signs, X, shift, r, *, step):
+    return {
+        "loss": r @ r / 2,
+        "residual": np.linalg.norm(r),
+        "fires": firing(W, X, shift),
+        "weights": W,
+        "gram": gram(W, signs, X, shift),
+        "step": step,
+    }
