@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import resource
 import subprocess
 import sys
@@ -138,7 +139,7 @@ def digits() -> list[Row]:
         problem = Problem(to_sphere(pixels[:1200], centre=centred), labels[:1200] / 4.5 - 1)
         name = f"digits, n 1200, m 2^18, {'centred' if centred else 'raw'}"
         result, seconds = timed(problem, width=2**18, tol=1e-5, twins=True)
-        residuals, dense = dense_iterations(problem, settings_of(result), count=1)
+        _, dense = dense_iterations(problem, settings_of(result), count=1)
         speedup = dense[0] / float(np.mean(iteration_seconds(result)))
         steps = [record.step for record in result.history[1:]]
         reached = result.status == Status.CONVERGED
@@ -200,13 +201,16 @@ def numbers() -> list[Row]:
 def imports() -> list[Row]:
     def seconds(code: str, **environment: str) -> float:
         began = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True, env={**_clean_environment(), **environment})
+        subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **environment})
         return time.perf_counter() - began
 
     bare = min(seconds("pass") for _ in range(3))
     load = min(seconds("import thresher") for _ in range(3)) - bare
-    code = "from thresher import train; from thresher.datasets import random_problem as p; train(p(inputs=9,
-    dimension=5), width=999)" with_cache = {"NUMBA_CACHE_DIR": str(Path(".cold-cache").absolute())}
+    code = (
+        "from thresher import train; from thresher.datasets import random_problem\n"
+        "train(random_problem(inputs=9, dimension=5), width=999)"
+    )
+    with_cache = {"NUMBA_CACHE_DIR": str(Path(".cold-cache").absolute())}
     try:
         cold, warm = seconds(code, **with_cache), seconds(code, **with_cache)
     finally:
@@ -216,12 +220,6 @@ def imports() -> list[Row]:
         row("import", "first training with nothing compiled, seconds", cold, "< 30", cold < 30),
         row("import", "the same in the next process, seconds", warm, "", True),
     ]
-
-
-def _clean_environment() -> dict[str, str]:
-    import os
-
-    return dict(os.environ)
 
 
 CASES: dict[str, Callable[[], list[Row]]] = {
