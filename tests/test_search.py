@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from thresher import to_sphere
 from thresher.interfaces import Effort
+from thresher.kernels import trees
 from thresher.model.firing import pattern_of_pairs
 from thresher.model.start import Start
 from thresher.model.weights import Weights
@@ -182,6 +183,32 @@ def test_a_neuron_that_moves_far_and_comes_back(index, dtype):
         moved = model.move(fires, np.full(3, step))
         searched.update(model.weights, moved)
         check_all(model, searched, np.random.default_rng(0))
+        for place, i in np.argwhere(fires):
+            model.check_query(searched, i, model.values[place, i])
+            model.check_query(searched, i, np.nextafter(model.values[place, i], np.inf))
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    columns=st.integers(1, 3),
+    rows=st.lists(st.tuples(*[st.integers(-4, 4)] * 3), min_size=1, max_size=40),
+    changes=st.lists(st.tuples(st.integers(0, 39), st.integers(-6, 6)), max_size=20),
+    dtype=st.sampled_from(DTYPES),
+)
+def test_trees_with_many_ties(columns, rows, changes, dtype):
+    values = np.array(rows, dtype)[:, :columns]
+    m = len(values)
+    nodes = np.full((2 * m, columns), -np.inf, dtype)
+    nodes[m:] = values
+    trees.build(nodes)
+    for batch in ([], changes):
+        for place, value in batch:
+            nodes[m + place % m] = values[place % m] = value
+        trees.climb(nodes, np.unique([place % m for place, _ in batch]).astype(np.int64))
+        np.testing.assert_array_equal(nodes[1], values.max(axis=0))
+        for i in range(columns):
+            for threshold in range(-7, 8):
+                assert trees.query(nodes, i, float(threshold))[0].tolist() == naive.query(values[:, i], threshold)
 
 
 class MovesAndQuestions(RuleBasedStateMachine):
