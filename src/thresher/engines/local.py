@@ -108,8 +108,10 @@ class LocalEngine:
     def linearise(self) -> LocalGram:
         """Make the current weights the point that steps start from, and return the Gram operator there."""
         with uninterrupted():
-            for shard in self._shards:
-                shard.linearise(self._counts)
+            counts = self._counts
+            threads = self._threads if counts is None else 1  # the counts are one for all: shards take turns
+            for _ in in_order(lambda shard: shard.linearise(counts), self._shards, threads=threads):
+                pass
             self._outputs = self._reached
             self._gram = LocalGram(self)
         return self._gram
@@ -125,7 +127,7 @@ class LocalEngine:
 
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise`` for all neurons. Cost: O(pairs)."""
-        parts = [shard.weights() for shard in self._shards]
+        parts = list(self._map(lambda shard: shard.weights()))
         sizes = np.cumsum([0] + [part.support.pairs for part in parts])
         bounds = [part.support.bounds[:-1] + size for part, size in zip(parts, sizes, strict=False)]
         support = Pattern(

@@ -10,6 +10,7 @@ that nobody visits.
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
@@ -29,6 +30,29 @@ __all__ = [
     "visit",
     "write_wake_ups",
 ]
+
+
+EXACT = 1e-11  # bound on the rounding of a look that was decided in float64
+
+
+@intrinsic
+def _ones(typing, word):
+    """Return the number of one bits of a 64-bit word: a single instruction."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def _trailing_zeros(typing, word):
+    """Return the number of zero bits below the lowest one bit of a 64-bit word that is not zero."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
 
 
 @njit(inline="always")
@@ -63,18 +87,22 @@ def _expiry(drift, margin, unit):
     return drift + margin - 4.0 * unit * (drift + abs(margin))
 
 
+@njit(inline="always")
+def _wake(clock, margin, scale, count):
+    """Return, negated, the clock before which a neuron that fires on ``count`` inputs cannot drift by ``margin``.
+
+    It drifts by at most ``scale`` times the number of its firing inputs for each unit of the clock. Rounded towards too
+    early: the tree is in float32.
+    """
+    return -(clock + max(margin, 0.0) / (scale * count)) * (1.0 - 1e-6) if count else -np.inf
+
+
 @compiled
 def write_wake_ups(lists, places, clock, scale, leaves):
-    """Write for each listed neuron, negated, the clock before which nothing of it can expire.
-
-    A neuron drifts by at most ``scale`` times the number of its firing inputs for each unit of the clock.
-    """
+    """Write to the leaves of the tree when the listed neurons, all up to date, wake up."""
     for index in range(places.size):
         r = places[index]
-        margin = max(lists.soonest[r] - lists.drift[r], 0.0)
-        count = lists.linear[r]
-        # Rounded towards too early: the tree is in float32.
-        leaves[r] = -(clock + margin / (scale * count)) * (1.0 - 1e-6) if count else -np.inf
+        leaves[r] = _wake(clock, lists.soonest[r] - lists.drift[r], scale, lists.linear[r])
 
 
 @njit(inline="always")
@@ -84,16 +112,16 @@ def _collect(values, low, mask, words, found):
         mask[i] = values[i] >= low
     count = 0
     for w in range(words.size):
-        if words[w]:
-            for i in range(8 * w, 8 * w + 8):
-                if mask[i]:
-                    found[count] = i
-                    count += 1
+        word = words[w]
+        while word:
+            found[count] = 8 * w + (_trailing_zeros(word) >> np.uint64(3))
+            count += 1
+            word &= word - np.uint64(1)
     return count
 
 
 @compiled
-def scan_block(Z, W, first_row, twins, signs, shift, guard, unit, push, step, K, X, products, band, sums, out):
+def scan_block(Z, W, first_row, twins, signs, shift, guard, unit, push, step, K, X, products, near, band, sums, out):
     """Find who fires at the start and after the first step, and write watchlists for neurons that fire.
 
     Z (rows, n) pre-activations of start rows, W (d, rows) their weights; neurons are counted from ``first_row``;
@@ -131,17 +159,19 @@ def scan_block(Z, W, first_row, twins, signs, shift, guard, unit, push, step, K,
             count += 1
         if count == 0:
             continue
-        total = drift = 0.0
+        total = reach = 0.0
         if moves:
             for q in range(count):
                 coefficients[q] = -push * step[fires[q]]
                 total += abs(coefficients[q])
-            drift = _norm_bound(coefficients, fires, 0, count, K, X, weights, unit)
+                reach += abs(coefficients[q]) * near[fires[q]]
+            reach = min(reach, _norm_bound(coefficients, fires, 0, count, K, X, weights, unit))
             loaded = False
         width = band * (np.sqrt(count) + 2.0)
         doubt = guard + (count + 3) * unit * total
-        # No pre-activation moves by more than the drift: what lies further below stays below the band.
-        candidates = _collect(Z[j], Z.dtype.type(shift - width - drift - 1.001 * doubt), mask, words, watched)
+        # No pre-activation of an input that does not fire moves by more than the reach: what lies further below stays
+        # below the band.
+        candidates = _collect(Z[j], Z.dtype.type(shift - width - reach - 1.001 * doubt), mask, words, watched)
         for c in range(candidates):
             change = 0.0
             for q in range(count):
@@ -167,18 +197,20 @@ def scan_block(Z, W, first_row, twins, signs, shift, guard, unit, push, step, K,
                     end += 1
                 else:
                     continue
+                error = doubt
                 if abs(z - shift) <= doubt:
                     if not loaded:
                         weights[:] = W[:, j]
                         loaded = True
                     looks += 1
+                    error = EXACT
                     z = dot(weights, X[i])
                     if moves:
                         for k in range(count):
                             z += sign * coefficients[k] * products[i, fires[k]]
                 fires_now = z >= shift
                 inputs[p], starts[p], side[p] = i, Z[j, i], fires_now
-                expiry[p] = _expiry(0.0, abs(z - shift) - doubt, unit)
+                expiry[p] = _expiry(0.0, abs(z - shift) - error, unit)
                 first = min(first, expiry[p])
                 if fires_now:
                     sums[1, i] += sign * (z - shift)
@@ -196,12 +228,13 @@ def scan_block(Z, W, first_row, twins, signs, shift, guard, unit, push, step, K,
 
 
 @compiled
-def visit(lists, places, Gamma, now, physics, K, X, products, corrections, pending, left):
+def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, products, corrections, pending, left):
     """Bring the listed neurons up to date: drift, expired entries, corrections of pairs that flipped, next wake-up.
 
-    ``physics`` = (shift, guard, unit, scale, band, seed, first neuron, twins, trust). Writes places with flips to
-    ``pending`` and places that left their band to ``left``; returns their numbers, the looks and the number of flipped
-    pairs (on, off).
+    ``forced`` (places,) marks those with pairs that flipped earlier in this iteration: they are looked at in any case.
+    ``physics`` = (shift, guard, unit, scale, band, seed, first neuron, twins, trust). Writes wake-ups to ``leaves``,
+    places with flips to ``pending`` and places that left their band to ``left``; returns the numbers of the latter
+    two, of looks, and of pairs that flipped on and off.
     """
     shift, guard, unit, scale, _, seed, first_neuron, twins, trust = physics
     d = X.shape[1]
@@ -216,15 +249,25 @@ def visit(lists, places, Gamma, now, physics, K, X, products, corrections, pendi
         r = places[index]
         first, count, fired = lists.begin[r], lists.linear[r], lists.fired[r]
         push, seen = scale * lists.sign[r], lists.seen[r]
+        reach = 0.0
         for q in range(count):
             j = lists.inputs[first + q]
             coefficients[q] = push * (Gamma[now, j] - Gamma[seen, j])
+            reach += abs(coefficients[q])
+        # The cheapest certificate first: not even a straight walk of that length reaches the first expiry.
+        margin = lists.soonest[r] - lists.drift[r] - trust * reach * (1.0 + 4.0 * unit)
+        if margin > 0.0 and not forced[index]:
+            leaves[r] = _wake(clock, margin, scale, count)
+            continue
         drift = lists.drift[r] + trust * _norm_bound(coefficients, lists.inputs, first, count, K, X, vector, unit)
         drift *= 1.0 + 2.0 * unit  # it is stored in working precision
         lists.drift[r], lists.seen[r] = drift, now
         if drift >= lists.band[r]:
             left[gone] = r
             gone += 1
+            continue
+        if drift < lists.soonest[r] and not forced[index]:
+            leaves[r] = _wake(clock, lists.soonest[r] - drift, scale, count)
             continue
         total = 0.0
         for q in range(fired):
@@ -257,7 +300,9 @@ def visit(lists, places, Gamma, now, physics, K, X, products, corrections, pendi
                 else:
                     for q in range(fired):
                         z += coefficients[q] * K[i, lists.inputs[first + q]]
+                error = doubt
                 if abs(z - shift) <= doubt:
+                    error = EXACT
                     if not loaded:
                         neuron = np.uint64(first_neuron + lists.neurons[r])
                         fill_row(seed, np.uint64(0), neuron >> np.uint64(1) if twins else neuron, weights)
@@ -268,7 +313,7 @@ def visit(lists, places, Gamma, now, physics, K, X, products, corrections, pendi
                         z += coefficients[q] * products[i, lists.inputs[first + q]]
                 fires = z >= shift
                 lists.side[p] = fires
-                lists.expiry[p] = _expiry(drift, abs(z - shift) - doubt, unit)
+                lists.expiry[p] = _expiry(drift, abs(z - shift) - error, unit)
                 if fires != then:
                     flipped = True
                     if fires:
@@ -279,6 +324,7 @@ def visit(lists, places, Gamma, now, physics, K, X, products, corrections, pendi
                         off += 1
             soonest = min(soonest, lists.expiry[p])
         lists.soonest[r] = soonest
+        leaves[r] = _wake(clock, soonest - drift, scale, count)
         if flipped:
             pending[waiting] = r
             waiting += 1
@@ -383,7 +429,9 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
             i = lists.inputs[p]
             lists.start[p] = Z[index, i]
             z = Z[index, i] + moved[i]
+            error = doubt
             if abs(z - shift) <= doubt:
+                error = EXACT
                 if not loaded:
                     weights[:] = W[index]
                     loaded = True
@@ -394,7 +442,7 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
                     z += c * products[i, lists.inputs[q]]
             fires, then = z >= shift, p - begin < count
             lists.side[p] = fires
-            lists.expiry[p] = _expiry(drift, abs(z - shift) - doubt, unit)
+            lists.expiry[p] = _expiry(drift, abs(z - shift) - error, unit)
             soonest = min(soonest, lists.expiry[p])
             if fires != then:
                 flipped = True
@@ -426,27 +474,21 @@ def extract(lists, zone, only_moved, Gamma, now, scale):
     for r in range(zone.size):
         first, count = lists.begin[r], lists.linear[r]
         begun = p
-        for q in np.argsort(lists.inputs[first : first + zone[r]]):
+        for q in range(zone[r]):
             j = lists.inputs[first + q]
             c = lists.base[first + q] - (scale * lists.sign[r] * Gamma[now, j] if q < count else 0.0)
             if c != 0 or not only_moved:
-                inputs[p], coefficients[p] = j, c
+                k = p  # rows are short, or nearly in order: insert from the right
+                while k > begun and inputs[k - 1] > j:
+                    inputs[k], coefficients[k] = inputs[k - 1], coefficients[k - 1]
+                    k -= 1
+                inputs[k], coefficients[k] = j, c
                 p += 1
         if p > begun:
             places[row] = r
             row += 1
             bounds[row] = p
     return places[:row], bounds[: row + 1], inputs[:p], coefficients[:p]
-
-
-@intrinsic
-def _ones(typing, word):
-    """Return the number of one bits of a 64-bit word: a single instruction."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), generate
 
 
 BITS_PER_PAIR = 768  # additions of one pair that cost as much as intersecting all sets of bits for one neuron, per n²

@@ -38,6 +38,7 @@ class Weights(NamedTuple):
     products: NDArray[np.float64]
     fast_inputs: Floating
     fast_products: Floating
+    near: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
     support: Pattern
     coefficients: NDArray[np.float64]
 
@@ -56,7 +57,16 @@ class Weights(NamedTuple):
         """
         nobody = Pattern(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32))
         products = inputs @ inputs.T if products is None else products
-        return cls(start, inputs, products, inputs.astype(dtype), products.astype(dtype), nobody, np.empty(0))
+        return cls(
+            start,
+            inputs,
+            products,
+            inputs.astype(dtype),
+            products.astype(dtype),
+            _nearest(products),
+            nobody,
+            np.empty(0),
+        )
 
     def moved(self, pattern: Pattern, step: NDArray[np.float64], *, scale: float) -> Weights:
         """Return the weights after w_r <- w_r - scale a_r (sum of step[j] x_j over the inputs j that r fires on).
@@ -90,15 +100,16 @@ class Weights(NamedTuple):
         """Return the pre-activations (k, n) of neurons on all inputs by one matrix product. Cost: O(nd) a neuron."""
         vectors = self.vectors(neurons)
         values = np.matmul(vectors.astype(self.fast_inputs.dtype), self.fast_inputs.T, out=out)
-        return Preactivations(values, self.guard(vectors))
+        return Preactivations(values, self.guard(norms=np.sqrt(np.einsum("rk,rk->r", vectors, vectors))))
 
-    def guard(self, vectors: Floating) -> float:
-        """Return a bound on the rounding of products of these vectors (k, d) with inputs in working precision."""
+    def guard(self, *, norms: Floating) -> float:
+        """Return a bound on the rounding of working-precision products of inputs with vectors of these norms (k,)."""
         # |computed - exact| <= (d + 3) u |w| |x| for a product of two rounded vectors summed in any order; the float64
         # of `look` adds its own, far smaller, share.
-        working = (vectors.shape[1] + 3) * float(np.finfo(self.fast_inputs.dtype).eps) / 2
-        deciding = vectors.shape[1] * float(np.finfo(np.float64).eps) / 2
-        longest = float(np.sqrt(np.einsum("rk,rk->r", vectors, vectors).max(initial=0.0)))
+        d = self.inputs.shape[1]
+        working = (d + 3) * float(np.finfo(self.fast_inputs.dtype).eps) / 2
+        deciding = d * float(np.finfo(np.float64).eps) / 2
+        longest = float(norms.max(initial=0.0))
         return 1.01 * (1 + NORM_TOLERANCE) * (working + deciding) / (1 - working) * longest
 
     def settle(
@@ -117,3 +128,9 @@ class Weights(NamedTuple):
         doubtful = np.abs(values - threshold) <= guard
         values[doubtful] = self.look(neurons[doubtful], inputs[doubtful])
         return values >= threshold, int(doubtful.sum())
+
+
+def _nearest(products: NDArray[np.float64]) -> NDArray[np.float64]:
+    size = np.abs(products)
+    np.fill_diagonal(size, 0.0)
+    return size.max(axis=1) * (1 + 1e-6)  # the working precision may round up

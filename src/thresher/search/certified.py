@@ -31,7 +31,7 @@ from thresher.search.watchlists import StartBlock, StartScan, with_room
 __all__ = ["Certified"]
 
 # Bands as multiples of the drift that is expected of a neuron: measured, so that both watchlists and new scans are few.
-_BAND_AFTER_FIRST_STEP, _BAND_BEFORE = 0.35, 1.3
+_BAND_AFTER_FIRST_STEP, _BAND_BEFORE = 0.5, 1.9
 _TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
 _START_BLOCK = 512  # start rows per matrix product
 
@@ -89,17 +89,22 @@ class Certified:
     def move(self, step: NDArray[np.float64]) -> ShardMoved:
         """Stand at W - Jᵀ step from the last ``linearise``: visit who is due, look at what has expired."""
         self._take_snapshot(self._sums[self._anchor] + step)
-        due, visits = trees.query(self._nodes, 0, -self._clock)
-        places = np.union1d(due, self._pending)
+        places, visits = trees.query(self._nodes, 0, -self._clock)
+        forced = np.zeros(len(places), np.bool_)
+        if len(self._pending):
+            places = np.union1d(places, self._pending)
+            forced = np.isin(places, self._pending, assume_unique=True)
         corrections = np.zeros(len(step))
         pending, left = np.empty(len(places), np.int64), np.empty(len(places), np.int64)
-        waiting, gone, looks, on, off = kernels.visit(self._lists, places, *self._place(), corrections, pending, left)
+        waiting, gone, looks, on, off = kernels.visit(
+            self._lists, places, forced, self._clock, self._leaves(), *self._place(), corrections, pending, left
+        )
         again, more_looks, more_on, more_off = self._scan_again(left[:gone], corrections)
         self._pending = np.union1d(pending[:waiting], again)
         effort = Effort(
             looks=looks + more_looks,
             visits=visits,
-            touches=self._renew(places),
+            touches=self._climb(places),
             moved=int(np.count_nonzero(self._lists.linear)),
             rescans=gone,
             flips=on + off + more_on + more_off,
@@ -175,6 +180,7 @@ class Certified:
         self._room, waiting, looks, on, off = kernels.rebuild(
             self._lists, places, products, start, self._room, *self._place(), corrections, pending
         )
+        kernels.write_wake_ups(self._lists, places, self._clock, self._settings.scale, self._leaves())
         return pending[:waiting], looks, on, off
 
     def _commit(self, places: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
@@ -182,9 +188,14 @@ class Certified:
 
     def _renew(self, places: NDArray[np.int64]) -> int:
         """Write the wake-ups of visited neurons to the tree; return the number of nodes written."""
-        leaves = len(self._nodes) // 2
-        kernels.write_wake_ups(self._lists, places, self._clock, self._settings.scale, self._nodes[leaves:, 0])
-        if len(places) * 4 < leaves:
+        kernels.write_wake_ups(self._lists, places, self._clock, self._settings.scale, self._leaves())
+        return self._climb(places)
+
+    def _leaves(self) -> NDArray[np.float32]:
+        return self._nodes[len(self._nodes) // 2 :, 0]
+
+    def _climb(self, places: NDArray[np.int64]) -> int:
+        if len(places) * 8 < len(self._nodes):
             return int(trees.climb(self._nodes, places))
         trees.build(self._nodes)
         return len(self._nodes) - 1

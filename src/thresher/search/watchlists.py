@@ -63,7 +63,7 @@ class StartBlock(NamedTuple):
         rows = weights.start.base_block(block.start, block.stop)
         fast = weights.fast_inputs
         products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T)
-        return cls(block, rows, products, weights.guard(rows.T))
+        return cls(block, rows, products, weights.guard(norms=np.sqrt(np.einsum("kr,kr->r", rows, rows))))
 
 
 class StartScan:
@@ -84,8 +84,9 @@ class StartScan:
     ) -> None:
         self._settings, self._weights, self._first = settings, weights, first_neuron
         self._step = np.zeros(len(weights.inputs)) if first_step is None else first_step
-        self._band = band
+        self._band, self._near = band, weights.near
         self._capacity = 16 * 512
+        self._out = _buffers(0, 0, weights.fast_inputs.dtype, inputs=0)
         self._found: list[tuple[NDArray[np.generic], ...]] = []
         self.sums = np.zeros((2, len(weights.inputs)))
         self.guard = 0.0
@@ -101,11 +102,11 @@ class StartScan:
         weights, unit = self._weights, float(np.finfo(fast.dtype).eps) / 2
         while True:
             sums = np.zeros_like(self.sums)
-            out = _buffers(copies * len(block), self._capacity, fast.dtype, inputs=len(self._step))
+            out = self._buffers(copies * len(block))
             neurons, entries, flips, before, after, looks = kernels.scan_block(
                 Z, rows, block.start - self._first // copies, start.twins, signs, self._settings.shift, guard, unit,
-                self._settings.scale, self._step, weights.fast_products, weights.inputs, weights.products, self._band,
-                sums, out,
+                self._settings.scale, self._step, weights.fast_products, weights.inputs, weights.products, self._near,
+                self._band, sums, out,
             )  # fmt: skip
             if neurons >= 0:
                 break
@@ -115,6 +116,12 @@ class StartScan:
         moved = neurons if self._step.any() else 0
         self.before = self.before.plus(Effort(looks=Z.size, firing=before))
         self.after = self.after.plus(Effort(looks=looks, flips=flips, firing=after, moved=moved))
+
+    def _buffers(self, rows: int) -> tuple[NDArray[np.generic], ...]:
+        """Return buffers for a block; the same ones as long as they are large enough."""
+        if len(self._out[0]) < rows or len(self._out[-1]) < self._capacity:
+            self._out = _buffers(rows, self._capacity, self._weights.fast_inputs.dtype, inputs=len(self._step))
+        return self._out
 
     def watchlists(self) -> tuple[Watchlists, NDArray[np.int64]]:
         """Return the watchlists of all blocks, and the places of neurons with pairs that flipped."""
