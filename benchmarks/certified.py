@@ -1,6 +1,6 @@
 """Certified search against a dense evaluation and dense Gauss-Newton, in one run, with the same threads.
 
-    python benchmarks/certified.py [--case NAME ...] [--output results/certified.json]
+    python -m benchmarks.certified [--case NAME ...] [--output results/certified.json]
 
 Each case prints what it measured beside the goal; a figure that misses its goal is printed so. Compiling is done first
 and reported apart. Timings are ratios within a run: nothing else should run on the machine meanwhile.

@@ -1,6 +1,6 @@
 """The paper's cost claim, measured: what an iteration of ``method="paper"`` costs as the width grows.
 
-    python benchmarks/scaling.py [--inputs 16] [--dimension 32] [--least 14] [--most 20] [--output FILE.json]
+    python -m benchmarks.scaling [--inputs 16] [--dimension 32] [--least 14] [--most 20] [--output FILE.json]
 
 Prints moved neurons, node visits, nodes touched and flips per iteration for each width, and the exponent of a straight
 line through their logarithms. Operations are counted, not timed, so the figures are the same on every machine.

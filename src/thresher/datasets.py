@@ -9,7 +9,7 @@ import numpy as np
 from thresher.checks import check_whole
 from thresher.model.problem import Problem, to_sphere
 
-__all__ = ["Split", "digit_pair", "random_problem"]
+__all__ = ["Split", "digits", "random_problem"]
 
 
 class Split(NamedTuple):
@@ -20,31 +20,30 @@ class Split(NamedTuple):
     description: str
 
 
-def digit_pair(*, first: int = 3, second: int = 8, rows: int = 64, seed: int = 0) -> Split:
-    """Return handwritten digits of two kinds, targets -1 and +1, from the set that scikit-learn ships (d = 64).
+def digits(*, rows: int = 1000, seed: int = 0) -> Split:
+    """Return handwritten digits, odd (+1) against even (-1), from the set that scikit-learn ships: 1797 images, d = 64.
 
     Parameters
     ----------
-    first, second : the digits to tell apart
-    rows : how many rows to train on; the others are for testing
+    rows : how many images to train on; the others are for testing
     seed : of the random choice of rows
     """
     from sklearn.datasets import load_digits  # heavy, and only needed here
 
     pixels, labels = load_digits(return_X_y=True)
-    chosen = np.random.default_rng(seed).permutation(np.flatnonzero((labels == first) | (labels == second)))
-    rows = check_whole(rows, "rows", least=1, most=len(chosen) - 1)
-    centred = pixels[chosen] - pixels[chosen[:rows]].mean(axis=0)  # the mean of the rows trained on
-    lifted = to_sphere(centred)
-    targets = np.where(labels[chosen] == second, 1.0, -1.0)
+    order = np.random.default_rng(seed).permutation(len(labels))
+    rows = check_whole(rows, "rows", least=1, most=len(order) - 1)
+    lifted = to_sphere(pixels[order] - pixels[order[:rows]].mean(axis=0))  # the mean of the rows trained on
+    targets = np.where(labels[order] % 2, 1.0, -1.0)
     return Split(
         Problem(lifted[:rows], targets[:rows]),
         Problem(lifted[rows:], targets[rows:]),
-        f"handwritten digits {first} and {second} ({rows} images of 8 x 8 pixels)",
+        f"{rows:,} handwritten digits of 8 x 8 pixels, odd against even",
     )
 
 
 def random_problem(*, inputs: int, dimension: int, seed: int = 0) -> Problem:
     """Return inputs uniform on the unit sphere (n, d) with N(0, 1) targets."""
+    inputs, dimension = check_whole(inputs, "inputs", least=1), check_whole(dimension, "dimension", least=1)
     generator = np.random.default_rng(seed)
     return Problem(to_sphere(generator.normal(size=(inputs, dimension))), generator.normal(size=inputs))

@@ -10,7 +10,6 @@ that nobody visits.
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
@@ -50,7 +49,7 @@ def _trailing_zeros(typing, word):
     """Return the number of zero bits below the lowest one bit of a 64-bit word that is not zero."""
 
     def generate(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
 
     return types.uint64(types.uint64), generate
 

@@ -89,6 +89,7 @@ class Result:
     history: History
     status: Status
     message: str
+    audited: int = 0  # pairs that audits compared with a full scan
 
     def __repr__(self) -> str:
         return f"Result({self.status.value}: {self.message} {self.network!r}, {self.history!r})"

@@ -220,15 +220,15 @@ class _Run(NamedTuple):
         return solver.solve(limit, self.settings.offset() - self.problem.targets, damping=self.damping)
 
     def go(self, ahead: Solution | None, started: Started, clock: _Clock) -> Result:
-        history = History()
+        history, audited = History(), [0]
         try:
             residual, stop = self._first(history, ahead, started, clock)
-            status, message = self._iterate(history, residual, stop, clock)
+            status, message = self._iterate(history, residual, stop, clock, audited)
         except KeyboardInterrupt:
             status, message = Status.INTERRUPTED, "Interrupted by the keyboard."
             if not history:  # nothing to give back yet
                 raise
-        result = Result(Network(self.settings, self.engine.weights()), history, status, message)
+        result = Result(Network(self.settings, self.engine.weights()), history, status, message, audited[0])
         self.callbacks.on_end(result)
         return result
 
@@ -248,13 +248,13 @@ class _Run(NamedTuple):
         return residual, self._record(history, residual, step, clock, ahead) or stop
 
     def _iterate(
-        self, history: History, residual: NDArray[np.float64], stop: bool, clock: _Clock
+        self, history: History, residual: NDArray[np.float64], stop: bool, clock: _Clock, audited: list[int]
     ) -> tuple[Status, str]:
         goal = self.tol * history[0].residual
         gram = self.engine.linearise()
         while True:
             if self.audit:
-                self.engine.audit()
+                audited[0] += self.engine.audit()
             if history[-1].residual <= goal:
                 return Status.CONVERGED, f"The residual is within {self.tol:g} of the first."
             if stop:
