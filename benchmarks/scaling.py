@@ -17,6 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.environment import environment
 from thresher import Status, train
 from thresher.datasets import random_problem
 
@@ -50,28 +51,30 @@ def main() -> None:
     parser.add_argument("--dimension", type=int, default=32)
     parser.add_argument("--least", type=int, default=14, help="smallest width, as a power of two")
     parser.add_argument("--most", type=int, default=20, help="largest width, as a power of two")
-    parser.add_argument("--output", type=Path, help="where to write the figures as JSON")
+    parser.add_argument("--output", type=Path, default=Path("results/scaling.json"))
     options = parser.parse_args()
 
     console = Console()
     table = Table(title=f"Counters per iteration, method='paper', n = {options.inputs}, d = {options.dimension}")
-    for name in ("width", *COUNTERS, "iterations", "worst contraction"):
+    for name in ("width", *COUNTERS, "steps", "worst"):
         table.add_column(name, justify="right")
     rows = []
     for power in range(options.least, options.most + 1):
         with console.status(f"width 2^{power} ..."):
             rows.append(measure(2**power, inputs=options.inputs, dimension=options.dimension))
-        counts = [f"{rows[-1][name]:,.0f}" for name in COUNTERS]
+        counts = [f"{rows[-1][name]:.3g}" for name in COUNTERS]
         halved = f"{rows[-1]['worst contraction']:.3f}"
         table.add_row(f"2^{power}", *counts, f"{rows[-1]['iterations']:.0f}", halved)
     fitted = {name: exponent(rows, name) for name in COUNTERS}
     table.add_section()
-    table.add_row("exponent", *(f"{slope:.2f} ± {error:.2f}" for slope, error in fitted.values()), "", "")
+    table.add_row("exponent", *(f"{slope:.2f}" for slope, _ in fitted.values()), "", "")
+    table.add_row("+-", *(f"{error:.3f}" for _, error in fitted.values()), "", "")
     console.print(table)
     console.print("A pass over all pairs has exponent 1; the paper's bound on firing neurons has 0.76.")
-    if options.output:
-        figures = {"rows": rows, "exponents": fitted, "inputs": options.inputs, "dimension": options.dimension}
-        options.output.write_text(json.dumps(figures, indent=1))
+    console.print("worst: the largest contraction of the residual norm in one step; the paper promises at most 0.5.")
+    options.output.parent.mkdir(exist_ok=True)
+    figures = {"rows": rows, "exponents": fitted, "inputs": options.inputs, "dimension": options.dimension}
+    options.output.write_text(json.dumps({"environment": environment(), **figures}, indent=1))
 
 
 if __name__ == "__main__":
