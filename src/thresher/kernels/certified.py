@@ -55,6 +55,15 @@ def _trailing_zeros(typing, word):
 
 
 @njit(inline="always")
+def _add_up(coefficients, inputs, first, count, X, out):
+    """Set ``out`` (d,) to the sum of coefficients times inputs: the moved part of a neuron."""
+    out[:] = 0.0
+    for q in range(count):
+        for k in range(X.shape[1]):
+            out[k] += coefficients[q] * X[inputs[first + q], k]
+
+
+@njit(inline="always")
 def _norm_bound(delta, inputs, first, count, K, X, scratch, unit):
     """Return an upper bound of |sum of delta[q] x_q|, by inner products or by the vector itself: the cheaper."""
     total = 0.0
@@ -69,12 +78,8 @@ def _norm_bound(delta, inputs, first, count, K, X, scratch, unit):
                 row += delta[other] * K[j, inputs[first + other]]
             square += delta[q] * (2.0 * row + delta[q] * K[j, j])
     else:
-        scratch[:] = 0.0
-        for q in range(count):
-            for k in range(X.shape[1]):
-                scratch[k] += delta[q] * X[inputs[first + q], k]
-        for k in range(X.shape[1]):
-            square += scratch[k] * scratch[k]
+        _add_up(delta, inputs, first, count, X, scratch)
+        square = dot(scratch, scratch)
     # Rounding: each product carries a relative error of a few units, cancellation may leave nothing but those.
     slack = (count + 4 + X.shape[1]) * unit * total * total
     return np.sqrt(max(square, 0.0) + slack)
@@ -281,10 +286,7 @@ def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, produ
             expired += lists.expiry[p] <= drift or lists.side[p] != (p - first < count)
         by_vector = fired * d + expired * d < expired * fired
         if by_vector:
-            vector[:] = 0.0
-            for q in range(fired):
-                for k in range(d):
-                    vector[k] += coefficients[q] * X[lists.inputs[first + q], k]
+            _add_up(coefficients, lists.inputs, first, fired, X, vector)
         loaded = flipped = False
         soonest = lists.band[r]
         for p in range(first, end):
@@ -294,8 +296,7 @@ def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, produ
                 looks += 1
                 z = np.float64(lists.start[p])
                 if by_vector:
-                    for k in range(d):
-                        z += vector[k] * X[i, k]
+                    z += dot(vector, X[i])
                 else:
                     for q in range(fired):
                         z += coefficients[q] * K[i, lists.inputs[first + q]]
@@ -389,25 +390,31 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
     off.
     """
     shift, guard, unit, scale, band = physics[0], physics[1], physics[2], physics[3], physics[4]
-    n = X.shape[0]
-    moved = np.empty(n)
-    place = np.empty(n, np.int64)
-    weights = np.empty(X.shape[1])
+    n, d = X.shape
+    moved, coefficients = np.empty(n), np.empty(n)
+    watched = np.empty(n, np.bool_)
+    weights, vector = np.empty(d), np.empty(d)
     waiting = looks = on = off = 0
     for index in range(places.size):
         r = places[index]
         first, count, fired = lists.begin[r], lists.linear[r], lists.fired[r]
         push = scale * lists.sign[r]
-        place[:] = -1
-        moved[:] = 0.0
+        watched[:] = False
         total = 0.0
-        for q in range(first, first + fired):
-            j = lists.inputs[q]
-            place[j] = q
-            c = lists.base[q] - (push * Gamma[now, j] if q - first < count else 0.0)
-            total += abs(c)
+        for q in range(fired):
+            j = lists.inputs[first + q]
+            watched[j] = True
+            coefficients[q] = lists.base[first + q] - (push * Gamma[now, j] if q < count else 0.0)
+            total += abs(coefficients[q])
+        if fired > d:  # the cheaper of two ways to the change of every pre-activation
+            _add_up(coefficients, lists.inputs, first, fired, X, vector)
             for i in range(n):
-                moved[i] += c * K[j, i]
+                moved[i] = dot(vector, X[i])
+        else:
+            moved[:] = 0.0
+            for q in range(fired):
+                for i in range(n):
+                    moved[i] += coefficients[q] * K[lists.inputs[first + q], i]
         doubt = guard + (fired + 3 + X.shape[1]) * unit * total
         drift = lists.drift[r]
         width = max(drift, 2.0 * band * (np.sqrt(count) + 2.0))
@@ -417,7 +424,7 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
             lists.inputs[begin + q] = lists.inputs[first + q]
             lists.base[begin + q] = lists.base[first + q]
         for i in range(n):
-            if place[i] < 0 and Z[index, i] + moved[i] >= shift - width - doubt:
+            if not watched[i] and Z[index, i] + moved[i] >= shift - width - doubt:
                 lists.inputs[end], lists.base[end] = i, 0.0
                 end += 1
         looks += n
@@ -436,9 +443,8 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
                     loaded = True
                 looks += 1
                 z = dot(weights, X[i])
-                for q in range(begin, begin + fired):
-                    c = lists.base[q] - (push * Gamma[now, lists.inputs[q]] if q - begin < count else 0.0)
-                    z += c * products[i, lists.inputs[q]]
+                for q in range(fired):
+                    z += coefficients[q] * products[i, lists.inputs[begin + q]]
             fires, then = z >= shift, p - begin < count
             lists.side[p] = fires
             lists.expiry[p] = _expiry(drift, abs(z - shift) - error, unit)
