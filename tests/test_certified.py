@@ -240,18 +240,18 @@ class TestSabotage:
             lists.band[:] *= 10
             return lists, pending
 
-        monkeypatch.setattr(certified, "_BAND_BEFORE", 0.1)
+        monkeypatch.setattr(certified, "BAND_BEFORE", 0.1)
         monkeypatch.setattr(certified.StartScan, "watchlists", claim_more)
         self.expect_to_be_caught()
 
     def test_a_skipped_scan(self, monkeypatch):
-        monkeypatch.setattr(certified, "_BAND_BEFORE", 0.1)
+        monkeypatch.setattr(certified, "BAND_BEFORE", 0.1)
         skip = lambda shard, places, corrections: (places[:0], 0, 0, 0)  # noqa: E731
         monkeypatch.setattr(certified.Certified, "_scan_again", skip)
         self.expect_to_be_caught()
 
     def test_a_narrow_band_alone_is_no_sabotage(self, monkeypatch):
-        monkeypatch.setattr(certified, "_BAND_BEFORE", 0.1)
+        monkeypatch.setattr(certified, "BAND_BEFORE", 0.1)
         result = self.run()
         assert result.status == Status.CONVERGED
         assert result.history[1].rescans > 0
@@ -266,3 +266,13 @@ class TestSabotage:
 
         monkeypatch.setattr(certified.Certified, "_take_snapshot", sleep_longer)
         self.expect_to_be_caught()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 1e9, 1e30])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_certificates_hold_whatever_the_scale_of_the_targets(scale, dtype):
+    """Coefficients once were rounded to float32 when a pair flipped, which no drift knew of."""
+    for seed in range(3):
+        problem = random_problem(inputs=30, dimension=12, seed=seed)
+        scaled = Problem(problem.inputs, scale * problem.targets)
+        train(scaled, width=3000, shift=0.8, first_step="gram", audit=True, tol=1e-9, dtype=dtype, max_iterations=12)

@@ -28,10 +28,10 @@ class _Count(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         base, _, power = str(value).partition("^")
         try:
-            number = float(base) ** int(power or 1)
-        except (ValueError, OverflowError):
-            number = math.nan
-        if not number.is_integer():
+            number = int(base) ** int(power or 1)
+        except (ValueError, ZeroDivisionError):
+            number = _float(base) if not power else math.nan
+        if isinstance(number, float) and not number.is_integer():
             self.fail(f"expected a whole number such as 1048576, 1e6 or 2^20; got {value!r}.", param, ctx)
         return int(number)
 
@@ -141,6 +141,13 @@ def _history_table(result: Result) -> Table:
             f"{sum(record.seconds.values()):.2f}",
         )
     return table
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def _short(count: int) -> str:

@@ -31,7 +31,7 @@ def digits(*, rows: int = 1000, seed: int = 0) -> Split:
     from sklearn.datasets import load_digits  # heavy, and only needed here
 
     pixels, labels = load_digits(return_X_y=True)
-    order = np.random.default_rng(seed).permutation(len(labels))
+    order = np.random.default_rng(check_whole(seed, "seed", least=0)).permutation(len(labels))
     rows = check_whole(rows, "rows", least=1, most=len(order) - 1)
     lifted = to_sphere(pixels[order] - pixels[order[:rows]].mean(axis=0))  # the mean of the rows trained on
     targets = np.where(labels[order] % 2, 1.0, -1.0)
@@ -45,5 +45,5 @@ def digits(*, rows: int = 1000, seed: int = 0) -> Split:
 def random_problem(*, inputs: int, dimension: int, seed: int = 0) -> Problem:
     """Return inputs uniform on the unit sphere (n, d) with N(0, 1) targets."""
     inputs, dimension = check_whole(inputs, "inputs", least=1), check_whole(dimension, "dimension", least=1)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(check_whole(seed, "seed", least=0))
     return Problem(to_sphere(generator.normal(size=(inputs, dimension))), generator.normal(size=inputs))

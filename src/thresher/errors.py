@@ -22,4 +22,4 @@ class MemoryRefused(ThresherError, MemoryError):
 
 
 class BrokenCertificate(ThresherError, AssertionError):
-    """An audit found that what is maintained is not what is true; the message names the neuron and the input."""
+    """An audit found that what is maintained is not what is true; the message says where."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from thresher.memory import require
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
+from thresher.search.certified import BAND_AFTER_FIRST_STEP, BAND_BEFORE
 from thresher.theory import firing_probability
 
 __all__ = ["estimate_memory", "require_memory"]
@@ -19,7 +21,13 @@ _PER_STORED_PAIR = 12  # of the weights: input and coefficient
 
 
 def estimate_memory(
-    problem: Problem, settings: NetworkSettings, *, index: str, dtype: str = "float32", threads: int = 1
+    problem: Problem,
+    settings: NetworkSettings,
+    *,
+    index: str,
+    dtype: str = "float32",
+    threads: int = 1,
+    first_step: str = "limit",
 ) -> int:
     """Return about how many bytes training takes at its peak, for inputs that are spread over the sphere.
 
@@ -34,9 +42,10 @@ def estimate_memory(
     block = threads * 512 * n * item
     if index == "certified":
         drift = float(np.sqrt(np.mean(problem.targets**2))) / (max(firing, 1 / width) * math.sqrt(width))
-        band = min(0.45 * drift * (math.sqrt(pairs / max(awake, 1.0)) + 2), settings.shift + 6)
+        share = BAND_BEFORE if first_step == "gram" else BAND_AFTER_FIRST_STEP
+        band = min(share * drift * (math.sqrt(pairs / max(awake, 1.0)) + 2), settings.shift + 6)
         watched = 1.25 * pairs + awake * n * (firing_probability(settings.shift - band) - firing)
-        state = watched * (3 + 3 * item) + awake * _PER_NEURON
+        state = watched * (11 + 2 * item) + awake * _PER_NEURON
     elif index == "tournament":
         state = 2 * width * n * item + 3 * pairs * _PER_STORED_PAIR
     else:
@@ -45,16 +54,20 @@ def estimate_memory(
 
 
 def require_memory(
-    problem: Problem, settings: NetworkSettings, *, index: str, dtype: str, threads: int, budget: int | None
+    problem: Problem, settings: NetworkSettings, *, networks: int, budget: int | None, **options: Any
 ) -> None:
-    """Refuse with MemoryRefused, before anything is allocated, if training would take more than the budget."""
+    """Refuse with MemoryRefused, before anything is allocated, if so many networks would take more than the budget.
+
+    ``options`` are those of :func:`estimate_memory`.
+    """
+    index = options["index"]
     remedies = {
         "tournament": "Use index='certified', a smaller width or fewer inputs.",
         "certified": "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs.",
         "scan": "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs.",
     }
     require(
-        estimate_memory(problem, settings, index=index, dtype=dtype, threads=threads),
+        networks * estimate_memory(problem, settings, **options),
         budget=budget,
         what=f"training {settings.width:,} neurons on {problem.size:,} inputs with index={index!r}",
         remedy=remedies[index],

@@ -27,6 +27,7 @@ __all__ = ["LocalEngine", "LocalGram", "shard_ranges"]
 Value = TypeVar("Value")
 _SHARD = 1 << 14  # neurons at least in a shard
 _MOST_SHARDS = 64
+_REMEDY = "This is a fault of thresher: please report it with the seed. index='scan' does without certificates."
 
 
 def shard_ranges(width: int) -> list[range]:
@@ -136,7 +137,7 @@ class LocalEngine:
             np.concatenate([part.support.inputs for part in parts]),
         )
         coefficients = np.concatenate([part.coefficients for part in parts])
-        return self._weights._replace(support=support, coefficients=coefficients)
+        return self._weights.with_coefficients(support, coefficients)
 
     def audit(self) -> int:
         """Scan every pair and compare firing sets, outputs and counts with the maintained ones. Cost: O(m n d)."""
@@ -152,14 +153,16 @@ class LocalEngine:
         allowed = 1e-6 if self._weights.fast_inputs.dtype == np.float32 else 1e-10
         worst = int(error.argmax())
         if error[worst] > allowed * (1 + np.abs(outputs).max() * self._settings.scale):
-            raise BrokenCertificate(f"the output on input {worst} is off by {error[worst]:.3g}.")
+            raise BrokenCertificate(f"the output on input {worst} is off by {error[worst]:.3g}. {_REMEDY}")
         if self._counts is not None:
             counts = np.zeros_like(self._counts)
             for truth in truths:
                 truth.count_cofiring(counts)
             wrong = np.argwhere(counts != self._counts)
             if len(wrong):
-                raise BrokenCertificate(f"the co-firing count of inputs {wrong[0][0]} and {wrong[0][1]} is wrong.")
+                raise BrokenCertificate(
+                    f"the co-firing count of inputs {wrong[0][0]} and {wrong[0][1]} is off. {_REMEDY}"
+                )
         return self._settings.width * self._problem.size
 
     def _expected_drift(self, first_step: NDArray[np.float64] | None) -> float:
@@ -281,5 +284,5 @@ def _compare(maintained: Pattern, true: Pattern) -> None:
             neuron = pattern.per_pair(pattern.neurons)[wrong[0]]
             raise BrokenCertificate(
                 f"neuron {neuron} {verb} on input {pattern.inputs[wrong[0]]}, against what is maintained "
-                f"({len(wrong)} such pairs in its shard)."
+                f"({len(wrong)} such pairs in its shard). {_REMEDY}"
             )

@@ -13,7 +13,8 @@ __all__ = ["compiled"]
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile with Numba, releasing the interpreter lock; cache on disk where the disk can be written.
 
-    A kernel and the helpers it calls stand in one file: Numba does not notice a change of a helper in another one.
+    Numba does not notice a change of a helper that stands in another file (``dot``, ``fill_row``): after editing one of
+    those, run ``make clean``.
     """
     try:
         return numba.njit(nogil=True, cache=True)(function)

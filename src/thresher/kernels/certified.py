@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-EXACT = 1e-11  # bound on the rounding of a look that was decided in float64
+FINE = 2.0**-53  # unit roundoff of float64
 
 
 @intrinsic
@@ -125,9 +125,10 @@ def _collect(values, low, mask, words, found):
 
 
 @compiled
-def scan_block(Z, W, first_row, twins, signs, shift, guard, unit, push, step, K, X, products, near, band, sums, out):
+def scan_block(Z, W, first_row, twins, signs, shift, guards, unit, push, step, K, X, products, near, band, sums, out):
     """Find who fires at the start and after the first step, and write watchlists for neurons that fire.
 
+    ``guards`` bound the rounding of a working-precision and of a float64 product of start weights with an input.
     Z (rows, n) pre-activations of start rows, W (d, rows) their weights; neurons are counted from ``first_row``;
     ``push`` = 1/sqrt(m); ``step`` (n,) the first step; ``band`` the drift to cover per square root of firing inputs.
     ``sums`` (2, n) gains the outputs before and after; ``out`` = buffers (neurons, length, linear, band, soonest,
@@ -135,6 +136,7 @@ def scan_block(Z, W, first_row, twins, signs, shift, guard, unit, push, step, K,
     looks), with neurons -1 if a buffer is too small.
     """
     neurons, length, linear, bands, soonest, waiting, inputs, starts, expiry, side = out
+    guard, exact = guards
     n, d = Z.shape[1], X.shape[1]
     fires, watched = np.empty(n + 8, np.int64), np.empty(n + 8, np.int64)
     mask = np.zeros((n + 7) // 8 * 8, np.uint8)
@@ -207,7 +209,7 @@ def scan_block(Z, W, first_row, twins, signs, shift, guard, unit, push, step, K,
                         weights[:] = W[:, j]
                         loaded = True
                     looks += 1
-                    error = EXACT
+                    error = exact + (count + d + 3) * FINE * total
                     z = dot(weights, X[i])
                     if moves:
                         for k in range(count):
@@ -236,11 +238,12 @@ def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, produ
     """Bring the listed neurons up to date: drift, expired entries, corrections of pairs that flipped, next wake-up.
 
     ``forced`` (places,) marks those with pairs that flipped earlier in this iteration: they are looked at in any case.
-    ``physics`` = (shift, guard, unit, scale, band, seed, first neuron, twins, trust). Writes wake-ups to ``leaves``,
+    ``physics`` = (shift, guards, unit, scale, band, seed, first neuron, twins, trust). Writes wake-ups to ``leaves``,
     places with flips to ``pending`` and places that left their band to ``left``; returns the numbers of the latter
     two, of looks, and of pairs that flipped on and off.
     """
-    shift, guard, unit, scale, _, seed, first_neuron, twins, trust = physics
+    shift, guards, unit, scale, _, seed, first_neuron, twins, trust = physics
+    guard, exact = guards
     d = X.shape[1]
     longest = 0
     for index in range(places.size):
@@ -302,7 +305,7 @@ def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, produ
                         z += coefficients[q] * K[i, lists.inputs[first + q]]
                 error = doubt
                 if abs(z - shift) <= doubt:
-                    error = EXACT
+                    error = exact + (fired + d + 3) * FINE * total
                     if not loaded:
                         neuron = np.uint64(first_neuron + lists.neurons[r])
                         fill_row(seed, np.uint64(0), neuron >> np.uint64(1) if twins else neuron, weights)
@@ -389,7 +392,8 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
     from ``room`` on. Returns the new end, then the numbers of pending neurons, looks, and pairs that flipped on and
     off.
     """
-    shift, guard, unit, scale, band = physics[0], physics[1], physics[2], physics[3], physics[4]
+    shift, guards, unit, scale, band = physics[0], physics[1], physics[2], physics[3], physics[4]
+    guard, exact = guards
     n, d = X.shape
     moved, coefficients = np.empty(n), np.empty(n)
     watched = np.empty(n, np.bool_)
@@ -437,7 +441,7 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
             z = Z[index, i] + moved[i]
             error = doubt
             if abs(z - shift) <= doubt:
-                error = EXACT
+                error = exact + (fired + d + 3) * FINE * total
                 if not loaded:
                     weights[:] = W[index]
                     loaded = True

@@ -21,6 +21,7 @@ from thresher.model.start import Start
 __all__ = ["Preactivations", "Weights"]
 
 Floating = NDArray[np.float32] | NDArray[np.float64]
+_FINE = 2.0**-53  # unit roundoff of float64
 
 
 class Preactivations(NamedTuple):
@@ -41,6 +42,7 @@ class Weights(NamedTuple):
     near: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
     support: Pattern
     coefficients: NDArray[np.float64]
+    rounding: float  # bound on what float64 loses in sums over coefficients: of a look, or of a materialised vector
 
     @classmethod
     def at_start(
@@ -66,6 +68,7 @@ class Weights(NamedTuple):
             _nearest(products),
             nobody,
             np.empty(0),
+            0.0,
         )
 
     def moved(self, pattern: Pattern, step: NDArray[np.float64], *, scale: float) -> Weights:
@@ -76,7 +79,16 @@ class Weights(NamedTuple):
         push = -scale * self.start.signs(pattern.neurons)
         change = np.repeat(push, np.diff(pattern.bounds)) * step[pattern.inputs]
         *support, coefficients = merge_coefficients(*self.support, self.coefficients, *pattern, change)
-        return self._replace(support=Pattern(*support), coefficients=coefficients)
+        return self.with_coefficients(Pattern(*support), coefficients)
+
+    def with_coefficients(self, support: Pattern, coefficients: NDArray[np.float64]) -> Weights:
+        """Return weights with other coefficients (pairs,) on other pairs. Cost: O(pairs)."""
+        rounding = 0.0
+        if support.pairs:
+            travelled = np.add.reduceat(np.abs(coefficients), support.bounds[:-1]).max()  # rows are never empty
+            longest = int(np.diff(support.bounds).max())
+            rounding = 3 * (longest + self.inputs.shape[1] + 3) * _FINE * float(travelled)
+        return self._replace(support=support, coefficients=coefficients, rounding=rounding)
 
     def vectors(self, neurons: range | NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the weight vectors (k, d) of ascending neurons, materialised. Cost: O(d) a neuron and coefficient."""
@@ -100,17 +112,19 @@ class Weights(NamedTuple):
         """Return the pre-activations (k, n) of neurons on all inputs by one matrix product. Cost: O(nd) a neuron."""
         vectors = self.vectors(neurons)
         values = np.matmul(vectors.astype(self.fast_inputs.dtype), self.fast_inputs.T, out=out)
-        return Preactivations(values, self.guard(norms=np.sqrt(np.einsum("rk,rk->r", vectors, vectors))))
+        guard, _ = self.guards(norms=np.sqrt(np.einsum("rk,rk->r", vectors, vectors)))
+        return Preactivations(values, guard + self.rounding)
 
-    def guard(self, *, norms: Floating) -> float:
-        """Return a bound on the rounding of working-precision products of inputs with vectors of these norms (k,)."""
-        # |computed - exact| <= (d + 3) u |w| |x| for a product of two rounded vectors summed in any order; the float64
-        # of `look` adds its own, far smaller, share.
-        d = self.inputs.shape[1]
+    def guards(self, *, norms: Floating) -> tuple[float, float]:
+        """Return bounds on the rounding of products of inputs with vectors of these norms (k,).
+
+        The first is for working precision and includes the second, which is for the float64 of a look.
+        """
+        # |computed - exact| <= (d + 3) u |w| |x| for a product of two rounded vectors summed in any order.
+        d, longest = self.inputs.shape[1], 1.01 * (1 + NORM_TOLERANCE) * float(norms.max(initial=0.0))
         working = (d + 3) * float(np.finfo(self.fast_inputs.dtype).eps) / 2
-        deciding = d * float(np.finfo(np.float64).eps) / 2
-        longest = float(norms.max(initial=0.0))
-        return 1.01 * (1 + NORM_TOLERANCE) * (working + deciding) / (1 - working) * longest
+        exact = (d + 3) * _FINE * longest
+        return working / (1 - working) * longest + exact, exact
 
     def settle(
         self,

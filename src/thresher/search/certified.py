@@ -28,10 +28,10 @@ from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.weights import Weights
 from thresher.search.watchlists import StartBlock, StartScan, with_room
 
-__all__ = ["Certified"]
+__all__ = ["BAND_AFTER_FIRST_STEP", "BAND_BEFORE", "Certified"]
 
 # Bands as multiples of the drift that is expected of a neuron: measured, so that both watchlists and new scans are few.
-_BAND_AFTER_FIRST_STEP, _BAND_BEFORE = 0.5, 1.9
+BAND_AFTER_FIRST_STEP, BAND_BEFORE = 0.5, 1.9
 _TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
 _START_BLOCK = 512  # start rows per matrix product
 
@@ -69,14 +69,14 @@ class Certified:
         return [shard._begin(scan, step) for shard, scan, step in zip(shards, scans, first_steps, strict=True)]
 
     def _scan(self, first_step: NDArray[np.float64] | None, expected: float) -> StartScan:
-        self._band = expected * (_BAND_BEFORE if first_step is None else _BAND_AFTER_FIRST_STEP)
+        self._band = expected * (BAND_BEFORE if first_step is None else BAND_AFTER_FIRST_STEP)
         first = self._neurons.start
         return StartScan(self._settings, self._weights, first_step, first_neuron=first, band=self._band)
 
     def _begin(self, scan: StartScan, first_step: NDArray[np.float64] | None) -> ShardStarted:
         self._lists, self._pending = scan.watchlists()
         self._room = len(self._lists.inputs)  # entries in use
-        self._guard = scan.guard
+        self._guards = scan.guards
         self._linear_pairs = scan.before.firing
         if first_step is not None:
             self._take_snapshot(first_step)
@@ -144,7 +144,7 @@ class Certified:
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise``. Cost: O(pairs)."""
         support, coefficients = self._extract(self._lists.fired, only_moved=True)
-        return self._weights._replace(support=support, coefficients=coefficients)
+        return self._weights.with_coefficients(support, coefficients)
 
     def _start_blocks(self) -> Iterator[range]:
         first, last = self._neurons.start, self._neurons.stop
@@ -161,7 +161,7 @@ class Certified:
         """Where we are and the laws there: what every kernel on watchlists needs to know."""
         weights, start = self._weights, self._settings.start
         unit = float(np.finfo(weights.fast_inputs.dtype).eps) / 2
-        numbers = (self._settings.shift, self._guard, unit, self._settings.scale, self._band)
+        numbers = (self._settings.shift, self._guards, unit, self._settings.scale, self._band)
         physics = (*numbers, np.uint64(start.seed), self._neurons.start, start.twins, _TRUST)
         geometry = (weights.fast_products, weights.inputs, weights.products)
         return self._sums, self._now, physics, *geometry

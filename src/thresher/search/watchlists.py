@@ -31,7 +31,7 @@ class Watchlists(NamedTuple):
     inputs: NDArray[np.uint16] | NDArray[np.uint32]
     start: Floating  # pre-activation at the start weights
     expiry: Floating
-    base: Floating  # coefficient, without the running sum of steps in the first zone
+    base: NDArray[np.float64]  # coefficient, without the running sum of steps in the first zone
     side: NDArray[np.bool_]  # fires at the last look
 
 
@@ -55,7 +55,7 @@ class StartBlock(NamedTuple):
     block: range
     rows: NDArray[np.float32]  # (d, rows)
     products: Floating  # (rows, n)
-    guard: float
+    guards: tuple[float, float]  # bounds on the rounding of these products, and of looks at them
 
     @classmethod
     def make(cls, weights: Weights, block: range) -> StartBlock:
@@ -63,7 +63,7 @@ class StartBlock(NamedTuple):
         rows = weights.start.base_block(block.start, block.stop)
         fast = weights.fast_inputs
         products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T)
-        return cls(block, rows, products, weights.guard(norms=np.sqrt(np.einsum("kr,kr->r", rows, rows))))
+        return cls(block, rows, products, weights.guards(norms=np.sqrt(np.einsum("kr,kr->r", rows, rows))))
 
 
 class StartScan:
@@ -89,14 +89,14 @@ class StartScan:
         self._out = _buffers(0, 0, weights.fast_inputs.dtype, inputs=0)
         self._found: list[tuple[NDArray[np.generic], ...]] = []
         self.sums = np.zeros((2, len(weights.inputs)))
-        self.guard = 0.0
+        self.guards = (0.0, 0.0)
         self.before = self.after = Effort()
 
     def add(self, start_block: StartBlock) -> None:
         """Scan a block of start rows. Cost: O(n) a row, and O(firing inputs) for each input near the threshold."""
-        block, rows, Z, guard = start_block
+        block, rows, Z, guards = start_block
         start, fast = self._settings.start, self._weights.fast_inputs
-        self.guard = max(self.guard, guard)
+        self.guards = max(self.guards, guards)  # both grow with the longest row
         copies = 2 if start.twins else 1
         signs = start.signs(np.arange(block.start * copies, block.stop * copies))
         weights, unit = self._weights, float(np.finfo(fast.dtype).eps) / 2
@@ -104,7 +104,7 @@ class StartScan:
             sums = np.zeros_like(self.sums)
             out = self._buffers(copies * len(block))
             neurons, entries, flips, before, after, looks = kernels.scan_block(
-                Z, rows, block.start - self._first // copies, start.twins, signs, self._settings.shift, guard, unit,
+                Z, rows, block.start - self._first // copies, start.twins, signs, self._settings.shift, guards, unit,
                 self._settings.scale, self._step, weights.fast_products, weights.inputs, weights.products, self._near,
                 self._band, sums, out,
             )  # fmt: skip
@@ -144,7 +144,7 @@ class StartScan:
             inputs=inputs,
             start=start,
             expiry=expiry,
-            base=np.zeros(len(inputs), start.dtype),
+            base=np.zeros(len(inputs)),
             side=side,
         )
         return lists, np.flatnonzero(waiting)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from typing import Any, NamedTuple, TypeVar
 
@@ -70,8 +71,8 @@ def train(
     engine : where? ``"local"``
     method : ``"paper"`` is short for ``index="tournament"``, ``first_step="gram"`` and the sketched solver with the
         paper's parameters
-    first_step : ``"limit"`` takes the first step from the closed-form limit of the Gram matrix, known before a neuron
-        exists, ``"gram"`` from the Gram matrix itself
+    first_step : ``"limit"`` takes the first step from the closed-form limit of the Gram matrix (n x n, factored), known
+        before a neuron exists; ``"gram"`` from the Gram matrix itself, as for more than 20,000 inputs in any case
     activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant
     twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width
     tol : stop when ||f - y|| is at most ``tol`` times what it was at the start
@@ -103,7 +104,8 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
     """Train one network for each of several problems with the same inputs, e.g. one per class, from one start.
 
     Takes the options of :func:`train` and returns what it would return for each problem alone, to the bit. Start
-    weights and their products with the inputs, the bulk of the work, are made once; so is the limit of the Gram matrix.
+    weights and their products with the inputs, the bulk of the work, are made once (by the certified index); so is the
+    limit kernel. Ctrl-C, or a callback's wish to stop, ends all of them.
 
     Cost: O(mnd) once; per problem O(mn) and its iterations. Memory: that of all problems together.
     """
@@ -113,26 +115,42 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
         raise InvalidInput(f"train has no option {sorted(unknown)[0]!r}; it has {', '.join(defaults)}.")
     if "width" not in options:
         raise InvalidInput("width must be given: the number of neurons.")
-    runs = [_make_run(problem, **{**defaults, **options}) for problem in problems]
-    if not runs:
-        return []
-    inputs = runs[0].problem.inputs
-    for place, run in enumerate(runs):
-        if run.problem.inputs is not inputs and not np.array_equal(run.problem.inputs, inputs):
+    for place, problem in enumerate(problems):
+        if not isinstance(problem, Problem):
+            raise InvalidInput(f"problem must be a thresher.Problem; got {type(problem).__name__}. Use Problem(X, y).")
+        if not np.array_equal(problem.inputs, problems[0].inputs):
             raise InvalidInput(
                 f"problems trained together must have equal inputs; number {place} differs from number 0."
             )
-        run.problem.share_products(runs[0].problem)
+        problem.share_products(problems[0])
+    runs = [_make_run(problem, **{**defaults, **options, "shares": len(problems)}) for problem in problems]
+    if not runs:
+        return []
     clock = _Clock()
-    ahead = [run.limit_step() for run in runs]
+    ahead = _limit_steps(runs)
     if any(ahead):
         clock.lap("solve")
     steps = [None if one is None else one.value for one in ahead]
-    started = runs[0].engine.start_together(
-        [run.engine for run in runs], runs[0].callbacks.on_progress, first_steps=steps
-    )
+    engines = [run.engine for run in runs]
+    started = engines[0].start_together(engines, runs[0].callbacks.on_progress, first_steps=steps)
     clock.lap("start")
-    return [run.go(first, start, clock) for run, first, start in zip(runs, ahead, started, strict=True)]
+    results: list[Result] = []
+    for run, first, start in zip(runs, ahead, started, strict=True):
+        interrupted = bool(results) and results[-1].status == Status.INTERRUPTED
+        results.append(run.go(first, start, clock, stop=interrupted))
+    return results
+
+
+def _limit_steps(runs: Sequence[_Run]) -> list[Solution | None]:
+    """Solve for the first steps with the limit of the Gram matrix and f = 0: known before there is a neuron."""
+    first = runs[0]
+    if first.first_step != "limit" or first.max_iterations == 0:
+        return [None] * len(runs)
+    limit = MatrixGram(limit_kernel(first.problem.products, first.settings.shift))
+    offset = first.settings.offset()
+    solvers = [run.solver if isinstance(run.solver, ReusedFactor) else Cholesky() for run in runs]
+    pairs = zip(runs, solvers, strict=True)
+    return [solver.solve(limit, offset - run.problem.targets, damping=run.damping) for run, solver in pairs]
 
 
 def _make_run(
@@ -156,14 +174,17 @@ def _make_run(
     memory_budget: int | None,
     audit: bool,
     callbacks: Sequence[Callback | Callable[[Iteration], bool | None]],
+    shares: int,
 ) -> _Run:
-    """Check everything, then build; nothing is allocated before all checks have passed."""
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem must be a thresher.Problem; got {type(problem).__name__}. Use Problem(X, y).")
-    index, solver, first_step = _resolve_method(method, index, solver, first_step)
-    _choose("index", index, dict.fromkeys(INDEX_NAMES))
+    """Check everything, then build: one of ``shares`` runs that share the memory budget."""
     if first_step not in ("limit", "gram"):
         raise InvalidInput(f"first_step must be 'limit' or 'gram'; got {first_step!r}.")
+    if not isinstance(audit, bool | np.bool_):
+        raise InvalidInput(f"audit must be True or False; got {audit!r}.")
+    index, solver, first_step = _resolve_method(method, index, solver, first_step)
+    _choose("index", index, dict.fromkeys(INDEX_NAMES))
+    if problem.size > _EVER_FACTOR:
+        first_step = "gram"  # the limit kernel would have to be factored
     settings = NetworkSettings.checked(
         width=width, dimension=problem.dimension, shift=shift, seed=seed, activation=activation, twins=twins
     )
@@ -176,7 +197,8 @@ def _make_run(
     threads = core_count() if threads is None else check_whole(threads, "threads", least=1)
     dtype = _check_dtype(dtype)
     told = Callbacks(callbacks)
-    require_memory(problem, settings, index=index, dtype=dtype, threads=threads, budget=budget)
+    wanted = {"index": index, "dtype": dtype, "threads": threads, "first_step": first_step}
+    require_memory(problem, settings, **wanted, networks=shares, budget=budget)
     return _Run(
         problem=problem,
         settings=settings,
@@ -195,7 +217,7 @@ class _Step(NamedTuple):
     """The step that was taken: the fraction of the full one (0 if none reduced the loss), where it led, its cost."""
 
     fraction: float
-    outputs: NDArray[np.float64]
+    outputs: NDArray[np.float64] | None
     effort: Effort
 
 
@@ -211,18 +233,11 @@ class _Run(NamedTuple):
     damping: float
     callbacks: Callbacks
 
-    def limit_step(self) -> Solution | None:
-        """Solve for the first step with the limit of the Gram matrix and f = 0: known before there is a neuron."""
-        if self.first_step != "limit" or self.max_iterations == 0:
-            return None
-        limit = MatrixGram(limit_kernel(self.problem.products, self.settings.shift))
-        solver = self.solver if isinstance(self.solver, ReusedFactor) else Cholesky()
-        return solver.solve(limit, self.settings.offset() - self.problem.targets, damping=self.damping)
-
-    def go(self, ahead: Solution | None, started: Started, clock: _Clock) -> Result:
+    def go(self, ahead: Solution | None, started: Started, clock: _Clock, *, stop: bool) -> Result:
         history, audited = History(), [0]
         try:
-            residual, stop = self._first(history, ahead, started, clock)
+            residual, wish = self._first(history, ahead, started, clock)
+            stop = stop or wish
             status, message = self._iterate(history, residual, stop, clock, audited)
         except KeyboardInterrupt:
             status, message = Status.INTERRUPTED, "Interrupted by the keyboard."
@@ -238,10 +253,11 @@ class _Run(NamedTuple):
         """Record the start and the first step, if it was taken there; return the residual (n,) and the wish to stop."""
         residual = started.before.outputs - self.problem.targets
         stop = self._record(history, residual, _Step(0.0, started.before.outputs, started.before.effort), clock)
+        clock.restart()
         if ahead is None or started.after is None:
             return residual, stop
         step = self._descend(ahead.value, residual, slope=0.0, reached=started.after)
-        if step.fraction > 0:
+        if step.outputs is not None:
             residual = step.outputs - self.problem.targets
         self.engine.linearise()
         clock.lap("move")
@@ -266,7 +282,7 @@ class _Run(NamedTuple):
             slope = float(residual @ gram.times(solution.value))
             clock.lap("solve")
             step = self._descend(solution.value, residual, slope=slope)
-            if step.fraction == 0:
+            if step.outputs is None:
                 self._record(history, residual, step, clock, solution)
                 return Status.STALLED, _why_stalled(gram, solution, self.settings)
             residual = step.outputs - self.problem.targets
@@ -284,7 +300,7 @@ class _Run(NamedTuple):
         loss = residual @ residual / 2
         effort = Effort()
         if slope <= 1e-12 * float(residual @ residual) and reached is None:
-            return _Step(0.0, residual, effort)  # nothing to gain along this direction
+            return _Step(0.0, None, effort)  # nothing to gain along this direction
         for halving in range(_HALVINGS + 1):
             fraction = 0.5**halving
             moved = self.engine.move(fraction * step) if reached is None else reached
@@ -296,7 +312,7 @@ class _Run(NamedTuple):
             if left @ left / 2 < loss - 1e-4 * fraction * slope:
                 return _Step(fraction, moved.outputs, effort)
         self.engine.move(np.zeros_like(step))  # back to where we came from
-        return _Step(0.0, residual, effort._replace(flips=0, moved=0))
+        return _Step(0.0, None, effort._replace(flips=0, moved=0))
 
     def _allowed(self, history: History) -> int:
         if self.max_iterations is not None:
@@ -422,6 +438,8 @@ def _choose_solver(solver: str | Solver, inputs: int) -> Solver:
         return ReusedFactor() if inputs <= _EVER_FACTOR else ConjugateGradient(preconditioner=SketchQR())
     if isinstance(solver, str):
         return _choose("solver", solver, {**SOLVERS, "auto": Cholesky})()
+    if isinstance(solver, ReusedFactor):
+        return replace(solver, factor=None)  # what one training learns must not change another
     if isinstance(solver, type) or not hasattr(solver, "solve"):
         raise InvalidInput(f"solver must be a name or an object with a solve method; got {solver!r}.")
     return solver
