@@ -165,7 +165,10 @@ def test_settings(case):
 
 @pytest.mark.parametrize("tol", [1e-300, 1e-310, 5e-324])
 def test_tiny_tolerances_are_usable(tol):
-    assert train(Problem(INPUTS, TARGETS), width=64, shift=0.1, tol=tol).history[-1].residual < 1e-5
+    problem = Problem(INPUTS, TARGETS)
+    assert train(problem, width=64, shift=0.1, tol=tol, dtype="float64").history[-1].residual < 1e-5
+    with pytest.raises(InvalidInput, match=r"beyond float32, .* Use dtype='float64'"):
+        train(problem, width=64, shift=0.1, tol=tol)
 
 
 @pytest.mark.parametrize("problem", [None, (INPUTS, TARGETS), INPUTS, "digits"], ids=["none", "pair", "array", "name"])

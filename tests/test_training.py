@@ -26,6 +26,8 @@ def make_problem(n=8, d=6, seed=0):
 
 def train_small(problem=None, **options):
     fixed = {"width": 700, "shift": 0.8, "dtype": "float64", "tol": 1e-9, "first_step": "gram", "index": "tournament"}
+    if options.get("dtype") == "float32":
+        fixed["tol"] = 1e-6
     return train(problem or make_problem(), **fixed | options)
 
 

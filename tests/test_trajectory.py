@@ -55,6 +55,8 @@ class Case(NamedTuple):
     def train(self, **options):
         fixed = {"width": self.width, "shift": self.shift, "seed": self.seed}
         fixed |= {"twins": self.twins, "activation": self.activation, "tol": 1e-11, "first_step": "gram"}
+        if options.get("dtype") != "float64":
+            fixed["tol"] = 1e-6
         return train(Problem(self.inputs, self.targets), **fixed | options)
 
     def fires(self, result):

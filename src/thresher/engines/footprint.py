@@ -15,7 +15,7 @@ from thresher.theory import firing_probability
 
 __all__ = ["estimate_memory", "require_memory"]
 
-_FIXED = 190 << 20  # interpreter, libraries and compiled code
+_FIXED = 230 << 20  # interpreter, libraries and compiled code
 _PER_NEURON = 45  # of a watchlist, its place in the tree included
 _PER_STORED_PAIR = 12  # of the weights: input and coefficient
 

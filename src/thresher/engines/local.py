@@ -18,7 +18,7 @@ from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.model.weights import Weights
-from thresher.parallel import core_count, in_order, uninterrupted
+from thresher.parallel import core_count, in_order
 from thresher.search import INDEXES, Certified, Scan
 from thresher.theory import firing_probability
 
@@ -108,13 +108,12 @@ class LocalEngine:
 
     def linearise(self) -> LocalGram:
         """Make the current weights the point that steps start from, and return the Gram operator there."""
-        with uninterrupted():
-            counts = self._counts
-            threads = self._threads if counts is None else 1  # the counts are one for all: shards take turns
-            for _ in in_order(lambda shard: shard.linearise(counts), self._shards, threads=threads):
-                pass
-            self._outputs = self._reached
-            self._gram = LocalGram(self)
+        counts = self._counts
+        threads = self._threads if counts is None else 1  # the counts are one for all: shards take turns
+        for _ in in_order(lambda shard: shard.linearise(counts), self._shards, threads=threads):
+            pass
+        self._outputs = self._reached
+        self._gram = LocalGram(self)
         return self._gram
 
     def move(self, step: NDArray[np.float64]) -> Moved:

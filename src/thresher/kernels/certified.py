@@ -32,6 +32,7 @@ __all__ = [
 
 
 FINE = 2.0**-53  # unit roundoff of float64
+STRETCH = 1.0 + 1.1e-5  # inputs may be longer than 1 by the tolerance of their norms
 
 
 @intrinsic
@@ -64,6 +65,25 @@ def _add_up(coefficients, inputs, first, count, X, out):
 
 
 @njit(inline="always")
+def _ascending(inputs, first, count, order):
+    """Write to ``order`` the places 0..count - 1 by ascending input."""
+    for q in range(count):
+        k = q
+        while k > 0 and inputs[first + order[k - 1]] > inputs[first + q]:
+            order[k] = order[k - 1]
+            k -= 1
+        order[k] = q
+
+
+@njit(inline="always")
+def _decide(value, coefficients, inputs, first, count, order, products):
+    """Return the pre-activation that decides, as ``look_at`` computes it: coefficients by ascending input."""
+    for q in range(count):
+        value += coefficients[order[q]] * products[inputs[first + order[q]]]
+    return value
+
+
+@njit(inline="always")
 def _norm_bound(delta, inputs, first, count, K, X, scratch, unit):
     """Return an upper bound of |sum of delta[q] x_q|, by inner products or by the vector itself: the cheaper."""
     total = 0.0
@@ -82,7 +102,7 @@ def _norm_bound(delta, inputs, first, count, K, X, scratch, unit):
         square = dot(scratch, scratch)
     # Rounding: each product carries a relative error of a few units, cancellation may leave nothing but those.
     slack = (count + 4 + X.shape[1]) * unit * total * total
-    return np.sqrt(max(square, 0.0) + slack)
+    return STRETCH * np.sqrt(max(square, 0.0) + slack)
 
 
 @njit(inline="always")
@@ -98,7 +118,7 @@ def _wake(clock, margin, scale, count):
     It drifts by at most ``scale`` times the number of its firing inputs for each unit of the clock. Rounded towards too
     early: the tree is in float32.
     """
-    return -(clock + max(margin, 0.0) / (scale * count)) * (1.0 - 1e-6) if count else -np.inf
+    return -(clock + max(margin, 0.0) / (STRETCH * scale * count)) * (1.0 - 1e-6) if count else -np.inf
 
 
 @compiled
@@ -145,7 +165,7 @@ def scan_block(Z, W, first_row, twins, signs, shift, guards, unit, push, step, K
     weights = np.empty(d)
     rows = entries = flips = before = after = looks = 0
     moves = np.any(step != 0)
-    low = Z.dtype.type(shift - 1.001 * guard)
+    low = Z.dtype.type(shift - 1.01 * guard)
     for j in range(Z.shape[0]):
         candidates = _collect(Z[j], low, mask, words, fires)
         if candidates == 0:
@@ -173,11 +193,11 @@ def scan_block(Z, W, first_row, twins, signs, shift, guards, unit, push, step, K
                 reach += abs(coefficients[q]) * near[fires[q]]
             reach = min(reach, _norm_bound(coefficients, fires, 0, count, K, X, weights, unit))
             loaded = False
-        width = band * (np.sqrt(count) + 2.0)
+        width = band * (np.sqrt(count) + 2.0) * (1.0 - 4.0 * unit)
         doubt = guard + (count + 3) * unit * total
         # No pre-activation of an input that does not fire moves by more than the reach: what lies further below stays
         # below the band.
-        candidates = _collect(Z[j], Z.dtype.type(shift - width - reach - 1.001 * doubt), mask, words, watched)
+        candidates = _collect(Z[j], Z.dtype.type(shift - width - reach - 1.01 * doubt), mask, words, watched)
         for c in range(candidates):
             change = 0.0
             for q in range(count):
@@ -248,9 +268,8 @@ def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, produ
     longest = 0
     for index in range(places.size):
         longest = max(longest, lists.length[places[index]])
-    coefficients = np.empty(longest)
-    vector = np.empty(d)
-    weights = np.empty(d)
+    coefficients, order = np.empty(longest), np.empty(longest, np.int64)
+    vector, weights = np.empty(d), np.empty(d)
     waiting = gone = looks = on = off = 0
     for index in range(places.size):
         r = places[index]
@@ -260,7 +279,7 @@ def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, produ
         for q in range(count):
             j = lists.inputs[first + q]
             coefficients[q] = push * (Gamma[now, j] - Gamma[seen, j])
-            reach += abs(coefficients[q])
+            reach += STRETCH * abs(coefficients[q])
         # The cheapest certificate first: not even a straight walk of that length reaches the first expiry.
         margin = lists.soonest[r] - lists.drift[r] - trust * reach * (1.0 + 4.0 * unit)
         if margin > 0.0 and not forced[index]:
@@ -309,9 +328,12 @@ def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, produ
                     if not loaded:
                         neuron = np.uint64(first_neuron + lists.neurons[r])
                         fill_row(seed, np.uint64(0), neuron >> np.uint64(1) if twins else neuron, weights)
+                        _ascending(lists.inputs, first, fired, order)
                         loaded = True
                     looks += 1
-                    z = dot(weights, X[i])
+                    z = _decide(dot(weights, X[i]), coefficients, lists.inputs, first, fired, order, products[i])
+                elif (z >= shift) != then:  # it flips: its value goes into the outputs, so compute it well
+                    z = np.float64(lists.start[p])
                     for q in range(fired):
                         z += coefficients[q] * products[i, lists.inputs[first + q]]
                 fires = z >= shift
@@ -395,7 +417,7 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
     shift, guards, unit, scale, band = physics[0], physics[1], physics[2], physics[3], physics[4]
     guard, exact = guards
     n, d = X.shape
-    moved, coefficients = np.empty(n), np.empty(n)
+    moved, coefficients, order = np.empty(n), np.empty(n), np.empty(n, np.int64)
     watched = np.empty(n, np.bool_)
     weights, vector = np.empty(d), np.empty(d)
     waiting = looks = on = off = 0
@@ -444,11 +466,10 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
                 error = exact + (fired + d + 3) * FINE * total
                 if not loaded:
                     weights[:] = W[index]
+                    _ascending(lists.inputs, begin, fired, order)
                     loaded = True
                 looks += 1
-                z = dot(weights, X[i])
-                for q in range(fired):
-                    z += coefficients[q] * products[i, lists.inputs[begin + q]]
+                z = _decide(dot(weights, X[i]), coefficients, lists.inputs, begin, fired, order, products[i])
             fires, then = z >= shift, p - begin < count
             lists.side[p] = fires
             lists.expiry[p] = _expiry(drift, abs(z - shift) - error, unit)
@@ -479,19 +500,20 @@ def extract(lists, zone, only_moved, Gamma, now, scale):
         rows += zone[r] > 0
     places, bounds = np.empty(rows, np.int64), np.zeros(rows + 1, np.int64)
     inputs, coefficients = np.empty(total, np.int32), np.empty(total)
+    order = np.empty(32, np.int64)
     row = p = 0
     for r in range(zone.size):
         first, count = lists.begin[r], lists.linear[r]
         begun = p
-        for q in range(zone[r]):
+        if zone[r] <= 32:
+            _ascending(lists.inputs, first, zone[r], order)
+        else:
+            order = np.argsort(lists.inputs[first : first + zone[r]])
+        for q in order[: zone[r]]:
             j = lists.inputs[first + q]
             c = lists.base[first + q] - (scale * lists.sign[r] * Gamma[now, j] if q < count else 0.0)
             if c != 0 or not only_moved:
-                k = p  # rows are short, or nearly in order: insert from the right
-                while k > begun and inputs[k - 1] > j:
-                    inputs[k], coefficients[k] = inputs[k - 1], coefficients[k - 1]
-                    k -= 1
-                inputs[k], coefficients[k] = j, c
+                inputs[p], coefficients[p] = j, c
                 p += 1
         if p > begun:
             places[row] = r

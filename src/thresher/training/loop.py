@@ -19,7 +19,7 @@ from thresher.errors import InvalidInput, NotAvailable
 from thresher.interfaces import Effort, Gram, Moved, Solution, Solver, Started
 from thresher.model.network import Activation, Network, NetworkSettings
 from thresher.model.problem import Problem
-from thresher.parallel import core_count
+from thresher.parallel import core_count, uninterrupted
 from thresher.search import INDEX_NAMES
 from thresher.theory import limit_kernel
 from thresher.training.history import Callback, Callbacks, History, Iteration, Result, Status
@@ -29,6 +29,7 @@ __all__ = ["train", "train_together"]
 Choice = TypeVar("Choice")
 _PLANNED = {"engine": ("ray", "gpu")}  # known names that are not built yet
 _DEFAULT_INDEX, _DEFAULT_SOLVER = "certified", "auto"
+_FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
 _HALVINGS = 12  # shortest step tried: 2^-12 of the full one
 # Inputs up to which solver="auto" factors every matrix, and up to which it factors any.
 _ALWAYS_FACTOR, _EVER_FACTOR = 1500, 20_000
@@ -196,6 +197,10 @@ def _make_run(
     budget = None if memory_budget is None else check_whole(memory_budget, "memory_budget", least=1)
     threads = core_count() if threads is None else check_whole(threads, "threads", least=1)
     dtype = _check_dtype(dtype)
+    if dtype == "float32" and tol < _FINEST_FLOAT32:
+        raise InvalidInput(
+            f"tol={tol:g} is beyond float32, whose outputs carry errors of about 1e-7. Use dtype='float64'."
+        )
     told = Callbacks(callbacks)
     wanted = {"index": index, "dtype": dtype, "threads": threads, "first_step": first_step}
     require_memory(problem, settings, **wanted, networks=shares, budget=budget)
@@ -252,16 +257,19 @@ class _Run(NamedTuple):
     ) -> tuple[NDArray[np.float64], bool]:
         """Record the start and the first step, if it was taken there; return the residual (n,) and the wish to stop."""
         residual = started.before.outputs - self.problem.targets
-        stop = self._record(history, residual, _Step(0.0, started.before.outputs, started.before.effort), clock)
+        start = _Step(0.0, started.before.outputs, started.before.effort)
+        stop = self.callbacks.on_iteration(self._record(history, residual, start, clock))
         clock.restart()
         if ahead is None or started.after is None:
             return residual, stop
         step = self._descend(ahead.value, residual, slope=0.0, reached=started.after)
         if step.outputs is not None:
             residual = step.outputs - self.problem.targets
-        self.engine.linearise()
-        clock.lap("move")
-        return residual, self._record(history, residual, step, clock, ahead) or stop
+        with uninterrupted():
+            self.engine.linearise()
+            clock.lap("move")
+            record = self._record(history, residual, step, clock, ahead)
+        return residual, self.callbacks.on_iteration(record) or stop
 
     def _iterate(
         self, history: History, residual: NDArray[np.float64], stop: bool, clock: _Clock, audited: list[int]
@@ -283,12 +291,14 @@ class _Run(NamedTuple):
             clock.lap("solve")
             step = self._descend(solution.value, residual, slope=slope)
             if step.outputs is None:
-                self._record(history, residual, step, clock, solution)
+                self.callbacks.on_iteration(self._record(history, residual, step, clock, solution))
                 return Status.STALLED, _why_stalled(gram, solution, self.settings)
             residual = step.outputs - self.problem.targets
-            gram = self.engine.linearise()
-            clock.lap("move")
-            stop = self._record(history, residual, step, clock, solution)
+            with uninterrupted():  # network and history stay in step
+                gram = self.engine.linearise()
+                clock.lap("move")
+                record = self._record(history, residual, step, clock, solution)
+            stop = self.callbacks.on_iteration(record)
 
     def _descend(
         self, step: NDArray[np.float64], residual: NDArray[np.float64], *, slope: float, reached: Moved | None = None
@@ -299,7 +309,7 @@ class _Run(NamedTuple):
         """
         loss = residual @ residual / 2
         effort = Effort()
-        if slope <= 1e-12 * float(residual @ residual) and reached is None:
+        if not step.any() or (slope <= 1e-12 * float(residual @ residual) and reached is None):
             return _Step(0.0, None, effort)  # nothing to gain along this direction
         for halving in range(_HALVINGS + 1):
             fraction = 0.5**halving
@@ -328,7 +338,7 @@ class _Run(NamedTuple):
         step: _Step,
         clock: _Clock,
         solution: Solution | None = None,
-    ) -> bool:
+    ) -> Iteration:
         size = float(np.linalg.norm(residual))
         before = history[-1].residual if history else math.nan
         stayed = len(history) > 0 and step.fraction == 0
@@ -353,7 +363,7 @@ class _Run(NamedTuple):
             seconds=clock.taken(),
         )
         history.append(record)
-        return self.callbacks.on_iteration(record)
+        return record
 
     def _how_solved(self, history: History, solution: Solution | None) -> str:
         if solution is None:
