@@ -55,14 +55,14 @@ def main() -> None:
     options = parser.parse_args()
 
     console = Console()
-    table = Table(title=f"Counters per iteration, method='paper', n = {options.inputs}, d = {options.dimension}")
-    for name in ("width", *COUNTERS, "steps", "worst"):
+    table = Table(title=f"Thousands per iteration, method='paper', n = {options.inputs}, d = {options.dimension}")
+    for name in ("", *COUNTERS, "steps", "worst"):
         table.add_column(name, justify="right")
     rows = []
     for power in range(options.least, options.most + 1):
         with console.status(f"width 2^{power} ..."):
             rows.append(measure(2**power, inputs=options.inputs, dimension=options.dimension))
-        counts = [f"{rows[-1][name]:.3g}" for name in COUNTERS]
+        counts = [f"{rows[-1][name] / 1000:,.1f}" for name in COUNTERS]
         halved = f"{rows[-1]['worst contraction']:.3f}"
         table.add_row(f"2^{power}", *counts, f"{rows[-1]['iterations']:.0f}", halved)
     fitted = {name: exponent(rows, name) for name in COUNTERS}

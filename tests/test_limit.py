@@ -87,7 +87,9 @@ def test_start_weights_are_made_once_for_several_outputs(monkeypatch):
     blocks = original.__globals__["StartBlock"]
     make = blocks.make.__func__
     monkeypatch.setattr(
-        blocks, "make", classmethod(lambda cls, weights, block: made.append(block) or make(cls, weights, block))
+        blocks,
+        "make",
+        classmethod(lambda cls, weights, block, *, out: made.append(block) or make(cls, weights, block, out=out)),
     )
     inputs = random_problem(inputs=10, dimension=5).inputs
     train_together([Problem(inputs, np.arange(10.0) + k) for k in range(4)], width=1000)

@@ -39,7 +39,7 @@ def estimate_memory(
     awake = width * -math.expm1(n * math.log1p(-min(firing, 1 - 1e-12)))  # neurons that fire on any input
     weights = 1.2 * (pairs * _PER_STORED_PAIR + awake * 16)
     square = n * n * (8 * 4 + item + 4 * (threads + 2))  # products, Gram, factor; counts for each thread
-    block = threads * 512 * n * item
+    block = threads * 1024 * n * item
     if index == "certified":
         drift = float(np.sqrt(np.mean(problem.targets**2))) / (max(firing, 1 / width) * math.sqrt(width))
         share = BAND_BEFORE if first_step == "gram" else BAND_AFTER_FIRST_STEP

@@ -33,7 +33,7 @@ __all__ = ["BAND_AFTER_FIRST_STEP", "BAND_BEFORE", "Certified"]
 # Bands as multiples of the drift that is expected of a neuron: measured, so that both watchlists and new scans are few.
 BAND_AFTER_FIRST_STEP, BAND_BEFORE = 0.5, 1.9
 _TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
-_START_BLOCK = 512  # start rows per matrix product
+_START_BLOCK = 1024  # start rows per matrix product
 
 
 class Certified:
@@ -62,8 +62,10 @@ class Certified:
     ) -> list[ShardStarted]:
         """Start shards of the same neurons for several outputs: start weights and their products are made once."""
         scans = [shard._scan(step, drift) for shard, step, drift in zip(shards, first_steps, expected, strict=True)]
+        weights = shards[0]._weights
+        room = np.empty((_START_BLOCK, len(weights.inputs)), weights.fast_inputs.dtype)
         for block in shards[0]._start_blocks():
-            made = StartBlock.make(shards[0]._weights, block)
+            made = StartBlock.make(weights, block, out=room)
             for scan in scans:
                 scan.add(made)
         return [shard._begin(scan, step) for shard, scan, step in zip(shards, scans, first_steps, strict=True)]

@@ -58,11 +58,11 @@ class StartBlock(NamedTuple):
     guards: tuple[float, float]  # bounds on the rounding of these products, and of looks at them
 
     @classmethod
-    def make(cls, weights: Weights, block: range) -> StartBlock:
-        """Make the start weights of a block and multiply them with the inputs. Cost: O(nd) a row."""
+    def make(cls, weights: Weights, block: range, *, out: Floating) -> StartBlock:
+        """Make the start weights of a block and multiply them with the inputs, into ``out``. Cost: O(nd) a row."""
         rows = weights.start.base_block(block.start, block.stop)
         fast = weights.fast_inputs
-        products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T)
+        products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T, out=out[: len(block)])
         return cls(block, rows, products, weights.guards(norms=np.sqrt(np.einsum("kr,kr->r", rows, rows))))
 
 

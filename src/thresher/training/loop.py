@@ -193,21 +193,17 @@ def _make_run(
     iterations = None if max_iterations is None else check_whole(max_iterations, "max_iterations", least=0)
     damping = check_number(damping, "damping", least=0.0)
     make_engine = _choose("engine", engine, ENGINES)
-    chosen_solver = _choose_solver(solver, problem.size)
+    solver = _choose_solver(solver, problem.size)
     budget = None if memory_budget is None else check_whole(memory_budget, "memory_budget", least=1)
     threads = core_count() if threads is None else check_whole(threads, "threads", least=1)
-    dtype = _check_dtype(dtype)
-    if dtype == "float32" and tol < _FINEST_FLOAT32:
-        raise InvalidInput(
-            f"tol={tol:g} is beyond float32, whose outputs carry errors of about 1e-7. Use dtype='float64'."
-        )
+    dtype = _check_dtype(dtype, tol=tol)
     told = Callbacks(callbacks)
     wanted = {"index": index, "dtype": dtype, "threads": threads, "first_step": first_step}
     require_memory(problem, settings, **wanted, networks=shares, budget=budget)
     return _Run(
         problem=problem,
         settings=settings,
-        solver=chosen_solver,
+        solver=solver,
         engine=make_engine(problem, settings, index=index, dtype=dtype, threads=threads),
         first_step=first_step,
         audit=audit,
@@ -455,11 +451,15 @@ def _choose_solver(solver: str | Solver, inputs: int) -> Solver:
     return solver
 
 
-def _check_dtype(dtype: str) -> str:
+def _check_dtype(dtype: str, *, tol: float) -> str:
     try:
         name = np.dtype(dtype).name if dtype is not None else ""
     except TypeError:
         name = ""
     if name not in ("float32", "float64"):
         raise InvalidInput(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
+    if name == "float32" and tol < _FINEST_FLOAT32:
+        raise InvalidInput(
+            f"tol={tol:g} is beyond float32, whose outputs carry errors of about 1e-7. Use dtype='float64'."
+        )
     return name
