@@ -243,6 +243,13 @@ def show(rows: list[Row]) -> None:
     CONSOLE.print(table)
 
 
+def _earlier(path: Path, *, without: list[str]) -> list[Row]:
+    """Rows of an earlier run that are not measured again."""
+    if not path.is_file():
+        return []
+    return [one for one in json.loads(path.read_text())["rows"] if one.get("group") not in without]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", action="append", choices=CASES, help="run this one only; may be repeated")
@@ -253,10 +260,10 @@ def main() -> None:
         train(random_problem(inputs=20, dimension=10), width=4000, twins=twins)
     compiling = time.perf_counter() - began
     CONSOLE.print(f"Compiling, or loading what was compiled before: {compiling:.1f} s, not counted below.")
-    rows = []
+    rows = _earlier(options.output, without=options.case or list(CASES))
     for name in options.case or CASES:
         with CONSOLE.status(f"{name} ..."):
-            found = CASES[name]()
+            found = [{**one, "group": name} for one in CASES[name]()]
         show(found)
         rows += found
     options.output.parent.mkdir(exist_ok=True)
