@@ -260,10 +260,11 @@ def main() -> None:
         train(random_problem(inputs=20, dimension=10), width=4000, twins=twins)
     compiling = time.perf_counter() - began
     CONSOLE.print(f"Compiling, or loading what was compiled before: {compiling:.1f} s, not counted below.")
+    commit = environment()["commit"]
     rows = _earlier(options.output, without=options.case or list(CASES))
     for name in options.case or CASES:
         with CONSOLE.status(f"{name} ..."):
-            found = [{**one, "group": name} for one in CASES[name]()]
+            found = [{**one, "group": name, "commit": commit} for one in CASES[name]()]
         show(found)
         rows += found
     options.output.parent.mkdir(exist_ok=True)

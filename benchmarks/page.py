@@ -67,15 +67,17 @@ def machine(figures: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in e["versions"].items())
     return (
         f"Machine: {e['processor']}, {e['cores']} cores, {e['memory_gib']} GiB; Python {e['python']}; {versions}; "
-        f"commit {e['commit']}.\n"
+        f"last run at commit {e['commit']}.\n"
     )
 
 
 def certified_table(figures: dict[str, Any]) -> str:
-    lines = ["| case | measured | value | goal | |", "| --- | --- | ---: | --- | --- |"]
+    lines = ["| case | measured | value | goal | | commit |", "| --- | --- | ---: | --- | --- | --- |"]
     for row in figures["rows"]:
         mark = "" if not row["goal"] else "reached" if row["reached"] else "**missed**"
-        lines.append(f"| {row['case']} | {row['what']} | {row['value']:.3g} | {row['goal']} | {mark} |")
+        lines.append(
+            f"| {row['case']} | {row['what']} | {row['value']:.3g} | {row['goal']} | {mark} | {row['commit']} |"
+        )
     return "\n".join(lines) + "\n"
 
 
