@@ -13,7 +13,7 @@ from thresher import BrokenCertificate, Problem, Status, to_sphere, train
 from thresher.datasets import random_problem
 from thresher.engines import LocalEngine
 from thresher.engines.local import make_shard
-from thresher.kernels.certified import count_bits, count_pairs
+from thresher.kernels.counting import count_bits, count_pairs
 from thresher.model.network import NetworkSettings
 from thresher.model.weights import Weights
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from thresher.interfaces import Effort, ShardMoved, ShardStarted
 from thresher.kernels import certified as kernels
-from thresher.kernels import trees
+from thresher.kernels import counting, trees
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.weights import Weights
@@ -122,12 +122,12 @@ class Certified:
         if counts is None:
             self._commit(places, nobody)
         else:
-            by_bits = kernels.cheaper_by_bits(lists, places, len(counts))
+            by_bits = counting.cheaper_by_bits(lists, places, len(counts))
             few, many = places[~by_bits], places[by_bits]
             self._commit(few, counts)
-            kernels.count_bits(lists.begin, lists.linear, lists.inputs, many, -1, counts)
+            counting.count_bits(lists.begin, lists.linear, lists.inputs, many, -1, counts)
             self._commit(many, nobody)
-            kernels.count_bits(lists.begin, lists.linear, lists.inputs, many, 1, counts)
+            counting.count_bits(lists.begin, lists.linear, lists.inputs, many, 1, counts)
         self._renew(places)
         self._pending = np.empty(0, np.int64)
         self._linear_pairs = int(lists.linear.sum(dtype=np.int64))
@@ -135,9 +135,9 @@ class Certified:
     def count_cofiring(self, counts: NDArray[np.int32]) -> None:
         """Add this shard's share of the co-firing counts to the lower triangle of ``counts`` (n, n)."""
         lists = self._lists
-        by_bits = lists.linear.astype(np.int64) ** 2 * kernels.BITS_PER_PAIR > len(counts) ** 2
-        kernels.count_pairs(lists.begin, lists.linear, lists.inputs, np.flatnonzero(~by_bits), counts)
-        kernels.count_bits(lists.begin, lists.linear, lists.inputs, np.flatnonzero(by_bits), 1, counts)
+        by_bits = lists.linear.astype(np.int64) ** 2 * counting.BITS_PER_PAIR > len(counts) ** 2
+        counting.count_pairs(lists.begin, lists.linear, lists.inputs, np.flatnonzero(~by_bits), counts)
+        counting.count_bits(lists.begin, lists.linear, lists.inputs, np.flatnonzero(by_bits), 1, counts)
 
     def pattern(self) -> Pattern:
         """Return the firing pairs at the last ``linearise``. Cost: O(pairs)."""
