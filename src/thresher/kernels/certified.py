@@ -44,25 +44,6 @@ def _add_up(coefficients, inputs, first, count, X, out):
             out[k] += coefficients[q] * X[inputs[first + q], k]
 
 
-@njit(inline="always")
-def _quick_dot(vector, X, i):
-    """Return <vector, X[i]>, eight sums at a time; not the one that decides."""
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    whole = vector.size - vector.size % 8
-    for k in range(0, whole, 8):
-        s0 += vector[k] * X[i, k]
-        s1 += vector[k + 1] * X[i, k + 1]
-        s2 += vector[k + 2] * X[i, k + 2]
-        s3 += vector[k + 3] * X[i, k + 3]
-        s4 += vector[k + 4] * X[i, k + 4]
-        s5 += vector[k + 5] * X[i, k + 5]
-        s6 += vector[k + 6] * X[i, k + 6]
-        s7 += vector[k + 7] * X[i, k + 7]
-    for k in range(whole, vector.size):
-        s0 += vector[k] * X[i, k]
-    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
-
-
 @compiled
 def _ascending(inputs, first, count, order):
     """Write to ``order`` the places 0..count - 1 by ascending input."""
@@ -320,7 +301,7 @@ def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, produ
                 looks += 1
                 z = np.float64(lists.start[p])
                 if by_vector:
-                    z += _quick_dot(vector, X, i)
+                    z += dot(vector, X[i])
                 else:
                     for q in range(fired):
                         z += coefficients[q] * K[i, lists.inputs[first + q]]
@@ -439,7 +420,7 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
         if fired > d:  # the cheaper of two ways to the change of every pre-activation
             _add_up(coefficients, lists.inputs, first, fired, X, vector)
             for i in range(n):
-                moved[i] = _quick_dot(vector, X, i)
+                moved[i] = dot(vector, X[i])
         else:
             moved[:] = 0.0
             for q in range(fired):

@@ -90,15 +90,15 @@ def _normal(word):
 
 
 @njit(inline="always")
-def _store_words(key, stream, row, quad, j, out):
-    a, b, c, d = _philox(
-        np.uint32(row),
-        np.uint32(row >> _32),
-        np.uint32(quad),
-        np.uint32(stream),
-        np.uint32(key),
-        np.uint32(key >> _32),
+def _row_words(key, stream, row, quad):
+    return _philox(
+        np.uint32(row), np.uint32(row >> _32), np.uint32(quad), np.uint32(stream), np.uint32(key), np.uint32(key >> _32)
     )
+
+
+@njit(inline="always")
+def _store_words(key, stream, row, quad, j, out):
+    a, b, c, d = _row_words(key, stream, row, quad)
     k = 4 * quad
     out[k, j] = a
     if k + 1 < out.shape[0]:
@@ -136,13 +136,6 @@ def words_to_normals(values):
 def fill_row(key, stream, row, out):
     """Fill ``out`` (d,) with the N(0, 1) numbers of one row: those that the other functions give."""
     for quad in range((out.size + 3) // 4):
-        words = _philox(
-            np.uint32(row),
-            np.uint32(row >> _32),
-            np.uint32(quad),
-            np.uint32(stream),
-            np.uint32(key),
-            np.uint32(key >> _32),
-        )
+        words = _row_words(key, stream, row, quad)
         for part in range(min(4, out.size - 4 * quad)):
             out[4 * quad + part] = _normal(words[part])
