@@ -22,7 +22,8 @@ __all__ = ["commit", "extract", "rebuild", "scan_block", "visit", "write_wake_up
 
 FINE = 2.0**-53  # unit roundoff of float64
 GATHER = 6  # multiplications of contiguous numbers that cost as much as one with a gathered number
-STRETCH = 1.0 + 1.1e-5  # inputs may be longer than 1 by the tolerance of their norms
+# A step moves a pre-activation by at most |delta| |x_j| |x_i|, and norms may exceed 1 by their tolerance: both of them.
+STRETCH = (1.0 + 1.1e-5) ** 2
 
 
 @intrinsic
