@@ -78,7 +78,7 @@ def test_compiled_code_stays_in_its_room(name):
     uses = {other.split(".")[0] for other in imported_modules(name)}
     assert "numba" not in uses or room(name) == "kernels"
     if room(name) == "kernels":
-        assert uses <= {"thresher", "numba", "numpy", "math", "collections", "typing", "__future__"}
+        assert uses <= {"thresher", "numba", "llvmlite", "numpy", "math", "collections", "typing", "__future__"}
 
 
 def test_import_brings_no_optional_package():

@@ -127,16 +127,7 @@ class LocalEngine:
 
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise`` for all neurons. Cost: O(pairs)."""
-        parts = list(self._map(lambda shard: shard.weights()))
-        sizes = np.cumsum([0] + [part.support.pairs for part in parts])
-        bounds = [part.support.bounds[:-1] + size for part, size in zip(parts, sizes, strict=False)]
-        support = Pattern(
-            np.concatenate([part.support.neurons for part in parts]),
-            np.concatenate([*bounds, sizes[-1:]]),
-            np.concatenate([part.support.inputs for part in parts]),
-        )
-        coefficients = np.concatenate([part.coefficients for part in parts])
-        return self._weights.with_coefficients(support, coefficients)
+        return self._weights.joined(list(self._map(lambda shard: shard.weights())))
 
     def audit(self) -> int:
         """Scan every pair and compare firing sets, outputs and counts with the maintained ones. Cost: O(m n d)."""

@@ -10,30 +10,19 @@ that nobody visits.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
 from thresher.kernels import compiled
 from thresher.kernels.pairs import dot
 from thresher.kernels.philox import fill_row
 
-__all__ = ["commit", "extract", "rebuild", "scan_block", "visit", "write_wake_ups"]
+__all__ = ["FINE", "commit", "expiry_at", "extract", "norm_bound", "rebuild", "visit", "write_wake_ups"]
 
 
 FINE = 2.0**-53  # unit roundoff of float64
 GATHER = 6  # multiplications of contiguous numbers that cost as much as one with a gathered number
 # A step moves a pre-activation by at most |delta| |x_j| |x_i|, and norms may exceed 1 by their tolerance: both of them.
 STRETCH = (1.0 + 1.1e-5) ** 2
-
-
-@intrinsic
-def _trailing_zeros(typing, word):
-    """Return the number of zero bits below the lowest one bit of a 64-bit word that is not zero."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
-
-    return types.uint64(types.uint64), generate
 
 
 @njit(inline="always")
@@ -68,7 +57,7 @@ def _decide(value, coefficients, inputs, first, count, order, products):
 
 
 @njit(inline="always")
-def _norm_bound(delta, inputs, first, count, K, X, scratch, unit):
+def norm_bound(delta, inputs, first, count, K, X, scratch, unit):
     """Return an upper bound of |sum of delta[q] x_q|, by inner products or by the vector itself: the cheaper."""
     total = 0.0
     square = 0.0
@@ -80,7 +69,7 @@ def _norm_bound(delta, inputs, first, count, K, X, scratch, unit):
             j = inputs[first + q]
             for other in range(q):
                 row += delta[other] * K[j, inputs[first + other]]
-            square += delta[q] * (2.0 * row + delta[q] * K[j, j])
+            square += delta[q] * (2.0 * row + delta[q] * STRETCH)  # K[j, j] is 1 but for the tolerance of norms
     else:
         _add_up(delta, inputs, first, count, X, scratch)
         square = dot(scratch, scratch)
@@ -90,7 +79,7 @@ def _norm_bound(delta, inputs, first, count, K, X, scratch, unit):
 
 
 @njit(inline="always")
-def _expiry(drift, margin, unit):
+def expiry_at(drift, margin, unit):
     """Return the drift at which a pair with that margin may flip, rounded down."""
     return drift + margin - 4.0 * unit * (drift + abs(margin))
 
@@ -113,130 +102,6 @@ def write_wake_ups(lists, places, clock, scale, leaves):
         leaves[r] = _wake(clock, lists.soonest[r] - lists.drift[r], scale, lists.linear[r])
 
 
-@njit(inline="always")
-def _collect(values, low, mask, words, found):
-    """Write the places of values >= low to ``found``, ascending; return their number. ``words`` views ``mask``."""
-    for i in range(values.size):
-        mask[i] = values[i] >= low
-    count = 0
-    for w in range(words.size):
-        word = words[w]
-        while word:
-            found[count] = 8 * w + (_trailing_zeros(word) >> np.uint64(3))
-            count += 1
-            word &= word - np.uint64(1)
-    return count
-
-
-@compiled
-def scan_block(Z, W, first_row, twins, signs, shift, guards, unit, push, step, K, X, products, near, band, sums, out):
-    """Find who fires at the start and after the first step, and write watchlists for neurons that fire.
-
-    ``guards`` bound the rounding of a working-precision and of a float64 product of start weights with an input.
-    Z (rows, n) pre-activations of start rows, W (d, rows) their weights; neurons are counted from ``first_row``;
-    ``push`` = 1/sqrt(m); ``step`` (n,) the first step; ``band`` the drift to cover per square root of firing inputs.
-    ``sums`` (2, n) gains the outputs before and after; ``out`` = buffers (neurons, length, linear, band, soonest,
-    waiting, inputs, start, expiry, side). Returns the numbers of (neurons, entries, flips, pairs firing before, after,
-    looks), with neurons -1 if a buffer is too small.
-    """
-    neurons, length, linear, bands, soonest, waiting, inputs, starts, expiry, side = out
-    guard, exact = guards
-    n, d = Z.shape[1], X.shape[1]
-    fires, watched = np.empty(n + 8, np.int64), np.empty(n + 8, np.int64)
-    mask = np.zeros((n + 7) // 8 * 8, np.uint8)
-    words = mask.view(np.uint64)
-    coefficients, changes = np.zeros(n), np.empty(n)
-    weights = np.empty(d)
-    rows = entries = flips = before = after = looks = 0
-    moves = np.any(step != 0)
-    low = Z.dtype.type(shift - 1.01 * guard)
-    for j in range(Z.shape[0]):
-        candidates = _collect(Z[j], low, mask, words, fires)
-        if candidates == 0:
-            continue
-        count = 0
-        loaded = False
-        for c in range(candidates):
-            i = fires[c]
-            if Z[j, i] <= shift + guard:
-                if not loaded:
-                    weights[:] = W[:, j]
-                    loaded = True
-                looks += 1
-                if dot(weights, X[i]) < shift:
-                    continue
-            fires[count] = i
-            count += 1
-        if count == 0:
-            continue
-        total = reach = 0.0
-        if moves:
-            for q in range(count):
-                coefficients[q] = -push * step[fires[q]]
-                total += abs(coefficients[q])
-                reach += abs(coefficients[q]) * near[fires[q]]
-            reach = min(reach, _norm_bound(coefficients, fires, 0, count, K, X, weights, unit))
-            loaded = False
-        width = band * (np.sqrt(count) + 2.0) * (1.0 - 4.0 * unit)
-        doubt = guard + (count + 3) * unit * total
-        # No pre-activation of an input that does not fire moves by more than the reach: what lies further below stays
-        # below the band.
-        candidates = _collect(Z[j], Z.dtype.type(shift - width - reach - 1.01 * doubt), mask, words, watched)
-        for c in range(candidates):
-            change = 0.0
-            for q in range(count):
-                change += coefficients[q] * K[fires[q], watched[c]]
-            changes[c] = change
-        for twin in range(2 if twins else 1):
-            sign = signs[2 * j + twin] if twins else signs[j]
-            if rows == neurons.size or entries + candidates > inputs.size:
-                return -1, entries, flips, before, after, looks
-            begin, end = entries, entries + count
-            first, flipped = width, False
-            q = 0
-            for c in range(candidates):
-                i = watched[c]
-                z = Z[j, i] + sign * changes[c]
-                fired_then = q < count and fires[q] == i
-                if fired_then:
-                    p = begin + q
-                    q += 1
-                    sums[0, i] += sign * (Z[j, i] - shift)
-                elif z >= shift - width - doubt:
-                    p = end
-                    end += 1
-                else:
-                    continue
-                error = doubt
-                if abs(z - shift) <= doubt:
-                    if not loaded:
-                        weights[:] = W[:, j]
-                        loaded = True
-                    looks += 1
-                    error = exact + (count + d + 3) * FINE * total
-                    z = dot(weights, X[i])
-                    if moves:
-                        for k in range(count):
-                            z += sign * coefficients[k] * products[i, fires[k]]
-                fires_now = z >= shift
-                inputs[p], starts[p], side[p] = i, Z[j, i], fires_now
-                expiry[p] = _expiry(0.0, abs(z - shift) - error, unit)
-                first = min(first, expiry[p])
-                if fires_now:
-                    sums[1, i] += sign * (z - shift)
-                    after += 1
-                if fires_now != fired_then:
-                    flips += 1
-                    flipped = True
-            entries = end
-            before += count
-            neurons[rows] = 2 * (first_row + j) + twin if twins else first_row + j
-            length[rows], linear[rows], bands[rows] = entries - begin, count, width
-            soonest[rows], waiting[rows] = first, flipped
-            rows += 1
-    return rows, entries, flips, before, after, looks
-
-
 @compiled
 def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, products, corrections, pending, left):
     """Bring the listed neurons up to date: drift, expired entries, corrections of pairs that flipped, next wake-up.
@@ -252,7 +117,7 @@ def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, produ
     longest = 0
     for index in range(places.size):
         longest = max(longest, lists.length[places[index]])
-    coefficients, order = np.empty(longest), np.empty(longest, np.int64)
+    coefficients, order, todo = np.empty(longest), np.empty(longest, np.int64), np.empty(longest + 1, np.int64)
     vector, weights = np.empty(d), np.empty(d)
     waiting = gone = looks = on = off = 0
     for index in range(places.size):
@@ -269,7 +134,7 @@ def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, produ
         if margin > 0.0 and not forced[index]:
             leaves[r] = _wake(clock, margin, scale, count)
             continue
-        drift = lists.drift[r] + trust * _norm_bound(coefficients, lists.inputs, first, count, K, X, vector, unit)
+        drift = lists.drift[r] + trust * norm_bound(coefficients, lists.inputs, first, count, K, X, vector, unit)
         drift *= 1.0 + 2.0 * unit  # it is stored in working precision
         lists.drift[r], lists.seen[r] = drift, now
         if drift >= lists.band[r]:
@@ -285,55 +150,54 @@ def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, produ
             if q < count:
                 coefficients[q] -= push * Gamma[now, lists.inputs[first + q]]
             total += abs(coefficients[q])
-        end = first + lists.length[r]
+        level, soonest = lists.drift[r], lists.band[r]
         expired = 0
-        for p in range(first, end):
-            expired += lists.expiry[p] <= drift or lists.side[p] != (p - first < count)
+        for p in range(first, first + lists.length[r]):  # without branches: which entries are due is hard to predict
+            due = (lists.expiry[p] <= level) | (lists.side[p] != (p - first < count))
+            todo[expired] = p
+            expired += due
+            soonest = soonest if due else min(soonest, lists.expiry[p])
         by_vector = (fired + expired) * d < GATHER * expired * fired
         doubt = guard + (fired + 3 + d) * (FINE if by_vector else unit) * total  # the vector is in float64
         if by_vector:
             _add_up(coefficients, lists.inputs, first, fired, X, vector)
         loaded = flipped = False
-        soonest = lists.band[r]
-        for p in range(first, end):
+        for p in todo[:expired]:
             then = p - first < count
-            if lists.expiry[p] <= drift or lists.side[p] != then:
-                i = lists.inputs[p]
+            i = lists.inputs[p]
+            looks += 1
+            z = np.float64(lists.start[p])
+            if by_vector:
+                z += dot(vector, X[i])
+            else:
+                for q in range(fired):
+                    z += coefficients[q] * K[i, lists.inputs[first + q]]
+            error = doubt
+            if abs(z - shift) <= doubt:
+                error = exact + (fired + d + 3) * FINE * total
+                if not loaded:
+                    neuron = np.uint64(first_neuron + lists.neurons[r])
+                    fill_row(seed, np.uint64(0), neuron >> np.uint64(1) if twins else neuron, weights)
+                    _ascending(lists.inputs, first, fired, order)
+                    loaded = True
                 looks += 1
+                z = _decide(dot(weights, X[i]), coefficients, lists.inputs, first, fired, order, products[i])
+            elif not by_vector and (z >= shift) != then:  # it flips, and its value goes into the outputs: no rounding
                 z = np.float64(lists.start[p])
-                if by_vector:
-                    z += dot(vector, X[i])
-                else:
-                    for q in range(fired):
-                        z += coefficients[q] * K[i, lists.inputs[first + q]]
-                error = doubt
-                if abs(z - shift) <= doubt:
-                    error = exact + (fired + d + 3) * FINE * total
-                    if not loaded:
-                        neuron = np.uint64(first_neuron + lists.neurons[r])
-                        fill_row(seed, np.uint64(0), neuron >> np.uint64(1) if twins else neuron, weights)
-                        _ascending(lists.inputs, first, fired, order)
-                        loaded = True
-                    looks += 1
-                    z = _decide(dot(weights, X[i]), coefficients, lists.inputs, first, fired, order, products[i])
-                elif (
-                    not by_vector and (z >= shift) != then
-                ):  # it flips, and its value goes into the outputs: no rounding
-                    z = np.float64(lists.start[p])
-                    for q in range(fired):
-                        z += coefficients[q] * products[i, lists.inputs[first + q]]
-                fires = z >= shift
-                lists.side[p] = fires
-                lists.expiry[p] = _expiry(drift, abs(z - shift) - error, unit)
-                if fires != then:
-                    flipped = True
-                    if fires:
-                        corrections[i] += lists.sign[r] * (z - shift)
-                        on += 1
-                    else:
-                        corrections[i] += lists.sign[r] * (shift - z)
-                        off += 1
+                for q in range(fired):
+                    z += coefficients[q] * products[i, lists.inputs[first + q]]
+            fires = z >= shift
+            lists.side[p] = fires
+            lists.expiry[p] = expiry_at(drift, abs(z - shift) - error, unit)
             soonest = min(soonest, lists.expiry[p])
+            if fires != then:
+                flipped = True
+                if fires:
+                    corrections[i] += lists.sign[r] * (z - shift)
+                    on += 1
+                else:
+                    corrections[i] += lists.sign[r] * (shift - z)
+                    off += 1
         lists.soonest[r] = soonest
         leaves[r] = _wake(clock, soonest - drift, scale, count)
         if flipped:
@@ -458,7 +322,7 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
                 z = _decide(dot(weights, X[i]), coefficients, lists.inputs, begin, fired, order, products[i])
             fires, then = z >= shift, p - begin < count
             lists.side[p] = fires
-            lists.expiry[p] = _expiry(drift, abs(z - shift) - error, unit)
+            lists.expiry[p] = expiry_at(drift, abs(z - shift) - error, unit)
             soonest = min(soonest, lists.expiry[p])
             if fires != then:
                 flipped = True

@@ -8,6 +8,7 @@ neither on the precision, the block size, the number of threads nor on the searc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ class Weights(NamedTuple):
             start,
             inputs,
             products,
-            inputs.astype(dtype),
+            inputs.astype(dtype, order="F"),  # so that its transpose is contiguous: faster products
             products.astype(dtype),
             _nearest(products),
             nobody,
@@ -88,6 +89,19 @@ class Weights(NamedTuple):
             travelled = np.add.reduceat(np.abs(coefficients), support.bounds[:-1]).max()  # rows are never empty
             longest = int(np.diff(support.bounds).max())
             rounding = 3 * (longest + self.inputs.shape[1] + 3) * _FINE * float(travelled)
+        return self._replace(support=support, coefficients=coefficients, rounding=rounding)
+
+    def joined(self, parts: Sequence[Weights]) -> Weights:
+        """Return weights with the coefficients of all parts, whose neurons ascend from part to part. Cost: O(pairs)."""
+        sizes = np.cumsum([0] + [part.support.pairs for part in parts])
+        bounds = [part.support.bounds[:-1] + size for part, size in zip(parts, sizes, strict=False)]
+        support = Pattern(
+            np.concatenate([part.support.neurons for part in parts]),
+            np.concatenate([*bounds, sizes[-1:]]),
+            np.concatenate([part.support.inputs for part in parts]),
+        )
+        coefficients = np.concatenate([part.coefficients for part in parts])
+        rounding = max(part.rounding for part in parts)
         return self._replace(support=support, coefficients=coefficients, rounding=rounding)
 
     def vectors(self, neurons: range | NDArray[np.int64]) -> NDArray[np.float64]:

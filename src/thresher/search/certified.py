@@ -26,7 +26,7 @@ from thresher.kernels import counting, trees
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.weights import Weights
-from thresher.search.watchlists import StartBlock, StartScan, with_room
+from thresher.search.watchlists import StartBlock, StartScan
 
 __all__ = ["BAND_AFTER_FIRST_STEP", "BAND_BEFORE", "Certified"]
 
@@ -72,12 +72,10 @@ class Certified:
 
     def _scan(self, first_step: NDArray[np.float64] | None, expected: float) -> StartScan:
         self._band = expected * (BAND_BEFORE if first_step is None else BAND_AFTER_FIRST_STEP)
-        first = self._neurons.start
-        return StartScan(self._settings, self._weights, first_step, first_neuron=first, band=self._band)
+        return StartScan(self._settings, self._weights, first_step, neurons=self._neurons, band=self._band)
 
     def _begin(self, scan: StartScan, first_step: NDArray[np.float64] | None) -> ShardStarted:
-        self._lists, self._pending = scan.watchlists()
-        self._room = len(self._lists.inputs)  # entries in use
+        self._lists, self._pending, self._room = scan.watchlists()
         self._guards = scan.guards
         self._linear_pairs = scan.before.firing
         if first_step is not None:
@@ -175,7 +173,7 @@ class Certified:
         if not len(places):
             return places, 0, 0, 0
         weights = self._weights
-        self._lists = with_room(self._lists, self._room + len(places) * len(weights.inputs))
+        self._lists = self._lists.with_room(self._room + len(places) * len(weights.inputs))
         start = self._settings.start.rows(self._neurons.start + self._lists.neurons[places].astype(np.int64))
         products = np.matmul(start.astype(weights.fast_inputs.dtype), weights.fast_inputs.T)
         pending = np.empty(len(places), np.int64)

@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.interfaces import Effort
-from thresher.kernels import certified as kernels
+from thresher.kernels import start_scan as kernels
 from thresher.model.network import NetworkSettings
 from thresher.model.weights import Floating, Weights
 
-__all__ = ["StartBlock", "StartScan", "Watchlists", "with_room"]
+__all__ = ["StartBlock", "StartScan", "Watchlists"]
+
+_OF_ENTRIES = ("inputs", "start", "expiry", "base", "side")
+_ROOM = 16  # rows of all inputs that fit before room is made
 
 
 class Watchlists(NamedTuple):
@@ -34,19 +37,44 @@ class Watchlists(NamedTuple):
     base: NDArray[np.float64]  # coefficient, without the running sum of steps in the first zone
     side: NDArray[np.bool_]  # fires at the last look
 
+    @classmethod
+    def with_capacity(cls, neurons: int, entries: int, *, dtype: np.dtype[np.floating], inputs: int) -> Watchlists:
+        """Return watchlists to be filled. Room that is not used is never touched, so it takes no memory."""
+        words, number = np.empty(neurons, np.int32), np.empty(neurons, dtype)
+        return cls(
+            neurons=words,
+            sign=np.empty(neurons, np.int8),
+            begin=np.empty(neurons, np.int64),
+            length=np.empty_like(words),
+            linear=np.empty_like(words),
+            fired=np.empty_like(words),
+            drift=number,
+            band=np.empty_like(number),
+            soonest=np.empty_like(number),
+            seen=np.empty_like(words),
+            inputs=np.empty(entries, np.uint16) if inputs <= 1 << 16 else np.empty(entries, np.uint32),
+            start=np.empty(entries, dtype),
+            expiry=np.empty(entries, dtype),
+            base=np.zeros(entries),
+            side=np.empty(entries, np.bool_),
+        )
 
-_ENTRY_FIELDS = ("inputs", "start", "expiry", "base", "side")
+    def with_room(self, entries: int) -> Watchlists:
+        """Return watchlists with room for at least that many entries; the same ones if there is. Cost: O(entries)."""
+        if entries <= len(self.inputs):
+            return self
+        grown = {}
+        for name in _OF_ENTRIES:
+            old = getattr(self, name)
+            grown[name] = np.zeros(max(entries, len(old) * 5 // 4), old.dtype)
+            grown[name][: len(old)] = old
+        return self._replace(**grown)
 
-
-def with_room(lists: Watchlists, entries: int) -> Watchlists:
-    """Return watchlists whose entry arrays hold at least that many entries."""
-    if entries <= len(lists.inputs):
-        return lists
-    size = max(entries, len(lists.inputs) * 5 // 4)
-    grown = {name: np.zeros(size, getattr(lists, name).dtype) for name in _ENTRY_FIELDS}
-    for name, array in grown.items():
-        array[: len(lists.inputs)] = getattr(lists, name)
-    return lists._replace(**grown)
+    def cut(self, neurons: int) -> Watchlists:
+        """Return the watchlists of the first so many neurons."""
+        return self._replace(
+            **{name: getattr(self, name)[:neurons] for name in self._fields if name not in _OF_ENTRIES}
+        )
 
 
 class StartBlock(NamedTuple):
@@ -79,78 +107,56 @@ class StartScan:
         weights: Weights,
         first_step: NDArray[np.float64] | None,
         *,
-        first_neuron: int,
+        neurons: range,
         band: float,
     ) -> None:
-        self._settings, self._weights, self._first = settings, weights, first_neuron
-        self._step = np.zeros(len(weights.inputs)) if first_step is None else first_step
-        self._band, self._near = band, weights.near
-        self._capacity = 16 * 512
-        self._out = _buffers(0, 0, weights.fast_inputs.dtype, inputs=0)
-        self._found: list[tuple[NDArray[np.generic], ...]] = []
-        self.sums = np.zeros((2, len(weights.inputs)))
+        self._settings, self._weights, self._band = settings, weights, band
+        self._copies = 2 if settings.start.twins else 1  # neurons that share a start row
+        self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
+        n = len(weights.inputs)
+        self._step = np.zeros(n) if first_step is None else first_step
+        self._lists = Watchlists.with_capacity(
+            len(neurons), _ROOM * self._copies * n, dtype=weights.fast_inputs.dtype, inputs=n
+        )
+        self._used = (0, 0)
+        self.sums = np.zeros((2, n))
         self.guards = (0.0, 0.0)
         self.before = self.after = Effort()
 
     def add(self, start_block: StartBlock) -> None:
         """Scan a block of start rows. Cost: O(n) a row, and O(firing inputs) for each input near the threshold."""
         block, rows, Z, guards = start_block
-        start, fast = self._settings.start, self._weights.fast_inputs
+        start, weights = self._settings.start, self._weights
         self.guards = max(self.guards, guards)  # both grow with the longest row
-        copies = 2 if start.twins else 1
-        signs = start.signs(np.arange(block.start * copies, block.stop * copies))
-        weights, unit = self._weights, float(np.finfo(fast.dtype).eps) / 2
+        signs = start.signs(np.arange(block.start * self._copies, block.stop * self._copies))
+        unit, neurons = float(np.finfo(Z.dtype).eps) / 2, self._used[0]
+        done = 0
         while True:
-            sums = np.zeros_like(self.sums)
-            out = self._buffers(copies * len(block))
-            neurons, entries, flips, before, after, looks = kernels.scan_block(
-                Z, rows, block.start - self._first // copies, start.twins, signs, self._settings.shift, guards, unit,
-                self._settings.scale, self._step, weights.fast_products, weights.inputs, weights.products, self._near,
-                self._band, sums, out,
+            done, *used, flips, before, after, looks = kernels.scan_block(
+                Z, rows, (done, block.start - self._rows.start), start.twins, signs, self._settings.shift, guards, unit,
+                self._settings.scale, self._step, weights.fast_products, weights.inputs, weights.products, weights.near,
+                self._band, self.sums, self._lists, self._used,
             )  # fmt: skip
-            if neurons >= 0:
+            self._used = tuple(used)
+            self.before = self.before.plus(Effort(firing=before))
+            self.after = self.after.plus(Effort(looks=looks, flips=flips, firing=after))
+            if done == len(block):
                 break
-            self._capacity = 2 * self._capacity + copies * len(self._step)
-        self.sums += sums
-        self._found.append(tuple(array[: neurons if k < 6 else entries].copy() for k, array in enumerate(out)))
-        moved = neurons if self._step.any() else 0
-        self.before = self.before.plus(Effort(looks=Z.size, firing=before))
-        self.after = self.after.plus(Effort(looks=looks, flips=flips, firing=after, moved=moved))
+            self._make_room(block.start + done)
+        moved = self._used[0] - neurons if self._step.any() else 0
+        self.before = self.before.plus(Effort(looks=Z.size))
+        self.after = self.after.plus(Effort(moved=moved))
 
-    def _buffers(self, rows: int) -> tuple[NDArray[np.generic], ...]:
-        """Return buffers for a block; the same ones as long as they are large enough."""
-        if len(self._out[0]) < rows or len(self._out[-1]) < self._capacity:
-            self._out = _buffers(rows, self._capacity, self._weights.fast_inputs.dtype, inputs=len(self._step))
-        return self._out
+    def _make_room(self, row: int) -> None:
+        """Make room for all rows to come if they are like those scanned so far."""
+        done = max(row - self._rows.start, 1)
+        forecast = self._used[1] * len(self._rows) / done
+        self._lists = self._lists.with_room(int(1.1 * forecast) + _ROOM * self._copies * len(self._step))
 
-    def watchlists(self) -> tuple[Watchlists, NDArray[np.int64]]:
-        """Return the watchlists of all blocks, and the places of neurons with pairs that flipped."""
-        found, self._found = self._found, []
-        neurons, length, linear, width, soonest, waiting, inputs, start, expiry, side = map(
-            np.concatenate, zip(*found, strict=True)
-        )
-        count = len(neurons)
-        lists = Watchlists(
-            neurons=neurons,
-            sign=self._settings.start.signs(neurons + np.int64(self._first)).astype(np.int8),
-            begin=np.cumsum(length, dtype=np.int64) - length,
-            length=length,
-            linear=linear,
-            fired=linear.copy(),
-            drift=np.zeros(count, start.dtype),
-            band=width,
-            soonest=soonest,
-            seen=np.zeros(count, np.int32),
-            inputs=inputs,
-            start=start,
-            expiry=expiry,
-            base=np.zeros(len(inputs)),
-            side=side,
-        )
-        return lists, np.flatnonzero(waiting)
-
-
-def _buffers(rows: int, entries: int, dtype: np.dtype[np.floating], *, inputs: int) -> tuple[NDArray[np.generic], ...]:
-    by_neuron = (np.int32, np.int32, np.int32, dtype, dtype, np.bool_)
-    by_entry = (np.uint16 if inputs <= 1 << 16 else np.uint32, dtype, dtype, np.bool_)
-    return (*(np.empty(rows, kind) for kind in by_neuron), *(np.empty(entries, kind) for kind in by_entry))
+    def watchlists(self) -> tuple[Watchlists, NDArray[np.int64], int]:
+        """Return the watchlists, the places of neurons with pairs that flipped, and the number of entries in use."""
+        neurons, entries = self._used
+        lists = self._lists.cut(neurons)
+        flipped = np.flatnonzero(lists.seen < 0)
+        lists.seen[:] = 0
+        return lists, flipped, entries
