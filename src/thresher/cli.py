@@ -6,6 +6,8 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from thresher import Callback, Iteration, Result, ThresherError, __version__, train
+from thresher import Callback, Iteration, NotAvailable, Result, ThresherError, __version__, train
 from thresher.datasets import digits, random_problem
 
 __all__ = ["main"]
@@ -94,6 +96,27 @@ def audit(inputs: int, dimension: int, width: int, seed: int, twins: bool) -> No
     console.print(
         f"Audited {result.audited:,} pairs: who fires, outputs and counts are what they should be.", highlight=False
     )
+
+
+@commands.command()
+@click.option("--full", "tier", flag_value="full", help="The sizes of the published figures: more than half an hour.")
+@click.option("--tiny", "tier", flag_value="tiny", help="Sizes that only show that everything works.")
+@click.option("--case", "cases", multiple=True, metavar="NAME", help="race, width or problems; may be repeated.")
+@click.option("--output", type=click.Path(path_type=Path), default="results/bench.json", show_default=True)
+def bench(tier: str | None, cases: Sequence[str], output: Path) -> None:
+    """Measure every method side by side: time, iterations, memory and operations, ours and those of rivals.
+
+    Takes a few minutes without --full. Nothing else should run meanwhile.
+
+    Example: thresher bench --case race
+    """
+    try:
+        found: Any = import_module("benchmarks.bench")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != "benchmarks":
+            raise
+        raise NotAvailable("benchmarks are not part of the installed package. Run thresher from a clone.") from error
+    found.bench(cases=cases, tier=tier or "quick", output=output, console=Console())
 
 
 def _compile(console: Console, method: str | None) -> None:

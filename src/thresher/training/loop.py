@@ -19,7 +19,7 @@ from thresher.errors import InvalidInput, NotAvailable
 from thresher.interfaces import Effort, Gram, Moved, Solution, Solver, Started
 from thresher.model.network import Activation, Network, NetworkSettings
 from thresher.model.problem import Problem
-from thresher.parallel import core_count, uninterrupted
+from thresher.parallel import blas_for_size, core_count, uninterrupted
 from thresher.search import INDEX_NAMES
 from thresher.theory import limit_kernel
 from thresher.training.history import Callback, Callbacks, History, Iteration, Result, Status
@@ -127,6 +127,11 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
     runs = [_make_run(problem, **{**defaults, **options, "shares": len(problems)}) for problem in problems]
     if not runs:
         return []
+    with blas_for_size(runs[0].problem.size):
+        return _go_together(runs)
+
+
+def _go_together(runs: Sequence[_Run]) -> list[Result]:
     clock = _Clock()
     ahead = _limit_steps(runs)
     if any(ahead):
