@@ -1,24 +1,148 @@
-"""The rivals of the certified search, in their best form: one dense evaluation, and dense Gauss-Newton.
+"""The network with its weights stored and every pre-activation computed: what the dense rivals work with.
 
-Both stream the network in blocks on all cores: each thread makes numbers and calls single-threaded BLAS, which beat
-BLAS's own threads in every case tried.
+In their best form: float32, in blocks of neurons, on all cores. Each thread calls single-threaded BLAS, which beat
+BLAS's own threads in every case tried. A forward pass lists the pairs that fire while their block is in the cache, so
+that moving the neurons costs only those.
 """
 
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
-from threadpoolctl import threadpool_limits
 
+from benchmarks.pairs import add_product, collect, descend, mark, move
+from thresher.memory import require
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.problem import Problem
-from thresher.parallel import core_count
+from thresher.parallel import core_count, in_order
 
 BLOCK = 1024
+Vector = NDArray[np.float64]
+Value = TypeVar("Value")
+
+
+class Pairs(NamedTuple):
+    """Who fires, block by block: ``bounds`` (k + 1,) and ``inputs`` (pairs,) of each block of neurons."""
+
+    blocks: list[tuple[NDArray[np.int64], NDArray[np.int32]]]
+
+    @property
+    def count(self) -> int:
+        return sum(len(inputs) for _, inputs in self.blocks)
+
+
+class DenseNetwork:
+    """Weights (m, d) in float32, from the same start as any network with these settings.
+
+    ``copies`` of the weights are held in all, for the refusal of what does not fit into ``memory`` bytes.
+    """
+
+    def __init__(
+        self, problem: Problem, settings: NetworkSettings, *, memory: int | None = None, copies: int = 1
+    ) -> None:
+        self.problem, self.settings = problem, settings
+        self.width, self.blocks = settings.width, list(row_blocks(0, settings.width, size=BLOCK))
+        self.threads = core_count()
+        require(
+            self.width * problem.dimension * 4 * copies,
+            budget=memory,
+            what=f"a dense network of width {self.width:,}",
+            remedy="Use a smaller width.",
+        )
+        self.inputs = problem.inputs.astype(np.float32)
+        self.weights = np.empty((self.width, problem.dimension), np.float32)
+        self.factors = settings.start.signs(np.arange(self.width)).astype(np.float32)  # a_r / sqrt(m)
+        self.factors *= np.float32(settings.scale)
+        self._moving: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+        self._each(self._start)
+
+    def forward(self, rows: slice = slice(None)) -> tuple[Vector, Pairs]:
+        """Return the outputs on the inputs in ``rows``, and who fires on them. Cost: O(mnd)."""
+        inputs = self.inputs[rows]
+        columns = np.ascontiguousarray(inputs.T)
+        shift = np.float32(self.settings.shift)
+
+        total = np.zeros((self.threads, len(inputs)))
+        products = np.empty((self.threads, BLOCK, len(inputs)), np.float32)
+        room = np.empty((self.threads, BLOCK * len(inputs) + 1), np.int32)
+
+        def work(block: range, thread: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+            part = slice(block.start, block.stop)
+            z = np.matmul(self.weights[part], columns, out=products[thread, : len(block)])
+            return collect(z, shift, self.factors[part], total[thread], room[thread])
+
+        found = self._each(work)
+        return total.sum(axis=0), Pairs(found)
+
+    def move(self, pairs: Pairs, step: Vector) -> None:
+        """Put the weights at W - Jᵀ step. Cost: O(d) a pair."""
+        fast = step.astype(np.float32)
+
+        def work(block: range, thread: int) -> None:
+            rows = slice(block.start, block.stop)
+            move(*pairs.blocks[block.start // BLOCK], self.factors[rows], fast, self.inputs, self.weights[rows])
+
+        self._each(work)
+
+    def descend(self, pairs: Pairs, step: Vector, *, momentum: float, rows: slice = slice(None)) -> None:
+        """Add Jᵀ step to momentum times the last change, and take that away from W. Cost: O(md)."""
+        if self._moving is None:
+            self._moving = np.zeros_like(self.weights), np.zeros_like(self.weights)
+        inputs, fast, keep = self.inputs[rows], step.astype(np.float32), np.float32(momentum)
+
+        def work(block: range, thread: int) -> None:
+            part = slice(block.start, block.stop)
+            velocity, lost = (one[part] for one in self._moving)
+            which = pairs.blocks[block.start // BLOCK]
+            descend(*which, self.factors[part], fast, inputs, self.weights[part], velocity, lost, keep)
+
+        self._each(work)
+
+    def gram(self, pairs: Pairs) -> NDArray[np.float64]:
+        """Return G = J Jᵀ (n, n), from dense co-firing counts by a symmetric product. Cost: O(mn²)."""
+        n = self.problem.size
+        counts = [np.zeros((n, n), np.float32, order="F") for _ in range(self.threads)]
+        dense = [np.empty((BLOCK, n), np.float32) for _ in range(self.threads)]
+
+        def work(block: range, thread: int) -> None:
+            fires = dense[thread][: len(block)]
+            mark(*pairs.blocks[block.start // BLOCK], fires)
+            counts[thread] = linalg.blas.ssyrk(1.0, fires.T, beta=1.0, c=counts[thread], lower=1, overwrite_c=1)
+
+        self._each(work)
+        lower = np.sum(counts, axis=0, dtype=np.float64)
+        return self.problem.products * (lower + np.tril(lower, -1).T) / self.width
+
+    def gram_times(self, pairs: Pairs, vector: Vector) -> Vector:
+        """Return G @ vector without the matrix. Cost: O(d) a pair."""
+        total = [np.zeros(self.problem.size) for _ in range(self.threads)]
+        X = self.problem.inputs
+        self._each(lambda block, thread: add_product(*pairs.blocks[block.start // BLOCK], vector, X, total[thread]))
+        return np.sum(total, axis=0) / self.width
+
+    def largest_eigenvalue(self, pairs: Pairs) -> float:
+        """Return that of G, by power iteration."""
+        vector = np.ones(self.problem.size)
+        for _ in range(30):
+            vector = self.gram_times(pairs, vector / np.linalg.norm(vector))
+        return float(np.linalg.norm(vector))
+
+    def _start(self, block: range, thread: int) -> None:
+        self.weights[block.start : block.stop] = self.settings.start.block(block.start, block.stop)
+
+    def _each(self, work: Callable[[range, int], Value]) -> list[Value]:
+        """Return ``work(block, thread)`` for every block; a thread takes every so-manieth."""
+
+        def share(thread: int) -> list[Value]:
+            return [work(block, thread) for block in self.blocks[thread :: self.threads]]
+
+        shares = list(in_order(share, range(self.threads), threads=self.threads))
+        return [shares[place % self.threads][place // self.threads] for place in range(len(self.blocks))]
 
 
 def dense_evaluation(problem: Problem, settings: NetworkSettings, *, generator: str) -> float:
@@ -43,83 +167,22 @@ def dense_evaluation(problem: Problem, settings: NetworkSettings, *, generator: 
                 made = settings.start.base_block(block.start, block.stop)
                 np.matmul(made.T, inputs, out=out[:size])
 
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
-        began = time.perf_counter()
-        list(pool.map(work, range(threads)))
-        return time.perf_counter() - began
+    began = time.perf_counter()
+    list(in_order(work, range(threads), threads=threads))
+    return time.perf_counter() - began
 
 
 def dense_iterations(problem: Problem, settings: NetworkSettings, *, count: int) -> tuple[list[float], list[float]]:
-    """Return residual norms and seconds of ``count`` dense Gauss-Newton iterations in float32, W stored.
-
-    An iteration: pre-activations and outputs, co-firing counts by a symmetric product (half the work of a plain one),
-    an n x n Cholesky solve, and the update of all weights.
-    """
-    weights = np.concatenate([settings.start.block(b.start, b.stop) for b in row_blocks(0, settings.width, size=BLOCK)])
-    signs = settings.start.signs(np.arange(settings.width)).astype(np.float32)
-    inputs = problem.inputs.astype(np.float32)
-    fires = np.empty((settings.width, problem.size), np.bool_)  # kept from the forward pass to the update
+    """Return residual norms and seconds of ``count`` dense Gauss-Newton iterations: forward, Gram, solve, move."""
+    network = DenseNetwork(problem, settings)
     residuals, seconds = [], []
     for _ in range(count + 1):
         began = time.perf_counter()
-        counts, outputs = _count(weights, signs, inputs, settings, fires)
-        residual = outputs * settings.scale - problem.targets
+        outputs, pairs = network.forward()
+        residual = outputs - problem.targets
         residuals.append(float(np.linalg.norm(residual)))
         if len(residuals) > count:
             break
-        gram = problem.products * counts / settings.width
-        step = linalg.solve(gram, residual, assume_a="pos")
-        _update(weights, signs, inputs, settings, fires, step.astype(np.float32))
+        network.move(pairs, linalg.solve(network.gram(pairs), residual, assume_a="pos"))
         seconds.append(time.perf_counter() - began)
     return residuals, seconds
-
-
-def _count(
-    weights: NDArray[np.float32],
-    signs: NDArray[np.float32],
-    inputs: NDArray[np.float32],
-    settings: NetworkSettings,
-    fires: NDArray[np.bool_],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    threads, n = core_count(), len(inputs)
-    blocks = list(row_blocks(0, len(weights), size=BLOCK))
-
-    def work(thread: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        counts = np.zeros((n, n), np.float32, order="F")
-        outputs = np.zeros(n)
-        for block in blocks[thread::threads]:
-            rows = slice(block.start, block.stop)
-            z = weights[rows] @ inputs.T
-            z -= np.float32(settings.shift)
-            np.greater_equal(z, 0, out=fires[rows])
-            outputs += signs[rows] @ np.maximum(z, 0, out=z)
-            counts = linalg.blas.ssyrk(
-                1.0, fires[rows].astype(np.float32).T, beta=1.0, c=counts, lower=1, overwrite_c=1
-            )
-        return counts.astype(np.float64), outputs
-
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
-        parts = list(pool.map(work, range(threads)))
-    lower = sum(part[0] for part in parts)
-    return lower + np.tril(lower, -1).T, sum(part[1] for part in parts)
-
-
-def _update(
-    weights: NDArray[np.float32],
-    signs: NDArray[np.float32],
-    inputs: NDArray[np.float32],
-    settings: NetworkSettings,
-    fires: NDArray[np.bool_],
-    step: NDArray[np.float32],
-) -> None:
-    threads = core_count()
-    blocks = list(row_blocks(0, len(weights), size=BLOCK))
-    weighted = step[:, None] * inputs * np.float32(settings.scale)
-
-    def work(thread: int) -> None:
-        for block in blocks[thread::threads]:
-            rows = slice(block.start, block.stop)
-            weights[rows] -= signs[rows, None] * (fires[rows].astype(np.float32) @ weighted)
-
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, range(threads)))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.environment import environment
+from benchmarks.summary import fit_exponent
 from thresher import Status, train
 from thresher.datasets import random_problem
 
@@ -38,11 +38,7 @@ def measure(width: int, *, inputs: int, dimension: int) -> dict[str, float]:
 
 def exponent(rows: list[dict[str, float]], counter: str) -> tuple[float, float]:
     """Return the slope of log(counter) over log(width) and its standard error."""
-    x = np.log([row["width"] for row in rows])
-    y = np.log([max(row[counter], 1.0) for row in rows])
-    slope, intercept = np.polyfit(x, y, 1)
-    spread = math.sqrt(float(((y - slope * x - intercept) ** 2).sum()) / max(len(x) - 2, 1))
-    return float(slope), spread / float(np.linalg.norm(x - x.mean()))
+    return fit_exponent([row["width"] for row in rows], [max(row[counter], 1.0) for row in rows])
 
 
 def main() -> None:

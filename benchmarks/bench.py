@@ -1,0 +1,168 @@
+"""Every method side by side, in one run on one machine: the cases, and the processes that measure them.
+
+    thresher bench [--full] [--case NAME ...]
+
+Results go to a JSON file with their environment, commit and failures; a case that is run again replaces its own results
+of the same tier alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks import summary
+from benchmarks.child import Row, Task, describe
+from benchmarks.environment import environment
+from benchmarks.log import Limits
+from benchmarks.methods import load_method, method_names
+from benchmarks.problems import Size, load_problem, problem_names
+from thresher import InvalidInput, NotAvailable
+
+ROOT = Path(__file__).parent.parent
+TIERS = ("tiny", "quick", "full")
+WIDTHS = {"tiny": range(9, 12), "quick": range(12, 19, 2), "full": range(12, 23)}
+_PATIENCE = 60.0  # seconds beyond those allowed after which a process is ended
+
+
+def entrants(case: str) -> list[str]:
+    """Return the methods that take part, ours first."""
+    names = [name for name in method_names() if case in load_method(name).CASES]
+    return sorted(names, key=lambda name: name != "ours")
+
+
+def race(tier: str) -> list[Task]:
+    """Every method on the random sphere."""
+    limits = Limits(seconds={"tiny": 1.0, "quick": 6.0, "full": 120.0}[tier])
+    return [Task(name, "sphere", load_problem("sphere").SIZES[tier], limits) for name in entrants("race")]
+
+
+def width(tier: str) -> list[Task]:
+    """Cost of an iteration and memory as the width grows."""
+    inputs, dimension = {"tiny": (20, 10), "quick": (100, 20), "full": (200, 50)}[tier]
+    limits = Limits(seconds={"tiny": 1.0, "quick": 5.0, "full": 60.0}[tier], iterations=8)
+    return [
+        Task(name, "sphere", Size(inputs, dimension, 2**power), limits)
+        for name in entrants("width")
+        for power in WIDTHS[tier]
+    ]
+
+
+def problems(tier: str) -> list[Task]:
+    """Every other problem, those included where we lose."""
+    limits = Limits(seconds={"tiny": 1.0, "quick": 4.0, "full": 60.0}[tier])
+    names = [name for name in problem_names() if name != "sphere"]
+    return [
+        Task(method, name, load_problem(name).SIZES[tier], limits) for name in names for method in entrants("problems")
+    ]
+
+
+CASES: dict[str, Callable[[str], list[Task]]] = {"race": race, "width": width, "problems": problems}
+
+
+def bench(*, cases: Sequence[str] = (), tier: str = "quick", output: Path, console: Console) -> dict[str, Any]:
+    """Run the named cases (all if none is named), print tables, and return all results in the file."""
+    for name in cases:
+        if name not in CASES:
+            raise InvalidInput(f"case must be one of {', '.join(CASES)}; got {name!r}.")
+    for name in cases or CASES:
+        began = datetime.now(UTC)
+        rows = run_tasks(CASES[name](tier), name=name, console=console)
+        seconds = (datetime.now(UTC) - began).total_seconds()
+        when = began.isoformat(timespec="seconds")
+        result = {"environment": environment(), "when": when, "seconds": seconds, "tier": tier, "rows": rows}
+        _store(output, name, result)
+        for table in summary.tables(name, result):
+            console.print(table.rich())
+    console.print(f"Written to {output}.")
+    results = read(output)
+    try:
+        from benchmarks.figures import draw
+    except NotAvailable as error:
+        console.print(f"No figures: {error}", highlight=False)
+    else:
+        drawn = draw({name: of[tier] for name, of in results.items() if tier in of}, output.parent)
+        console.print(f"Drawn: {', '.join(map(str, drawn))}.", highlight=False)
+    return results
+
+
+def read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path.is_file() else {}
+
+
+def _store(path: Path, case: str, result: dict[str, Any]) -> None:
+    """Replace the results of one case and tier: written under another name first, so that no half file is left."""
+    results = read(path)
+    results.setdefault(case, {})[result["tier"]] = result
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+    unfinished.write_text(json.dumps(results, indent=1))
+    unfinished.replace(path)
+
+
+def run_tasks(tasks: Sequence[Task], *, name: str, console: Console) -> list[Row]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (*columns, TextColumn("{task.fields[now]}"))
+    rows = []
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task(name, total=len(tasks), now="")
+        for task in tasks:
+            what = f"{task.method} on {task.problem}, width {task.size.width:,}"
+            progress.update(bar, now=what)
+
+            def tell(record: dict[str, Any], what: str = what) -> None:
+                progress.update(bar, now=f"{what}: {record['iteration']}, residual {record['residual']:.2g}")
+
+            rows.append(run_task(task, tell))
+            progress.advance(bar)
+            if not console.is_terminal:
+                console.print(f"{what}: {summary.ending(rows[-1])}", highlight=False)
+    return rows
+
+
+def run_task(task: Task, tell: Callable[[dict[str, Any]], None] = lambda record: None) -> Row:
+    """Measure in a process of its own; one that dies or hangs gives a row that says so."""
+    command = [sys.executable, "-m", "benchmarks.child"]
+    heard: list[dict[str, Any]] = []
+    allowed = 3 * task.limits.seconds + _PATIENCE
+    began = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as errors:
+        child = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+        timer = threading.Timer(allowed, child.kill)
+        timer.start()
+        try:
+            assert child.stdin is not None and child.stdout is not None
+            child.stdin.write(json.dumps(task._asdict()))
+            child.stdin.close()
+            for line in child.stdout:
+                heard.append(json.loads(line))
+                if "row" in heard[-1]:
+                    return heard[-1]["row"]
+                tell(heard[-1])
+            child.wait()
+        finally:
+            timer.cancel()
+            child.kill()
+            child.wait()
+            child.stdout.close()
+        errors.seek(0)
+        last = (errors.read().strip().splitlines() or ["nothing said"])[-1]
+    took = time.perf_counter() - began
+    reason = f"ended after {took:.0f} s" if took >= allowed else f"died with code {child.returncode}: {last}"
+    if heard:
+        reason += f" (relative residual {heard[-1]['residual'] / heard[0]['residual']:.2g} by then)"
+    return {**describe(task), "status": "failed", "reason": reason, "levels": {}, "iterations": max(len(heard) - 1, 0)}

@@ -1,0 +1,157 @@
+"""One method on one problem, in a process of its own: clean memory, and nobody else falls with it.
+
+    echo '{"method": "ours", "problem": "sphere", ...}' | python -m benchmarks.child
+
+Reads a task, writes a line of JSON for every iteration, and last the row of the result.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from benchmarks.log import Limits, Log
+from benchmarks.methods import Method, load_method, require_installed
+from benchmarks.problems import Size, load_problem
+from thresher import Iteration, MemoryRefused, NotAvailable, Problem
+from thresher.datasets import random_problem
+from thresher.model.network import NetworkSettings
+
+LEVELS = (1e-2, 1e-4, 1e-6)
+Row = dict[str, Any]
+_POINTS = 200  # of a history that are kept
+_REPEATS, _SHORT = 3, 5.0  # runs that take fewer seconds are repeated, and the median is kept
+_OUTSIDE = ("start", "other")  # steps that are not part of an iteration
+
+
+class Task(NamedTuple):
+    """What to measure: a method on a problem of some size, until the goal or a limit is reached."""
+
+    method: str
+    problem: str
+    size: Size
+    limits: Limits
+    goal: float = LEVELS[-1]
+
+
+def measure(task: Task, told: Callable[[Iteration], object] = lambda record: None) -> Row:
+    """Return what a run took and where it led. A method that cannot run or fails gives a row that says why."""
+    log = Log(goal=task.goal, limits=task.limits, told=told)
+    row = describe(task)
+    try:
+        method = load_method(task.method)
+        require_installed(method)
+        row |= _run(task, method, log)
+    except NotAvailable as error:
+        row |= {"status": "not available", "reason": str(error)}
+    except MemoryRefused as error:
+        row |= {"status": "refused", "reason": str(error)}
+    except Exception as error:  # a rival's failure is a result
+        row |= {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
+    return {**row, **_reading(log)} if "levels" not in row else row
+
+
+def describe(task: Task) -> Row:
+    """Return the part of a row that is known before anything has run."""
+    method = load_method(task.method)
+    return {
+        "method": task.method,
+        "label": method.LABEL,
+        "cost": method.COST,
+        "order": method.ORDER,
+        "problem": task.problem,
+        **task.size._asdict(),
+        "goal": task.goal,
+        "seconds_allowed": task.limits.seconds,
+    }
+
+
+def _run(task: Task, method: Method, log: Log) -> Row:
+    problem = load_problem(task.problem).make(inputs=task.size.inputs, dimension=task.size.dimension)
+    settings = NetworkSettings.checked(width=task.size.width, dimension=problem.dimension)
+    row: Row = {"shift": settings.shift, "warm_up_seconds": _warm_up(method)}
+    before = _peak_bytes()
+    options, began = {}, time.perf_counter()
+    if hasattr(method, "tune"):
+        options = method.tune(problem, settings, task.limits)
+        row["tuning"] = {"how": method.TUNING, "chosen": options, "seconds": time.perf_counter() - began}
+    runs = [log]
+    method.run(problem, settings, log, **options)
+    while len(runs) < _REPEATS and max(run.seconds for run in runs) < _SHORT:
+        runs.append(Log(goal=task.goal, limits=task.limits))
+        method.run(problem, settings, runs[-1], **options)
+    middle = sorted(runs, key=lambda run: run.seconds)[(len(runs) - 1) // 2]
+    row["repeats"] = [run.seconds for run in runs]
+    row["memory"] = {"before": before, "peak": _peak_bytes()}
+    return {**row, "status": "reached" if middle.ended == "reached" else "not reached", **_reading(middle)}
+
+
+def _warm_up(method: Method) -> float:
+    """Compile and load everything on a small problem; return the seconds, which are not charged."""
+    began = time.perf_counter()
+    problem: Problem = random_problem(inputs=10, dimension=5)
+    settings = NetworkSettings.checked(width=1000, dimension=5)
+    limits = Limits(seconds=5.0, iterations=5)
+    options = method.tune(problem, settings, limits) if hasattr(method, "tune") else {}
+    method.run(problem, settings, Log(goal=1e-6, limits=limits), **options)
+    return time.perf_counter() - began
+
+
+def _reading(log: Log) -> Row:
+    """Return what the history says: levels reached, seconds by step, counters; the first crossing, not interpolated."""
+    if not log.history:
+        return {"iterations": 0, "relative": None, "seconds": 0.0, "levels": {}, "history": []}
+    first, points, spent, looks = log.history[0].residual, [], 0.0, 0
+    split: dict[str, float] = {}
+    for record in log.history:
+        for step, seconds in record.seconds.items():
+            split[step] = split.get(step, 0.0) + seconds
+        spent, looks = spent + sum(record.seconds.values()), looks + record.looks
+        points.append((spent, record.residual / first, looks))
+    levels = {}
+    for level in LEVELS:
+        crossed = next((t for t, point in enumerate(points) if point[1] <= level), None)
+        levels[f"{level:.0e}"] = None if crossed is None else {"iterations": crossed, "seconds": points[crossed][0]}
+    # A first step that was taken within the start pass has no seconds of its own.
+    later = [record for record in log.history[1:] if not record.solve.startswith("limit")]
+    costs = [sum(seconds for step, seconds in one.seconds.items() if step not in _OUTSIDE) for one in later]
+    every = -(-len(points) // _POINTS)
+    counters = ("looks", "flips", "moved", "visits", "touches", "inner_iterations")
+    return {
+        "iterations": len(log.history) - 1,
+        "relative": points[-1][1],
+        "lowest": min(point[1] for point in points),
+        "checked": log.checked,
+        "ended": log.ended,
+        "seconds": spent,
+        "seconds_per_iteration": statistics.mean(costs) if costs else None,
+        "looks_per_iteration": statistics.mean(record.looks for record in later) if later else None,
+        "split": split,
+        "levels": levels,
+        "counters": {name: sum(getattr(record, name) for record in log.history) for name in counters},
+        "history": [*points[::every], points[-1]],
+    }
+
+
+def _peak_bytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def main() -> None:
+    told = json.loads(sys.stdin.read())
+    task = Task(told["method"], told["problem"], Size(*told["size"]), Limits(*told["limits"]), told["goal"])
+
+    def tell(record: Iteration) -> None:
+        print(json.dumps({"iteration": record.iteration, "residual": record.residual}), flush=True)
+
+    print(json.dumps({"row": measure(task, tell)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""What a run writes while it goes: the history that thresher writes too, seconds by step, and when to stop."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher import History, Iteration
+
+
+class Limits(NamedTuple):
+    """What a run may take: seconds (of its own work), iterations, bytes; None for no limit, or 90 % of free memory."""
+
+    seconds: float
+    iterations: int | None = None
+    memory: int | None = None
+
+
+class Enough(Exception):
+    """The log wants no more: for methods that can be stopped in no other way."""
+
+
+class Log:
+    """The history of one run. Only what happens inside ``time`` is charged to it.
+
+    ``goal`` is the relative residual to reach. ``told`` hears of every record. ``ended`` says why the run stopped.
+    """
+
+    def __init__(
+        self, *, goal: float, limits: Limits, told: Callable[[Iteration], object] = lambda record: None
+    ) -> None:
+        self.goal, self.limits = goal, limits
+        self.history = History()
+        self.ended = ""
+        self.checked: float | None = None  # relative residual computed anew, where the history's is carried along
+        self.seconds = 0.0  # charged so far, by all records
+        self._told = told
+        self._laps: dict[str, float] = {}
+
+    @property
+    def relative(self) -> float:
+        """The last residual over the first."""
+        return self.history[-1].residual / self.history[0].residual if self.history else math.nan
+
+    @contextmanager
+    def time(self, step: str) -> Iterator[None]:
+        """Charge what happens inside to a step of the iteration that is under way."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._laps[step] = self._laps.get(step, 0.0) + time.perf_counter() - began
+
+    def record(
+        self,
+        residual: NDArray[np.float64],
+        *,
+        looks: int,
+        firing: int = 0,
+        inner_iterations: int = 0,
+        step: float = 1.0,
+    ) -> bool:
+        """Write down where an iteration has led, residual f - y (n,); True if the run is to stop.
+
+        The first call is the start, before any step. What only thresher counts stays 0.
+        """
+        size = float(np.linalg.norm(residual))
+        record = Iteration(
+            iteration=len(self.history),
+            loss=size**2 / 2,
+            residual=size,
+            contraction=size / self.history[-1].residual if self.history else math.nan,
+            step=step if self.history else 0.0,
+            looks=looks,
+            flips=0,
+            moved=0,
+            firing=firing,
+            rescans=0,
+            visits=0,
+            touches=0,
+            inner_iterations=inner_iterations,
+            factored=False,
+            damping=0.0,
+            rank=len(residual),
+            solve="",
+            seconds=self._laps,
+        )
+        self._laps = {}
+        return self.adopt(record)
+
+    def adopt(self, record: Iteration) -> bool:
+        """Take a record that somebody else wrote; True if the run is to stop."""
+        self.history.append(record)
+        self.seconds += sum(record.seconds.values())
+        self._told(record)
+        return self._over()
+
+    def catch_up(self, step: str, began: float) -> None:
+        """Charge to the last record all time since ``began`` that no record has: for code that cannot be timed."""
+        missing = time.perf_counter() - began - self.seconds
+        self.seconds += missing
+        self.history[-1].seconds[step] = self.history[-1].seconds.get(step, 0.0) + missing
+
+    def _over(self) -> bool:
+        most = self.limits.iterations
+        if not self.relative < 1e6:
+            self.ended = "diverged"
+        elif self.relative <= self.goal:
+            self.ended = "reached"
+        elif most is not None and len(self.history) > most:
+            self.ended = f"not reached in {most} iterations"
+        elif self.seconds > self.limits.seconds:
+            self.ended = f"not reached in {self.limits.seconds:g} s"
+        return bool(self.ended)

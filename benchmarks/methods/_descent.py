@@ -1,0 +1,54 @@
+"""First-order descent on dense activations, with momentum, over all inputs or over batches of them."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from benchmarks.dense import DenseNetwork
+from benchmarks.log import Limits, Log
+from benchmarks.methods._tuning import ITERATIONS, best_of
+from thresher import Problem
+from thresher.model.network import NetworkSettings
+
+RATES, MOMENTA = (0.5, 1.0, 1.5, 1.9), (0.0, 0.3, 0.6, 0.9)
+TUNING = (
+    f"rate {', '.join(map(str, RATES))} times 1/(largest eigenvalue of the first Gram matrix), with momentum "
+    f"{', '.join(map(str, MOMENTA))}: every pair for {ITERATIONS} iterations, the lowest residual kept"
+)
+
+
+def descend(
+    problem: Problem, settings: NetworkSettings, log: Log, *, rate: float, momentum: float, batches: int = 1
+) -> None:
+    """Move along -Jᵀ(f - y); one record for each pass over the inputs, in ``batches`` equal parts."""
+    with log.time("start"):
+        network = DenseNetwork(problem, settings, memory=log.limits.memory, copies=3)
+    parts = [slice(part[0], part[-1] + 1) for part in np.array_split(np.arange(problem.size), batches)]
+    with log.time("forward"):
+        outputs, pairs = network.forward()
+    looks = problem.size * network.width
+    stop = log.record(outputs - problem.targets, looks=looks, firing=pairs.count)
+    while not stop:
+        for part in parts:
+            if batches > 1:
+                with log.time("forward"):
+                    outputs, pairs = network.forward(part)
+            with log.time("update"):
+                network.descend(pairs, rate * (outputs - problem.targets[part]), momentum=momentum, rows=part)
+        # With batches the residual on all inputs is the reader's wish, not the method's, and not charged.
+        with log.time("forward") if batches == 1 else nullcontext():
+            outputs, pairs = network.forward()
+        stop = log.record(outputs - problem.targets, looks=looks, firing=pairs.count)
+
+
+def tune(problem: Problem, settings: NetworkSettings, limits: Limits, **fixed: Any) -> dict[str, Any]:
+    network = DenseNetwork(problem, settings, memory=limits.memory)
+    largest = network.largest_eigenvalue(network.forward()[1])
+    del network
+    candidates = [{"rate": rate / largest, "momentum": momentum} for rate, momentum in product(RATES, MOMENTA)]
+    return best_of(candidates, partial(descend, problem, settings, **fixed), limits)

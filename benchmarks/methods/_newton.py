@@ -1,0 +1,64 @@
+"""Gauss-Newton on dense activations; the rivals differ in how they solve for the step."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from benchmarks.dense import DenseNetwork, Pairs
+from benchmarks.log import Log
+from thresher import Problem
+from thresher.model.network import NetworkSettings
+
+HALVINGS = 12
+Vector = NDArray[np.float64]
+
+
+class Solve(Protocol):
+    """Which step? Returns g with J Jᵀ g close to the residual, and the inner iterations it took; times itself."""
+
+    def __call__(self, network: DenseNetwork, pairs: Pairs, residual: Vector, log: Log) -> tuple[Vector, int]: ...
+
+
+def gauss_newton(problem: Problem, settings: NetworkSettings, log: Log, *, solve: Solve, rate: float = 1.0) -> None:
+    """Take steps ``rate`` times W <- W - Jᵀ g, halved while they do not reduce the residual."""
+    with log.time("start"):
+        network = DenseNetwork(problem, settings, memory=log.limits.memory)
+    with log.time("forward"):
+        outputs, pairs = network.forward()
+    looks = problem.size * network.width
+    residual = outputs - problem.targets
+    stop = log.record(residual, looks=looks, firing=pairs.count)
+    while not stop:
+        step, inner = solve(network, pairs, residual, log)
+        for halving in range(HALVINGS + 1):
+            fraction = rate * 0.5**halving
+            with log.time("update"):
+                network.move(pairs, fraction * step)
+            with log.time("forward"):
+                outputs, fires = network.forward()
+            if np.linalg.norm(outputs - problem.targets) < np.linalg.norm(residual):
+                break
+            with log.time("update"):  # back
+                network.move(pairs, -fraction * step)
+        else:
+            log.ended = "stalled: no step along the last direction reduces the residual"
+            return
+        residual, pairs = outputs - problem.targets, fires
+        stop = log.record(
+            residual, looks=(halving + 1) * looks, firing=pairs.count, inner_iterations=inner, step=fraction
+        )
+
+
+def solve_gram(network: DenseNetwork, pairs: Pairs, residual: Vector, log: Log) -> tuple[Vector, int]:
+    """Form the Gram matrix and factor it; a singular one is solved for the step of least norm."""
+    with log.time("gram"):
+        gram = network.gram(pairs)
+    with log.time("solve"):
+        try:
+            return linalg.cho_solve(linalg.cho_factor(gram, lower=True), residual), 0
+        except linalg.LinAlgError:
+            return linalg.lstsq(gram, residual, cond=1e-12)[0], 0

@@ -1,0 +1,31 @@
+"""Kernel regression with the closed-form limit of infinite width: one n x n solve, no network at all.
+
+Its predictions are those of an infinitely wide network trained to the end. What it gives back is n coefficients on a
+kernel, to be evaluated against all inputs for each prediction: no network of any width.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from benchmarks.log import Log
+from thresher import Problem
+from thresher.model.network import NetworkSettings
+from thresher.theory import limit_kernel
+
+LABEL, COST, ORDER, REQUIRES = "kernel ridge, infinite width", "n² + n³, once", "none", ()
+CASES = ("race", "problems")
+_RIDGE = 1e-10  # times the mean diagonal: enough to factor
+
+
+def run(problem: Problem, settings: NetworkSettings, log: Log) -> None:
+    log.record(-problem.targets, looks=0)
+    with log.time("gram"):
+        kernel = limit_kernel(problem.inputs @ problem.inputs.T, settings.shift)
+    with log.time("solve"):
+        damped = kernel + _RIDGE * kernel.diagonal().mean() * np.eye(problem.size)
+        value = linalg.solve(damped, problem.targets, assume_a="pos")
+        outputs = kernel @ value
+    if not log.record(outputs - problem.targets, looks=0):
+        log.ended = "one solve is all it has: the kernel is singular to rounding"

@@ -1,0 +1,34 @@
+"""thresher with its defaults: certified search, first step from the limit kernel, exact Gauss-Newton."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.log import Log
+from thresher import Problem, train
+from thresher.model.network import NetworkSettings
+
+LABEL, COST, ORDER, REQUIRES = "thresher (ours)", "n√m · residual + n³, after one mnd", "second", ()
+CASES = ("race", "width", "problems")
+
+
+def run(problem: Problem, settings: NetworkSettings, log: Log, **options: Any) -> None:
+    began = time.perf_counter()
+    result = train(
+        problem,
+        width=settings.width,
+        shift=settings.shift,
+        seed=settings.start.seed,
+        tol=log.goal,
+        max_iterations=log.limits.iterations,
+        memory_budget=log.limits.memory,
+        callbacks=[log.adopt],
+        **options,
+    )
+    log.catch_up("other", began)  # from the call of `train` to its return
+    log.ended = log.ended or f"{result.status.value}: {result.message}"
+    residual = result.network.predict(problem.inputs) - problem.targets
+    log.checked = float(np.linalg.norm(residual)) / log.history[0].residual

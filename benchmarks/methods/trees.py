@@ -1,0 +1,11 @@
+"""The paper's method to the letter: n search trees over the neurons, sketched regression."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from benchmarks.methods import ours
+
+LABEL, COST, ORDER, REQUIRES = "the paper's trees", "moved neurons · n(d + log m)", "second", ()
+CASES = ("race", "width")
+run = partial(ours.run, method="paper")

@@ -1,0 +1,85 @@
+"""Compiled loops over the pairs that fire in a block of neurons: ``bounds`` (k + 1,) and ``inputs`` (pairs,).
+
+They belong to the rivals: nothing here is shared with the search that they are measured against.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thresher.kernels import compiled
+
+
+@compiled
+def collect(z, shift, signs, outputs, inputs):
+    """Return who fires in pre-activations z (k, n), and add what they say to ``outputs`` (n,).
+
+    ``inputs`` is room for all pairs and one more.
+    """
+    k, n = z.shape
+    bounds = np.empty(k + 1, np.int64)
+    bounds[0] = p = 0
+    for r in range(k):
+        for i in range(n):  # written always, kept if it fires: no branch to guess wrong
+            inputs[p] = i
+            p += z[r, i] >= shift
+        bounds[r + 1] = p
+        for q in range(bounds[r], p):
+            outputs[inputs[q]] += signs[r] * (np.float64(z[r, inputs[q]]) - shift)
+    return bounds, inputs[:p].copy()
+
+
+@compiled
+def move(bounds, inputs, factors, step, X, W):
+    """W[r] -= factors[r] * (sum of step[i] X[i] over the inputs i that r fires on)."""
+    change = np.empty(X.shape[1], X.dtype)
+    for r in range(bounds.size - 1):
+        if bounds[r] < bounds[r + 1]:
+            change[:] = 0
+            for p in range(bounds[r], bounds[r + 1]):
+                for k in range(X.shape[1]):
+                    change[k] += step[inputs[p]] * X[inputs[p], k]
+            for k in range(X.shape[1]):
+                W[r, k] -= factors[r] * change[k]
+
+
+@compiled
+def descend(bounds, inputs, factors, step, X, W, velocity, lost, momentum):
+    """Move with momentum; ``lost`` (k, d) keeps what float32 rounds off, or small steps would vanish (Kahan)."""
+    for r in range(bounds.size - 1):
+        for k in range(X.shape[1]):
+            velocity[r, k] *= momentum
+        for p in range(bounds[r], bounds[r + 1]):
+            c = factors[r] * step[inputs[p]]
+            for k in range(X.shape[1]):
+                velocity[r, k] += c * X[inputs[p], k]
+        for k in range(X.shape[1]):
+            wanted = -velocity[r, k] - lost[r, k]
+            reached = W[r, k] + wanted
+            lost[r, k] = (reached - W[r, k]) - wanted
+            W[r, k] = reached
+
+
+@compiled
+def add_product(bounds, inputs, vector, X, out):
+    """Add m J Jᵀ vector of these neurons to ``out`` (n,)."""
+    row = np.empty(X.shape[1])
+    for r in range(bounds.size - 1):
+        row[:] = 0
+        for p in range(bounds[r], bounds[r + 1]):
+            for k in range(X.shape[1]):
+                row[k] += vector[inputs[p]] * X[inputs[p], k]
+        for p in range(bounds[r], bounds[r + 1]):
+            total = 0.0
+            for k in range(X.shape[1]):
+                total += row[k] * X[inputs[p], k]
+            out[inputs[p]] += total
+
+
+@compiled
+def mark(bounds, inputs, out):
+    """Write 1 into ``out`` (k, n) for every pair that fires, 0 elsewhere."""
+    out[:] = 0
+    for r in range(bounds.size - 1):
+        for p in range(bounds[r], bounds[r + 1]):
+            out[r, inputs[p]] = 1

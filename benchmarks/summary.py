@@ -1,0 +1,229 @@
+"""What the rows of a run say, as tables for the terminal and for the page."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.table import Table
+
+from benchmarks.problems import load_problem
+from thresher.memory import format_bytes
+
+Row = dict[str, Any]
+DENSE = ("cgh19", "bpsw21")
+FINEST = "1e-06"
+
+
+class Sheet(NamedTuple):
+    """A table: a title, a header, rows of text; the first column is set left, the others right."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+
+    def rich(self) -> Table:
+        table = Table(title=self.title, title_justify="left")
+        for place, name in enumerate(self.header):
+            table.add_column(name, justify="right" if place else "left")
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def markdown(self) -> str:
+        lines = [self.header, ["---"] + ["---:"] * (len(self.header) - 1), *self.rows]
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def tables(case: str, result: dict[str, Any]) -> list[Sheet]:
+    """Return the tables of a case: what was measured, then how it stands against the goals."""
+    make = {"race": race_tables, "width": width_tables, "problems": problem_tables}[case]
+    return [sheet for sheet in make(result) if sheet.rows]
+
+
+def race_tables(result: dict[str, Any]) -> list[Sheet]:
+    rows = sorted(result["rows"], key=lambda row: (_seconds_to(row, FINEST), row.get("relative") or math.inf))
+    where = _where(rows[0])
+    levels = list(next((row["levels"] for row in rows if row["levels"]), {}))
+    times = [[row["label"], *(_reached(row, level) for level in levels), ending(row)] for row in rows]
+    ran = [row for row in rows if row.get("split")]
+    costs = [
+        [row["label"], row["cost"], _seconds(row["seconds_per_iteration"]), _memory(row), _counters(row), _split(row)]
+        for row in ran
+    ]
+    return [
+        Sheet(f"Seconds (iterations) to a relative residual, {where}", ["method", *levels, "end"], times),
+        Sheet(
+            f"What an iteration takes, {where}",
+            ["method", "cost", "s / iteration", "memory", "operations in all", "where the time goes"],
+            costs,
+        ),
+        _goals(race_goals(result)),
+    ]
+
+
+def race_goals(result: dict[str, Any]) -> list[tuple[str, str, str, bool]]:
+    """Return (what, value, goal, reached): how many times faster we are than each kind of rival."""
+    rows = {row["method"]: row for row in result["rows"]}
+    ours = _seconds_to(rows["ours"], FINEST)
+    first_order = [row for row in rows.values() if row["order"] == "first" and row.get("levels")]
+    rivals = [(rows[name], 20.0) for name in DENSE if name in rows]
+    if first_order:
+        rivals.append((min(first_order, key=lambda row: _seconds_to(row, FINEST)), 100.0))
+    found = []
+    for rival, goal in rivals:
+        theirs = _seconds_to(rival, FINEST)
+        more = "" if math.isfinite(theirs) else "more than "  # it was stopped before it got there
+        ratio = (theirs if math.isfinite(theirs) else rival.get("seconds", 0.0)) / ours
+        kind = ", the fastest first-order method" if rival["order"] == "first" else ""
+        found.append((f"times faster than {rival['label']}{kind}", f"{more}{ratio:.3g}", f">= {goal:g}", ratio >= goal))
+    return _only_full(result, found)
+
+
+def width_tables(result: dict[str, Any]) -> list[Sheet]:
+    rows = result["rows"]
+    names = list(dict.fromkeys(row["method"] for row in rows))
+    labels = {row["method"]: row["label"] for row in rows}
+    widths = sorted({row["width"] for row in rows})
+    place = {(row["method"], row["width"]): row for row in rows}
+    where = f"n = {rows[0]['inputs']}, d = {rows[0]['dimension']}"
+    sheets = []
+    for what, read, show in (
+        ("Seconds per iteration", "seconds_per_iteration", _seconds),
+        ("Looks per iteration", "looks_per_iteration", lambda value: f"{value:.3g}"),
+        ("Memory beyond an idle process", "memory", format_bytes),
+    ):
+        body = [[f"{width:,}", *(_cell(place.get((name, width)), read, show) for name in names)] for width in widths]
+        fitted = [exponent_of(rows, name, read) for name in names]
+        body.append(["exponent", *("" if one is None else f"{one[0]:.2f} ± {one[1]:.2f}" for one in fitted)])
+        sheets.append(Sheet(f"{what}, {where}", ["width", *(labels[name] for name in names)], body))
+    capped = [[row["label"], f"{row['width']:,}", ending(row)] for row in rows if value_of(row, "memory") is None]
+    return [*sheets, Sheet("Not measured", ["method", "width", "why"], capped), _goals(width_goals(result))]
+
+
+def width_goals(result: dict[str, Any]) -> list[tuple[str, str, str, bool]]:
+    found = []
+    for name, least, most in (("ours", -math.inf, 0.6), *((name, 0.9, 1.1) for name in DENSE)):
+        fitted = exponent_of(result["rows"], name, "seconds_per_iteration")
+        if fitted is not None:
+            slope, error = fitted
+            label = next(row["label"] for row in result["rows"] if row["method"] == name)
+            goal = f"{least:g} to {most:g}" if math.isfinite(least) else f"<= {most:g}"
+            what = f"exponent of the width in seconds per iteration, {label}"
+            found.append((what, f"{slope:.2f} ± {error:.2f}", goal, least <= slope <= most))
+    return _only_full(result, found)
+
+
+def problem_tables(result: dict[str, Any]) -> list[Sheet]:
+    """Return, for each problem, our seconds beside those of the fastest rival that trains a network."""
+    body, details = [], []
+    for name in dict.fromkeys(row["problem"] for row in result["rows"]):
+        rows = [row for row in result["rows"] if row["problem"] == name]
+        label, level, standing = load_problem(name).LABEL, FINEST, ""
+        ours = next(row for row in rows if row["method"] == "ours")
+        rivals = [row for row in rows if row["method"] != "ours" and row["order"] != "none"]
+        best = min(rivals, key=lambda row: _seconds_to(row, level))
+        a, b = _seconds_to(ours, level), _seconds_to(best, level)
+        if math.isfinite(a) and math.isfinite(b):
+            standing = f"won, {b / a:.2g} times faster" if a < b else f"**lost**, {a / b:.2g} times slower"
+        elif math.isfinite(a) != math.isfinite(b):
+            standing = "won: nobody else got there" if math.isfinite(a) else "**lost**: we did not get there"
+        else:
+            standing = "nobody got there"
+        theirs = f"{_reached(best, level)} {best['label']}" if math.isfinite(b) else "none"
+        body.append([label, _where(rows[0]), _reached(ours, level), theirs, standing])
+        details += [[label, row["label"], *(_reached(row, one) for one in ours["levels"]), ending(row)] for row in rows]
+    levels = list(next((row["levels"] for row in result["rows"] if row["levels"]), {}))
+    return [
+        Sheet(
+            f"Seconds (iterations) to {FINEST}: ours and the fastest rival",
+            ["problem", "size", "ours", "rival", ""],
+            body,
+        ),
+        Sheet("Every method", ["problem", "method", *levels, "end"], details),
+    ]
+
+
+def exponent_of(rows: list[Row], method: str, read: str) -> tuple[float, float] | None:
+    """Return the exponent of the width in what was read off one method's rows, and its standard error."""
+    points = [(row["width"], value_of(row, read)) for row in rows if row["method"] == method]
+    points = [(width, value) for width, value in points if value]
+    return fit_exponent(*zip(*points, strict=True)) if len(points) > 2 else None
+
+
+def fit_exponent(widths: Any, values: Any) -> tuple[float, float]:
+    """Return the slope of log(values) over log(widths) by least squares, and its standard error."""
+    x, y = np.log(np.asarray(widths, float)), np.log(np.asarray(values, float))
+    slope, intercept = np.polyfit(x, y, 1)
+    spread = math.sqrt(float(((y - slope * x - intercept) ** 2).sum()) / max(len(x) - 2, 1))
+    return float(slope), spread / float(np.linalg.norm(x - x.mean()))
+
+
+def value_of(row: Row | None, read: str) -> float | None:
+    """Return a number of a row; memory is the peak beyond what the process took before the run."""
+    if row is None or not row.get(read):
+        return None
+    return row["memory"]["peak"] - row["memory"]["before"] if read == "memory" else row[read]
+
+
+def ending(row: Row) -> str:
+    """Return in words how a run ended."""
+    if row["status"] in ("not available", "refused", "failed"):
+        return f"{row['status']}: {row['reason']}"
+    if row["status"] == "reached":
+        return "reached"
+    return f"{row['ended']} (lowest: {row['lowest']:.1e})"
+
+
+def _where(row: Row) -> str:
+    power = math.log2(row["width"])
+    width = f"2^{power:.0f}" if power.is_integer() else f"{row['width']:,}"
+    return f"n = {row['inputs']}, d = {row['dimension']}, m = {width}"
+
+
+def _seconds_to(row: Row, level: str) -> float:
+    crossed = row["levels"].get(level)
+    return crossed["seconds"] if crossed else math.inf
+
+
+def _reached(row: Row, level: str) -> str:
+    crossed = row["levels"].get(level)
+    return f"{_seconds(crossed['seconds'])} ({crossed['iterations']})" if crossed else "-"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _memory(row: Row) -> str:
+    value = value_of(row, "memory")
+    return "-" if value is None else format_bytes(value)
+
+
+def _cell(row: Row | None, read: str, show: Any) -> str:
+    value = value_of(row, read)
+    return "-" if value is None else show(value)
+
+
+def _counters(row: Row) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {count:.2g}" for name, count in row["counters"].items() if count)
+
+
+def _split(row: Row) -> str:
+    total = sum(row["split"].values()) or 1.0
+    shares = sorted(row["split"].items(), key=lambda item: -item[1])
+    return ", ".join(f"{step} {share / total:.0%}" for step, share in shares if share >= 0.01 * total)
+
+
+def _goals(found: list[tuple[str, str, str, bool]]) -> Sheet:
+    rows = [
+        [what, value, goal, "reached" if reached else "**missed**"] if goal else [what, value, "", ""]
+        for what, value, goal, reached in found
+    ]
+    return Sheet("Against the goals", ["measured", "value", "goal", ""], rows)
+
+
+def _only_full(result: dict[str, Any], found: list[tuple[str, str, str, bool]]) -> list[tuple[str, str, str, bool]]:
+    """Goals are for the full sizes; smaller runs show their figures without one."""
+    return found if result["tier"] == "full" else [(what, value, "", True) for what, value, _, _ in found]
