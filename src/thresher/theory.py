@@ -8,7 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from thresher.parallel import core_count, in_order
+
 __all__ = ["firing_probability", "limit_kernel"]
+
+_BLOCK = 64  # rows of the kernel that a thread fills at a time
 
 
 def firing_probability(shift: float) -> float:
@@ -24,10 +28,15 @@ def limit_kernel(products: NDArray[np.float64], shift: float) -> NDArray[np.floa
 
     Cost: O(n²), a few hundred nanoseconds an entry; symmetric, so half of them are computed.
     """
-    rows, columns = np.tril_indices(len(products))
-    rho = np.clip(products[rows, columns], -1.0, 1.0)
-    slope = np.sqrt((1 - rho) / np.maximum(1 + rho, np.finfo(float).tiny))
-    both = firing_probability(shift) - 2 * special.owens_t(shift, slope)
     kernel = np.empty_like(products)
-    kernel[rows, columns] = kernel[columns, rows] = rho * np.maximum(both, 0.0)
+
+    def fill(first: int) -> None:
+        last = min(first + _BLOCK, len(products))
+        rho = np.clip(products[first:last, :last], -1.0, 1.0)
+        slope = np.sqrt((1 - rho) / np.maximum(1 + rho, np.finfo(float).tiny))
+        both = firing_probability(shift) - 2 * special.owens_t(shift, slope)
+        kernel[first:last, :last] = rho * np.maximum(both, 0.0)
+        kernel[:first, first:last] = kernel[first:last, :first].T
+
+    list(in_order(fill, range(0, len(products), _BLOCK), threads=core_count()))
     return kernel

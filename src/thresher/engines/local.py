@@ -27,6 +27,7 @@ __all__ = ["LocalEngine", "LocalGram", "shard_ranges"]
 Value = TypeVar("Value")
 _SHARD = 1 << 14  # neurons at least in a shard
 _MOST_SHARDS = 64
+_SHARED_COUNTS = 2000  # inputs up to which a thread gets its own copy of the counts to change them
 _REMEDY = "This is a fault of thresher: please report it with the seed. index='scan' does without certificates."
 
 
@@ -108,10 +109,13 @@ class LocalEngine:
 
     def linearise(self) -> LocalGram:
         """Make the current weights the point that steps start from, and return the Gram operator there."""
-        counts = self._counts
-        threads = self._threads if counts is None else 1  # the counts are one for all: shards take turns
-        for _ in in_order(lambda shard: shard.linearise(counts), self._shards, threads=threads):
-            pass
+        if self._counts is None:
+            list(self._map(lambda shard: shard.linearise(None)))
+        elif len(self._counts) <= _SHARED_COUNTS:
+            self._counts += self._sum_counts(lambda shard, counts: shard.linearise(counts))
+        else:
+            for shard in self._shards:
+                shard.linearise(self._counts)
         self._outputs = self._reached
         self._gram = LocalGram(self)
         return self._gram
@@ -168,19 +172,23 @@ class LocalEngine:
     def _count_cofiring(self) -> NDArray[np.int32]:
         """Return the co-firing counts, lower triangle: counted once, then kept up to date by flips."""
         if self._counts is None:
-            groups = [self._shards[k :: self._threads] for k in range(self._threads)]
-
-            def count(group: list[Shard]) -> NDArray[np.int32]:
-                counts = np.zeros((self._problem.size, self._problem.size), np.int32)
-                for shard in group:
-                    shard.count_cofiring(counts)
-                return counts
-
-            self._counts = sum(
-                in_order(count, groups, threads=self._threads),
-                start=np.zeros((self._problem.size, self._problem.size), np.int32),
-            )
+            self._counts = self._sum_counts(lambda shard, counts: shard.count_cofiring(counts))
         return self._counts
+
+    def _sum_counts(self, add: Callable[[Shard, NDArray[np.int32]], None]) -> NDArray[np.int32]:
+        """Return the sum over shards of what ``add`` adds to counts (n, n): a copy for each thread."""
+        groups = [self._shards[k :: self._threads] for k in range(self._threads)]
+
+        def work(group: list[Shard]) -> NDArray[np.int32]:
+            counts = np.zeros((self._problem.size, self._problem.size), np.int32)
+            for shard in group:
+                add(shard, counts)
+            return counts
+
+        first, *others = in_order(work, groups, threads=self._threads)
+        for counts in others:
+            first += counts
+        return first
 
 
 class _Sums:
