@@ -33,7 +33,7 @@ from thresher import InvalidInput, NotAvailable
 
 ROOT = Path(__file__).parent.parent
 TIERS = ("tiny", "quick", "full")
-WIDTHS = {"tiny": range(9, 12), "quick": range(12, 19, 2), "full": range(12, 23)}
+WIDTHS = {"tiny": range(9, 12), "quick": range(12, 19, 3), "full": range(12, 23)}
 _PATIENCE = 60.0  # seconds beyond those allowed after which a process is ended
 
 
@@ -45,14 +45,14 @@ def entrants(case: str) -> list[str]:
 
 def race(tier: str) -> list[Task]:
     """Every method on the random sphere."""
-    limits = Limits(seconds={"tiny": 1.0, "quick": 6.0, "full": 120.0}[tier])
+    limits = Limits(seconds={"tiny": 2.0, "quick": 5.0, "full": 120.0}[tier])
     return [Task(name, "sphere", load_problem("sphere").SIZES[tier], limits) for name in entrants("race")]
 
 
 def width(tier: str) -> list[Task]:
     """Cost of an iteration and memory as the width grows."""
     inputs, dimension = {"tiny": (20, 10), "quick": (100, 20), "full": (200, 50)}[tier]
-    limits = Limits(seconds={"tiny": 1.0, "quick": 5.0, "full": 60.0}[tier], iterations=8)
+    limits = Limits(seconds={"tiny": 2.0, "quick": 5.0, "full": 60.0}[tier], iterations=8)
     return [
         Task(name, "sphere", Size(inputs, dimension, 2**power), limits)
         for name in entrants("width")
@@ -62,7 +62,7 @@ def width(tier: str) -> list[Task]:
 
 def problems(tier: str) -> list[Task]:
     """Every other problem, those included where we lose."""
-    limits = Limits(seconds={"tiny": 1.0, "quick": 4.0, "full": 60.0}[tier])
+    limits = Limits(seconds={"tiny": 2.0, "quick": 3.0, "full": 60.0}[tier])
     names = [name for name in problem_names() if name != "sphere"]
     return [
         Task(method, name, load_problem(name).SIZES[tier], limits) for name in names for method in entrants("problems")
@@ -91,7 +91,7 @@ def bench(*, cases: Sequence[str] = (), tier: str = "quick", output: Path, conso
     try:
         from benchmarks.figures import draw
     except NotAvailable as error:
-        console.print(f"No figures: {error}", highlight=False)
+        console.print(f"No figures: {error}", highlight=False, markup=False)
     else:
         drawn = draw({name: of[tier] for name, of in results.items() if tier in of}, output.parent)
         console.print(f"Drawn: {', '.join(map(str, drawn))}.", highlight=False)
@@ -128,7 +128,7 @@ def run_tasks(tasks: Sequence[Task], *, name: str, console: Console) -> list[Row
             rows.append(run_task(task, tell))
             progress.advance(bar)
             if not console.is_terminal:
-                console.print(f"{what}: {summary.ending(rows[-1])}", highlight=False)
+                console.print(f"{what}: {summary.ending(rows[-1])}", highlight=False, markup=False)
     return rows
 
 

@@ -27,6 +27,7 @@ from sklearn.datasets import load_digits
 
 from benchmarks.dense import dense_evaluation, dense_iterations
 from benchmarks.environment import environment
+from benchmarks.floor import parts_of_start
 from thresher import Problem, Result, Status, to_sphere, train
 from thresher.datasets import random_problem
 from thresher.engines import estimate_memory
@@ -87,6 +88,34 @@ def flagship(*, inputs: int = 1000, dimension: int = 100, width: int = 2**20, re
     rows.append(row(name, "mean iteration after the start, seconds", float(np.median(ratios["iteration"])), "", True))
     rows.append(row(name, "dense Gauss-Newton iteration, seconds", dense[0], "", True))
     rows.append(row(name, "iteration, times faster than dense", speedup, ">= 150", speedup >= 150))
+    return rows
+
+
+def floor(*, inputs: int = 1000, dimension: int = 100, width: int = 2**20) -> list[Row]:
+    """Where the time of the first case goes, and what it cannot be less than."""
+    problem = random_problem(inputs=inputs, dimension=dimension)
+    rows = []
+    for twins in (False, True):
+        name = f"n {inputs}, d {dimension}, m 2^{int(math.log2(width))}, {'twins' if twins else 'no twins'}"
+        settings = NetworkSettings.checked(width=width, dimension=dimension, twins=twins)
+        parts, start_rows = parts_of_start(problem, settings), width // (2 if twins else 1)
+        for part in ("numbers", "product", "scan"):
+            rows.append(row(name, f"{part}, microseconds a start row and thread", 1e6 * parts[part], "", True))
+        flops = 2 * inputs * dimension
+        rows.append(row(name, "product, Gflop a second and thread", 1e-9 * flops / parts["product"], "", True))
+        rows.append(row(name, "watchlists, bytes a start row", parts["bytes"], "", True))
+        rows.append(row(name, "memory, GB a second and thread", 1e-9 * parts["bandwidth"], "", True))
+        row_floor = parts["numbers"] + parts["product"] + parts["bytes"] / parts["bandwidth"]
+        least = start_rows * row_floor / core_count()
+        result, seconds = timed(problem, width=width, twins=twins)
+        spent: dict[str, float] = {}
+        for record in result.history:
+            for part, taken in record.seconds.items():
+                spent[part] = spent.get(part, 0.0) + taken
+        spent["weights of the result"] = seconds - sum(spent.values())
+        rows += [row(name, f"training: {part}, seconds", taken, "", True) for part, taken in spent.items()]
+        rows.append(row(name, "floor: numbers, product, bytes of watchlists; seconds", least, "", True))
+        rows.append(row(name, "training over floor", seconds / least, "", True))
     return rows
 
 
@@ -152,28 +181,50 @@ def digits() -> list[Row]:
     return rows
 
 
-def huge(*, width: int = 10**8, inputs: int = 1000, dimension: int = 64) -> list[Row]:
-    """In a process of its own, so that its peak memory can be read."""
+def in_own_process(*, inputs: int, dimension: int, width: int, twins: bool, first_step: str) -> tuple[Any, ...]:
+    """Train in a process of its own; return seconds, peak bytes, estimated bytes, status, relative residual."""
     code = (
         "import json, resource, time; from thresher import train; from thresher.datasets import random_problem\n"
         f"problem = random_problem(inputs={inputs}, dimension={dimension}); began = time.perf_counter()\n"
-        f"result = train(problem, width={width}, twins=True)\n"
+        f"result = train(problem, width={width}, twins={twins}, first_step={first_step!r})\n"
         "seconds = time.perf_counter() - began\n"
         "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
-        "history = [(r.residual, r.looks, r.flips, r.rescans, sum(r.seconds.values())) for r in result.history]\n"
-        "print(json.dumps([seconds, peak, str(result.status), history]))"
+        "relative = result.history[-1].residual / result.history[0].residual\n"
+        "print(json.dumps([seconds, peak, str(result.status), relative]))"
     )
     problem = random_problem(inputs=inputs, dimension=dimension)
-    settings = NetworkSettings.checked(width=width, dimension=dimension, twins=True)
-    estimate = estimate_memory(problem, settings, index="certified", threads=core_count())
+    settings = NetworkSettings.checked(width=width, dimension=dimension, twins=twins)
+    estimate = estimate_memory(problem, settings, index="certified", threads=core_count(), first_step=first_step)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    seconds, peak, status, history = json.loads(done.stdout)
+    seconds, peak, status, relative = json.loads(done.stdout)
+    return seconds, peak, estimate, status, relative
+
+
+def memory() -> list[Row]:
+    """The estimate made before training against the peak of the process that trained."""
+    rows = []
+    for inputs, dimension, width in ((200, 50, 2**20), (200, 50, 2**22), (1000, 100, 2**20), (1000, 100, 2**21)):
+        for twins, first_step in ((False, "limit"), (True, "limit"), (False, "gram")):
+            case = {"inputs": inputs, "dimension": dimension, "width": width, "twins": twins, "first_step": first_step}
+            _, peak, estimate, _, _ = in_own_process(**case)
+            name = f"n {inputs}, d {dimension}, m 2^{int(math.log2(width))}{', twins' if twins else ''}, {first_step}"
+            ratio = estimate / peak
+            rows.append(row(name, "peak memory, GiB", peak / 2**30, "", True))
+            rows.append(row(name, "estimate over peak", ratio, "2/3 to 3/2", 2 / 3 <= ratio <= 3 / 2))
+    return rows
+
+
+def huge(*, width: int = 10**8, inputs: int = 1000, dimension: int = 64) -> list[Row]:
+    case = {"inputs": inputs, "dimension": dimension, "width": width, "twins": True, "first_step": "limit"}
+    seconds, peak, estimate, status, relative = in_own_process(**case)
+    problem = random_problem(inputs=inputs, dimension=dimension)
+    settings = NetworkSettings.checked(width=width, dimension=dimension, twins=True)
     slice_of_it = NetworkSettings.checked(width=width // 10, dimension=dimension, shift=settings.shift)
     evaluation = 10 * dense_evaluation(problem, slice_of_it, generator="numpy")
     name = f"n {inputs}, d {dimension}, m {width:.0e}, twins"
     gib = peak / 2**30
     return [
-        row(name, "relative residual reached", history[-1][0] / history[0][0], "<= 1e-6", status == "converged"),
+        row(name, "relative residual reached", relative, "<= 1e-6", status == "converged"),
         row(name, "peak memory, GiB", gib, "< 16", gib < 16),
         row(name, "estimate over peak", estimate / peak, "2/3 to 3/2", 2 / 3 <= estimate / peak <= 3 / 2),
         row(name, "whole training, seconds", seconds, "", True),
@@ -226,9 +277,11 @@ CASES: dict[str, Callable[[], list[Row]]] = {
     "imports": imports,
     "numbers": numbers,
     "flagship": flagship,
+    "floor": floor,
     "looks": looks,
     "growth": growth,
     "digits": digits,
+    "memory": memory,
     "huge": huge,
 }
 

@@ -25,7 +25,7 @@ from thresher.model.network import NetworkSettings
 LEVELS = (1e-2, 1e-4, 1e-6)
 Row = dict[str, Any]
 _POINTS = 200  # of a history that are kept
-_REPEATS, _SHORT = 3, 5.0  # runs that take fewer seconds are repeated, and the median is kept
+_REPEATS, _SHORT = 3, 1 / 24  # runs that take less than this share of the seconds allowed are repeated
 _OUTSIDE = ("start", "other")  # steps that are not part of an iteration
 
 
@@ -82,7 +82,7 @@ def _run(task: Task, method: Method, log: Log) -> Row:
         row["tuning"] = {"how": method.TUNING, "chosen": options, "seconds": time.perf_counter() - began}
     runs = [log]
     method.run(problem, settings, log, **options)
-    while len(runs) < _REPEATS and max(run.seconds for run in runs) < _SHORT:
+    while len(runs) < _REPEATS and max(run.seconds for run in runs) < _SHORT * task.limits.seconds:
         runs.append(Log(goal=task.goal, limits=task.limits))
         method.run(problem, settings, runs[-1], **options)
     middle = sorted(runs, key=lambda run: run.seconds)[(len(runs) - 1) // 2]

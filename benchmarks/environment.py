@@ -6,11 +6,12 @@ import os
 import platform
 import subprocess
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from thresher.parallel import core_count
 
-PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn")
+PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn", "torch")
 
 
 def environment() -> dict[str, object]:
@@ -20,7 +21,7 @@ def environment() -> dict[str, object]:
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in PACKAGES},
+        "versions": {name: version(name) for name in PACKAGES if find_spec(name.replace("scikit-learn", "sklearn"))},
         "commit": _commit(),
         "load": os.getloadavg()[0],
     }

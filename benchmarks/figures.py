@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from benchmarks.methods import load_method, method_names
 from benchmarks.summary import exponent_of, value_of
 from thresher import NotAvailable
 
@@ -97,38 +100,59 @@ def _figure(lines: Sequence[Line], *, title: str, x: str, y: str) -> Figure:
         axes.set_xscale("log", base=2)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    others = [line.method for line in lines if line.method != "ours"]
-    colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(others)} | {"ours": OURS}
+    colours = _colours()
     for line in sorted(lines, key=lambda one: one.method == "ours"):  # ours on top
         width, marker = (2.8, "o") if line.method == "ours" else (1.3, ".")
         marker = marker if len(line.x) <= 40 else ""
         axes.plot(line.x, line.y, STYLES[line.order], color=colours[line.method], linewidth=width, marker=marker)
+    if y.startswith("residual"):
+        axes.set_ylim(top=min(axes.get_ylim()[1], 5.0))  # what goes up comes down again
     _label_ends(axes, lines, colours)
     return figure
 
 
+def _colours() -> dict[str, str]:
+    """Return a colour for each method, the same in all figures; two with one style do not share it."""
+    orders = {name: load_method(name).ORDER for name in method_names()}
+    colours = {}
+    for style in STYLES:
+        names = [name for name, order in orders.items() if order == style and name != "ours"]
+        colours |= {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
+    return colours | {"ours": OURS}
+
+
 def _label_ends(axes: Axes, lines: Sequence[Line], colours: dict[str, str]) -> None:
     """Write each name beside the axes, in the order of where its line ends, with a thin thread to that end."""
-    transform = axes.transData + axes.transAxes.inverted()
-    ends = sorted((float(transform.transform((line.x[-1], line.y[-1]))[1]), place) for place, line in enumerate(lines))
-    gap = min(0.065, 1.0 / max(len(lines) - 1, 1))
-    heights: list[float] = []
-    for height, _ in ends:
-        heights.append(max(height, heights[-1] + gap) if heights else max(height, 0.0))
-    over = max(heights[-1] - 1.0, 0.0) if heights else 0.0
-    for place in reversed(range(len(heights))):  # push down what went over the top
-        most = 1.0 if place == len(heights) - 1 else heights[place + 1] - gap
-        heights[place] = min(heights[place], most) if over else heights[place]
-    for (_, place), height in zip(ends, heights, strict=True):
-        line = lines[place]
+    low, high = np.log(axes.get_ylim())
+    ends = sorted((float((np.log(line.y[-1]) - low) / (high - low)), line.x[-1], line) for line in lines)
+    heights = _spread([height for height, *_ in ends], gap=min(0.065, 1.0 / max(len(lines) - 1, 1)))
+    for (*_, line), height in zip(ends, heights, strict=True):
         axes.annotate(
             line.label,
             xy=(line.x[-1], line.y[-1]),
-            xytext=(1.02, height),
+            xytext=(1.04, height),
             textcoords="axes fraction",
             color=colours[line.method],
             va="center",
             fontweight="bold" if line.method == "ours" else "normal",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colours[line.method], "linewidth": 0.5, "alpha": 0.6},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colours[line.method],
+                "linewidth": 0.5,
+                "alpha": 0.6,
+                "relpos": (0, 0.5),
+            },
         )
+
+
+def _spread(heights: Sequence[float], *, gap: float) -> list[float]:
+    """Return ascending heights moved apart by at least ``gap``, and kept within 0 and 1 if they fit."""
+    spread: list[float] = []
+    for height in heights:
+        spread.append(max(height, spread[-1] + gap if spread else 0.0))
+    most = 1.0
+    for place in reversed(range(len(spread))):
+        spread[place] = min(spread[place], most)
+        most = spread[place] - gap
+    return spread

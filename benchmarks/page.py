@@ -2,32 +2,56 @@
 
     python -m benchmarks.page
 
-Reads results/certified.json and results/scaling.json, whichever exist, so that no figure is typed by hand.
+Reads results/bench.json, results/certified.json and results/scaling.json, whichever exist, so that no figure is typed by
+hand; draws the figures in docs/figures/.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.methods import load_method
+from benchmarks.problems import load_problem
+from benchmarks.summary import tables
+from thresher import NotAvailable
+
 RESULTS, PAGE = Path("results"), Path("docs/benchmarks.md")
+FIGURES = PAGE.parent / "figures"
 
 INTRODUCTION = """# Benchmarks
 
 Every figure on this page was written by a command; none was typed. Seconds are those of one shared machine and vary from
 run to run; what counts are ratios within a run, with the same threads, and counters, which are the same everywhere.
 
+    thresher bench --full       # every method side by side; without --full a few minutes
     make bench      # certified search against a dense evaluation and dense Gauss-Newton
     make scaling    # the paper's method: counters as the width grows
     python -m benchmarks.page   # this page
 """
 
+RIVALS = """## Rivals, side by side
+
+Every method runs in a process of its own on the same machine in the same run. Those that train the network train *the same*
+one: same start weights, signs, shift and scaling, float32, in blocks on all cores. Seconds are end to end, from the problem to
+the trained network, the start weights included; compiling, loading and tuning are not charged. Short runs are
+made three times and the median kept. A level is reached at the first iteration at or below it; nothing is
+interpolated. *Memory* is the peak beyond what the process took before. *Looks* are pre-activations computed.
+"""
+
+METHODS = """### The methods, in their best form
+
+Dense rivals list the pairs that fire while a block of pre-activations is in the cache, and move only those: stronger than
+the dense updates they were published with. Tuning tries every candidate from the same start and is not charged.
+"""
+
 CERTIFIED = """## Certified search
 
 A *dense evaluation* makes the start weights and multiplies them with the inputs, once, in blocks, on all cores, and does
-nothing else. A *dense Gauss-Newton iteration* stores the weights and uses BLAS for everything: forward pass, co-firing
-counts by a symmetric product, Cholesky, update. Problems are random unit inputs with N(0, 1) targets, the paper's shift,
+nothing else. A *dense Gauss-Newton iteration* stores the weights, uses BLAS for the forward pass, the co-firing counts (a
+symmetric product) and the Cholesky solve, and moves the neurons that fire. Problems are random unit inputs with N(0, 1) targets, the paper's shift,
 trained to a relative residual of 1e-6, unless a row says otherwise. *Looks* are pre-activations computed after the start.
 """
 
@@ -47,7 +71,9 @@ LOSSES = """## Where we lose
 
 def main() -> None:
     parts = [INTRODUCTION]
-    certified, scaling = read("certified"), read("scaling")
+    bench, certified, scaling = read("bench"), read("certified"), read("scaling")
+    if bench:
+        parts += rivals({case: tiers.get("full") or tiers.get("quick") for case, tiers in bench.items()})
     if certified:
         parts += [CERTIFIED, machine(certified), certified_table(certified)]
     if scaling:
@@ -69,6 +95,49 @@ def machine(figures: dict[str, Any]) -> str:
         f"Machine: {e['processor']}, {e['cores']} cores, {e['memory_gib']} GiB; Python {e['python']}; {versions}; "
         f"last run at commit {e['commit']}.\n"
     )
+
+
+def rivals(results: dict[str, Any]) -> list[str]:
+    """Return the section on rivals: what was run, where we win and where we lose; ``results`` is ``{case: result}``."""
+    from benchmarks.figures import draw  # needs matplotlib, which is an extra
+
+    results = {case: result for case, result in results.items() if result}
+    options = {"full": " --full", "quick": ""}
+    drawn = {path.stem: path for path in draw(results, FIGURES)}
+    parts = [RIVALS]
+    for case, title, pictures in (
+        ("race", "### Time to a small residual", ("race",)),
+        ("width", "### Growing width", ("cost", "memory")),
+        ("problems", "### Other problems, and where we lose", ()),
+    ):
+        if case not in results:
+            continue
+        result = results[case]
+        parts += [f"{title}\n", machine(result), f"Run with `thresher bench{options[result['tier']]} --case {case}`.\n"]
+        parts += [f"![{name}](figures/{drawn[name].name})\n" for name in pictures]
+        if case == "problems":
+            names = dict.fromkeys(row["problem"] for row in result["rows"])
+            parts.append(
+                "\n".join(f"- **{load_problem(name).LABEL}**: {load_problem(name).WHY}." for name in names) + "\n"
+            )
+        for sheet in tables(case, result):
+            parts += [f"**{sheet.title}**\n", sheet.markdown()]
+    return [*parts, METHODS, describe_methods(results.get("race", {"rows": []})["rows"])]
+
+
+def describe_methods(rows: list[dict[str, Any]]) -> str:
+    """Return what each method is, in the words of its file, how it was tuned and what was chosen."""
+    lines = []
+    for row in rows:
+        lines.append(f"- **{row['label']}**: " + " ".join((load_method(row["method"]).__doc__ or "").split()))
+        if "tuning" in row:
+            chosen = ", ".join(f"{name} {_short(value)}" for name, value in row["tuning"]["chosen"].items())
+            lines[-1] += f" *Tuned*: {row['tuning']['how']}; chosen: {chosen}."
+    return "\n".join(lines) + "\n"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def certified_table(figures: dict[str, Any]) -> str:
@@ -100,4 +169,7 @@ def scaling_table(figures: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotAvailable as error:
+        sys.exit(f"Error: {error}")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 
 from benchmarks.problems import load_problem
 from thresher.memory import format_bytes
@@ -28,7 +29,7 @@ class Sheet(NamedTuple):
         for place, name in enumerate(self.header):
             table.add_column(name, justify="right" if place else "left")
         for row in self.rows:
-            table.add_row(*row)
+            table.add_row(*(Text(cell.replace("**", ""), style="bold" if "**" in cell else "") for cell in row))
         return table
 
     def markdown(self) -> str:

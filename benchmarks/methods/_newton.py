@@ -12,6 +12,7 @@ from benchmarks.dense import DenseNetwork, Pairs
 from benchmarks.log import Log
 from thresher import Problem
 from thresher.model.network import NetworkSettings
+from thresher.parallel import blas_for_size
 
 HALVINGS = 12
 Vector = NDArray[np.float64]
@@ -33,7 +34,8 @@ def gauss_newton(problem: Problem, settings: NetworkSettings, log: Log, *, solve
     residual = outputs - problem.targets
     stop = log.record(residual, looks=looks, firing=pairs.count)
     while not stop:
-        step, inner = solve(network, pairs, residual, log)
+        with blas_for_size(problem.size):
+            step, inner = solve(network, pairs, residual, log)
         for halving in range(HALVINGS + 1):
             fraction = rate * 0.5**halving
             with log.time("update"):

@@ -11,6 +11,7 @@ from benchmarks.log import Log
 from thresher import Problem
 from thresher.memory import require
 from thresher.model.network import NetworkSettings
+from thresher.parallel import blas_for_size
 
 LABEL, COST, ORDER, REQUIRES = "Levenberg-Marquardt, dense Jacobian", "mdn² + n³", "second", ()
 CASES = ("race",)
@@ -40,7 +41,7 @@ def run(problem: Problem, settings: NetworkSettings, log: Log) -> None:
             damping = _FIRST * float(gram.diagonal().max())
         spent = 0
         for _ in range(_TRIES):
-            with log.time("solve"):
+            with log.time("solve"), blas_for_size(problem.size):
                 step = linalg.solve(gram + damping * np.eye(problem.size), residual, assume_a="pos")
             with log.time("update"):
                 change = (jacobian.T @ step.astype(np.float32)).reshape(network.weights.shape)
