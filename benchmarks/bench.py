@@ -52,7 +52,7 @@ def race(tier: str) -> list[Task]:
 def width(tier: str) -> list[Task]:
     """Cost of an iteration and memory as the width grows."""
     inputs, dimension = {"tiny": (20, 10), "quick": (100, 20), "full": (200, 50)}[tier]
-    limits = Limits(seconds={"tiny": 2.0, "quick": 5.0, "full": 60.0}[tier], iterations=8)
+    limits = Limits(seconds={"tiny": 2.0, "quick": 5.0, "full": 30.0}[tier], iterations=8)
     return [
         Task(name, "sphere", Size(inputs, dimension, 2**power), limits)
         for name in entrants("width")
@@ -62,7 +62,7 @@ def width(tier: str) -> list[Task]:
 
 def problems(tier: str) -> list[Task]:
     """Every other problem, those included where we lose."""
-    limits = Limits(seconds={"tiny": 2.0, "quick": 3.0, "full": 60.0}[tier])
+    limits = Limits(seconds={"tiny": 2.0, "quick": 3.0, "full": 40.0}[tier])
     names = [name for name in problem_names() if name != "sphere"]
     return [
         Task(method, name, load_problem(name).SIZES[tier], limits) for name in names for method in entrants("problems")
@@ -113,10 +113,9 @@ def _store(path: Path, case: str, result: dict[str, Any]) -> None:
 
 
 def run_tasks(tasks: Sequence[Task], *, name: str, console: Console) -> list[Row]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    columns = (*columns, TextColumn("{task.fields[now]}"))
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[now]}"))
     rows = []
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(TextColumn("{task.description}"), *columns, console=console, transient=True) as progress:
         bar = progress.add_task(name, total=len(tasks), now="")
         for task in tasks:
             what = f"{task.method} on {task.problem}, width {task.size.width:,}"
@@ -134,31 +133,22 @@ def run_tasks(tasks: Sequence[Task], *, name: str, console: Console) -> list[Row
 
 def run_task(task: Task, tell: Callable[[dict[str, Any]], None] = lambda record: None) -> Row:
     """Measure in a process of its own; one that dies or hangs gives a row that says so."""
-    command = [sys.executable, "-m", "benchmarks.child"]
     heard: list[dict[str, Any]] = []
-    allowed = 3 * task.limits.seconds + _PATIENCE
-    began = time.perf_counter()
+    allowed, began = 3 * task.limits.seconds + _PATIENCE, time.perf_counter()
     with tempfile.TemporaryFile("w+") as errors:
-        child = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
-        )
-        timer = threading.Timer(allowed, child.kill)
-        timer.start()
-        try:
-            assert child.stdin is not None and child.stdout is not None
-            child.stdin.write(json.dumps(task._asdict()))
-            child.stdin.close()
-            for line in child.stdout:
-                heard.append(json.loads(line))
-                if "row" in heard[-1]:
-                    return heard[-1]["row"]
-                tell(heard[-1])
-            child.wait()
-        finally:
-            timer.cancel()
-            child.kill()
-            child.wait()
-            child.stdout.close()
+        command = [sys.executable, "-m", "benchmarks.child", json.dumps(task._asdict())]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True) as child:
+            timer = threading.Timer(allowed, child.kill)
+            timer.start()
+            try:
+                for line in child.stdout or ():
+                    heard.append(json.loads(line))
+                    if "row" in heard[-1]:
+                        return heard[-1]["row"]
+                    tell(heard[-1])
+            finally:
+                timer.cancel()
+                child.kill()
         errors.seek(0)
         last = (errors.read().strip().splitlines() or ["nothing said"])[-1]
     took = time.perf_counter() - began

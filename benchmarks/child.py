@@ -1,8 +1,8 @@
 """One method on one problem, in a process of its own: clean memory, and nobody else falls with it.
 
-    echo '{"method": "ours", "problem": "sphere", ...}' | python -m benchmarks.child
+    python -m benchmarks.child '{"method": "ours", "problem": "sphere", ...}'
 
-Reads a task, writes a line of JSON for every iteration, and last the row of the result.
+Takes a task, writes a line of JSON for every iteration, and last the row of the result.
 """
 
 from __future__ import annotations
@@ -76,10 +76,14 @@ def _run(task: Task, method: Method, log: Log) -> Row:
     settings = NetworkSettings.checked(width=task.size.width, dimension=problem.dimension)
     row: Row = {"shift": settings.shift, "warm_up_seconds": _warm_up(method)}
     before = _peak_bytes()
-    options, began = {}, time.perf_counter()
-    if hasattr(method, "tune"):
-        options = method.tune(problem, settings, task.limits)
-        row["tuning"] = {"how": method.TUNING, "chosen": options, "seconds": time.perf_counter() - began}
+    began = time.perf_counter()
+    options = _tune(method, problem, settings, task.limits)
+    if options:
+        row["tuning"] = {
+            "how": getattr(method, "TUNING", ""),
+            "chosen": options,
+            "seconds": time.perf_counter() - began,
+        }
     runs = [log]
     method.run(problem, settings, log, **options)
     while len(runs) < _REPEATS and max(run.seconds for run in runs) < _SHORT * task.limits.seconds:
@@ -91,13 +95,18 @@ def _run(task: Task, method: Method, log: Log) -> Row:
     return {**row, "status": "reached" if middle.ended == "reached" else "not reached", **_reading(middle)}
 
 
+def _tune(method: Method, problem: Problem, settings: NetworkSettings, limits: Limits) -> dict[str, Any]:
+    tune: Callable[..., dict[str, Any]] | None = getattr(method, "tune", None)
+    return tune(problem, settings, limits) if tune else {}
+
+
 def _warm_up(method: Method) -> float:
     """Compile and load everything on a small problem; return the seconds, which are not charged."""
     began = time.perf_counter()
     problem: Problem = random_problem(inputs=10, dimension=5)
     settings = NetworkSettings.checked(width=1000, dimension=5)
     limits = Limits(seconds=5.0, iterations=5)
-    options = method.tune(problem, settings, limits) if hasattr(method, "tune") else {}
+    options = _tune(method, problem, settings, limits)
     method.run(problem, settings, Log(goal=1e-6, limits=limits), **options)
     return time.perf_counter() - began
 
@@ -144,13 +153,14 @@ def _peak_bytes() -> int:
 
 
 def main() -> None:
-    told = json.loads(sys.stdin.read())
+    told = json.loads(sys.argv[1])
     task = Task(told["method"], told["problem"], Size(*told["size"]), Limits(*told["limits"]), told["goal"])
+    lines, sys.stdout = sys.stdout, sys.stderr  # what methods print must not stand between the lines
 
     def tell(record: Iteration) -> None:
-        print(json.dumps({"iteration": record.iteration, "residual": record.residual}), flush=True)
+        print(json.dumps({"iteration": record.iteration, "residual": record.residual}), file=lines, flush=True)
 
-    print(json.dumps({"row": measure(task, tell)}), flush=True)
+    print(json.dumps({"row": measure(task, tell)}), file=lines, flush=True)
 
 
 if __name__ == "__main__":

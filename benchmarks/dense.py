@@ -32,7 +32,7 @@ class Pairs(NamedTuple):
     blocks: list[tuple[NDArray[np.int64], NDArray[np.int32]]]
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         return sum(len(inputs) for _, inputs in self.blocks)
 
 
@@ -91,13 +91,12 @@ class DenseNetwork:
 
     def descend(self, pairs: Pairs, step: Vector, *, momentum: float, rows: slice = slice(None)) -> None:
         """Add Jᵀ step to momentum times the last change, and take that away from W. Cost: O(md)."""
-        if self._moving is None:
-            self._moving = np.zeros_like(self.weights), np.zeros_like(self.weights)
+        moving = self._moving = self._moving or (np.zeros_like(self.weights), np.zeros_like(self.weights))
         inputs, fast, keep = self.inputs[rows], step.astype(np.float32), np.float32(momentum)
 
         def work(block: range, thread: int) -> None:
             part = slice(block.start, block.stop)
-            velocity, lost = (one[part] for one in self._moving)
+            velocity, lost = (one[part] for one in moving)
             which = pairs.blocks[block.start // BLOCK]
             descend(*which, self.factors[part], fast, inputs, self.weights[part], velocity, lost, keep)
 

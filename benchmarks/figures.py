@@ -114,7 +114,7 @@ def _figure(lines: Sequence[Line], *, title: str, x: str, y: str) -> Figure:
 def _colours() -> dict[str, str]:
     """Return a colour for each method, the same in all figures; two with one style do not share it."""
     orders = {name: load_method(name).ORDER for name in method_names()}
-    colours = {}
+    colours: dict[str, str] = {}
     for style in STYLES:
         names = [name for name, order in orders.items() if order == style and name != "ours"]
         colours |= {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}

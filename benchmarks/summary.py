@@ -99,7 +99,8 @@ def width_tables(result: dict[str, Any]) -> list[Sheet]:
         fitted = [exponent_of(rows, name, read) for name in names]
         body.append(["exponent", *("" if one is None else f"{one[0]:.2f} ± {one[1]:.2f}" for one in fitted)])
         sheets.append(Sheet(f"{what}, {where}", ["width", *(labels[name] for name in names)], body))
-    capped = [[row["label"], f"{row['width']:,}", ending(row)] for row in rows if value_of(row, "memory") is None]
+    unknown = [row for row in rows if value_of(row, "seconds_per_iteration") is None]
+    capped = [[row["label"], f"{row['width']:,}", ending(row)] for row in unknown]
     return [*sheets, Sheet("Not measured", ["method", "width", "why"], capped), _goals(width_goals(result))]
 
 
@@ -118,10 +119,11 @@ def width_goals(result: dict[str, Any]) -> list[tuple[str, str, str, bool]]:
 
 def problem_tables(result: dict[str, Any]) -> list[Sheet]:
     """Return, for each problem, our seconds beside those of the fastest rival that trains a network."""
+    levels = list(next((row["levels"] for row in result["rows"] if row["levels"]), {}))
     body, details = [], []
     for name in dict.fromkeys(row["problem"] for row in result["rows"]):
         rows = [row for row in result["rows"] if row["problem"] == name]
-        label, level, standing = load_problem(name).LABEL, FINEST, ""
+        label, level = load_problem(name).LABEL, FINEST
         ours = next(row for row in rows if row["method"] == "ours")
         rivals = [row for row in rows if row["method"] != "ours" and row["order"] != "none"]
         best = min(rivals, key=lambda row: _seconds_to(row, level))
@@ -134,8 +136,7 @@ def problem_tables(result: dict[str, Any]) -> list[Sheet]:
             standing = "nobody got there"
         theirs = f"{_reached(best, level)} {best['label']}" if math.isfinite(b) else "none"
         body.append([label, _where(rows[0]), _reached(ours, level), theirs, standing])
-        details += [[label, row["label"], *(_reached(row, one) for one in ours["levels"]), ending(row)] for row in rows]
-    levels = list(next((row["levels"] for row in result["rows"] if row["levels"]), {}))
+        details += [[label, row["label"], *(_reached(row, one) for one in levels), ending(row)] for row in rows]
     return [
         Sheet(
             f"Seconds (iterations) to {FINEST}: ours and the fastest rival",

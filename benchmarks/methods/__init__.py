@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from benchmarks.log import Limits, Log
+from benchmarks.log import Log
 from thresher import NotAvailable, Problem
 from thresher.model.network import NetworkSettings
 
@@ -31,12 +31,6 @@ class Method(Protocol):
     REQUIRES: tuple[str, ...]
 
     def run(self, problem: Problem, settings: NetworkSettings, log: Log, **options: Any) -> None: ...
-
-
-class Tuned(Method, Protocol):
-    TUNING: str
-
-    def tune(self, problem: Problem, settings: NetworkSettings, limits: Limits) -> dict[str, Any]: ...
 
 
 def method_names() -> list[str]:

@@ -32,7 +32,7 @@ def descend(
     with log.time("forward"):
         outputs, pairs = network.forward()
     looks = problem.size * network.width
-    stop = log.record(outputs - problem.targets, looks=looks, firing=pairs.count)
+    stop = log.record(outputs - problem.targets, looks=looks, firing=pairs.total)
     while not stop:
         for part in parts:
             if batches > 1:
@@ -43,7 +43,7 @@ def descend(
         # With batches the residual on all inputs is the reader's wish, not the method's, and not charged.
         with log.time("forward") if batches == 1 else nullcontext():
             outputs, pairs = network.forward()
-        stop = log.record(outputs - problem.targets, looks=looks, firing=pairs.count)
+        stop = log.record(outputs - problem.targets, looks=looks, firing=pairs.total)
 
 
 def tune(problem: Problem, settings: NetworkSettings, limits: Limits, **fixed: Any) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def gauss_newton(problem: Problem, settings: NetworkSettings, log: Log, *, solve
         outputs, pairs = network.forward()
     looks = problem.size * network.width
     residual = outputs - problem.targets
-    stop = log.record(residual, looks=looks, firing=pairs.count)
+    stop = log.record(residual, looks=looks, firing=pairs.total)
     while not stop:
         with blas_for_size(problem.size):
             step, inner = solve(network, pairs, residual, log)
@@ -51,7 +51,7 @@ def gauss_newton(problem: Problem, settings: NetworkSettings, log: Log, *, solve
             return
         residual, pairs = outputs - problem.targets, fires
         stop = log.record(
-            residual, looks=(halving + 1) * looks, firing=pairs.count, inner_iterations=inner, step=fraction
+            residual, looks=(halving + 1) * looks, firing=pairs.total, inner_iterations=inner, step=fraction
         )
 
 

@@ -58,9 +58,10 @@ class _Operator(NamedTuple):
 
     def sketch(self, sketch: Sketch) -> NDArray[np.float64]:
         network = self.network
-        shares = np.array_split(np.arange(len(network.blocks)), network.threads)
-        slices = [self._slice(share) for share in shares if share.size]
-        return sketch.finish(sum(in_order(sketch.gather, slices, threads=network.threads)), slices[0])
+        parts = np.array_split(np.arange(len(network.blocks)), network.threads)
+        slices = [self._slice(part) for part in parts if part.size]
+        shares = in_order(sketch.gather, slices, threads=network.threads)
+        return sketch.finish(np.sum(list(shares), axis=0), slices[0])
 
     def _slice(self, blocks: NDArray[np.int64]) -> JacobianSlice:
         """Return consecutive blocks as the rows of Jᵀ that belong to them."""

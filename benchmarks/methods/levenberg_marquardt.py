@@ -31,7 +31,7 @@ def run(problem: Problem, settings: NetworkSettings, log: Log) -> None:
     with log.time("forward"):
         outputs, pairs = network.forward()
     looks, residual, damping = problem.size * network.width, outputs - problem.targets, None
-    stop = log.record(residual, looks=looks, firing=pairs.count)
+    stop = log.record(residual, looks=looks, firing=pairs.total)
     while not stop:
         with log.time("jacobian"):
             _fill(jacobian, network, pairs)
@@ -58,7 +58,7 @@ def run(problem: Problem, settings: NetworkSettings, log: Log) -> None:
             log.ended = "stalled: no damping gives a step that reduces the residual"
             return
         residual, pairs = outputs - problem.targets, fires
-        stop = log.record(residual, looks=spent, firing=pairs.count)
+        stop = log.record(residual, looks=spent, firing=pairs.total)
 
 
 def _fill(jacobian: NDArray[np.float32], network: DenseNetwork, pairs: Pairs) -> None:

@@ -99,7 +99,7 @@ def audit(inputs: int, dimension: int, width: int, seed: int, twins: bool) -> No
 
 
 @commands.command()
-@click.option("--full", "tier", flag_value="full", help="The sizes of the published figures: more than half an hour.")
+@click.option("--full", "tier", flag_value="full", help="The sizes of the published figures; takes an hour or less.")
 @click.option("--tiny", "tier", flag_value="tiny", help="Sizes that only show that everything works.")
 @click.option("--case", "cases", multiple=True, metavar="NAME", help="race, width or problems; may be repeated.")
 @click.option("--output", type=click.Path(path_type=Path), default="results/bench.json", show_default=True)
