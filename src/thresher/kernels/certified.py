@@ -28,7 +28,8 @@ STRETCH = (1.0 + 1.1e-5) ** 2
 @njit(inline="always")
 def _add_up(coefficients, inputs, first, count, X, out):
     """Set ``out`` (d,) to the sum of coefficients times inputs: the moved part of a neuron."""
-    out[:] = 0.0
+    for k in range(X.shape[1]):
+        out[k] = 0.0
     for q in range(count):
         for k in range(X.shape[1]):
             out[k] += coefficients[q] * X[inputs[first + q], k]
@@ -36,16 +37,16 @@ def _add_up(coefficients, inputs, first, count, X, out):
 
 @compiled
 def _ascending(inputs, first, count, order):
-    """Write to ``order`` the places 0..count - 1 by ascending input."""
-    if count > 32:
-        order[:count] = np.argsort(inputs[first : first + count])
-        return
+    """Write to ``order`` the places 0..count - 1 by ascending input (Shell's sort: rows are short)."""
     for q in range(count):
-        k = q
-        while k > 0 and inputs[first + order[k - 1]] > inputs[first + q]:
-            order[k] = order[k - 1]
-            k -= 1
-        order[k] = q
+        order[q] = q
+    for gap in (701, 301, 132, 57, 23, 10, 4, 1):
+        for q in range(gap, count):
+            place, k = order[q], q
+            while k >= gap and inputs[first + order[k - gap]] > inputs[first + place]:
+                order[k] = order[k - gap]
+                k -= gap
+            order[k] = place
 
 
 @njit(inline="always")
@@ -275,7 +276,8 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
         r = places[index]
         first, count, fired = lists.begin[r], lists.linear[r], lists.fired[r]
         push = scale * lists.sign[r]
-        watched[:] = False
+        for i in range(n):
+            watched[i], moved[i] = False, 0.0
         total = 0.0
         for q in range(fired):
             j = lists.inputs[first + q]
@@ -287,7 +289,6 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
             for i in range(n):
                 moved[i] = dot(vector, X[i])
         else:
-            moved[:] = 0.0
             for q in range(fired):
                 for i in range(n):
                     moved[i] += coefficients[q] * K[lists.inputs[first + q], i]
@@ -315,7 +316,8 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
             if abs(z - shift) <= doubt:
                 error = exact + (fired + d + 3) * FINE * total
                 if not loaded:
-                    weights[:] = W[index]
+                    for k in range(d):
+                        weights[k] = W[index, k]
                     _ascending(lists.inputs, begin, fired, order)
                     loaded = True
                 looks += 1

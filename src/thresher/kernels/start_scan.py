@@ -60,6 +60,12 @@ def _collect(values, low, found):
 
 
 @compiled
+def _load(W, j, weights):
+    for k in range(weights.size):  # a slice would take seconds to compile
+        weights[k] = W[k, j]
+
+
+@compiled
 def scan_block(
     Z, W, rows, twins, signs, shift, guards, unit, push, step, K, X, products, near, band, sums, lists, used
 ):  # fmt: skip
@@ -82,7 +88,9 @@ def scan_block(
     coefficients, changes = np.zeros(n), np.empty(n)
     weights = np.empty(d)
     flips = before = after = looks = 0
-    moves = np.any(step != 0)
+    moves = False
+    for i in range(n):
+        moves |= step[i] != 0
     low = Z.dtype.type(shift - 1.01 * guard)
     for j in range(first_row, Z.shape[0]):
         if entries + copies * n > lists.inputs.size:
@@ -97,7 +105,7 @@ def scan_block(
             i = fires[c]
             if z0[i] <= shift + guard:
                 if not loaded:
-                    weights[:] = W[:, j]
+                    _load(W, j, weights)
                     loaded = True
                 looks += 1
                 if dot(weights, X[i]) < shift:
@@ -146,7 +154,7 @@ def scan_block(
                 error = doubt
                 if abs(z - shift) <= doubt:
                     if not loaded:
-                        weights[:] = W[:, j]
+                        _load(W, j, weights)
                         loaded = True
                     looks += 1
                     error = exact + (count + d + 3) * FINE * total

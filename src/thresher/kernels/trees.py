@@ -64,7 +64,8 @@ def query(nodes, i, low):
         if k >= m:
             if count == found.size:
                 larger = np.empty(2 * count, np.int64)
-                larger[:count] = found
+                for j in range(count):
+                    larger[j] = found[j]
                 found = larger
             found[count] = k - m
             count += 1
@@ -74,4 +75,11 @@ def query(nodes, i, low):
             if nodes[child, i] >= low:
                 stack[top] = child
                 top += 1
-    return np.sort(found[:count]), visits
+    # Leaves came from left to right: those of the deepest level, which have the largest numbers, before the others.
+    deep = 1
+    while deep < count and found[deep - 1] < found[deep]:
+        deep += 1
+    places = np.empty(count, np.int64)
+    for k in range(count):
+        places[k - deep if k >= deep else k + count - min(deep, count)] = found[k]
+    return places, visits
