@@ -34,6 +34,7 @@ from thresher import InvalidInput, NotAvailable
 ROOT = Path(__file__).parent.parent
 TIERS = ("tiny", "quick", "full")
 WIDTHS = {"tiny": range(9, 12), "quick": range(12, 19, 3), "full": range(12, 23)}
+_PLAIN_WIDTH = 180  # of tables that go to a file or a pipe
 _PATIENCE = 60.0  # seconds beyond those allowed after which a process is ended
 
 
@@ -77,6 +78,8 @@ def bench(*, cases: Sequence[str] = (), tier: str = "quick", output: Path, conso
     for name in cases:
         if name not in CASES:
             raise InvalidInput(f"case must be one of {', '.join(CASES)}; got {name!r}.")
+    if not console.is_terminal:
+        console.width = _PLAIN_WIDTH
     for name in cases or CASES:
         began = datetime.now(UTC)
         rows = run_tasks(CASES[name](tier), name=name, console=console)

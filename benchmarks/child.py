@@ -19,7 +19,6 @@ from benchmarks.log import Limits, Log
 from benchmarks.methods import Method, load_method, require_installed
 from benchmarks.problems import Size, load_problem
 from thresher import Iteration, MemoryRefused, NotAvailable, Problem
-from thresher.datasets import random_problem
 from thresher.model.network import NetworkSettings
 
 LEVELS = (1e-2, 1e-4, 1e-6)
@@ -74,7 +73,7 @@ def describe(task: Task) -> Row:
 def _run(task: Task, method: Method, log: Log) -> Row:
     problem = load_problem(task.problem).make(inputs=task.size.inputs, dimension=task.size.dimension)
     settings = NetworkSettings.checked(width=task.size.width, dimension=problem.dimension)
-    row: Row = {"shift": settings.shift, "warm_up_seconds": _warm_up(method)}
+    row: Row = {"shift": settings.shift, "warm_up_seconds": _warm_up(task, method)}
     before = _peak_bytes()
     began = time.perf_counter()
     options = _tune(method, problem, settings, task.limits)
@@ -100,14 +99,15 @@ def _tune(method: Method, problem: Problem, settings: NetworkSettings, limits: L
     return tune(problem, settings, limits) if tune else {}
 
 
-def _warm_up(method: Method) -> float:
-    """Compile and load everything on a small problem; return the seconds, which are not charged."""
+def _warm_up(task: Task, method: Method) -> float:
+    """Compile and load everything on a tiny problem of the same kind; return the seconds, which are not charged."""
     began = time.perf_counter()
-    problem: Problem = random_problem(inputs=10, dimension=5)
-    settings = NetworkSettings.checked(width=1000, dimension=5)
-    limits = Limits(seconds=5.0, iterations=5)
-    options = _tune(method, problem, settings, limits)
-    method.run(problem, settings, Log(goal=1e-6, limits=limits), **options)
+    made = load_problem(task.problem)
+    size = made.SIZES["tiny"]
+    problem = made.make(inputs=size.inputs, dimension=size.dimension)
+    settings = NetworkSettings.checked(width=size.width, dimension=problem.dimension)
+    options = _tune(method, problem, settings, Limits(seconds=1.0))
+    method.run(problem, settings, Log(goal=task.goal, limits=Limits(seconds=60.0, iterations=12)), **options)
     return time.perf_counter() - began
 
 

@@ -116,6 +116,7 @@ def rivals(results: dict[str, Any]) -> list[str]:
         parts += [f"{title}\n", machine(result), f"Run with `thresher bench{options[result['tier']]} --case {case}`.\n"]
         parts += [f"![{name}](figures/{drawn[name].name})\n" for name in pictures]
         if case == "problems":
+            parts.append("Kernel ridge is no rival in the first table: it trains no network of any width.\n")
             names = dict.fromkeys(row["problem"] for row in result["rows"])
             parts.append(
                 "\n".join(f"- **{load_problem(name).LABEL}**: {load_problem(name).WHY}." for name in names) + "\n"

@@ -162,7 +162,7 @@ def test_a_method_that_raises_is_kept_as_a_failure(monkeypatch):
 
     broken = SimpleNamespace(LABEL="broken", COST="", ORDER="first", CASES=("race",), REQUIRES=(), run=run)
     monkeypatch.setattr(child, "load_method", lambda name: broken)
-    monkeypatch.setattr(child, "_warm_up", lambda method: 0.0)
+    monkeypatch.setattr(child, "_warm_up", lambda task, method: 0.0)
     row = measure(Task("broken", "sphere", SMALL, LIMITS))
     assert (row["status"], row["reason"]) == ("failed", "FloatingPointError: lost")
     assert row["relative"] == 0.5 and row["iterations"] == 1
