@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.log import Enough, Limits, Log
-from benchmarks.methods._tuning import ITERATIONS, best_of
+from benchmarks.methods._tuning import HOW, best_of
 from thresher import Problem
 from thresher.model.network import NetworkSettings
 
@@ -16,7 +16,7 @@ CASES = ("race", "problems")
 FIRST = (1.0, 1e3, 1e4, 1e5, 1e6)
 TUNING = (
     f"length of the first step, {', '.join(f'{one:g}' for one in FIRST)} times torch's, which is far too short here: "
-    f"each for {ITERATIONS} evaluations, the lowest residual kept"
+    f"{HOW}"
 )
 _HISTORY = 10
 

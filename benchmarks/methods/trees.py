@@ -1,4 +1,4 @@
-"""The paper's method to the letter: n search trees over the neurons, sketched regression."""
+"""The paper's method with our corrections: n search trees over the neurons, regression with the paper's own sketch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Natural gradient (`zmg19`): W <- W - rate F⁺ ∇L with the exact Fisher matrix F of the outputs and its pseudo-inverse.
 
 For the squared loss F = Jᵀ J, and where J has full row rank F⁺ Jᵀ = Jᵀ (J Jᵀ)⁻¹: the step is that of Gram Gauss-Newton
-times the rate. Its theorem allows rates up to (1 - 2C)/(1 + C)², where C says how far J moves from its start: at most
-1. So the rate is tuned; where 1 wins, this row and that of `cgh+19` are the same method and differ by noise alone.
+times the rate. Its theorem asks for a rate below 1, the smaller the more J may move from its start. So the rate is
+tuned, 1 included; where 1 wins, this row and that of `cgh+19` are the same method and differ by noise alone.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 from benchmarks.log import Limits, Log
 from benchmarks.methods._newton import gauss_newton, solve_gram
-from benchmarks.methods._tuning import ITERATIONS, best_of
+from benchmarks.methods._tuning import HOW, best_of
 from thresher import Problem
 from thresher.model.network import NetworkSettings
 
 LABEL, COST, ORDER, REQUIRES = "natural gradient (zmg19)", "mn² + mnd + n³", "second", ()
 CASES = ("race",)
 RATES = (1.0, 0.9, 0.7, 0.5)
-TUNING = f"rate {', '.join(map(str, RATES))}: each for up to {ITERATIONS} iterations, the lowest residual kept"
+TUNING = f"rate {', '.join(map(str, RATES))}: {HOW}"
 
 
 def run(problem: Problem, settings: NetworkSettings, log: Log, *, rate: float) -> None:
