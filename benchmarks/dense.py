@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+from threadpoolctl import ThreadpoolController
 
 from benchmarks.pairs import add_product, collect, descend, mark, move
 from thresher.memory import require
@@ -22,6 +24,7 @@ from thresher.model.problem import Problem
 from thresher.parallel import core_count, in_order
 
 BLOCK = 1024
+_BLAS = ThreadpoolController()
 Vector = NDArray[np.float64]
 Value = TypeVar("Value")
 
@@ -47,7 +50,8 @@ class DenseNetwork:
     ) -> None:
         self.problem, self.settings = problem, settings
         self.width, self.blocks = settings.width, list(row_blocks(0, settings.width, size=BLOCK))
-        self.threads = core_count()
+        self.threads = min(core_count(), len(self.blocks))
+        self._pool = ThreadPoolExecutor(self.threads)  # made once: small networks iterate in less time than that takes
         require(
             self.width * problem.dimension * 4 * copies,
             budget=memory,
@@ -140,7 +144,8 @@ class DenseNetwork:
         def share(thread: int) -> list[Value]:
             return [work(block, thread) for block in self.blocks[thread :: self.threads]]
 
-        shares = list(in_order(share, range(self.threads), threads=self.threads))
+        with _BLAS.limit(limits=1, user_api="blas"):
+            shares = list(self._pool.map(share, range(self.threads)))
         return [shares[place % self.threads][place // self.threads] for place in range(len(self.blocks))]
 
 

@@ -40,7 +40,7 @@ def settings():
 def log_of(name, problem, settings, *, goal=1e-6, limits=LIMITS, **options):
     method, log = load_method(name), Log(goal=goal, limits=limits)
     if not options and hasattr(method, "tune"):
-        options = method.tune(problem, settings, limits)
+        options = method.tune(problem, settings, limits._replace(seconds=4.0))
     method.run(problem, settings, log, **options)
     return log
 
