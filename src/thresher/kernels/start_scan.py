@@ -66,6 +66,12 @@ def _load(W, j, weights):
 
 
 @compiled
+def _add(coefficient, products, watched, count, changes):
+    for c in range(count):
+        changes[c] += coefficient * products[watched[c]]
+
+
+@compiled
 def scan_block(
     Z, W, rows, twins, signs, shift, guards, unit, push, step, K, X, products, near, band, sums, lists, used
 ):  # fmt: skip
@@ -85,7 +91,7 @@ def scan_block(
     row, entries = used
     n, d, copies = Z.shape[1], X.shape[1], 2 if twins else 1
     fires, watched = np.empty(n, np.uint32), np.empty(n, np.uint32)  # unsigned: no test for negative places
-    coefficients, changes = np.zeros(n), np.empty(n)
+    coefficients, changes = np.zeros(n), np.empty(n, K.dtype)
     weights = np.empty(d)
     flips = before = after = looks = 0
     moves = False
@@ -124,15 +130,14 @@ def scan_block(
             if reach > width:  # worth a closer bound
                 reach = min(reach, norm_bound(coefficients, fires, 0, count, K, X, weights, unit))
                 loaded = False
-        doubt = guard + (count + 3) * unit * total
+        doubt = guard + (count + 4) * unit * total
         # No pre-activation of an input that does not fire moves by more than the reach: what lies further below stays
         # below the band.
         candidates = _collect(z0, Z.dtype.type(shift - width - reach - 1.01 * doubt), watched)
         for c in range(candidates):
-            change = 0.0
-            for q in range(count):
-                change += coefficients[q] * K[fires[q], watched[c]]
-            changes[c] = change
+            changes[c] = 0.0
+        for q in range(count):
+            _add(K.dtype.type(coefficients[q]), K[fires[q]], watched, candidates, changes)
         for twin in range(copies):
             sign = signs[copies * j + twin]
             begin, end = entries, entries + count
