@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: setup demo test test-slow check scaling bench clean
+.PHONY: setup demo test test-slow check scaling certified bench clean
 
 setup: $(VENV)/.ready
 
@@ -32,8 +32,12 @@ check: setup
 scaling: setup
 	$(BIN)/python -m benchmarks.scaling
 
-# Certified search against dense rivals; takes about a quarter of an hour. Nothing else should run meanwhile.
+# Every method side by side, a few minutes; `thresher bench --full` takes about an hour. Nothing else should run meanwhile.
 bench: setup
+	$(BIN)/thresher bench
+
+# Certified search against a dense evaluation and dense Gauss-Newton; takes about a quarter of an hour.
+certified: setup
 	$(BIN)/python -m benchmarks.certified
 
 clean:
