@@ -3,11 +3,12 @@
 from thresher.errors import BrokenCertificate, InvalidInput, MemoryRefused, NotAvailable, ThresherError
 from thresher.model.network import Network, default_shift
 from thresher.model.problem import Problem, to_sphere
-from thresher.training import Callback, History, Iteration, Result, Status, train, train_together
+from thresher.training import Callback, Certify, History, Iteration, Result, Status, train, train_together
 
 __all__ = [
     "BrokenCertificate",
     "Callback",
+    "Certify",
     "History",
     "InvalidInput",
     "Iteration",

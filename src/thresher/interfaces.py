@@ -242,6 +242,9 @@ class Engine(Protocol):
     def linearise(self) -> Gram:
         """Make the current weights the point that steps start from, and return the Gram operator there."""
 
+    def gram(self) -> Gram:
+        """Return the Gram operator at the last ``linearise`` or the start."""
+
     def move(self, step: NDArray[np.float64]) -> Moved:
         """Put the neurons at W - Jᵀ step, with W and J of the last ``linearise``; may be called again to retreat."""
 

@@ -120,6 +120,10 @@ class LocalEngine:
         self._gram = LocalGram(self)
         return self._gram
 
+    def gram(self) -> LocalGram:
+        """Return the Gram operator at the last ``linearise`` or the start. Cost: O(1)."""
+        return self._gram
+
     def move(self, step: NDArray[np.float64]) -> Moved:
         """Put the neurons at W - Jᵀ step and find the outputs there: linear but for the pairs that flip."""
         corrections, effort = np.zeros(self._problem.size), Effort()

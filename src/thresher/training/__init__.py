@@ -1,6 +1,7 @@
-"""The loop, its history and its callbacks."""
+"""The loop and what it tells."""
 
-from thresher.training.history import Callback, History, Iteration, Result, Status
+from thresher.training.certify import Certify
+from thresher.training.history import Callback, History, Iteration, Result, State, Status
 from thresher.training.loop import train, train_together
 
-__all__ = ["Callback", "History", "Iteration", "Result", "Status", "train", "train_together"]
+__all__ = ["Callback", "Certify", "History", "Iteration", "Result", "State", "Status", "train", "train_together"]

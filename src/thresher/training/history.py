@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import overload
+from typing import NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.model.network import Network
+from thresher.interfaces import Engine
+from thresher.model.network import Network, NetworkSettings
+from thresher.model.problem import Problem
+from thresher.theory import Statement
 
-__all__ = ["Callback", "Callbacks", "History", "Iteration", "Result", "Status"]
+__all__ = ["Callback", "Callbacks", "History", "Iteration", "Result", "State", "Status"]
 
 
 class Status(StrEnum):
@@ -48,6 +54,7 @@ class Iteration:
     rank: int  # directions of the Gram matrix that were used
     solve: str  # how the linear solve ended; "limit" for a first step from the limit kernel
     seconds: dict[str, float] = field(default_factory=dict)  # by step: start, solve, move
+    statements: tuple[Statement, ...] = ()  # of the paper, checked here, if a callback such as Certify asks for them
 
 
 class History(Sequence[Iteration]):
@@ -95,11 +102,24 @@ class Result:
         return f"Result({self.status.value}: {self.message} {self.network!r}, {self.history!r})"
 
 
+class State(NamedTuple):
+    """Where training stands after an iteration; the engine's ``gram()`` and ``weights()`` are made when asked for."""
+
+    problem: Problem
+    settings: NetworkSettings
+    residual: NDArray[np.float64]  # f - y, (n,)
+    engine: Engine
+
+
 class Callback:
     """Told of every event; derive and override what you need. A plain function is taken as ``on_iteration``."""
 
     def on_progress(self, done: int, total: int) -> None:
         """Take note of the start scan: ``done`` of ``total`` neurons."""
+
+    def certify(self, record: Iteration, state: State) -> Sequence[Statement]:
+        """Return statements about the iteration just made; they become part of its record."""
+        return ()
 
     def on_iteration(self, record: Iteration) -> bool | None:
         """Take note of an iteration (0 is the start); return True to stop here."""
@@ -123,6 +143,10 @@ class Callbacks:
         """Tell all of the progress of the start scan."""
         for callback in self._callbacks:
             callback.on_progress(done, total)
+
+    def certify(self, record: Iteration, state: State) -> tuple[Statement, ...]:
+        """Return the statements of all."""
+        return tuple(statement for callback in self._callbacks for statement in callback.certify(record, state))
 
     def on_iteration(self, record: Iteration) -> bool:
         """Tell all of an iteration; True if any wants to stop."""

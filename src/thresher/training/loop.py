@@ -22,7 +22,7 @@ from thresher.model.problem import Problem
 from thresher.parallel import blas_for_size, core_count, uninterrupted
 from thresher.search import INDEX_NAMES
 from thresher.theory import limit_kernel
-from thresher.training.history import Callback, Callbacks, History, Iteration, Result, Status
+from thresher.training.history import Callback, Callbacks, History, Iteration, Result, State, Status
 
 __all__ = ["train", "train_together"]
 
@@ -363,6 +363,8 @@ class _Run(NamedTuple):
             solve=self._how_solved(history, solution),
             seconds=clock.taken(),
         )
+        state = State(self.problem, self.settings, residual, self.engine)
+        record = replace(record, statements=self.callbacks.certify(record, state))
         history.append(record)
         return record
 

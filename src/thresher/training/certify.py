@@ -1,0 +1,119 @@
+"""Certify: the paper's statements, checked while training goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from thresher.checks import check_number
+from thresher.model.weights import Weights
+from thresher.theory import (
+    Facts,
+    Statement,
+    check_drift,
+    check_firing,
+    check_first_outputs,
+    check_gram,
+    check_halving,
+    check_kernel,
+    check_sandwich,
+    check_start_eigenvalue,
+    check_widths,
+    limit_kernel,
+    smallest_eigenvalue,
+)
+from thresher.training.history import Callback, Iteration, State
+
+__all__ = ["Certify", "largest_drift"]
+
+_ROUNDING = 1e-6  # share of the first residual below which float32 decides what a step does
+_BLOCK = 1 << 16  # moved neurons whose displacements are formed together
+
+
+class Certify(Callback):
+    """Checks the statements of the paper after every iteration; they are in ``Iteration.statements``.
+
+    Parameters
+    ----------
+    failure : probability with which chance alone may break a statement about the random start
+
+    ``facts`` holds what the bounds were made of, after the start.
+
+    Cost: O(n³) and O(d) a coefficient of the weights, an iteration. Memory: four matrices (n, n).
+    """
+
+    facts: Facts
+
+    def __init__(self, *, failure: float = 1e-3) -> None:
+        self._failure = check_number(failure, "failure", above=0.0)
+
+    def certify(self, record: Iteration, state: State) -> Sequence[Statement]:
+        """Return the statements about the start, or about the iteration just made."""
+        gram = state.engine.gram().dense()
+        smallest = smallest_eigenvalue(gram)
+        if record.iteration == 0:
+            return self._about_start(record, state, gram, smallest)
+        return self._about_step(record, state, gram, smallest)
+
+    def _about_start(
+        self, record: Iteration, state: State, gram: NDArray[np.float64], smallest: float
+    ) -> tuple[Statement, ...]:
+        problem, settings = state.problem, state.settings
+        limit = limit_kernel(problem.products, settings.shift)
+        self.facts = facts = Facts.of(problem, settings, limit=limit, failure=self._failure)
+        self._gram, self._residual = gram, record.residual
+        # The first step may come from the limit kernel, with f taken to be 0; the proof has room for that up to here.
+        self._proven = facts.target_norm <= 2 * record.residual
+        silent = settings.shift if settings.activation == "max" else 0.0
+        return (
+            *check_sandwich(facts),
+            check_kernel(facts, gram, limit=limit, products=problem.products),
+            *check_firing(facts, _counts(gram, state)),
+            check_first_outputs(facts, state.residual + problem.targets, largest_silent=silent),
+            check_start_eigenvalue(facts, smallest),
+            *check_widths(facts),
+        )
+
+    def _about_step(
+        self, record: Iteration, state: State, gram: NDArray[np.float64], smallest: float
+    ) -> tuple[Statement, ...]:
+        facts, residual = self.facts, self._residual
+        drift = largest_drift(state.engine.weights())
+        exact = record.step == 1.0 and record.damping == 0 and record.solve.endswith("solved")
+        # What the induction needs of this step; of the Gram matrix it came from, the last iteration has seen to it.
+        self._proven = self._proven and exact and record.contraction <= 0.5
+        statements = (
+            check_halving(facts, record.contraction, exact=exact and record.residual > _ROUNDING * residual),
+            check_drift(facts, drift, residual=residual, proven=self._proven),
+            *check_gram(
+                facts,
+                change=float(np.linalg.norm(gram - self._gram)),
+                smallest=smallest,
+                drift=drift,
+                residual=residual,
+            ),
+            *check_firing(facts, _counts(gram, state), start=False),
+        )
+        self._proven = self._proven and smallest >= facts.smallest / 2
+        return statements
+
+
+def largest_drift(weights: Weights) -> float:
+    """Return the largest distance of a neuron from its start, max ||w_r - w_r(0)||. Cost: O(d) a coefficient."""
+    support, largest = weights.support, 0.0
+    for first in range(0, len(support.neurons), _BLOCK):
+        part = support.slice(first, min(first + _BLOCK, len(support.neurons)))
+        begin = support.bounds[first]
+        values = weights.coefficients[begin : begin + part.pairs]
+        shape = (len(part.neurons), len(weights.inputs))
+        moved = sparse.csr_array((values, part.inputs, part.bounds), shape=shape) @ weights.inputs  # (block, d)
+        largest = max(largest, float(np.linalg.norm(moved, axis=1).max()))
+    return largest
+
+
+def _counts(gram: NDArray[np.float64], state: State) -> NDArray[np.float64]:
+    """Return how many neurons fire on each input (n,): m G_ii / ||x_i||²."""
+    return np.round(gram.diagonal() * state.settings.width / state.problem.products.diagonal())
