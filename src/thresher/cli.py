@@ -16,10 +16,26 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from thresher import Callback, Iteration, NotAvailable, Result, ThresherError, __version__, train
+from thresher import (
+    Callback,
+    InvalidInput,
+    Iteration,
+    NotAvailable,
+    Result,
+    ThresherError,
+    __version__,
+    train,
+    verification,
+)
 from thresher.datasets import digits, random_problem
+from thresher.tables import read_table, split_table
+from thresher.verification import terminal
 
 __all__ = ["main"]
+
+
+_INPUTS, _DIMENSION = 32, 20  # of the random problem that the paper's statements are checked on
+_LADDER = "2^10,2^11,2^12,2^13,2^14,2^15,2^16,2^17,2^18"
 
 
 class _Count(click.ParamType):  # type: ignore[type-arg]
@@ -36,6 +52,15 @@ class _Count(click.ParamType):  # type: ignore[type-arg]
         if isinstance(number, float) and not number.is_integer():
             self.fail(f"expected a whole number such as 1048576, 1e6 or 2^20; got {value!r}.", param, ctx)
         return int(number)
+
+
+class _Counts(_Count):
+    """Whole numbers, separated by commas."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:  # type: ignore[override]
+        return [super(_Counts, self).convert(one.strip(), param, ctx) for one in str(value).split(",")]
 
 
 @click.group()
@@ -117,6 +142,55 @@ def bench(tier: str | None, cases: Sequence[str], output: Path) -> None:
             raise
         raise NotAvailable("benchmarks are not part of the installed package. Run thresher from a clone.") from error
     found.bench(cases=cases, tier=tier or "quick", output=output, console=Console())
+
+
+@commands.command()
+@click.option(
+    "--data", type=click.Path(path_type=Path), help="CSV of numbers, or .npz with X and y; else random inputs."
+)
+@click.option("--target", help="Column of the CSV file to predict; the last one unless named.")
+@click.option("--rows", type=_Count(), default=500, show_default=True, help="Of the file, at the most.")
+@click.option("--widths", type=_Counts(), default=_LADDER, show_default=True, help="Numbers of neurons, with commas.")
+@click.option("--seed", type=_Count(), default=0, show_default=True, help="Of problem, start weights and sketches.")
+@click.option("--output", type=click.Path(path_type=Path), default="results/verify", show_default=True)
+def verify(data: Path | None, target: str | None, rows: int, widths: list[int], seed: int, output: Path) -> None:
+    """Check the paper's statements one by one, on a ladder of widths; end with status 1 if a promised one fails.
+
+    Writes a page, verify.html, with the table and the figures. Takes about two minutes.
+
+    Example: thresher verify --data measurements.csv --target price
+    """
+    console = terminal.wide_console()
+    _make_folder(output)
+    if data is None:
+        problem = random_problem(inputs=_INPUTS, dimension=_DIMENSION, seed=seed)
+        unseen = random_problem(inputs=200, dimension=_DIMENSION, seed=seed + 1).inputs
+        title = f"{_INPUTS} random inputs of dimension {_DIMENSION} with N(0, 1) targets."
+    else:
+        split = split_table(read_table(data, target=target), rows=rows, seed=seed)
+        problem, unseen, title = split.train, split.test.inputs, f"{data.name}: {split.description}."
+    console.print(title, highlight=False, markup=False)
+    with terminal.Parts(console) as parts:
+        report = verification.verify(problem, unseen=unseen, widths=widths, title=title, seed=seed, tell=parts)
+    console.print(terminal.statement_table(report))
+    for sentence in verification.explain(report):
+        console.print(sentence, highlight=False, markup=False)
+    written = verification.write_page(report, output)
+    console.print(f"Written: {written[0]}" + (f" and {len(written) - 1} figures." if len(written) > 1 else "."))
+    if len(written) == 1:
+        console.print("Figures need matplotlib: pip install 'thresher[plot]'.", highlight=False)
+    if report.broken:
+        sys.exit(1)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder before the work begins, rather than find out after it that this cannot be done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot write to {folder}: {error.strerror}. Choose another folder with --output."
+        ) from None
 
 
 def _compile(console: Console, method: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The loop and what it tells."""
+"""The loop, its history and its callbacks."""
 
 from thresher.training.certify import Certify
 from thresher.training.history import Callback, History, Iteration, Result, State, Status
