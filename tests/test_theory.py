@@ -31,6 +31,7 @@ from thresher.theory import (
     firing_probability,
     limit_kernel,
     limit_predictions,
+    say_count,
     separability,
     smallest_eigenvalue,
 )
@@ -167,6 +168,47 @@ class TestBounds:
         assert 10 ** (by_separability.bound / 25) == pytest.approx(second)
         assert 10**by_eigenvalue.measured == pytest.approx(2**14)
         assert not by_eigenvalue.promised
+
+    def test_widths_from_which_promises_are_made(self):
+        n, lam, b, rho, radius = 10, 0.01, FACTS.shift, 1e-3, FACTS.radius(1.5)
+        start = 32 * 2.0 * math.log(n / rho) / lam
+        assert FACTS.start_width == pytest.approx(start)
+        assert FACTS.perturbation_width(1.5) == pytest.approx(
+            max((b * radius) ** 2, (12 * n * radius / lam) ** 2, start)
+        )
+        p = firing_probability(b)
+        assert FACTS.practical_width == pytest.approx(b**2 * 3.0**2 / (lam * n * p))
+        assert replace(FACTS, inputs=1000).practical_width == pytest.approx(b**2 * 3.0**2 / lam)  # n p is over 1
+
+        def promised(width):
+            facts = replace(FACTS, width=width, draws=width)
+            *_, near, invertible = check_gram(facts, change=0.0, smallest=1.0, drift=0.1, residual=1.5)
+            return near.promised, invertible.promised, check_start_eigenvalue(facts, 1.0).promised
+
+        perturbation = math.ceil(FACTS.perturbation_width(1.5))
+        assert promised(perturbation) == (True, True, True)
+        assert promised(perturbation - 1) == (False, False, True)
+        assert promised(math.ceil(start)) == (False, False, True)
+        assert promised(math.ceil(start) - 1) == (False, False, False)
+
+    def test_first_outputs(self):
+        plain = check_first_outputs(FACTS, np.zeros(10)).bound
+        assert plain == pytest.approx(math.sqrt(math.log(2 * 10 / 1e-3)))
+        with_offset = check_first_outputs(FACTS, np.zeros(10), largest_silent=2.0).bound
+        assert with_offset == pytest.approx(plain * math.sqrt((0.5 + 2 + 4) / 0.5))
+
+    def test_what_chance_can_do(self):
+        draws, p = FACTS.draws, firing_probability(FACTS.shift)
+        logarithm = math.log(2 * 10 / 1e-3)
+        _, expected = check_firing(FACTS, np.full(10, draws * p + 3.0))
+        off = expected.bound
+        # Bernstein: P(|sum - mean| >= off) <= 2 exp(-off² / (2 (variance + off / 3))), and that is rho / n.
+        assert off**2 / (2 * (draws * p * (1 - p) + off / 3)) == pytest.approx(logarithm)
+        assert expected.measured == pytest.approx(3.0)
+
+    def test_counts_become_words(self):
+        said = [say_count(value) for value in (0.0, math.log10(12345), 15.4, math.inf)]
+        assert said == ["1", "12,345", "10^15", "infinitely many"]
 
     def test_widths_of_a_singular_kernel_are_infinite(self):
         facts = replace(FACTS, smallest=0.0, separability=0.0)

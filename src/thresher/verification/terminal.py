@@ -23,7 +23,7 @@ def statement_table(report: Report) -> Table:
     table = Table(title="The paper's promises, at the largest width", title_justify="left")
     for name in ("statement, and its label in the paper", "measured", "bound", "holds at", "verdict"):
         number = name in ("measured", "bound")
-        table.add_column(name, justify="right" if number else "left", no_wrap=number)
+        table.add_column(name, justify="right" if number else "left", no_wrap=number, overflow="fold")
     colours = {"holds": "green", "FAILS": "bold red"}
     for *cells, verdict in describe(report):
         table.add_row(*cells, verdict, style=colours.get(verdict, "dim"))
