@@ -1,5 +1,6 @@
 """Expiry dates: the certified shard finds what the scan finds, looks at little, and is caught when it lies."""
 
+import gc
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 import thresher.search.certified as certified
+import thresher.search.watchlists as watchlists
 from thresher import BrokenCertificate, Problem, Status, to_sphere, train
 from thresher.datasets import random_problem
 from thresher.engines import LocalEngine
@@ -268,7 +270,7 @@ class TestSabotage:
         self.expect_to_be_caught()
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 1e9, 1e29])
+@pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 1e9, 1e19])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_certificates_hold_whatever_the_scale_of_the_targets(scale, dtype):
     """Coefficients once were rounded to float32 when a pair flipped, which no drift knew of."""
@@ -302,3 +304,60 @@ def test_ties_are_decided_alike(dtype):
         train(problem, width=3, shift=0.3, seed=seed, dtype=dtype, audit=True)
     for seed in range(20):
         train(Problem([[1.0]], [0.0]), width=1, shift=0.0, seed=seed, dtype=dtype, audit=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("twins", [False, True])
+def test_where_many_fire_the_first_step_is_a_matrix_product(monkeypatch, dtype, twins):
+    problem = random_problem(inputs=70, dimension=6)
+    options = {"width": 3000, "shift": 0.4, "dtype": dtype, "twins": twins, "audit": True, "tol": 1e-6}
+    asked = []
+    by_products = watchlists.StartScan._shifts
+
+    def told(scan, Z):
+        asked.append(len(by_products(scan, Z)) == len(Z))
+        return by_products(scan, Z)
+
+    monkeypatch.setattr(watchlists.StartScan, "_shifts", told)
+    together = train(problem, **options)
+    assert all(asked)
+    monkeypatch.setattr(watchlists.StartScan, "_shifts", lambda scan, Z: Z[:0])
+    one_by_one = train(problem, **options)
+    assert [record.firing for record in together.history] == [record.firing for record in one_by_one.history]
+    close = 1e-5 if dtype == "float32" else 1e-10
+    for a, b in zip(together.history, one_by_one.history, strict=True):
+        assert a.residual == pytest.approx(b.residual, rel=1e-3, abs=close)
+
+
+def test_where_few_fire_it_is_not(monkeypatch):
+    asked = []
+    by_products = watchlists.StartScan._shifts
+    monkeypatch.setattr(
+        watchlists.StartScan, "_shifts", lambda scan, Z: asked.append(by_products(scan, Z)) or asked[-1]
+    )
+    train(random_problem(inputs=70, dimension=6), width=3000)
+    assert {len(one) for one in asked} == {0}
+
+
+@pytest.mark.parametrize("first_step", ["limit", "gram"])
+@pytest.mark.parametrize("shift", [0.0, 0.5, 2.0])
+def test_outputs_stay_true_when_large_coefficients_cancel(first_step, shift):
+    """Near-duplicates: float32 may find out who fires, it must not enter the outputs."""
+    random = np.random.default_rng(7)
+    rows = random.standard_normal((8, 10))
+    rows = to_sphere(np.vstack([rows, rows + 0.1 * random.standard_normal(rows.shape)]))
+    problem = Problem(rows, random.standard_normal(16))
+    result = train(problem, width=4000, shift=shift, twins=True, audit=True, first_step=first_step)
+    assert result.status == Status.CONVERGED
+    off = np.linalg.norm(result.network.predict(rows) - problem.targets)
+    assert off <= 2e-6 * np.linalg.norm(problem.targets)
+
+
+def test_a_network_does_not_outlive_its_training():
+    gc.collect()
+    gc.disable()
+    try:
+        train(random_problem(inputs=10, dimension=5), width=500)
+        assert not [one for one in gc.get_objects() if isinstance(one, LocalEngine)]
+    finally:
+        gc.enable()

@@ -55,8 +55,8 @@ BAD_TARGETS = {
     "nan": ([1.0, NAN, 0.0], r"targets must be finite; row 1 is nan\. Remove or impute"),
     "inf": ([1.0, 0.0, INF], r"targets must be finite; row 2 is inf\. Remove or impute"),
     "too large": (
-        [1e31, 0.0, 1.0],
-        r"largest target must be between 1e-100 and 1e\+30 in size, or 0; it is 1e\+31\. Rescale",
+        [1e21, 0.0, 1.0],
+        r"largest target must be between 1e-100 and 1e\+20 in size, or 0; it is 1e\+21\. Rescale",
     ),
     "too small": ([1e-200, 0.0, 0.0], r"largest target must be between .*; it is 1e-200\. Rescale the targets"),
     "two dimensions": (TARGETS[:, None], r"targets must have shape \(n,\); got shape \(3, 1\)"),

@@ -57,7 +57,7 @@ def blas_for_size(size: int) -> AbstractContextManager[object]:
     """Return a context in which BLAS works on matrices of that many rows: on one thread if they are small.
 
     Its threads wait for each other in a loop: on cores that are shared with anybody a small solve takes fifty times as
-    long on two threads as on one. One thread also rounds in the same way on every machine.
+    long on two threads as on one. One thread also rounds in the same way, whatever the number of cores.
     """
     return _single_threaded_blas() if size <= _SMALL else nullcontext()
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TypeVar
+from weakref import proxy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +141,7 @@ class LocalEngine:
     def audit(self) -> int:
         """Scan every pair and compare firing sets, outputs and counts with the maintained ones. Cost: O(m n d)."""
         ranges = shard_ranges(self._settings.width)
-        truths = [SearchShard(self._settings, shard.weights(), neurons, index=Scan())
+        truths = [SearchShard(self._settings, shard.weights().in_float64(), neurons, index=Scan())
                   for shard, neurons in zip(self._shards, ranges, strict=True)]  # fmt: skip
         outputs = np.zeros(self._problem.size)
         for part in in_order(lambda truth: truth.start(None, expected=0.0), truths, threads=self._threads):
@@ -181,7 +182,8 @@ class LocalEngine:
 
     def _sum_counts(self, add: Callable[[Shard, NDArray[np.int32]], None]) -> NDArray[np.int32]:
         """Return the sum over shards of what ``add`` adds to counts (n, n): a copy for each thread."""
-        groups = [self._shards[k :: self._threads] for k in range(self._threads)]
+        threads = min(self._threads, len(self._shards))
+        groups = [self._shards[k::threads] for k in range(threads)]
 
         def work(group: list[Shard]) -> NDArray[np.int32]:
             counts = np.zeros((self._problem.size, self._problem.size), np.int32)
@@ -189,7 +191,7 @@ class LocalEngine:
                 add(shard, counts)
             return counts
 
-        first, *others = in_order(work, groups, threads=self._threads)
+        first, *others = in_order(work, groups, threads=threads)
         for counts in others:
             first += counts
         return first
@@ -215,7 +217,8 @@ class LocalGram:
     """
 
     def __init__(self, engine: LocalEngine) -> None:
-        self._engine, self._problem, self._settings = engine, engine._problem, engine._settings
+        self._engine = proxy(engine)  # which holds this: no cycle, or a network would outlive its training
+        self._problem, self._settings = engine._problem, engine._settings
 
     @property
     def size(self) -> int:

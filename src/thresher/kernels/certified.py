@@ -16,7 +16,10 @@ from thresher.kernels import compiled
 from thresher.kernels.pairs import dot
 from thresher.kernels.philox import fill_row
 
-__all__ = ["FINE", "commit", "expiry_at", "extract", "norm_bound", "rebuild", "visit", "write_wake_ups"]
+__all__ = [
+    "GATHER", "add_up", "commit", "expiry_at", "extract", "norm_bound", "rebuild", "rounding_of_look", "visit",
+    "write_wake_ups",
+]  # fmt: skip
 
 
 FINE = 2.0**-53  # unit roundoff of float64
@@ -26,7 +29,7 @@ STRETCH = (1.0 + 1.1e-5) ** 2
 
 
 @njit(inline="always")
-def _add_up(coefficients, inputs, first, count, X, out):
+def add_up(coefficients, inputs, first, count, X, out):
     """Set ``out`` (d,) to the sum of coefficients times inputs: the moved part of a neuron."""
     for k in range(X.shape[1]):
         out[k] = 0.0
@@ -72,11 +75,20 @@ def norm_bound(delta, inputs, first, count, K, X, scratch, unit):
                 row += delta[other] * K[j, inputs[first + other]]
             square += delta[q] * (2.0 * row + delta[q] * STRETCH)  # K[j, j] is 1 but for the tolerance of norms
     else:
-        _add_up(delta, inputs, first, count, X, scratch)
+        add_up(delta, inputs, first, count, X, scratch)
         square = dot(scratch, scratch)
     # Rounding: each product carries a relative error of a few units, cancellation may leave nothing but those.
     slack = (count + 4 + X.shape[1]) * unit * total * total
     return STRETCH * np.sqrt(max(square, 0.0) + slack)
+
+
+@njit(inline="always")
+def rounding_of_look(exact, count, d, total, shift):
+    """Return a bound on what float64 loses in a look at a pair near the threshold, ``count`` coefficients to add.
+
+    ``exact`` bounds what the product with the start weights loses; each addition rounds what has been summed so far.
+    """
+    return exact + (count + d + 3) * FINE * (2.0 * total + abs(shift))
 
 
 @njit(inline="always")
@@ -161,7 +173,7 @@ def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, produ
         by_vector = (fired + expired) * d < GATHER * expired * fired
         doubt = guard + (fired + 3 + d) * (FINE if by_vector else unit) * total  # the vector is in float64
         if by_vector:
-            _add_up(coefficients, lists.inputs, first, fired, X, vector)
+            add_up(coefficients, lists.inputs, first, fired, X, vector)
         loaded = flipped = False
         for p in todo[:expired]:
             then = p - first < count
@@ -175,7 +187,7 @@ def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, produ
                     z += coefficients[q] * K[i, lists.inputs[first + q]]
             error = doubt
             if abs(z - shift) <= doubt:
-                error = exact + (fired + d + 3) * FINE * total
+                error = rounding_of_look(exact, fired, d, total, shift)
                 if not loaded:
                     neuron = np.uint64(first_neuron + lists.neurons[r])
                     fill_row(seed, np.uint64(0), neuron >> np.uint64(1) if twins else neuron, weights)
@@ -285,7 +297,7 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
             coefficients[q] = lists.base[first + q] - (push * Gamma[now, j] if q < count else 0.0)
             total += abs(coefficients[q])
         if fired > d:  # the cheaper of two ways to the change of every pre-activation
-            _add_up(coefficients, lists.inputs, first, fired, X, vector)
+            add_up(coefficients, lists.inputs, first, fired, X, vector)
             for i in range(n):
                 moved[i] = dot(vector, X[i])
         else:
@@ -314,7 +326,7 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
             z = Z[index, i] + moved[i]
             error = doubt
             if abs(z - shift) <= doubt:
-                error = exact + (fired + d + 3) * FINE * total
+                error = rounding_of_look(exact, fired, d, total, shift)
                 if not loaded:
                     for k in range(d):
                         weights[k] = W[index, k]
@@ -322,6 +334,10 @@ def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corr
                     loaded = True
                 looks += 1
                 z = _decide(dot(weights, X[i]), coefficients, lists.inputs, begin, fired, order, products[i])
+            elif fired <= d and (z >= shift) != (p - begin < count):  # it flips, and its value goes into the outputs
+                z = np.float64(Z[index, i])
+                for q in range(fired):
+                    z += coefficients[q] * products[i, lists.inputs[begin + q]]
             fires, then = z >= shift, p - begin < count
             lists.side[p] = fires
             lists.expiry[p] = expiry_at(drift, abs(z - shift) - error, unit)

@@ -8,7 +8,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from thresher.kernels import compiled
-from thresher.kernels.certified import FINE, expiry_at, norm_bound
+from thresher.kernels.certified import GATHER, add_up, expiry_at, norm_bound, rounding_of_look
 from thresher.kernels.pairs import dot
 
 __all__ = ["scan_block"]
@@ -73,11 +73,12 @@ def _add(coefficient, products, watched, count, changes):
 
 @compiled
 def scan_block(
-    Z, W, rows, twins, signs, shift, guards, unit, push, step, K, X, products, near, band, sums, lists, used
+    Z, shifts, W, rows, twins, signs, shift, guards, unit, push, step, K, X, products, near, band, sums, lists, used
 ):  # fmt: skip
     """Find who fires at the start and after the first step, and write watchlists for neurons that fire.
 
-    Z (rows, n) pre-activations of start rows, W (d, rows) their weights; ``rows`` = (first of these to scan, number of
+    Z (rows, n) pre-activations of start rows, ``shifts`` (rows, n) their change by the first step or none (0, n) if it
+    is to be followed pair by pair, W (d, rows) their weights; ``rows`` = (first of these to scan, number of
     the first one in the shard); ``guards`` bound the rounding of a working-precision and of a float64 product of start
     weights with an input; ``push`` = 1/sqrt(m); ``step`` (n,) the first step; ``band`` the drift to cover per square
     root of firing inputs. ``sums`` (2, n) gains the outputs before and after. ``lists`` are watchlists with room, of
@@ -92,12 +93,12 @@ def scan_block(
     n, d, copies = Z.shape[1], X.shape[1], 2 if twins else 1
     fires, watched = np.empty(n, np.uint32), np.empty(n, np.uint32)  # unsigned: no test for negative places
     coefficients, changes = np.zeros(n), np.empty(n, K.dtype)
-    weights = np.empty(d)
+    weights, vector = np.empty(d), np.empty(d)
     flips = before = after = looks = 0
     moves = False
     for i in range(n):
         moves |= step[i] != 0
-    low = Z.dtype.type(shift - 1.01 * guard)
+    low, threshold = Z.dtype.type(shift - 1.01 * guard), Z.dtype.type(shift)
     for j in range(first_row, Z.shape[0]):
         if entries + copies * n > lists.inputs.size:
             return j, row, entries, flips, before, after, looks
@@ -107,6 +108,7 @@ def scan_block(
             continue
         count = 0
         loaded = False
+        known = shifts.size > 0  # unless rounding made the wrong inputs fire when they were computed
         for c in range(candidates):
             i = fires[c]
             if z0[i] <= shift + guard:
@@ -114,7 +116,9 @@ def scan_block(
                     _load(W, j, weights)
                     loaded = True
                 looks += 1
-                if dot(weights, X[i]) < shift:
+                fires_then = dot(weights, X[i]) >= shift
+                known &= fires_then == (z0[i] >= threshold)
+                if not fires_then:
                     continue
             fires[count] = i
             count += 1
@@ -130,14 +134,17 @@ def scan_block(
             if reach > width:  # worth a closer bound
                 reach = min(reach, norm_bound(coefficients, fires, 0, count, K, X, weights, unit))
                 loaded = False
-        doubt = guard + (count + 4) * unit * total
+        doubt = guard + (count + 4 + (d + 4 if known else 0)) * unit * total
         # No pre-activation of an input that does not fire moves by more than the reach: what lies further below stays
         # below the band.
         candidates = _collect(z0, Z.dtype.type(shift - width - reach - 1.01 * doubt), watched)
         for c in range(candidates):
-            changes[c] = 0.0
-        for q in range(count):
+            changes[c] = shifts[j, watched[c]] if known else 0.0
+        for q in range(0 if known else count):
             _add(K.dtype.type(coefficients[q]), K[fires[q]], watched, candidates, changes)
+        by_vector = moves and GATHER * count > 2 * d
+        if by_vector:
+            add_up(coefficients, fires, 0, count, X, vector)
         for twin in range(copies):
             sign = signs[copies * j + twin]
             begin, end = entries, entries + count
@@ -162,11 +169,19 @@ def scan_block(
                         _load(W, j, weights)
                         loaded = True
                     looks += 1
-                    error = exact + (count + d + 3) * FINE * total
+                    error = rounding_of_look(exact, count, d, total, shift)
                     z = dot(weights, X[i])
                     if moves:
                         for k in range(count):
                             z += sign * coefficients[k] * products[i, fires[k]]
+                elif z >= shift and moves:  # its value goes into the outputs: in float64, whatever decided
+                    change = 0.0
+                    if by_vector:
+                        change = dot(vector, X[i])
+                    else:
+                        for k in range(count):
+                            change += coefficients[k] * products[i, fires[k]]
+                    z = z0[i] + sign * change
                 fires_now = z >= shift
                 expiry = expiry_at(0.0, abs(z - shift) - error, unit)
                 lists.inputs[p], lists.start[p], lists.side[p], lists.expiry[p] = i, z0[i], fires_now, expiry

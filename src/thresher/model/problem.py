@@ -13,7 +13,7 @@ from thresher.errors import InvalidInput
 __all__ = ["Problem", "check_inputs", "to_sphere"]
 
 NORM_TOLERANCE = 1e-5  # float32 rows that were normalised in float32 pass
-_SMALLEST_TARGET, _LARGEST_TARGET = 1e-100, 1e30  # squares must not vanish, nor steps overflow float32
+_SMALLEST_TARGET, _LARGEST_TARGET = 1e-100, 1e20  # squares must not vanish, nor steps overflow float32
 
 
 class Problem:

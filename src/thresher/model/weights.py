@@ -104,6 +104,10 @@ class Weights(NamedTuple):
         rounding = max(part.rounding for part in parts)
         return self._replace(support=support, coefficients=coefficients, rounding=rounding)
 
+    def in_float64(self) -> Weights:
+        """Return the same weights with float64 as their working precision."""
+        return self._replace(fast_inputs=self.inputs, fast_products=self.products)
+
     def vectors(self, neurons: range | NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the weight vectors (k, d) of ascending neurons, materialised. Cost: O(d) a neuron and coefficient."""
         if isinstance(neurons, range):
