@@ -35,9 +35,11 @@ def report():
 
 
 @pytest.fixture
-def one_figure(monkeypatch):
-    """Drawing takes most of the time: where figures do not matter, one is enough."""
+def quick(monkeypatch):
+    """One figure, and few inputs for sketches and solver: they take most of the time."""
     monkeypatch.setattr(figures, "FIGURES", {"limit": figures.FIGURES["limit"]})
+    monkeypatch.setattr(ladder, "_FEW", 4)
+    monkeypatch.setattr(ladder, "_SMALL", 8)
 
 
 class TestReport:
@@ -110,7 +112,7 @@ class TestReport:
             r'(xmlns(:\w+)?|rdf:\w+)="[^"]*"|<metadata>.*?</metadata>', "", text, flags=re.DOTALL
         )
 
-    def test_equal_reports_give_equal_pages(self, report, tmp_path, one_figure):
+    def test_equal_reports_give_equal_pages(self, report, tmp_path, quick):
         first, second = (verification.write_page(report.report, tmp_path)[0].read_text() for _ in range(2))
         assert first == second
 
@@ -188,7 +190,7 @@ class TestPracticalWidth:
         assert verification.practical_width(Problem(X[[0, 1, 1]], np.arange(3.0))) is None
 
 
-@pytest.mark.usefixtures("one_figure")
+@pytest.mark.usefixtures("quick")
 class TestCommand:
     def test_reads_well_and_ends_with_0(self, capsys, tmp_path):
         code, out, _ = run(capsys, "verify", *TINY, "--output", str(tmp_path))
