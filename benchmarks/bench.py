@@ -9,13 +9,14 @@ of the same tier alone.
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def entrants(case: str) -> list[str]:
 
 def race(tier: str) -> list[Task]:
     """Every method on the random sphere."""
-    limits = Limits(seconds={"tiny": 2.0, "quick": 5.0, "full": 120.0}[tier])
+    limits = Limits(seconds={"tiny": 2.0, "quick": 5.0, "full": 60.0}[tier])
     return [Task(name, "sphere", load_problem("sphere").SIZES[tier], limits) for name in entrants("race")]
 
 
@@ -80,13 +81,14 @@ def bench(*, cases: Sequence[str] = (), tier: str = "quick", output: Path, conso
             raise InvalidInput(f"case must be one of {', '.join(CASES)}; got {name!r}.")
     if not console.is_terminal:
         console.width = _PLAIN_WIDTH
+    read(output)  # a file that cannot be read is found before the work, not after it
     for name in cases or CASES:
         began = datetime.now(UTC)
-        rows = run_tasks(CASES[name](tier), name=name, console=console)
-        seconds = (datetime.now(UTC) - began).total_seconds()
-        when = began.isoformat(timespec="seconds")
-        result = {"environment": environment(), "when": when, "seconds": seconds, "tier": tier, "rows": rows}
-        _store(output, name, result)
+        result = {"environment": environment(), "when": began.isoformat(timespec="seconds"), "tier": tier, "rows": []}
+        for row in run_tasks(CASES[name](tier), name=name, console=console):
+            result["rows"].append(row)
+            result["seconds"] = (datetime.now(UTC) - began).total_seconds()
+            _store(output, name, result)
         for table in summary.tables(name, result):
             console.print(table.rich())
     console.print(f"Written to {output}.")
@@ -102,22 +104,40 @@ def bench(*, cases: Sequence[str] = (), tier: str = "quick", output: Path, conso
 
 
 def read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text()) if path.is_file() else {}
+    try:
+        found = json.loads(path.read_text()) if path.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{path} cannot be read as results of an earlier run: {error}. Remove it.") from error
+    if not isinstance(found, dict):
+        raise InvalidInput(f"{path} holds no results of an earlier run. Remove it, or write elsewhere with --output.")
+    return found
 
 
 def _store(path: Path, case: str, result: dict[str, Any]) -> None:
     """Replace the results of one case and tier: written under another name first, so that no half file is left."""
     results = read(path)
     results.setdefault(case, {})[result["tier"]] = result
-    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
-    unfinished.write_text(json.dumps(results, indent=1))
-    unfinished.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(json.dumps(_finite(results), indent=1, allow_nan=False))
+        unfinished.replace(path)
+    except OSError as error:
+        raise InvalidInput(f"results cannot be written to {path}: {error.strerror}. Use --output.") from error
 
 
-def run_tasks(tasks: Sequence[Task], *, name: str, console: Console) -> list[Row]:
+def _finite(value: Any) -> Any:
+    """Return the value with None for numbers that JSON does not know: NaN and infinities."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def run_tasks(tasks: Sequence[Task], *, name: str, console: Console) -> Iterator[Row]:
+    """Yield the row of each task as it comes."""
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[now]}"))
-    rows = []
     with Progress(TextColumn("{task.description}"), *columns, console=console, transient=True) as progress:
         bar = progress.add_task(name, total=len(tasks), now="")
         for task in tasks:
@@ -127,11 +147,11 @@ def run_tasks(tasks: Sequence[Task], *, name: str, console: Console) -> list[Row
             def tell(record: dict[str, Any], what: str = what) -> None:
                 progress.update(bar, now=f"{what}: {record['iteration']}, residual {record['residual']:.2g}")
 
-            rows.append(run_task(task, tell))
+            row = run_task(task, tell)
             progress.advance(bar)
             if not console.is_terminal:
-                console.print(f"{what}: {summary.ending(rows[-1])}", highlight=False, markup=False)
-    return rows
+                console.print(f"{what}: {summary.ending(row)}", highlight=False, markup=False)
+            yield row
 
 
 def run_task(task: Task, tell: Callable[[dict[str, Any]], None] = lambda record: None) -> Row:
@@ -145,6 +165,8 @@ def run_task(task: Task, tell: Callable[[dict[str, Any]], None] = lambda record:
             timer.start()
             try:
                 for line in child.stdout or ():
+                    if not line.startswith("{"):
+                        continue  # a library that writes past Python's own output
                     heard.append(json.loads(line))
                     if "row" in heard[-1]:
                         return heard[-1]["row"]

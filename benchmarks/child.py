@@ -7,14 +7,15 @@ Takes a task, writes a line of JSON for every iteration, and last the row of the
 
 from __future__ import annotations
 
+import gc
 import json
-import resource
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from benchmarks import memory
 from benchmarks.log import Limits, Log
 from benchmarks.methods import Method, load_method, require_installed
 from benchmarks.problems import Size, load_problem
@@ -25,6 +26,7 @@ LEVELS = (1e-2, 1e-4, 1e-6)
 Row = dict[str, Any]
 _POINTS = 200  # of a history that are kept
 _REPEATS, _SHORT = 3, 1 / 24  # runs that take less than this share of the seconds allowed are repeated
+_ROUNDING = 3e-7  # of float32, allowed when a residual is computed anew
 _OUTSIDE = ("start", "other")  # steps that are not part of an iteration
 
 
@@ -71,10 +73,12 @@ def describe(task: Task) -> Row:
 
 
 def _run(task: Task, method: Method, log: Log) -> Row:
-    problem = load_problem(task.problem).make(inputs=task.size.inputs, dimension=task.size.dimension)
+    def make() -> Problem:  # anew for each run, so that nothing it remembers is had for nothing
+        return load_problem(task.problem).make(inputs=task.size.inputs, dimension=task.size.dimension)
+
+    problem = make()
     settings = NetworkSettings.checked(width=task.size.width, dimension=problem.dimension)
     row: Row = {"shift": settings.shift, "warm_up_seconds": _warm_up(task, method)}
-    before = _peak_bytes()
     began = time.perf_counter()
     options = _tune(method, problem, settings, task.limits)
     if options:
@@ -83,14 +87,19 @@ def _run(task: Task, method: Method, log: Log) -> Row:
             "chosen": options,
             "seconds": time.perf_counter() - began,
         }
+    gc.collect()
+    before = memory.reset_peak()
     runs = [log]
-    method.run(problem, settings, log, **options)
-    while len(runs) < _REPEATS and max(run.seconds for run in runs) < _SHORT * task.limits.seconds:
+    method.run(make(), settings, log, **options)
+    row["memory"] = {"before": before, "peak": memory.peak()}
+    while len(runs) < _REPEATS and runs[0].seconds < _SHORT * task.limits.seconds:
+        gc.collect()
         runs.append(Log(goal=task.goal, limits=task.limits))
-        method.run(problem, settings, runs[-1], **options)
-    middle = sorted(runs, key=lambda run: run.seconds)[(len(runs) - 1) // 2]
+        method.run(make(), settings, runs[-1], **options)
+    middle = sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
     row["repeats"] = [run.seconds for run in runs]
-    row["memory"] = {"before": before, "peak": _peak_bytes()}
+    if middle.ended == "reached" and middle.checked is not None and middle.checked > task.goal + _ROUNDING:
+        middle.ended = f"reached by its own account, but {middle.checked:.1e} when computed anew"
     return {**row, "status": "reached" if middle.ended == "reached" else "not reached", **_reading(middle)}
 
 
@@ -145,11 +154,6 @@ def _reading(log: Log) -> Row:
         "counters": {name: sum(getattr(record, name) for record in log.history) for name in counters},
         "history": [*points[::every], points[-1]],
     }
-
-
-def _peak_bytes() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def main() -> None:

@@ -18,10 +18,11 @@ from scipy import linalg
 from threadpoolctl import ThreadpoolController
 
 from benchmarks.pairs import add_product, collect, descend, mark, move
+from thresher.kernels.pairs import count_cofiring
 from thresher.memory import require
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.problem import Problem
-from thresher.parallel import core_count, in_order
+from thresher.parallel import blas_for_size, core_count, in_order
 
 BLOCK = 1024
 _BLAS = ThreadpoolController()
@@ -73,7 +74,7 @@ class DenseNetwork:
 
         total = np.zeros((self.threads, len(inputs)))
         products = np.empty((self.threads, BLOCK, len(inputs)), np.float32)
-        room = np.empty((self.threads, BLOCK * len(inputs) + 1), np.int32)
+        room = np.empty((self.threads, BLOCK * len(inputs)), np.int32)
 
         def work(block: range, thread: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
             part = slice(block.start, block.stop)
@@ -116,6 +117,19 @@ class DenseNetwork:
             fires = dense[thread][: len(block)]
             mark(*pairs.blocks[block.start // BLOCK], fires)
             counts[thread] = linalg.blas.ssyrk(1.0, fires.T, beta=1.0, c=counts[thread], lower=1, overwrite_c=1)
+
+        self._each(work)
+        lower = np.sum(counts, axis=0, dtype=np.float64)
+        return self.problem.products * (lower + np.tril(lower, -1).T) / self.width
+
+    def gram_of_pairs(self, pairs: Pairs) -> NDArray[np.float64]:
+        """Return the same, from the pairs that fire. Cost: O(firing inputs squared) a neuron."""
+        n = self.problem.size
+        counts = [np.zeros((n, n), np.int32) for _ in range(self.threads)]
+
+        def work(block: range, thread: int) -> None:
+            bounds, inputs = pairs.blocks[block.start // BLOCK]
+            count_cofiring(bounds, inputs, np.arange(len(block)), 1, counts[thread])
 
         self._each(work)
         lower = np.sum(counts, axis=0, dtype=np.float64)
@@ -176,8 +190,13 @@ def dense_evaluation(problem: Problem, settings: NetworkSettings, *, generator: 
     return time.perf_counter() - began
 
 
-def dense_iterations(problem: Problem, settings: NetworkSettings, *, count: int) -> tuple[list[float], list[float]]:
-    """Return residual norms and seconds of ``count`` dense Gauss-Newton iterations: forward, Gram, solve, move."""
+def dense_iterations(
+    problem: Problem, settings: NetworkSettings, *, count: int, of_pairs: bool = False
+) -> tuple[list[float], list[float]]:
+    """Return residual norms and seconds of ``count`` dense Gauss-Newton iterations: forward, Gram, solve, move.
+
+    The Gram matrix is made by a symmetric product of dense activations, or from the pairs that fire.
+    """
     network = DenseNetwork(problem, settings)
     residuals, seconds = [], []
     for _ in range(count + 1):
@@ -187,6 +206,9 @@ def dense_iterations(problem: Problem, settings: NetworkSettings, *, count: int)
         residuals.append(float(np.linalg.norm(residual)))
         if len(residuals) > count:
             break
-        network.move(pairs, linalg.solve(network.gram(pairs), residual, assume_a="pos"))
+        gram = network.gram_of_pairs(pairs) if of_pairs else network.gram(pairs)
+        with blas_for_size(problem.size):
+            step = linalg.solve(gram, residual, assume_a="pos")
+        network.move(pairs, step)
         seconds.append(time.perf_counter() - began)
     return residuals, seconds

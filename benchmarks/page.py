@@ -23,7 +23,7 @@ FIGURES = PAGE.parent / "figures"
 
 INTRODUCTION = """# Benchmarks
 
-Every figure on this page was written by a command; none was typed. Seconds are those of one shared machine and vary from
+Every figure in the tables of this page was written by a command; none was typed. Seconds are those of one shared machine and vary from
 run to run; what counts are ratios within a run, with the same threads, and counters, which are the same everywhere.
 
     thresher bench --full        # every method side by side, about an hour; without --full a few minutes
@@ -59,11 +59,11 @@ FLOOR = """### What stands between us and one evaluation
 
 The rows *floor* above split the start. Nothing can make it cheaper than its numbers, its product and the bytes it leaves
 behind; training takes the multiple of that which the last row of each group shows. The rest is the scan: for each start row it
-compares n products twice, picks the inputs near the threshold (about thirty of a thousand), adds to them the rows of X Xᵀ of the
+compares n products twice, picks the inputs near the threshold, adds to them the rows of X Xᵀ of the
 inputs that fire, and writes a watchlist. X Xᵀ is 4 MB at n = 1000 and does not fit into the second-level cache, so most of those
 numbers come from the third. Tried without gain: sorting by firing input so that each row of X Xᵀ is fetched once a block, products
 in blocks that fit the second-level cache, narrower bands (fewer candidates, more neurons scanned again). For large widths fewer
-neurons fire on anything and bands are narrow: at 10^8 neurons the whole training takes about one evaluation.
+neurons fire on anything and bands are narrow: compare the case of 10^8 neurons.
 
 Looks in single rows lie above the goal where the row before lies far below: at t = 1 half as many pairs are looked at, so fewer have
 a fresh certificate at t = 2. The last rows count a few hundred pairs within rounding of the threshold, which are looked at twice.
@@ -72,8 +72,8 @@ a fresh certificate at t = 2. The last rows count a few hundred pairs within rou
 LOSSES = """## Where we lose
 
 - **Against the first pass.** Nothing can be faster than looking at every pair once, and ours costs about as much again as
-  the matrix product it follows. On well-conditioned problems a tuned first-order method needs only some twenty passes, so no
-  method that makes one can beat it by more than about that.
+  the matrix product it follows. On well-conditioned problems a tuned first-order method needs few passes (see the race), and no
+  method that makes one can beat it by more than their number.
 - **Small widths.** Below a few thousand neurons a dense iteration takes milliseconds and the bookkeeping has nothing to save.
 - **Small shifts.** When a third of all pairs fire, watchlists hold a third of all pairs.
 - **Inputs that all point the same way.** Neurons fire on hundreds of inputs at once, steps are large and many have to be

@@ -1,6 +1,6 @@
 """Compiled loops over the pairs that fire in a block of neurons: ``bounds`` (k + 1,) and ``inputs`` (pairs,).
 
-They belong to the rivals: nothing here is shared with the search that they are measured against.
+They belong to the rivals, who share one thing with the search that they are measured against: its vector comparison.
 """
 
 from __future__ import annotations
@@ -8,24 +8,27 @@ from __future__ import annotations
 import numpy as np
 
 from thresher.kernels import compiled
+from thresher.kernels.start_scan import places_at_least
 
 
 @compiled
 def collect(z, shift, signs, outputs, inputs):
     """Return who fires in pre-activations z (k, n), and add what they say to ``outputs`` (n,).
 
-    ``inputs`` is room for all pairs and one more.
+    ``inputs`` is room for all pairs.
     """
     k, n = z.shape
-    bounds = np.empty(k + 1, np.int64)
+    bounds, found = np.empty(k + 1, np.int64), np.empty(n, np.uint32)
     bounds[0] = p = 0
     for r in range(k):
-        for i in range(n):  # written always, kept if it fires: no branch to guess wrong
-            inputs[p] = i
-            p += z[r, i] >= shift
+        row = z[r]
+        count = places_at_least(row, shift, found)
+        for q in range(count):
+            i = found[q]
+            inputs[p + q] = i
+            outputs[i] += signs[r] * (np.float64(row[i]) - shift)
+        p += count
         bounds[r + 1] = p
-        for q in range(bounds[r], p):
-            outputs[inputs[q]] += signs[r] * (np.float64(z[r, inputs[q]]) - shift)
     return bounds, inputs[:p].copy()
 
 

@@ -15,7 +15,7 @@ from benchmarks.methods._tuning import HOW, best_of
 from thresher import Problem
 from thresher.model.network import NetworkSettings
 
-RATES, MOMENTA = (0.5, 1.0, 1.5, 1.9), (0.0, 0.3, 0.6, 0.9)
+RATES, MOMENTA = (0.5, 1.0, 1.5, 1.9, 2.5, 3.3), (0.0, 0.3, 0.6, 0.9)
 TUNING = (
     f"rate {', '.join(map(str, RATES))} times 1/(largest eigenvalue of the first Gram matrix), with momentum "
     f"{', '.join(map(str, MOMENTA))}: {HOW}"
@@ -51,4 +51,5 @@ def tune(problem: Problem, settings: NetworkSettings, limits: Limits, **fixed: A
     largest = network.largest_eigenvalue(network.forward()[1])
     del network
     candidates = [{"rate": rate / largest, "momentum": momentum} for rate, momentum in product(RATES, MOMENTA)]
+    candidates = [one for one in candidates if one["momentum"] or one["rate"] * largest < 2]  # else it diverges
     return best_of(candidates, partial(descend, problem, settings, **fixed), limits)

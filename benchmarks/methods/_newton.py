@@ -56,9 +56,21 @@ def gauss_newton(problem: Problem, settings: NetworkSettings, log: Log, *, solve
 
 
 def solve_gram(network: DenseNetwork, pairs: Pairs, residual: Vector, log: Log) -> tuple[Vector, int]:
-    """Form the Gram matrix and factor it; a singular one is solved for the step of least norm."""
+    """Form the Gram matrix by a dense product and factor it."""
     with log.time("gram"):
         gram = network.gram(pairs)
+    return _factor(gram, residual, log)
+
+
+def solve_gram_of_pairs(network: DenseNetwork, pairs: Pairs, residual: Vector, log: Log) -> tuple[Vector, int]:
+    """Form the Gram matrix from the pairs that fire and factor it."""
+    with log.time("gram"):
+        gram = network.gram_of_pairs(pairs)
+    return _factor(gram, residual, log)
+
+
+def _factor(gram: NDArray[np.float64], residual: Vector, log: Log) -> tuple[Vector, int]:
+    """Solve by Cholesky's factor; a singular matrix for the step of least norm."""
     with log.time("solve"):
         try:
             return linalg.cho_solve(linalg.cho_factor(gram, lower=True), residual), 0

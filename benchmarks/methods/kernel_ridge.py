@@ -12,6 +12,7 @@ from scipy import linalg
 from benchmarks.log import Log
 from thresher import Problem
 from thresher.model.network import NetworkSettings
+from thresher.parallel import blas_for_size
 from thresher.theory import limit_kernel
 
 LABEL, COST, ORDER, REQUIRES = "kernel ridge, infinite width", "n² + n³, once", "none", ()
@@ -23,7 +24,7 @@ def run(problem: Problem, settings: NetworkSettings, log: Log) -> None:
     log.record(-problem.targets, looks=0)
     with log.time("gram"):
         kernel = limit_kernel(problem.inputs @ problem.inputs.T, settings.shift)
-    with log.time("solve"):
+    with log.time("solve"), blas_for_size(problem.size):
         damped = kernel + _RIDGE * kernel.diagonal().mean() * np.eye(problem.size)
         value = linalg.solve(damped, problem.targets, assume_a="pos")
         outputs = kernel @ value

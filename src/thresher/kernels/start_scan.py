@@ -11,7 +11,7 @@ from thresher.kernels import compiled
 from thresher.kernels.certified import GATHER, add_up, expiry_at, norm_bound, rounding_of_look
 from thresher.kernels.pairs import dot
 
-__all__ = ["scan_block"]
+__all__ = ["places_at_least", "scan_block"]
 
 
 @intrinsic
@@ -42,7 +42,7 @@ def _at_least(typing, values, first, low):
 
 
 @njit(inline="always")
-def _collect(values, low, found):
+def places_at_least(values, low, found):
     """Write the places of values >= low to ``found``, ascending; return their number."""
     count = 0
     whole = values.size - values.size % 64
@@ -103,7 +103,7 @@ def scan_block(
         if entries + copies * n > lists.inputs.size:
             return j, row, entries, flips, before, after, looks
         z0 = Z[j]
-        candidates = _collect(z0, low, fires)
+        candidates = places_at_least(z0, low, fires)
         if candidates == 0:
             continue
         count = 0
@@ -137,7 +137,7 @@ def scan_block(
         doubt = guard + (count + 4 + (d + 4 if known else 0)) * unit * total
         # No pre-activation of an input that does not fire moves by more than the reach: what lies further below stays
         # below the band.
-        candidates = _collect(z0, Z.dtype.type(shift - width - reach - 1.01 * doubt), watched)
+        candidates = places_at_least(z0, Z.dtype.type(shift - width - reach - 1.01 * doubt), watched)
         for c in range(candidates):
             changes[c] = shifts[j, watched[c]] if known else 0.0
         for q in range(0 if known else count):

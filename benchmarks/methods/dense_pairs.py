@@ -1,0 +1,14 @@
+"""Dense Gauss-Newton in the strongest form we know: all activations, but the Gram matrix from the pairs that fire.
+
+What is left of the dense method is the forward pass: the comparison that tells what the search alone is worth.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from benchmarks.methods._newton import gauss_newton, solve_gram_of_pairs
+
+LABEL, COST, ORDER, REQUIRES = "dense passes, Gram from firing pairs", "mnd + n³", "second", ()
+CASES = ("race", "width", "problems")
+run = partial(gauss_newton, solve=solve_gram_of_pairs)
