@@ -89,9 +89,9 @@ class TestReport:
         assert report.report.rows["infinite width"].shown.measured == report.report.limit.exponent
 
     def test_whether_inputs_are_separable_enough_is_said(self, report):
-        made, widest = report.report, report.report.rungs[-1].width
-        assert "more neurons than were tried" in page.explain(made)[0]
-        assert "separable enough" in page.explain(replace(made, practical=widest))[0]
+        for halves, words in ((True, "separable enough"), (False, "more neurons than were tried")):
+            rungs = [SimpleNamespace(width=one.width, facts=one.facts, halves=halves) for one in report.report.rungs]
+            assert words in page.explain(replace(report.report, rungs=rungs))[0]
 
     def test_visits_are_counted(self, report):
         visits, answers = report.report.visits[2**12]
@@ -231,7 +231,7 @@ class TestCommand:
         )
         assert code == 0
         assert "30 of 442 rows, 10 columns centred and put on the sphere" in out
-        assert "δ > 0, holds; but inputs this close may need more neurons" in " ".join(out.split())
+        assert "δ > 0, holds; but inputs this close need more neurons" in " ".join(out.split())
         assert re.search(r"rule of thumb, on the safe side, asks for [\d,]+ neurons", out)
 
     def test_equal_rows_are_said_to_be(self, capsys, tmp_path):

@@ -35,7 +35,7 @@ __all__ = ["main"]
 
 
 _INPUTS, _DIMENSION = 32, 20  # of the random problem that the paper's statements are checked on
-_LADDER = "2^10,2^11,2^12,2^13,2^14,2^15,2^16,2^17,2^18"
+_LADDER = [1 << exponent for exponent in range(10, 23, 2)]  # widths; files have more rows, so theirs ends at 2^18
 
 
 class _Count(click.ParamType):  # type: ignore[type-arg]
@@ -150,13 +150,13 @@ def bench(tier: str | None, cases: Sequence[str], output: Path) -> None:
 )
 @click.option("--target", help="Column of the CSV file to predict; the last one unless named.")
 @click.option("--rows", type=_Count(), default=500, show_default=True, help="Of the file, at the most.")
-@click.option("--widths", type=_Counts(), default=_LADDER, show_default=True, help="Numbers of neurons, with commas.")
+@click.option("--widths", type=_Counts(), help="Numbers of neurons, as 2^10,2^14; else up to 2^22, for a file 2^18.")
 @click.option("--seed", type=_Count(), default=0, show_default=True, help="Of problem, start weights and sketches.")
 @click.option("--output", type=click.Path(path_type=Path), default="results/verify", show_default=True)
-def verify(data: Path | None, target: str | None, rows: int, widths: list[int], seed: int, output: Path) -> None:
+def verify(data: Path | None, target: str | None, rows: int, widths: list[int] | None, seed: int, output: Path) -> None:
     """Check the paper's statements one by one, on a ladder of widths; end with status 1 if a promised one fails.
 
-    Writes a page, verify.html, with the table and the figures. Takes about two minutes.
+    Writes a page, verify.html, with the table and the figures. Takes about a minute.
 
     Example: thresher verify --data measurements.csv --target price
     """
@@ -170,6 +170,7 @@ def verify(data: Path | None, target: str | None, rows: int, widths: list[int], 
         split = split_table(read_table(data, target=target), rows=rows, seed=seed)
         problem, unseen, title = split.train, split.test.inputs, f"{data.name}: {split.description}."
     console.print(title, highlight=False, markup=False)
+    widths = widths or [width for width in _LADDER if data is None or width <= 1 << 18]
     with terminal.Parts(console) as parts:
         report = verification.verify(problem, unseen=unseen, widths=widths, title=title, seed=seed, tell=parts)
     console.print(terminal.statement_table(report))

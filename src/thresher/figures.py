@@ -145,14 +145,14 @@ def _limit(axes: Axes, report: Report) -> None:
 
 
 FIGURES: dict[str, tuple[Callable[[Axes, Report], None], str]] = {
-    "firing": (_firing, "Firing counts against the width: the exact expectation fits, the paper's bound is far above."),
-    "contraction": (_contraction, "The residual, over that of the iteration before: below one half, and falling."),
-    "drift": (_drift, "The furthest any neuron travels, against the radius that the proof allows."),
-    "eigenvalue": (_eigenvalue, "The smallest eigenvalue of the kernel inside its sandwich, and of the Gram matrix."),
-    "queries": (_queries, "Nodes examined by the paper's trees, against the bound and against a scan."),
-    "cost": (_cost, "What an iteration costs as the width grows: less than in proportion."),
-    "gram": (_gram, "How far training moves the Gram matrix, against what the drift allows and what the proof needs."),
-    "limit": (_limit, "Predictions on unseen inputs approach those of the limit kernel as the width grows."),
+    "firing": (_firing, "How many neurons fire on an input: counted, expected, and the paper's bound."),
+    "contraction": (_contraction, "The residual over that of the iteration before, darker for wider networks."),
+    "drift": (_drift, "The furthest that any neuron travels, and the radius that the proof allows."),
+    "eigenvalue": (_eigenvalue, "The smallest eigenvalue: of the limit kernel, its sandwich, and of the Gram matrix."),
+    "queries": (_queries, "Nodes that the paper's trees examine, the bound, and what a scan looks at."),
+    "cost": (_cost, "What an iteration costs as the width grows, with the exponents of the width."),
+    "gram": (_gram, "How far training moves the Gram matrix, what the drift allows, and what the proof needs."),
+    "limit": (_limit, "How far predictions on unseen inputs are from those of the limit kernel."),
 }
 
 

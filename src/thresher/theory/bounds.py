@@ -152,7 +152,7 @@ def check_halving(facts: Facts, contraction: float, *, exact: bool = True) -> St
         measured=contraction,
         bound=0.5,
         constant="1 for the theorem's width; in practice b²‖y‖²/(λ min(1, n P(Z >= b))), a rule of thumb of ours",
-        when=f"from {theorem} neurons on by the theorem, from {practice} in practice",
+        when=f"from {theorem} neurons on by the theorem, from {practice} in practice, at this shift",
         promised=enough and exact,
     )
 
@@ -227,7 +227,7 @@ def check_widths(facts: Facts) -> tuple[Statement, Statement]:
         bound=facts.convergence_width,
         upper=False,
         constant="1: max(λ⁻⁴n⁴, λ⁻²n²d ln(16n/ρ))",
-        when="a hypothesis of other statements, not a promise",
+        when="never: it is a hypothesis of other statements",
         promised=False,
     )
     by_separability = replace(

@@ -128,9 +128,9 @@ def _separable(report: Report) -> str:
         return "Two inputs are equal or opposite: the paper's assumption fails, and no width is promised anything."
     if facts.smallest == 0:
         return "The kernel is singular to rounding: the inputs are too close together for any of the proofs."
-    if report.practical is not None and report.practical <= facts.width:
+    if report.enough is not None:
         return "That is separable enough for the widths tried."
-    return "The paper's assumption, δ > 0, holds; but inputs this close may need more neurons than were tried."
+    return "The paper's assumption, δ > 0, holds; but inputs this close need more neurons than were tried."
 
 
 def _number(value: float) -> str:
