@@ -122,6 +122,12 @@ class TestReport:
         assert [path.name for path in written] == ["verify.html"]
         assert "pip install" in written[0].read_text()
 
+    def test_without_matplotlib_the_command_says_how_to_get_it(self, capsys, tmp_path, monkeypatch, quick):
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        code, out, _ = run(capsys, "verify", "--widths", "2^8", "--output", str(tmp_path))
+        assert code == 0
+        assert "Figures need matplotlib: pip install -e '.[plot]'" in out
+
 
 class Whole(HTMLParser):
     """Checks that every tag that is opened is closed, in order."""

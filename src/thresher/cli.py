@@ -28,6 +28,7 @@ from thresher import (
     verification,
 )
 from thresher.datasets import digits, random_problem
+from thresher.figures import REMEDY
 from thresher.tables import read_table, split_table
 from thresher.verification import terminal
 
@@ -179,7 +180,7 @@ def verify(data: Path | None, target: str | None, rows: int, widths: list[int] |
     written = verification.write_page(report, output)
     console.print(f"Written: {written[0]}" + (f" and {len(written) - 1} figures." if len(written) > 1 else "."))
     if len(written) == 1:
-        console.print("Figures need matplotlib: pip install 'thresher[plot]'.", highlight=False)
+        console.print(REMEDY, highlight=False, markup=False)
     if report.broken:
         sys.exit(1)
 

@@ -16,7 +16,9 @@ from thresher.verification.ladder import Report, Rung
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["INK", "Drawn", "draw"]
+__all__ = ["INK", "REMEDY", "Drawn", "draw"]
+
+REMEDY = "Figures need matplotlib: pip install -e '.[plot]'"
 
 # Okabe and Ito's colours, which colour-blind people tell apart.
 ORANGE, BLUE, GREEN, PINK, SKY = "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9"
@@ -40,7 +42,7 @@ def draw(report: Report) -> list[Drawn]:
         import matplotlib
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise NotAvailable("figures need matplotlib: pip install 'thresher[plot]'.") from error
+        raise NotAvailable(REMEDY) from error
 
     drawn = []
     for name, (make, caption) in FIGURES.items():
