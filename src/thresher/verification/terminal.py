@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -20,10 +21,12 @@ def wide_console() -> Console:
 
 def statement_table(report: Report) -> Table:
     """Return the table of all statements, one row each."""
-    table = Table(title="The paper's promises, at the largest width", title_justify="left")
-    for name in ("statement, and its label in the paper", "measured", "bound", "holds at", "verdict"):
-        number = name in ("measured", "bound")
-        table.add_column(name, justify="right" if number else "left", no_wrap=number, overflow="fold")
+    table = Table(title="The paper's promises, at the largest width", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("statement, and its label in the paper", min_width=24, overflow="fold")
+    for name in ("measured", "bound"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("holds at", "verdict"):
+        table.add_column(name, min_width=12)
     colours = {"holds": "green", "FAILS": "bold red"}
     for *cells, verdict in describe(report):
         table.add_row(*cells, verdict, style=colours.get(verdict, "dim"))
