@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TypeVar
-from weakref import proxy
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,7 @@ class LocalEngine:
         ranges = shard_ranges(settings.width)
         self._shards: list[Shard] = [make_shard(index, settings, self._weights, neurons) for neurons in ranges]
         self._counts: NDArray[np.int32] | None = None
+        self._gram: Callable[[], LocalGram | None] = lambda: None
 
     def start(self, progress: Progress, *, first_step: NDArray[np.float64] | None = None) -> Started:
         """Make the start weights, find who fires, take the first step. Cost: O(m n d)."""
@@ -104,7 +105,6 @@ class LocalEngine:
         offset = self._settings.offset()
         before, after = sums.shares * self._settings.scale + offset
         self._offset, self._outputs, self._reached = offset, before, before if first_step is None else after
-        self._gram = LocalGram(self)
         started = Moved(before, sums.effort_before)
         return Started(started, None if first_step is None else Moved(after, sums.effort_after))
 
@@ -118,12 +118,19 @@ class LocalEngine:
             for shard in self._shards:
                 shard.linearise(self._counts)
         self._outputs = self._reached
-        self._gram = LocalGram(self)
-        return self._gram
+        self._gram = lambda: None
+        return self.gram()
 
     def gram(self) -> LocalGram:
-        """Return the Gram operator at the last ``linearise`` or the start. Cost: O(1)."""
-        return self._gram
+        """Return the Gram operator at the last ``linearise`` or the start. Cost: O(1).
+
+        Known here by a weak reference, since it knows this engine: in a cycle a network would outlive its training.
+        """
+        gram = self._gram()
+        if gram is None:
+            gram = LocalGram(self)
+            self._gram = ref(gram)
+        return gram
 
     def move(self, step: NDArray[np.float64]) -> Moved:
         """Put the neurons at W - Jᵀ step and find the outputs there: linear but for the pairs that flip."""
@@ -131,7 +138,7 @@ class LocalEngine:
         for part in self._map(lambda shard: shard.move(step)):
             corrections += part.corrections
             effort = effort.plus(part.effort)
-        self._reached = self._outputs - self._gram.times(step) + corrections * self._settings.scale
+        self._reached = self._outputs - self.gram().times(step) + corrections * self._settings.scale
         return Moved(self._reached, effort)
 
     def weights(self) -> Weights:
@@ -217,8 +224,7 @@ class LocalGram:
     """
 
     def __init__(self, engine: LocalEngine) -> None:
-        self._engine = proxy(engine)  # which holds this: no cycle, or a network would outlive its training
-        self._problem, self._settings = engine._problem, engine._settings
+        self._engine, self._problem, self._settings = engine, engine._problem, engine._settings
 
     @property
     def size(self) -> int:
