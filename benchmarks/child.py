@@ -79,7 +79,7 @@ def _run(task: Task, method: Method, log: Log) -> Row:
     problem = make()
     settings = NetworkSettings.checked(width=task.size.width, dimension=problem.dimension)
     row: Row = {"shift": settings.shift, "warm_up_seconds": _warm_up(task, method)}
-    began = time.perf_counter()
+    before, began = memory.reset_peak(), time.perf_counter()
     options = _tune(method, problem, settings, task.limits)
     if options:
         row["tuning"] = {
@@ -88,7 +88,7 @@ def _run(task: Task, method: Method, log: Log) -> Row:
             "seconds": time.perf_counter() - began,
         }
     gc.collect()
-    before = memory.reset_peak()
+    memory.reset_peak()
     runs = [log]
     method.run(make(), settings, log, **options)
     row["memory"] = {"before": before, "peak": memory.peak()}

@@ -169,7 +169,10 @@ def value_of(row: Row | None, read: str) -> float | None:
     """Return a number of a row; memory is the peak beyond what the process took before the run."""
     if row is None or not row.get(read):
         return None
-    return row["memory"]["peak"] - row["memory"]["before"] if read == "memory" else row[read]
+    if read != "memory":
+        return row[read]
+    taken = row["memory"]["peak"] - row["memory"]["before"]
+    return taken if taken > 0 else None  # what tuning had taken and kept was enough
 
 
 def ending(row: Row) -> str:
