@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy import linalg
 from threadpoolctl import ThreadpoolController
 
-from benchmarks.pairs import add_product, collect, descend, mark, move
-from thresher.kernels.pairs import count_cofiring
+from benchmarks.pairs import collect, descend, mark, move
+from thresher.kernels.pairs import add_gram_product, count_cofiring
 from thresher.memory import require
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.problem import Problem
@@ -139,7 +139,9 @@ class DenseNetwork:
         """Return G @ vector without the matrix. Cost: O(d) a pair."""
         total = [np.zeros(self.problem.size) for _ in range(self.threads)]
         X = self.problem.inputs
-        self._each(lambda block, thread: add_product(*pairs.blocks[block.start // BLOCK], vector, X, total[thread]))
+        self._each(
+            lambda block, thread: add_gram_product(*pairs.blocks[block.start // BLOCK], X, vector, total[thread])
+        )
         return np.sum(total, axis=0) / self.width
 
     def largest_eigenvalue(self, pairs: Pairs) -> float:

@@ -64,22 +64,6 @@ def descend(bounds, inputs, factors, step, X, W, velocity, lost, momentum):
 
 
 @compiled
-def add_product(bounds, inputs, vector, X, out):
-    """Add m J Jᵀ vector of these neurons to ``out`` (n,)."""
-    row = np.empty(X.shape[1])
-    for r in range(bounds.size - 1):
-        row[:] = 0
-        for p in range(bounds[r], bounds[r + 1]):
-            for k in range(X.shape[1]):
-                row[k] += vector[inputs[p]] * X[inputs[p], k]
-        for p in range(bounds[r], bounds[r + 1]):
-            total = 0.0
-            for k in range(X.shape[1]):
-                total += row[k] * X[inputs[p], k]
-            out[inputs[p]] += total
-
-
-@compiled
 def mark(bounds, inputs, out):
     """Write 1 into ``out`` (k, n) for every pair that fires, 0 elsewhere."""
     out[:] = 0
