@@ -12,7 +12,6 @@ import argparse
 import json
 import math
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -327,8 +326,7 @@ def main() -> None:
         show(found)
         rows += found
     options.output.parent.mkdir(exist_ok=True)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    figures = {"environment": environment(), "rows": rows, "compiling_seconds": compiling, "peak_bytes": peak}
+    figures = {"environment": environment(), "rows": rows}
     options.output.write_text(json.dumps(figures, indent=1))
     CONSOLE.print(f"Written to {options.output}.")
 
