@@ -9,8 +9,6 @@ of the same tier alone.
 from __future__ import annotations
 
 import json
-import math
-import os
 import subprocess
 import sys
 import tempfile
@@ -24,7 +22,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import summary
+from benchmarks import results, summary
 from benchmarks.child import Row, Task, describe
 from benchmarks.environment import environment
 from benchmarks.log import Limits
@@ -81,7 +79,7 @@ def bench(*, cases: Sequence[str] = (), tier: str = "quick", output: Path, conso
             raise InvalidInput(f"case must be one of {', '.join(CASES)}; got {name!r}.")
     if not console.is_terminal:
         console.width = _PLAIN_WIDTH
-    read(output)  # a file that cannot be read is found before the work, not after it
+    results.read(output)  # a file that cannot be read is found before the work, not after it
     for name in cases or CASES:
         began = datetime.now(UTC)
         result = {"environment": environment(), "when": began.isoformat(timespec="seconds"), "tier": tier, "rows": []}
@@ -92,47 +90,22 @@ def bench(*, cases: Sequence[str] = (), tier: str = "quick", output: Path, conso
         for table in summary.tables(name, result):
             console.print(table.rich())
     console.print(f"Written to {output}.")
-    results = read(output)
+    found = results.read(output)
     try:
         from benchmarks.figures import draw
     except NotAvailable as error:
         console.print(f"No figures: {error}", highlight=False, markup=False)
     else:
-        drawn = draw({name: of[tier] for name, of in results.items() if tier in of}, output.parent)
+        drawn = draw({name: of[tier] for name, of in found.items() if tier in of}, output.parent)
         console.print(f"Drawn: {', '.join(map(str, drawn))}.", highlight=False)
-    return results
-
-
-def read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text()) if path.is_file() else {}
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{path} cannot be read as results of an earlier run: {error}. Remove it.") from error
-    if not isinstance(found, dict):
-        raise InvalidInput(f"{path} holds no results of an earlier run. Remove it, or write elsewhere with --output.")
     return found
 
 
 def _store(path: Path, case: str, result: dict[str, Any]) -> None:
-    """Replace the results of one case and tier: written under another name first, so that no half file is left."""
-    results = read(path)
-    results.setdefault(case, {})[result["tier"]] = result
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(json.dumps(_finite(results), indent=1, allow_nan=False))
-        unfinished.replace(path)
-    except OSError as error:
-        raise InvalidInput(f"results cannot be written to {path}: {error.strerror}. Use --output.") from error
-
-
-def _finite(value: Any) -> Any:
-    """Return the value with None for numbers that JSON does not know: NaN and infinities."""
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    """Replace the results of one case and tier."""
+    found = results.read(path)
+    found.setdefault(case, {})[result["tier"]] = result
+    results.write(path, found)
 
 
 def run_tasks(tasks: Sequence[Task], *, name: str, console: Console) -> Iterator[Row]:

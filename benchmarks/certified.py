@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_digits
 
+from benchmarks import results
 from benchmarks.dense import dense_evaluation, dense_iterations
 from benchmarks.environment import environment
 from benchmarks.floor import parts_of_start
@@ -301,9 +302,7 @@ def show(rows: list[Row]) -> None:
 
 def _earlier(path: Path, *, without: list[str]) -> list[Row]:
     """Rows of an earlier run that are not measured again."""
-    if not path.is_file():
-        return []
-    return [one for one in json.loads(path.read_text())["rows"] if one.get("group") not in without]
+    return [one for one in results.read(path).get("rows", []) if one.get("group") not in without]
 
 
 def main() -> None:
@@ -325,9 +324,7 @@ def main() -> None:
             found = [{**one, "group": name, "commit": commit} for one in CASES[name]()]
         show(found)
         rows += found
-    options.output.parent.mkdir(exist_ok=True)
-    figures = {"environment": environment(), "rows": rows}
-    options.output.write_text(json.dumps(figures, indent=1))
+    results.write(options.output, {"environment": environment(), "rows": rows})
     CONSOLE.print(f"Written to {options.output}.")
 
 

@@ -101,6 +101,12 @@ class Log:
         self._told(record)
         return self._over()
 
+    def follow(self, record: Iteration, began: float) -> bool:
+        """Take a record of code that times itself, and charge to it what passed since ``began`` and nobody timed."""
+        untimed = time.perf_counter() - began - self.seconds - sum(record.seconds.values())
+        record.seconds["other"] = record.seconds.get("other", 0.0) + untimed
+        return self.adopt(record)
+
     def catch_up(self, step: str, began: float) -> None:
         """Charge to the last record all time since ``began`` that no record has: for code that cannot be timed."""
         missing = time.perf_counter() - began - self.seconds

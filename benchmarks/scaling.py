@@ -9,13 +9,13 @@ line through their logarithms. Operations are counted, not timed, so the figures
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import results
 from benchmarks.environment import environment
 from benchmarks.summary import fit_exponent
 from thresher import Status, train
@@ -68,9 +68,8 @@ def main() -> None:
     console.print(table)
     console.print("A pass over all pairs has exponent 1; the paper's bound on firing neurons has 0.76.")
     console.print("worst: the largest contraction of the residual norm in one step; the paper promises at most 0.5.")
-    options.output.parent.mkdir(exist_ok=True)
     figures = {"rows": rows, "exponents": fitted, "inputs": options.inputs, "dimension": options.dimension}
-    options.output.write_text(json.dumps({"environment": environment(), **figures}, indent=1))
+    results.write(options.output, {"environment": environment(), **figures})
 
 
 if __name__ == "__main__":

@@ -29,7 +29,9 @@ def descend(
     with log.time("start"):
         network = DenseNetwork(problem, settings, memory=log.limits.memory, copies=3)
     parts = [slice(part[0], part[-1] + 1) for part in np.array_split(np.arange(problem.size), batches)]
-    with log.time("forward"):
+    # With batches the residual on all inputs is the reader's wish, not the method's, and not charged.
+    charged = partial(log.time, "forward") if batches == 1 else nullcontext
+    with charged():
         outputs, pairs = network.forward()
     looks = problem.size * network.width
     stop = log.record(outputs - problem.targets, looks=looks, firing=pairs.total)
@@ -40,8 +42,7 @@ def descend(
                     outputs, pairs = network.forward(part)
             with log.time("update"):
                 network.descend(pairs, rate * (outputs - problem.targets[part]), momentum=momentum, rows=part)
-        # With batches the residual on all inputs is the reader's wish, not the method's, and not charged.
-        with log.time("forward") if batches == 1 else nullcontext():
+        with charged():
             outputs, pairs = network.forward()
         stop = log.record(outputs - problem.targets, looks=looks, firing=pairs.total)
 

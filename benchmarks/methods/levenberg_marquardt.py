@@ -41,8 +41,12 @@ def run(problem: Problem, settings: NetworkSettings, log: Log) -> None:
             damping = _FIRST * float(gram.diagonal().max())
         spent = 0
         for _ in range(_TRIES):
-            with log.time("solve"), blas_for_size(problem.size):
-                step = linalg.solve(gram + damping * np.eye(problem.size), residual, assume_a="pos")
+            try:
+                with log.time("solve"), blas_for_size(problem.size):
+                    step = linalg.solve(gram + damping * np.eye(problem.size), residual, assume_a="pos")
+            except linalg.LinAlgError:  # rounding of the Gram matrix outweighs the damping
+                damping *= _UP
+                continue
             with log.time("update"):
                 change = (jacobian.T @ step.astype(np.float32)).reshape(network.weights.shape)
                 network.weights -= change

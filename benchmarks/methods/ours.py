@@ -25,10 +25,10 @@ def run(problem: Problem, settings: NetworkSettings, log: Log, **options: Any) -
         tol=log.goal,
         max_iterations=log.limits.iterations,
         memory_budget=log.limits.memory,
-        callbacks=[log.adopt],
+        callbacks=[lambda record: log.follow(record, began)],
         **options,
     )
-    log.catch_up("other", began)  # from the call of `train` to its return
+    log.catch_up("other", began)  # until the return of `train`
     log.ended = log.ended or f"{result.status.value}: {result.message}"
     residual = result.network.predict(problem.inputs) - problem.targets
     log.checked = float(np.linalg.norm(residual)) / log.history[0].residual
