@@ -1,9 +1,15 @@
 """thresher: very wide two-layer ReLU networks, trained by exact Gauss-Newton steps at a cost sublinear in the width."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from thresher.errors import BrokenCertificate, InvalidInput, MemoryRefused, NotAvailable, ThresherError
 from thresher.model.network import Network, default_shift
 from thresher.model.problem import Problem, to_sphere
 from thresher.training import Callback, Certify, History, Iteration, Result, Status, train, train_together
+
+if TYPE_CHECKING:
+    from thresher.estimators import SphereLift, ThresherClassifier, ThresherRegressor
 
 __all__ = [
     "BrokenCertificate",
@@ -17,8 +23,11 @@ __all__ = [
     "NotAvailable",
     "Problem",
     "Result",
+    "SphereLift",
     "Status",
+    "ThresherClassifier",
     "ThresherError",
+    "ThresherRegressor",
     "__version__",
     "default_shift",
     "to_sphere",
@@ -27,3 +36,12 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+_ESTIMATORS = ("SphereLift", "ThresherClassifier", "ThresherRegressor")
+
+
+def __getattr__(name: str) -> Any:
+    """Import estimators, and scikit-learn with them, when they are first asked for."""
+    if name in _ESTIMATORS:
+        return getattr(import_module("thresher.estimators"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -13,7 +13,7 @@ from thresher.checks import check_number, check_whole
 from thresher.errors import InvalidInput
 from thresher.model.problem import check_inputs
 from thresher.model.start import Start
-from thresher.model.weights import Weights
+from thresher.model.weights import DenseWeights, Floating, Weights
 from thresher.parallel import core_count, in_order
 
 __all__ = ["Activation", "Network", "NetworkSettings", "default_shift", "row_blocks"]
@@ -21,7 +21,7 @@ __all__ = ["Activation", "Network", "NetworkSettings", "default_shift", "row_blo
 Activation = Literal["relu", "max"]
 _BLOCK = 1024  # neurons per matrix product
 _INPUT_BLOCK = 4096  # new inputs per pass of `predict`
-_TASK = 64 * _BLOCK  # neurons per partial sum of `predict`
+_TASK = 16 * _BLOCK  # neurons per partial sum of `predict`
 
 
 def default_shift(width: int, *, alpha_bar: float = 0.04) -> float:
@@ -90,10 +90,10 @@ class Network:
     Parameters
     ----------
     settings : width, shift, start and activation
-    weights : start weights plus coefficients on the training inputs
+    weights : start weights plus coefficients on the training inputs, or plus what was added to each neuron
     """
 
-    def __init__(self, settings: NetworkSettings, weights: Weights) -> None:
+    def __init__(self, settings: NetworkSettings, weights: Weights | DenseWeights) -> None:
         self.settings = settings
         self.weights = weights
 
@@ -119,39 +119,53 @@ class Network:
 
         Cost: O(kmd) time; memory for 1024 x min(k, 4096) numbers a thread.
         """
-        X = check_inputs(inputs, dimension=self.settings.start.dimension)
-        threads = core_count() if threads is None else check_whole(threads, "threads", least=1)
+        X, threads = self._checked(inputs, threads)
         offset = self.settings.offset()
-        parts = [
-            self._sum_over_neurons(X[first : first + _INPUT_BLOCK], threads) + offset
-            for first in range(0, len(X), _INPUT_BLOCK)
-        ]
-        return np.concatenate(parts)
+        parts = [X[first : first + _INPUT_BLOCK] for first in range(0, len(X), _INPUT_BLOCK)]
+        sums = [self._sum_over_neurons(part, threads, self._outputs_of_block) + offset for part in parts]
+        return np.concatenate(sums)
 
-    def _sum_over_neurons(self, X: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
-        fast = X.T.astype(self.weights.fast_inputs.dtype)  # (d, k)
-        support, coefficients = self.weights.support, self.weights.coefficients
+    def gradients(self, inputs: ArrayLike, *, threads: int | None = None) -> NDArray[np.float64]:
+        """Return the gradients of the output by the input (k, d) at unit-norm inputs (k, d).
+
+        Cost: twice that of ``predict``.
+        """
+        X, threads = self._checked(inputs, threads)
+        parts = [X[first : first + _INPUT_BLOCK] for first in range(0, len(X), _INPUT_BLOCK)]
+        return np.concatenate([self._sum_over_neurons(part, threads, self._gradients_of_block) for part in parts])
+
+    def _checked(self, inputs: ArrayLike, threads: int | None) -> tuple[NDArray[np.float64], int]:
+        X = check_inputs(inputs, dimension=self.settings.start.dimension)
+        return X, core_count() if threads is None else check_whole(threads, "threads", least=1)
+
+    def _outputs_of_block(self, W: Floating, X: Floating, signs: Floating) -> Floating:
+        active = np.matmul(W, X)  # (block, k)
+        active -= active.dtype.type(self.shift)
+        np.maximum(active, 0, out=active)
+        return signs @ active
+
+    def _gradients_of_block(self, W: Floating, X: Floating, signs: Floating) -> Floating:
+        fires = np.matmul(W, X) >= self.shift  # (block, k)
+        return fires.astype(W.dtype).T @ (signs[:, None] * W)
+
+    def _sum_over_neurons(
+        self, X: NDArray[np.float64], threads: int, of_block: Callable[[Floating, Floating, Floating], Floating]
+    ) -> NDArray[np.float64]:
+        """Return the sum over neurons of what a block adds, in a fixed order; X is (k, d)."""
+        fast = X.T.astype(self.weights.dtype)  # (d, k)
 
         def partial(task: range) -> NDArray[np.float64]:
-            total = np.zeros(len(X))
+            total = np.zeros(1)
             for block in row_blocks(task.start, task.stop):
-                a, b = np.searchsorted(support.neurons, (block.start, block.stop))
-                p, q = support.bounds[a], support.bounds[b]
-                weights = self.weights._replace(support=support.slice(a, b), coefficients=coefficients[p:q])
-                active = np.matmul(weights.vectors(block).astype(fast.dtype), fast)  # (block, k)
-                active -= active.dtype.type(self.shift)
-                np.maximum(active, 0, out=active)
-                signs = weights.start.signs(np.arange(block.start, block.stop))
-                total += signs.astype(fast.dtype) @ active
+                signs = self.settings.start.signs(np.arange(block.start, block.stop)).astype(fast.dtype)
+                total = total + of_block(self.weights.block(block), fast, signs)
             return total
 
-        outputs = np.zeros(len(X))
-        for part in in_order(partial, row_blocks(0, self.width, size=_TASK), threads=threads):
-            outputs += part
-        return outputs * self.settings.scale
+        total = sum(in_order(partial, row_blocks(0, self.width, size=_TASK), threads=threads), np.zeros(1))
+        return total * self.settings.scale
 
     def __repr__(self) -> str:
-        moved = len(self.weights.support.neurons)
+        moved = self.weights.moved_neurons()
         return f"Network(width={self.width}, shift={self.shift:.4g}, moved={moved})"
 
 

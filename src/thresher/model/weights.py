@@ -19,7 +19,7 @@ from thresher.model.firing import Pattern
 from thresher.model.problem import NORM_TOLERANCE
 from thresher.model.start import Start
 
-__all__ = ["Preactivations", "Weights"]
+__all__ = ["DenseWeights", "Floating", "Preactivations", "Weights"]
 
 Floating = NDArray[np.float32] | NDArray[np.float64]
 _FINE = 2.0**-53  # unit roundoff of float64
@@ -108,6 +108,22 @@ class Weights(NamedTuple):
         """Return the same weights with float64 as their working precision."""
         return self._replace(fast_inputs=self.inputs, fast_products=self.products)
 
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """The working precision."""
+        return self.fast_inputs.dtype
+
+    def moved_neurons(self) -> int:
+        """Return how many neurons have left their start."""
+        return len(self.support.neurons)
+
+    def block(self, neurons: range) -> Floating:
+        """Return the weight vectors (k, d) of a block in working precision. Cost: O(d) a neuron and coefficient."""
+        first, last = np.searchsorted(self.support.neurons, (neurons.start, neurons.stop))
+        p, q = self.support.bounds[first], self.support.bounds[last]
+        part = self._replace(support=self.support.slice(first, last), coefficients=self.coefficients[p:q])
+        return part.vectors(neurons).astype(self.dtype)
+
     def vectors(self, neurons: range | NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the weight vectors (k, d) of ascending neurons, materialised. Cost: O(d) a neuron and coefficient."""
         if isinstance(neurons, range):
@@ -160,6 +176,31 @@ class Weights(NamedTuple):
         doubtful = np.abs(values - threshold) <= guard
         values[doubtful] = self.look(neurons[doubtful], inputs[doubtful])
         return values >= threshold, int(doubtful.sum())
+
+
+class DenseWeights(NamedTuple):
+    """Start weights plus what was added to each: ``moved`` (m, d), for networks in which most neurons have moved."""
+
+    start: Start
+    moved: NDArray[np.float32]
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """The working precision."""
+        return self.moved.dtype
+
+    def moved_neurons(self) -> int:
+        """Return how many neurons have left their start. Cost: O(md)."""
+        return int(self.moved.any(axis=1).sum())
+
+    def block(self, neurons: range) -> Floating:
+        """Return the weight vectors (k, d) of a block. Cost: O(d) a neuron."""
+        return self.start.block(neurons.start, neurons.stop) + self.moved[neurons.start : neurons.stop]
+
+    def vectors(self, neurons: range | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the weight vectors (k, d) of neurons. Cost: O(d) a neuron."""
+        neurons = np.asarray(neurons, np.int64)
+        return self.start.rows(neurons).astype(np.float64) + self.moved[neurons]
 
 
 def _nearest(products: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,6 +14,8 @@ from thresher.theory.bounds import (
 from thresher.theory.costs import check_growth, check_inner_iterations, check_limit, check_search, check_sketch
 from thresher.theory.kernel import (
     Separability,
+    cofiring_probability,
+    cofiring_slope,
     firing_probability,
     limit_kernel,
     limit_predictions,
@@ -40,6 +42,8 @@ __all__ = [
     "check_sketch",
     "check_start_eigenvalue",
     "check_widths",
+    "cofiring_probability",
+    "cofiring_slope",
     "firing_probability",
     "limit_kernel",
     "limit_predictions",

@@ -1,0 +1,285 @@
+"""What regressor and classifier share: scale, choose, learn features, train one network for each output."""
+
+from __future__ import annotations
+
+import math
+import sys
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from thresher.checks import check_number, check_whole
+from thresher.errors import InvalidInput
+from thresher.estimators import choose, features
+from thresher.estimators.choose import Choice, Fit
+from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
+from thresher.memory import require
+from thresher.model.network import Network, NetworkSettings
+from thresher.parallel import core_count, in_order
+from thresher.theory import firing_probability, limit_kernel
+from thresher.training.history import Iteration
+from thresher.training.ridge import RidgeResult, Smoother, train_ridge
+
+__all__ = ["ThresherEstimator"]
+
+Matrix = NDArray[np.float64]
+_TOTAL, _LEAST_WIDTH, _MOST_WIDTH = 1 << 16, 1 << 10, 1 << 13  # neurons of width="auto": in all, and of an output
+_ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
+_OUTPUT_SEED = 0x9E3779B97F4A7C15  # odd: the seeds of outputs differ
+
+
+class _Rows(NamedTuple):
+    """Distinct training rows: X (n, d), targets (n, k), weights (n,) of mean 1."""
+
+    X: Matrix
+    targets: Matrix
+    weights: Matrix
+
+
+class _Lifted(NamedTuple):
+    """Inputs of a network under a metric, and ridge regression on their limit kernel."""
+
+    inputs: Matrix
+    norms: Matrix
+    choice: Choice
+    fit: Fit
+    kernel: Matrix
+    penalty: Matrix
+
+
+class ThresherEstimator(BaseEstimator):
+    """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there."""
+
+    def __init__(
+        self,
+        *,
+        width: int | float | str = "auto",
+        shift: float | str = "auto",
+        ridge: float | str = "auto",
+        bias: float | str = "auto",
+        feature_learning: int | str = "auto",
+        scale: str = "standardise",
+        tol: float = 1e-3,
+        max_iterations: int = 8,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.width, self.shift, self.ridge, self.bias = width, shift, ridge, bias
+        self.feature_learning, self.scale = feature_learning, scale
+        self.tol, self.max_iterations = tol, max_iterations
+        self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
+
+    def _fit(self, X: Matrix, targets: Matrix, weights: Matrix | None) -> Self:
+        """Fit targets (n, k) of weighted mean 0 on raw rows (n, d)."""
+        self._check_parameters()
+        data = _distinct(X, targets, weights)
+        n, outputs = data.targets.shape
+        width = self._width(outputs)
+        what = f"the limit kernel of {n:,} rows"
+        require(6 * 8 * n * n, budget=None, what=what, remedy="Fit on fewer rows.")
+        scaler = SphereLift(scale=self.scale, bias=0.0).fit(data.X, sample_weight=data.weights)
+        rows = scaler.scaling_.apply(data.X)
+        metric = np.eye(rows.shape[1])
+        choice = self._choose(rows, data)
+        rounds = self._rounds(rows, data, choice)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        for _ in range(rounds.chosen):
+            lifted = self._lift(rows @ metric, data, choice)
+            gradients = self._gradients(lifted, self._train(lifted, data.targets, width, seed))
+            metric = features.next_metric(
+                gradients, inputs=lifted.inputs, norms=lifted.norms, weights=data.weights, metric=metric
+            )
+            choice = choice._replace(ridge=lifted.fit.ridge)
+        lifted = self._lift(rows @ metric, data, choice)
+        self._keep(data, lifted, scaler, metric if rounds.chosen else None, rounds)
+        self.results_ = self._train(lifted, data.targets, width, seed)
+        self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
+        return self
+
+    def _keep(
+        self, data: _Rows, lifted: _Lifted, scaler: SphereLift, metric: Matrix | None, rounds: features.Rounds
+    ) -> None:
+        choice = lifted.choice
+        self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, lifted.fit.ridge
+        self.loo_error_ = lifted.fit.error
+        self.tried_ = choice.tried
+        self.feature_learning_, self.feature_learning_errors_ = rounds.chosen, rounds.errors
+        self.lift_ = SphereLift(scale=self.scale, bias=choice.bias, metric=metric)
+        self.lift_.fit(data.X, sample_weight=data.weights)
+        self.inputs_, self.alpha_ = lifted.inputs, lifted.fit.alpha
+        self.penalty_ = lifted.penalty
+        # Outputs that a row would have had if it had been left out, and how far off they may be.
+        self._left_out = data.targets - lifted.fit.residuals
+        self._data_weights, self._targets = data.weights, data.targets
+        self.noise_ = np.average(lifted.fit.residuals**2 * lifted.fit.precisions[:, None], axis=0, weights=data.weights)
+
+    def _check_parameters(self) -> None:
+        if self.width not in ("auto", math.inf):
+            check_whole(self.width, "width", least=1)
+        for name, least in (("shift", 0.0), ("bias", 0.0)):
+            if getattr(self, name) != "auto":
+                check_number(getattr(self, name), name, least=least)
+        if self.ridge != "auto":
+            check_number(self.ridge, "ridge", above=0.0)
+        if self.feature_learning != "auto":
+            check_whole(self.feature_learning, "feature_learning", least=0)
+        check_number(self.tol, "tol", least=0.0)
+        check_whole(self.max_iterations, "max_iterations", least=1)
+
+    def _width(self, outputs: int) -> int | float:
+        if self.width == "auto":
+            return max(_LEAST_WIDTH, min(_MOST_WIDTH, _TOTAL // outputs))
+        if self.width == math.inf:
+            return math.inf
+        return 2 * math.ceil(check_whole(self.width, "width", least=1) / 2)  # twins
+
+    def _threads(self) -> int:
+        if self.n_jobs is None or self.n_jobs == -1:
+            return core_count()
+        return check_whole(self.n_jobs, "n_jobs", least=1)
+
+    def _choose(self, rows: Matrix, data: _Rows) -> Choice:
+        """Choose bias and shift on at most ROWS rows; the ridge is chosen again on all of them."""
+        some = _some(len(rows), choose.ROWS)
+        return choose.choose(
+            rows[some],
+            data.targets[some],
+            data.weights[some],
+            biases=choose.BIASES if self.bias == "auto" else [float(self.bias)],
+            shifts=choose.SHIFTS if self.shift == "auto" else [float(self.shift)],
+            ridge=self._fixed_ridge(),
+        )
+
+    def _fixed_ridge(self) -> float | None:
+        return None if self.ridge == "auto" else float(self.ridge)
+
+    def _rounds(self, rows: Matrix, data: _Rows, choice: Choice) -> features.Rounds:
+        if self.feature_learning != "auto":
+            return features.Rounds(int(self.feature_learning), [])
+        some = _some(len(rows), features.ROWS)
+        if len(some) < 8:  # too few to judge
+            return features.Rounds(0, [])
+        return features.choose_rounds(
+            rows[some],
+            data.targets[some],
+            data.weights[some],
+            bias=choice.bias,
+            shift=choice.shift,
+            ridge=self._fixed_ridge(),
+            guess=choice.ridge,
+        )
+
+    def _lift(self, rows: Matrix, data: _Rows, choice: Choice) -> _Lifted:
+        """Lift the rows and solve on the limit kernel, with the best ridge for all rows."""
+        inputs, norms = lift_rows(rows, choice.bias * typical_norm(rows, data.weights))
+        if not choice.bias:
+            inputs = inputs[:, :-1]
+        kernel = limit_kernel(inputs @ inputs.T, choice.shift)
+        fit = choose.fit_limit(
+            kernel, data.targets, data.weights, shift=choice.shift, ridge=self._fixed_ridge(), guess=choice.ridge
+        )
+        if fit is None:
+            raise InvalidInput(f"ridge={self.ridge!r} is too small for these rows to be told apart. Use a larger one.")
+        penalty = fit.ridge * firing_probability(choice.shift) / data.weights
+        return _Lifted(inputs, norms, choice, fit, kernel, penalty)
+
+    def _train(self, lifted: _Lifted, targets: Matrix, width: int | float, seed: int) -> list[RidgeResult]:
+        """Train one network for each output; none if the width is infinite."""
+        if width == math.inf:
+            return []
+        threads, outputs = self._threads(), targets.shape[1]
+        beside = min(threads, outputs)
+        smoother = Smoother(lifted.kernel, lifted.penalty)
+
+        def train(output: int) -> RidgeResult:
+            settings = NetworkSettings.checked(
+                width=int(width),
+                dimension=lifted.inputs.shape[1],
+                shift=lifted.choice.shift,
+                seed=(seed + output * _OUTPUT_SEED) % 2**64,
+                twins=True,
+            )
+            return train_ridge(
+                lifted.inputs,
+                targets[:, output],
+                settings=settings,
+                penalty=lifted.penalty,
+                smoother=smoother,
+                first=lifted.fit.alpha[:, output],
+                tol=self.tol,
+                max_iterations=self.max_iterations,
+                threads=max(1, threads // beside),
+                on_iteration=partial(self._tell, output),
+            )
+
+        return list(in_order(train, range(outputs), threads=beside))
+
+    def _tell(self, output: int, record: Iteration) -> None:
+        if self.verbose:
+            seconds = sum(record.seconds.values())
+            print(
+                f"output {output}, iteration {record.iteration}: residual {record.residual:.4g}, {seconds:.2f} s",
+                file=sys.stderr,
+            )
+
+    def _gradients(self, lifted: _Lifted, results: list[RidgeResult]) -> Any:
+        """Return an iterator over outputs: gradients (n, d + 1) by the lifted inputs."""
+        if not results:
+            return features.limit_gradients(lifted.inputs, lifted.fit.alpha, shift=lifted.choice.shift)
+        return (result.network.gradients(lifted.inputs, threads=self._threads()) for result in results)
+
+    @property
+    def networks_(self) -> list[Network]:
+        """The trained networks, one an output; none for an infinite width."""
+        check_is_fitted(self, "results_")
+        return [result.network for result in self.results_]
+
+    def _outputs(self, X: Any) -> Matrix:
+        """Return what the networks say to raw rows (k, d): (k, outputs)."""
+        check_is_fitted(self, "results_")
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        inputs = self.lift_.transform(rows)
+        if not self.results_:
+            return self._by_limit(inputs)
+        threads = self._threads()
+        return np.column_stack([network.predict(inputs, threads=threads) for network in self.networks_])
+
+    def _by_limit(self, inputs: Matrix) -> Matrix:
+        return np.concatenate([self._cross_kernel(block) @ self.alpha_ for block in _blocks(inputs)])
+
+    def _cross_kernel(self, inputs: Matrix) -> Matrix:
+        return limit_kernel(inputs @ self.inputs_.T, self.shift_, symmetric=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+
+def _blocks(inputs: Matrix) -> list[Matrix]:
+    return [inputs[first : first + _ROW_BLOCK] for first in range(0, len(inputs), _ROW_BLOCK)]
+
+
+def _some(count: int, most: int) -> NDArray[np.int64]:
+    """Return at most ``most`` of ``count`` rows, always the same ones, ascending."""
+    return np.sort(np.random.default_rng(0).permutation(count)[:most])
+
+
+def _distinct(X: Matrix, targets: Matrix, weights: Matrix | None) -> _Rows:
+    """Merge rows that are equal in inputs and targets into one of their summed weight; drop those of weight 0.
+
+    So a row with weight 2 and two equal rows are the same, and leave-one-out leaves both out. Rows come sorted: their
+    order does not matter.
+    """
+    given = np.ones(len(X)) if weights is None else weights
+    kept = given > 0
+    both = np.column_stack([X[kept], targets[kept]])
+    _, first, place = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    total = np.bincount(place.ravel(), given[kept])
+    return _Rows(X[kept][first], targets[kept][first], total / total.mean())

@@ -1,0 +1,126 @@
+"""Shift, bias and ridge by exact leave-one-out on the limit kernel, before a single neuron exists."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+
+from thresher.estimators.lift import lift_rows, typical_norm
+from thresher.parallel import blas_for_size
+from thresher.theory import firing_probability, limit_kernel
+
+__all__ = ["BIASES", "SHIFTS", "Choice", "Fit", "choose", "fit_limit", "leave_one_out"]
+
+Matrix = NDArray[np.float64]
+# Tried one after the other: first the biases with the first shift, then the other shifts with the best bias.
+BIASES, SHIFTS = (1.0, 0.5, 2.0, 4.0), (0.5, 0.0, 1.0, 1.5)
+ROWS = 512  # rows on which shift and bias are chosen; the ridge is chosen on all
+_GUESS = -4  # the first ridge tried: 10^(-4/2)
+_LEAST, _MOST = -16, 4  # half powers of ten
+
+
+class Fit(NamedTuple):
+    """Ridge regression on a kernel: alpha (n, k), leave-one-out residuals y - f (n, k), their factors (n,)."""
+
+    ridge: float  # relative to the diagonal of the limit kernel
+    alpha: Matrix
+    residuals: Matrix
+    precisions: Matrix  # diagonal of (H + penalty)⁻¹
+    error: float  # weighted mean of squared leave-one-out residuals, summed over outputs
+
+
+class Choice(NamedTuple):
+    """What was chosen, by which error, among what: ``tried`` has a (bias, shift, ridge, error) for each kernel."""
+
+    bias: float
+    shift: float
+    ridge: float
+    error: float
+    tried: list[tuple[float, float, float, float]]
+
+
+def leave_one_out(kernel: Matrix, targets: Matrix, weights: Matrix, *, ridge: float, diagonal: float) -> Fit | None:
+    """Return ridge regression with penalty ``ridge * diagonal / weights``; None if the matrix is not positive.
+
+    The residual of row i when it is left out is alpha_i / [(H + penalty)⁻¹]_ii: exact, without n fits.
+
+    Cost: O(n³), one factor and one inverse.
+    """
+    n = len(kernel)
+    matrix = kernel.copy(order="F")
+    matrix[np.diag_indices(n)] += ridge * diagonal / weights
+    with blas_for_size(n):
+        factor, failed = dpotrf(matrix, lower=1, overwrite_a=1)
+        if failed:
+            return None
+        alpha = dpotrs(factor, targets, lower=1)[0]
+        precisions = dpotri(factor, lower=1, overwrite_c=1)[0].diagonal().copy()
+    residuals = alpha / precisions[:, None]
+    error = float(np.average((residuals**2).sum(axis=1), weights=weights))
+    return Fit(ridge, alpha, residuals, precisions, error) if math.isfinite(error) else None
+
+
+def fit_limit(
+    kernel: Matrix, targets: Matrix, weights: Matrix, *, shift: float, ridge: float | None, guess: float = 1e-2
+) -> Fit | None:
+    """Return the fit with this ridge, or with the best one: from the guess downhill, by half powers of ten.
+
+    None if no ridge in reach makes the matrix positive. Cost: O(n³) for each of about five ridges.
+    """
+    diagonal = firing_probability(shift)
+    if ridge is not None:
+        return leave_one_out(kernel, targets, weights, ridge=ridge, diagonal=diagonal)
+    fits: dict[int, Fit | None] = {}
+
+    def error(power: int) -> float:
+        if power not in fits:
+            fits[power] = leave_one_out(kernel, targets, weights, ridge=10 ** (power / 2), diagonal=diagonal)
+        fit = fits[power]
+        return math.inf if fit is None else fit.error
+
+    best = min(max(round(2 * math.log10(guess)), _LEAST), _MOST)
+    while True:
+        near = [power for power in (best - 1, best, best + 1) if _LEAST <= power <= _MOST]
+        lowest = min(near, key=lambda power: (error(power), -power))
+        if lowest == best:
+            return fits[best]
+        best = lowest
+
+
+def choose(
+    rows: Matrix,
+    targets: Matrix,
+    weights: Matrix,
+    *,
+    biases: Sequence[float],
+    shifts: Sequence[float],
+    ridge: float | None,
+    guess: float = 1e-2,
+) -> Choice:
+    """Return the bias, shift and ridge of the least leave-one-out error, for scaled rows (n, d) and targets (n, k).
+
+    A list of one is no choice. ``ridge=None`` is to be chosen. Cost: O(n³) for each ridge of each kernel tried.
+    """
+    tried: list[tuple[float, float, float, float]] = []
+    length = typical_norm(rows, weights)
+
+    def attempt(bias: float, shift: float) -> float:
+        inputs, _ = lift_rows(rows, bias * length)
+        kernel = limit_kernel(inputs @ inputs.T, shift)
+        near = tried[-1][2] if tried else guess
+        fit = fit_limit(kernel, targets, weights, shift=shift, ridge=ridge, guess=near)
+        tried.append((bias, shift, near if fit is None else fit.ridge, math.inf if fit is None else fit.error))
+        return tried[-1][3]
+
+    for bias in biases:
+        attempt(bias, shifts[0])
+    best = min(tried, key=lambda one: one[3])[0]
+    for shift in shifts[1:]:
+        attempt(best, shift)
+    bias, shift, found, error = min(tried, key=lambda one: one[3])
+    return Choice(bias, shift, found, error, tried)

@@ -1,0 +1,90 @@
+"""The classifier: one network for each class, or one for two; calibrated probabilities."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from thresher.errors import InvalidInput
+from thresher.estimators.base import ThresherEstimator
+
+__all__ = ["ThresherClassifier"]
+
+Matrix = NDArray[np.float64]
+_MOST_LOG_TEMPERATURE = 8.0
+
+
+class ThresherClassifier(ClassifierMixin, ThresherEstimator):
+    """Classification by very wide two-layer ReLU networks: one for each class against the rest, or one for two classes.
+
+    Parameters and attributes are those of :class:`ThresherRegressor`, and
+
+    Attributes
+    ----------
+    classes_ : the labels, sorted
+    temperature_ : what scores are multiplied by before they become probabilities: the value under which the labels are
+        likeliest, given scores of rows that were left out
+
+    Each network has its own ``width`` neurons, and they are trained in turn: memory does not grow with the classes
+    except for the networks themselves.
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit rows X (n, d) and labels y (n,)."""
+        rows, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
+        present = slice(None) if weights is None else weights > 0
+        self.classes_, codes = np.unique(np.asarray(y)[present], return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InvalidInput(f"y must have at least two classes; got 1 class, {self.classes_[0]!r}.")
+        rows, weights = rows[present], None if weights is None else weights[present]
+        wanted = np.eye(len(self.classes_))[codes]
+        if len(self.classes_) == 2:
+            wanted = 2 * wanted[:, 1:] - 1
+        self._prior = np.average(wanted, axis=0, weights=weights)
+        self._fit(rows, wanted - self._prior, weights)
+        self._calibrate()
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Matrix:
+        """Return scores (k,) of the second of two classes, or (k, classes). Cost: O(md) a row and network."""
+        scores = self._outputs(X) + self._prior
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the likeliest label of each row (k,)."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+    def predict_proba(self, X: ArrayLike) -> Matrix:
+        """Return the probability of each class (k, classes)."""
+        scores = self.decision_function(X)
+        return softmax(self.temperature_ * _by_class(scores), axis=1)
+
+    def _calibrate(self) -> None:
+        """Choose the temperature by the likelihood of training labels, given scores with each row left out."""
+        wanted, scores = (
+            _by_class(np.squeeze(part + self._prior, 1) if part.shape[1] == 1 else part + self._prior)
+            for part in (self._targets, self._left_out)
+        )
+        labels = wanted.argmax(axis=1)
+
+        def surprise(log_temperature: float) -> float:
+            chances = log_softmax(np.exp(log_temperature) * scores, axis=1)[np.arange(len(labels)), labels]
+            return -float(np.average(chances, weights=self._data_weights))
+
+        found = minimize_scalar(surprise, bounds=(-_MOST_LOG_TEMPERATURE, _MOST_LOG_TEMPERATURE), method="bounded")
+        self.temperature_ = float(np.exp(found.x))
+
+
+def _by_class(scores: Matrix) -> Matrix:
+    """Return scores (k, classes); of two classes the first has the opposite of half the score."""
+    return np.column_stack([-scores / 2, scores / 2]) if scores.ndim == 1 else scores

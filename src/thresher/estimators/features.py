@@ -1,0 +1,122 @@
+"""Learning which directions of the inputs matter: the metric, from the gradients of a trained network.
+
+A round multiplies scaled rows by a metric R and trains; the mean of g gᵀ over the training rows, g being the gradient
+of an output by the scaled row, is the averaged gradient outer product M (the idea of recursive feature machines). The
+next metric is M^(1/4): rows are stretched by the square root of how much the output changes along each direction.
+M^(1/2), the usual choice, went too far on most data sets tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.estimators.choose import Fit, fit_limit
+from thresher.estimators.lift import lift_rows, typical_norm
+from thresher.theory import cofiring_slope, limit_kernel
+
+__all__ = ["Rounds", "choose_rounds", "limit_gradients", "next_metric"]
+
+Matrix = NDArray[np.float64]
+ROWS = 1000  # rows on which the number of rounds is chosen
+MOST_ROUNDS = 5
+_FOLDS = 4
+_POWER = 0.25
+
+
+class Rounds(NamedTuple):
+    """How many rounds, and the cross-validated squared error after 0, 1, ... rounds that led to the choice."""
+
+    chosen: int
+    errors: list[float]
+
+
+def limit_gradients(inputs: Matrix, alpha: Matrix, *, shift: float) -> Iterator[Matrix]:
+    """Yield for each output the gradients (n, d) of h(x) alpha at the inputs (n, d) themselves, alpha (n, k).
+
+    The kernel bends sharply at x = x_i, where its gradient points nowhere: such a pair counts as nothing.
+
+    Cost: O(n²d) an output.
+    """
+    slopes = cofiring_slope(inputs @ inputs.T, shift)
+    for one in alpha.T:
+        yield slopes @ (one[:, None] * inputs)
+
+
+def next_metric(
+    gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, weights: Matrix, metric: Matrix
+) -> Matrix:
+    """Return the next metric (d, d) from gradients (n, d + 1) by lifted inputs, one array an output.
+
+    ``inputs`` (n, d + 1) are rows times ``metric``, lifted; ``norms`` (n,) what they were divided by. The sum of
+    squares of a metric is d. If nothing depends on the inputs the metric stays.
+
+    Cost: O(nd²) an output and O(d³).
+    """
+    d = len(metric)
+    outer = np.zeros((d, d))
+    for one in gradients:
+        along = one - (one * inputs).sum(axis=1, keepdims=True) * inputs  # on the sphere only directions count
+        by_row = (along / norms[:, None])[:, :d] @ metric.T
+        outer += by_row.T @ (weights[:, None] * by_row)
+    values, vectors = np.linalg.eigh(outer)
+    powers = np.maximum(values / max(values[-1], np.finfo(float).tiny), 0.0) ** _POWER
+    found = (vectors * powers) @ vectors.T
+    size = np.sqrt((found**2).sum())
+    return found * (np.sqrt(d) / size) if values[-1] > 0 else metric
+
+
+def choose_rounds(
+    rows: Matrix, targets: Matrix, weights: Matrix, *, bias: float, shift: float, ridge: float | None, guess: float
+) -> Rounds:
+    """Return the number of rounds of the least cross-validated error, with all of the learning repeated in each fold.
+
+    Leave-one-out would be optimistic: the metric was learnt on the row that is left out. Rounds are tried while they
+    help. The limit kernel stands for the network. Cost: O(n³) for each fold, round and ridge tried.
+    """
+    n = len(rows)
+    folds = np.random.default_rng(0).permutation(n) % min(_FOLDS, n)
+    learners = [
+        _learn(rows, targets, weights, folds != k, bias=bias, shift=shift, ridge=ridge, guess=guess)
+        for k in range(int(folds.max()) + 1)
+    ]
+    errors: list[float] = []
+    for _ in range(MOST_ROUNDS + 1):
+        errors.append(sum(next(learner) for learner in learners) / float(weights.sum()))
+        if len(errors) > 1 and not errors[-1] < errors[-2]:
+            break
+    return Rounds(int(np.argmin(errors)), errors)
+
+
+def _learn(
+    rows: Matrix,
+    targets: Matrix,
+    weights: Matrix,
+    kept: NDArray[np.bool_],
+    *,
+    bias: float,
+    shift: float,
+    ridge: float | None,
+    guess: float,
+) -> Iterator[float]:
+    """Yield the summed squared error on the rows that are not kept, after 0, 1, ... rounds on those that are."""
+    metric = np.eye(rows.shape[1])
+    known, own = targets[kept], weights[kept]
+    while True:
+        scaled = rows @ metric
+        last = bias * typical_norm(scaled[kept], own)
+        inputs, norms = lift_rows(scaled[kept], last)
+        others, _ = lift_rows(scaled[~kept], last)
+        kernel = limit_kernel(inputs @ inputs.T, shift)
+        fit: Fit | None = fit_limit(kernel, known, own, shift=shift, ridge=ridge, guess=guess)
+        if fit is None:
+            while True:
+                yield np.inf
+        guess = fit.ridge
+        outputs = limit_kernel(others @ inputs.T, shift, symmetric=False) @ fit.alpha
+        yield float((weights[~kept] * ((outputs - targets[~kept]) ** 2).sum(axis=1)).sum())
+        gradients = limit_gradients(inputs, fit.alpha, shift=shift)
+        metric = next_metric(gradients, inputs=inputs, norms=norms, weights=own, metric=metric)

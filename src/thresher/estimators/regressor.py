@@ -1,0 +1,96 @@
+"""The regressor: scikit-learn's interface, no learning rate, error bars."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from thresher.estimators.base import ThresherEstimator
+from thresher.estimators.lift import Scaling
+from thresher.theory import firing_probability
+from thresher.training.ridge import Smoother
+
+__all__ = ["ThresherRegressor"]
+
+Matrix = NDArray[np.float64]
+
+
+class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
+    """Regression by a very wide two-layer ReLU network, trained by Gauss-Newton steps with a penalty.
+
+    Columns are standardised and rows lifted to the unit sphere. What is ``"auto"`` is chosen on the training rows
+    before training, on the network's limit of infinite width, where leaving one row out is exact and cheap.
+
+    Parameters
+    ----------
+    width : neurons of each output (made even); ``"auto"`` for 8192, fewer with many outputs; ``float("inf")`` for the
+        limit of infinite width itself, in closed form
+    shift : threshold above which a neuron fires; ``"auto"`` by leave-one-out
+    ridge : penalty on the distance from the start weights, relative to the diagonal of the limit kernel; ``"auto"`` by
+        leave-one-out
+    bias : bias coordinate of the lift, see :class:`SphereLift`; ``"auto"`` by leave-one-out
+    feature_learning : rounds that re-weigh the inputs by the gradients of the trained network; ``"auto"`` by
+        cross-validation that repeats the learning
+    scale : ``"standardise"``, ``"centre"`` or ``"none"``: what is done to the columns
+    tol : training stops when a step reduces the penalised loss by less than this share
+    max_iterations : steps at the most
+    random_state : fixes the start weights
+    n_jobs : threads; None or -1 for all cores. Results do not depend on it.
+    verbose : 1 for a line an iteration
+
+    Attributes
+    ----------
+    bias_, shift_, ridge_, feature_learning_ : what was chosen
+    loo_error_ : mean squared leave-one-out error of the limit, in units of the targets' variance
+    tried_ : (bias, shift, ridge, error) of every kernel tried
+    feature_learning_errors_ : cross-validated error after 0, 1, ... rounds
+    lift_ : the fitted :class:`SphereLift`
+    networks_, results_ : the trained networks, one an output, with their histories
+    n_iter_ : steps taken
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Cost: O(n³) for the choice, then O(mnd + n³) an iteration; memory O(n² + md). Prediction O(md) a row and output.
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit rows X (n, d) and targets y (n,) or (n, k)."""
+        rows, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
+        targets = np.asarray(y, np.float64)
+        self._flat = targets.ndim == 1
+        targets = targets.reshape(len(targets), -1)
+        self.target_scaling_ = Scaling.of(targets, scale="standardise", weights=weights)
+        return self._fit(rows, self.target_scaling_.apply(targets), weights)
+
+    def predict(self, X: ArrayLike, *, return_std: bool = False) -> Any:
+        """Return predictions (k,) or (k, outputs), and their standard deviations of the same shape if asked.
+
+        The deviation is that of a new target: the variance of the Gaussian process that the linearised network is in
+        the limit of infinite width, plus noise; both are scaled so that leave-one-out residuals have the size they say.
+
+        Cost: O(md) a row and output; deviations O(n²) a row.
+        """
+        outputs = self._outputs(X)
+        values = outputs * self.target_scaling_.unit + self.target_scaling_.mean
+        if not return_std:
+            return values[:, 0] if self._flat else values
+        deviations = self._deviations(X) * self.target_scaling_.unit
+        return (values[:, 0], deviations[:, 0]) if self._flat else (values, deviations)
+
+    def _deviations(self, X: ArrayLike) -> Matrix:
+        check_is_fitted(self, "results_")
+        inputs = self.lift_.transform(X)
+        if not hasattr(self, "_smoother"):
+            self._smoother = Smoother(self._cross_kernel(self.inputs_), self.penalty_)
+        prior, noise = firing_probability(self.shift_), float(self.penalty_.min())
+        explained = [
+            (solve_triangular(self._smoother.factor, self._cross_kernel(block).T, lower=True) ** 2).sum(axis=0)
+            for block in np.array_split(inputs, max(1, len(inputs) // 1024))
+        ]
+        variance = np.maximum(prior - np.concatenate(explained), 0.0) + noise
+        return np.sqrt(variance[:, None] * self.noise_)

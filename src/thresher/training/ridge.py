@@ -1,0 +1,350 @@
+"""Training with a penalty: ½ Σ w_i (f_i - y_i)² + ½ mu ||W - W(0)||², by Gauss-Newton steps over dense blocks.
+
+Each step starts again from W(0): W = W(0) + Jᵀ alpha with (G + mu/w) alpha = y - f + J (W - W(0)), G and J being those
+of the point just reached. A pair that fires has the coefficient a_r alpha_j / sqrt(m), one that does not has none. The
+first alpha comes from the limit kernel, before a neuron exists, as in :func:`thresher.train`.
+
+Predictions often prefer small shifts, where a third of all pairs fire. There certificates expire faster than they
+pay, and matrix products are the cheaper search: every iteration passes over all pairs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from scipy.linalg.blas import ssyrk
+from scipy.sparse.linalg import LinearOperator, cg
+
+from thresher.errors import InvalidInput
+from thresher.memory import require
+from thresher.model.network import Network, NetworkSettings, row_blocks
+from thresher.model.weights import DenseWeights
+from thresher.parallel import blas_for_size, in_order
+from thresher.theory import limit_kernel
+from thresher.training.history import History, Iteration, Status
+
+__all__ = ["RidgeResult", "RidgeStep", "Smoother", "replay_ridge", "train_ridge"]
+
+Matrix = NDArray[np.float64]
+Fast = NDArray[np.float32]
+_TASK = 4096  # neurons whose sums are made by one thread
+_ENTRIES = 1 << 20  # pairs in a block: rows of neurons times inputs
+_ALWAYS_GRAM = 1500  # inputs up to which the Gram matrix is formed and factored in each step
+_PRODUCTS = 24  # products J Jᵀ v that a solve may cost before forming the matrix is cheaper
+_INNER_TOLERANCE = 1e-4
+_HALVINGS = 4
+
+
+class RidgeStep(NamedTuple):
+    """One step: alpha (n,), and the fraction of the way to W(0) + Jᵀ alpha that was gone."""
+
+    alpha: Matrix
+    fraction: float
+
+
+class RidgeResult(NamedTuple):
+    """A network, how it came about, and the steps that make it again."""
+
+    network: Network
+    history: History
+    status: Status
+    message: str
+    steps: list[RidgeStep]
+
+
+class Smoother:
+    """The limit kernel H (n, n) of the inputs with its penalty mu/w (n,), one for all outputs: solves with H + mu/w.
+
+    It is factored when first asked. Cost: O(n³/3) once, O(n²) a solve.
+    """
+
+    def __init__(self, kernel: Matrix, penalty: Matrix) -> None:
+        self._kernel, self._penalty = kernel, penalty
+
+    @cached_property
+    def factor(self) -> Matrix:
+        """The lower Cholesky factor (n, n)."""
+        with blas_for_size(len(self._kernel)):
+            return linalg.cholesky(self._kernel + np.diag(self._penalty), lower=True, check_finite=False)
+
+    def solve(self, rhs: Matrix) -> Matrix:
+        """Return (H + mu/w)⁻¹ rhs for rhs (n,) or (n, k)."""
+        return linalg.cho_solve((self.factor, True), rhs, check_finite=False)
+
+
+def train_ridge(
+    inputs: Matrix,
+    targets: Matrix,
+    *,
+    settings: NetworkSettings,
+    penalty: Matrix,
+    smoother: Smoother | None = None,
+    first: Matrix | None = None,
+    tol: float = 1e-3,
+    max_iterations: int = 8,
+    threads: int = 1,
+    memory_budget: int | None = None,
+    on_iteration: Callable[[Iteration], object] = lambda record: None,
+) -> RidgeResult:
+    """Train one output.
+
+    Parameters
+    ----------
+    inputs : (n, d), rows of norm 1
+    targets : (n,)
+    settings : width, shift, start; the activation must be ``"relu"``
+    penalty : mu/w_i (n,), above 0
+    smoother : the limit kernel of the inputs with this penalty, if there is one already
+    first : the first alpha (n,), if the limit kernel has been solved with already
+    tol : stop when a step reduces the penalised loss by less than this share of it
+    max_iterations : steps at the most
+    threads : the result does not depend on it
+    memory_budget : bytes that may be taken; None for 90 % of what is free
+
+    Cost: O(mnd) an iteration, and O(mn²) for the Gram matrix or, where that is dearer, about ten products of O(mnd).
+    """
+    if settings.activation != "relu":
+        raise InvalidInput(f"training with a penalty needs activation='relu'; got {settings.activation!r}.")
+    n, (m, d) = len(inputs), (settings.width, inputs.shape[1])
+    require(
+        8 * m * d + m * n / 4 + 8 * 4 * n * n + threads * 24 * (_ENTRIES + n * n / 4),
+        budget=memory_budget,
+        what=f"training {m:,} neurons on {n:,} inputs with a penalty",
+        remedy="Use a smaller width or fewer rows.",
+    )
+    smoother = smoother or Smoother(limit_kernel(inputs @ inputs.T, settings.shift), penalty)
+    run = _Dense(inputs, settings, threads)
+    return _Descent(run, targets, penalty, smoother, first, tol, max_iterations, on_iteration).go()
+
+
+def replay_ridge(
+    inputs: Matrix, *, settings: NetworkSettings, steps: list[RidgeStep], threads: int = 1
+) -> DenseWeights:
+    """Return the weights that training reached by these steps, without solving for any. Cost: O(mnd) a step."""
+    run = _Dense(inputs, settings, threads)
+    run.look(None, gram=False)
+    run.accept()
+    for step in steps:
+        run.look(step, gram=False)
+        run.accept()
+    return run.weights()
+
+
+class _Point(NamedTuple):
+    """What a pass over all neurons finds: sums over neurons, at the point that was looked at."""
+
+    outputs: Matrix  # f (n,)
+    pushed: Matrix  # J (W - W(0)) (n,)
+    distance: float  # ||W - W(0)||²
+    counts: Fast | None  # co-firing counts (n, n), lower triangle
+    firing: int
+    flips: int
+
+
+class _Part(NamedTuple):
+    """What one task adds to a point, and its share of the state."""
+
+    active: Matrix  # sum of a_r [fires] w_r (n, d)
+    pushed: Matrix  # sum of a_r [fires] (w_r - w_r(0)) (n, d)
+    signs: Matrix  # sum of a_r [fires] (n,)
+    distance: float
+    counts: Fast | None
+    firing: int
+    flips: int
+
+
+class _Dense:
+    """All neurons of one output: what was added to each, and who fires, as bits; held, and tried."""
+
+    def __init__(self, inputs: Matrix, settings: NetworkSettings, threads: int) -> None:
+        self.inputs, self.settings, self.threads = inputs, settings, threads
+        self._fast = np.ascontiguousarray(inputs, np.float32)
+        self._rows = max(64, min(1024, _ENTRIES // len(inputs)))
+        width, n = settings.width, len(inputs)
+        self._moved, self._tried = (np.zeros((width, inputs.shape[1]), np.float32) for _ in range(2))
+        self._bits, self._found = (np.zeros((width, -(-n // 8)), np.uint8) for _ in range(2))
+
+    def look(self, step: RidgeStep | None, *, gram: bool) -> _Point:
+        """Stand at the held point moved by a step, or at the start, and pass over all neurons."""
+        alpha = None if step is None else step.alpha.astype(np.float32)
+        fraction = 0.0 if step is None else step.fraction
+
+        def part(task: range) -> _Part:
+            return self._part(task, alpha, np.float32(fraction), gram)
+
+        tasks = row_blocks(0, self.settings.width, size=_TASK)
+        parts = in_order(part, tasks, threads=self.threads)
+        total = next(parts)
+        for one in parts:
+            total = _Part(*(None if a is None else a + b for a, b in zip(total, one, strict=True)))  # type: ignore[arg-type, operator]
+        scale, X = self.settings.scale, self.inputs
+        outputs = scale * (np.einsum("nd,nd->n", X, total.active) - self.settings.shift * total.signs)
+        pushed = scale * np.einsum("nd,nd->n", X, total.pushed)
+        return _Point(outputs, pushed, total.distance, total.counts, total.firing, total.flips)
+
+    def accept(self) -> None:
+        """Hold the point that was looked at last."""
+        self._moved, self._tried = self._tried, self._moved
+        self._bits, self._found = self._found, self._bits
+
+    def weights(self) -> DenseWeights:
+        return DenseWeights(self.settings.start, self._moved)
+
+    def times(self, vector: Matrix) -> Matrix:
+        """Return J Jᵀ v (n,) at the held point, without forming a matrix. Cost: O(mnd)."""
+        values, n = vector.astype(np.float32), len(self.inputs)
+
+        def part(task: range) -> Matrix:
+            total = np.zeros_like(self.inputs)
+            for block in row_blocks(task.start, task.stop, size=self._rows):
+                fires = np.unpackbits(self._bits[block.start : block.stop], axis=1, count=n)
+                sums = np.multiply(fires, values, dtype=np.float32) @ self._fast
+                total += fires.astype(np.float32).T @ sums
+            return total
+
+        tasks = row_blocks(0, self.settings.width, size=_TASK)
+        total = sum(in_order(part, tasks, threads=self.threads), np.zeros_like(self.inputs))
+        return self.settings.scale**2 * np.einsum("nd,nd->n", self.inputs, total)
+
+    def _part(self, task: range, alpha: Fast | None, fraction: np.float32, gram: bool) -> _Part:
+        n, d = self.inputs.shape
+        active, pushed, signs_sum = np.zeros((n, d)), np.zeros((n, d)), np.zeros(n)
+        counts = np.zeros((n, n), np.float32, order="F") if gram else None
+        distance, firing, flips = 0.0, 0, 0
+        for block in row_blocks(task.start, task.stop, size=self._rows):
+            rows = slice(block.start, block.stop)
+            signs = self.settings.start.signs(np.arange(block.start, block.stop)).astype(np.float32)
+            moved = self._move(rows, signs, alpha, fraction, out=self._tried[rows])
+            weights = self.settings.start.block(block.start, block.stop) + moved
+            mask = weights @ self._fast.T >= np.float32(self.settings.shift)
+            bits = np.packbits(mask, axis=1)
+            flips += int(np.bitwise_count(bits ^ self._bits[rows]).sum())
+            self._found[rows] = bits
+            fires = mask.astype(np.float32)
+            firing += int(mask.sum())
+            sums = (fires * signs[:, None]).T @ np.hstack([weights, moved, np.ones((len(moved), 1), np.float32)])
+            active, pushed, signs_sum = active + sums[:, :d], pushed + sums[:, d:-1], signs_sum + sums[:, -1]
+            distance += float(np.einsum("rd,rd->", moved, moved, dtype=np.float64))
+            if counts is not None:
+                counts = ssyrk(1.0, fires, beta=1.0, c=counts, trans=1, lower=1, overwrite_c=1)
+        return _Part(active, pushed, signs_sum, distance, counts, firing, flips)
+
+    def _move(self, rows: slice, signs: Fast, alpha: Fast | None, fraction: np.float32, *, out: Fast) -> Fast:
+        """Write to ``out`` what is added to the start weights of a block after the step."""
+        if alpha is None:
+            out[:] = 0
+            return out
+        fires = np.unpackbits(self._bits[rows], axis=1, count=len(alpha))
+        np.matmul(np.multiply(fires, alpha, dtype=np.float32), self._fast, out=out)
+        out *= (np.float32(self.settings.scale) * signs)[:, None]
+        if fraction != 1:
+            out += (1 - fraction) * (self._moved[rows] - out)
+        return out
+
+
+class _Descent(NamedTuple):
+    dense: _Dense
+    targets: Matrix
+    penalty: Matrix
+    smoother: Smoother
+    first: Matrix | None
+    tol: float
+    max_iterations: int
+    on_iteration: Callable[[Iteration], object]
+
+    def go(self) -> RidgeResult:
+        n, d = self.dense.inputs.shape
+        gram = n <= max(_ALWAYS_GRAM, 2 * _PRODUCTS * d)
+        history, steps = History(), list[RidgeStep]()
+        began = time.perf_counter()
+        point = self.dense.look(None, gram=False)
+        self.dense.accept()
+        self._tell(history, point, 0.0, {"start": time.perf_counter() - began})
+        alpha = self.smoother.solve(self.targets - point.outputs) if self.first is None else self.first
+        loss = math.inf
+        while len(steps) < self.max_iterations:
+            began = time.perf_counter()
+            step, point, reached = self._descend(alpha, loss, gram)
+            if step is None:
+                return self._end(history, steps, Status.CONVERGED, "No further step reduces the penalised loss.")
+            steps.append(step)
+            self._tell(history, point, step.fraction, {"move": time.perf_counter() - began})
+            if loss - reached <= self.tol * reached:
+                return self._end(history, steps, Status.CONVERGED, f"The last step gained less than {self.tol:g}.")
+            loss, began = reached, time.perf_counter()
+            if len(steps) < self.max_iterations:
+                alpha = self._solve(point, alpha)
+                history[-1].seconds["solve"] = time.perf_counter() - began
+        message = f"The last of {len(steps)} steps still gained more than {self.tol:g}."
+        return self._end(history, steps, Status.OUT_OF_ITERATIONS, message)
+
+    def _end(self, history: History, steps: list[RidgeStep], status: Status, message: str) -> RidgeResult:
+        return RidgeResult(Network(self.dense.settings, self.dense.weights()), history, status, message, steps)
+
+    def _descend(self, alpha: Matrix, loss: float, gram: bool) -> tuple[RidgeStep | None, _Point, float]:
+        """Go the whole way to W(0) + Jᵀ alpha, or half of it, a quarter, ...: until the penalised loss falls."""
+        for halving in range(_HALVINGS + 1):
+            step = RidgeStep(alpha, 0.5**halving)
+            point = self.dense.look(step, gram=gram)
+            reached = self._loss(point)
+            if reached < loss:
+                self.dense.accept()
+                return step, point, reached
+        return None, point, loss
+
+    def _loss(self, point: _Point) -> float:
+        """Return the penalised loss, divided by mu: ½ Σ (f - y)² / penalty + ½ ||W - W(0)||²."""
+        return float(((point.outputs - self.targets) ** 2 / self.penalty).sum() + point.distance) / 2
+
+    def _solve(self, point: _Point, alpha: Matrix) -> Matrix:
+        """Return the next alpha, from the Gram matrix or from products with it."""
+        rhs = self.targets - point.outputs + point.pushed
+        n = len(rhs)
+        times = self.dense.times
+        if point.counts is not None:
+            products = self.dense.inputs @ self.dense.inputs.T
+            matrix = np.tril(products * point.counts) / self.dense.settings.width
+            matrix[np.diag_indices(n)] += self.penalty
+            if n <= _ALWAYS_GRAM:
+                with blas_for_size(n):
+                    factor = linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+                    return linalg.cho_solve(factor, rhs, check_finite=False)
+            matrix += np.tril(matrix, -1).T
+            operator = matrix
+        else:
+            operator = LinearOperator((n, n), lambda v: times(v.ravel()) + self.penalty * v.ravel(), dtype=np.float64)
+        preconditioner = LinearOperator((n, n), lambda v: self.smoother.solve(v.ravel()), dtype=np.float64)
+        return cg(operator, rhs, x0=alpha, rtol=_INNER_TOLERANCE, M=preconditioner, maxiter=200)[0]
+
+    def _tell(self, history: History, point: _Point, fraction: float, seconds: dict[str, float]) -> None:
+        residual = float(np.linalg.norm(point.outputs - self.targets))
+        width = self.dense.settings.width
+        record = Iteration(
+            iteration=len(history),
+            loss=residual**2 / 2,
+            residual=residual,
+            contraction=residual / history[-1].residual if history and history[-1].residual else math.nan,
+            step=fraction,
+            looks=width * len(self.targets),
+            flips=point.flips if history else 0,
+            moved=width if history else 0,
+            firing=point.firing,
+            rescans=0,
+            visits=0,
+            touches=0,
+            inner_iterations=0,
+            factored=point.counts is not None,
+            damping=float(self.penalty.mean()),
+            rank=len(self.targets),
+            solve="" if not history else "limit, solved" if len(history) == 1 else "solved",
+            seconds=seconds,
+        )
+        history.append(record)
+        self.on_iteration(record)
