@@ -112,3 +112,29 @@ def _state(W, signs, X, shift, r, *, step):
         "gram": gram(W, signs, X, shift),
         "step": step,
     }
+
+
+def ridge_steps(W0, signs, X, y, *, shift, penalty, first, fractions):
+    """Gauss-Newton with penalty ½ mu ||W - W0||²: the weights after each step, and the alphas that led there.
+
+    ``first`` is the first alpha; ``fractions`` say how far towards W0 + Jᵀ alpha each step goes.
+    """
+    W, alpha, found = np.array(W0, dtype=np.float64), first, []
+    for place, fraction in enumerate(fractions):
+        J = jacobian(W, signs, X, shift)
+        if place:
+            rhs = y - outputs(W, signs, X, shift) + J @ (W - W0).ravel()
+            alpha = np.linalg.solve(J @ J.T + np.diag(penalty), rhs)
+        W = W + fraction * (W0 + (J.T @ alpha).reshape(W.shape) - W)
+        found.append((W, alpha))
+    return found
+
+
+def leave_one_out(K, Y, penalty):
+    """Residuals y_i - f_i of ridge regression on a kernel, each row left out and fitted again."""
+    found = np.empty_like(Y)
+    for i in range(len(K)):
+        kept = np.arange(len(K)) != i
+        alpha = np.linalg.solve(K[np.ix_(kept, kept)] + np.diag(penalty[kept]), Y[kept])
+        found[i] = Y[i] - K[i, kept] @ alpha
+    return found

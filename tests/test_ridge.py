@@ -1,0 +1,178 @@
+"""Training with a penalty, against its definition; leave-one-out against leaving one out."""
+
+import naive
+import numpy as np
+import pytest
+
+from thresher import InvalidInput, MemoryRefused, Status
+from thresher.estimators.choose import choose, fit_limit, leave_one_out
+from thresher.estimators.features import choose_rounds, limit_gradients, next_metric
+from thresher.estimators.lift import lift_rows
+from thresher.model.network import NetworkSettings
+from thresher.theory import cofiring_probability, cofiring_slope, firing_probability, limit_kernel
+from thresher.training import ridge
+from thresher.training.ridge import replay_ridge, train_ridge
+
+
+def sphere(rng, n, d):
+    X = rng.normal(size=(n, d))
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def case():
+    rng = np.random.default_rng(4)
+    n, d, shift = 40, 6, 0.7
+    X, y = sphere(rng, n, d), rng.normal(size=n)
+    penalty = 0.1 * firing_probability(shift) * rng.uniform(0.5, 2, n)
+    settings = NetworkSettings.checked(width=3000, dimension=d, shift=shift, seed=3, twins=True)
+    return X, y, penalty, settings
+
+
+@pytest.mark.parametrize("route", ["gram", "gram and conjugate gradients", "products alone"])
+def test_steps_are_those_of_the_definition(case, route, monkeypatch):
+    X, y, penalty, settings = case
+    if route != "gram":
+        monkeypatch.setattr(ridge, "_ALWAYS_GRAM", 1)
+        monkeypatch.setattr(ridge, "_INNER_TOLERANCE", 1e-9)
+    if route == "products alone":
+        monkeypatch.setattr(ridge, "_PRODUCTS", 0)
+    result = train_ridge(X, y, settings=settings, penalty=penalty, tol=0.0, max_iterations=4)
+    m = settings.width
+    W0, signs = settings.start.block(0, m).astype(float), settings.start.signs(np.arange(m))
+    first = np.linalg.solve(limit_kernel(X @ X.T, settings.shift) + np.diag(penalty), y)
+    fractions = [step.fraction for step in result.steps]
+    expected = naive.ridge_steps(
+        W0, signs, X, y, shift=settings.shift, penalty=penalty, first=first, fractions=fractions
+    )
+    for step, (_, alpha) in zip(result.steps, expected, strict=True):
+        np.testing.assert_allclose(step.alpha, alpha, atol=2e-4 * np.abs(alpha).max())
+    W = expected[-1][0]
+    np.testing.assert_allclose(result.network.weights.vectors(range(m)), W, atol=1e-5)
+    outputs = naive.outputs(W, signs, X, settings.shift)
+    assert result.history[-1].residual == pytest.approx(np.linalg.norm(outputs - y), rel=1e-4)
+    np.testing.assert_allclose(result.network.predict(X), outputs, atol=1e-5)
+
+
+def test_training_ends_near_a_minimum_of_the_penalised_loss(case):
+    X, y, penalty, settings = case
+    settings = settings._replace(width=1 << 18)  # so wide that few pairs sit on the threshold at the minimum
+    result = train_ridge(X, y, settings=settings, penalty=penalty, max_iterations=50)
+    assert result.status == Status.CONVERGED
+    alpha = (y - result.network.predict(X)) / penalty  # W - W(0) = Jᵀ alpha at a minimum
+    assert np.linalg.norm(result.steps[-1].alpha - alpha) < 0.05 * np.linalg.norm(alpha)
+
+
+def test_neither_threads_nor_replaying_change_a_bit(case, monkeypatch):
+    X, y, penalty, settings = case
+    monkeypatch.setattr(ridge, "_TASK", 512)
+    runs = [train_ridge(X, y, settings=settings, penalty=penalty, threads=threads) for threads in (1, 3)]
+    for step, other in zip(*(run.steps for run in runs), strict=True):
+        np.testing.assert_array_equal(step.alpha, other.alpha)
+    again = replay_ridge(X, settings=settings, steps=runs[0].steps, threads=2)
+    np.testing.assert_array_equal(runs[0].network.weights.moved, runs[1].network.weights.moved)
+    np.testing.assert_array_equal(runs[0].network.weights.moved, again.moved)
+
+
+def test_gradients_are_those_of_the_outputs(case):
+    X, y, penalty, settings = case
+    network = train_ridge(X, y, settings=settings, penalty=penalty).network
+    W, signs = network.weights.vectors(range(settings.width)), settings.start.signs(np.arange(settings.width))
+    expected = (naive.firing(W, X, settings.shift).T * signs) @ W / np.sqrt(settings.width)
+    np.testing.assert_allclose(network.gradients(X), expected, atol=1e-4)
+
+
+def test_bad_requests_are_refused(case):
+    X, y, penalty, settings = case
+    with pytest.raises(MemoryRefused, match="may be taken"):
+        train_ridge(X, y, settings=settings, penalty=penalty, memory_budget=1000)
+    with pytest.raises(InvalidInput, match="activation='relu'"):
+        train_ridge(X, y, settings=settings._replace(activation="max"), penalty=penalty)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.01, 0.5, 2.0])
+def test_interpolated_kernel_and_its_slope(shift):
+    rho = np.concatenate([np.linspace(-1, 1, 4001), 1 - np.logspace(-15, -3, 50), np.logspace(-15, -3, 50) - 1])
+    kernel = limit_kernel(rho[None], shift, symmetric=False)[0]
+    np.testing.assert_allclose(kernel, rho * cofiring_probability(rho, shift), atol=1e-12 * firing_probability(shift))
+    inside = rho[np.abs(rho) < 0.99][:, None]
+    step = 1e-5
+    ahead, behind = (limit_kernel(inside + sign * step, shift, symmetric=False) for sign in (1, -1))
+    np.testing.assert_allclose(cofiring_slope(inside, shift), (ahead - behind) / (2 * step), atol=1e-5)
+    assert not cofiring_slope(np.array([[1.0, -1.0]]), shift).any()
+
+
+def test_leave_one_out_is_exact():
+    rng = np.random.default_rng(0)
+    X, Y, weights = sphere(rng, 25, 4), rng.normal(size=(25, 2)), rng.uniform(0.5, 2, 25)
+    K = limit_kernel(X @ X.T, 0.5)
+    fit = leave_one_out(K, Y, weights, ridge=0.03, diagonal=0.3)
+    expected = naive.leave_one_out(K, Y, 0.03 * 0.3 / weights)
+    np.testing.assert_allclose(fit.residuals, expected, atol=1e-10)
+    assert fit.error == pytest.approx(np.average((expected**2).sum(axis=1), weights=weights))
+    assert leave_one_out(-K, Y, weights, ridge=1e-6, diagonal=0.3) is None
+
+
+def test_the_best_ridge_is_a_minimum():
+    rng = np.random.default_rng(1)
+    X = sphere(rng, 60, 5)
+    Y, weights = X[:, :1] ** 2 + 0.1 * rng.normal(size=(60, 1)), np.ones(60)
+    K = limit_kernel(X @ X.T, 0.5)
+    errors = {
+        power: leave_one_out(K, Y, weights, ridge=10 ** (power / 2), diagonal=firing_probability(0.5)).error
+        for power in range(-16, 5)
+    }
+    for guess in (1e-8, 1e-2, 10.0):
+        fit = fit_limit(K, Y, weights, shift=0.5, ridge=None, guess=guess)
+        assert fit.error == pytest.approx(min(errors.values()))
+    assert fit_limit(K, Y, weights, shift=0.5, ridge=0.5).ridge == 0.5
+
+
+def test_choice_is_the_least_of_what_was_tried():
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(50, 3))
+    choice = choose(rows, np.sin(rows[:, :1]), np.ones(50), biases=(1.0, 0.5), shifts=(0.5, 0.0, 1.0), ridge=None)
+    assert len(choice.tried) == 4
+    assert choice.error == min(error for *_, error in choice.tried)
+    assert (choice.bias, choice.shift, choice.ridge, choice.error) in choice.tried
+    fixed = choose(rows, np.sin(rows[:, :1]), np.ones(50), biases=[2.0], shifts=[0.3], ridge=0.1)
+    assert fixed[:3] == (2.0, 0.3, 0.1)
+
+
+def test_gradients_of_the_limit():
+    rng = np.random.default_rng(3)
+    X, alpha = sphere(rng, 12, 4), rng.normal(size=(12, 2))
+    step = 1e-6
+    for output, found in enumerate(limit_gradients(X, alpha, shift=0.5)):
+        for i in range(12):
+            others = np.arange(12) != i  # the kernel bends at its own input
+            for k in range(4):
+                moves = np.array([X[i] + sign * step * np.eye(4)[k] for sign in (1, -1)])
+                ahead, behind = limit_kernel(moves @ X[others].T, 0.5, symmetric=False) @ alpha[others, output]
+                assert found[i, k] == pytest.approx((ahead - behind) / (2 * step), abs=1e-5)
+
+
+def test_the_metric_finds_the_direction_that_matters():
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(200, 6))
+    targets = np.sin(2 * rows @ np.array([1.0, 0, 0, 0, 0, 0]))[:, None]
+    rounds = choose_rounds(rows, targets, np.ones(200), bias=1.0, shift=0.5, ridge=None, guess=1e-2)
+    assert rounds.chosen >= 1
+    assert rounds.errors[rounds.chosen] == min(rounds.errors) < 0.7 * rounds.errors[0]
+    inputs, norms = lift_rows(rows, 2.0)
+    fit = fit_limit(limit_kernel(inputs @ inputs.T, 0.5), targets, np.ones(200), shift=0.5, ridge=None)
+    gradients = limit_gradients(inputs, fit.alpha, shift=0.5)
+    metric = next_metric(gradients, inputs=inputs, norms=norms, weights=np.ones(200), metric=np.eye(6))
+    assert (metric**2).sum() == pytest.approx(6)
+    assert metric[0, 0] > 1.5 * np.diag(metric)[1:].max()
+
+
+def test_noise_is_not_learnt():
+    rng = np.random.default_rng(6)
+    rows = rng.normal(size=(80, 5))
+    nothing = np.zeros((80, 1))
+    metric = next_metric(
+        iter([np.zeros((80, 6))]), inputs=np.zeros((80, 6)), norms=np.ones(80), weights=np.ones(80), metric=np.eye(5)
+    )
+    np.testing.assert_array_equal(metric, np.eye(5))
+    assert choose_rounds(rows, nothing, np.ones(80), bias=1.0, shift=0.5, ridge=None, guess=1e-2).chosen == 0
