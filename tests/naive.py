@@ -114,17 +114,16 @@ def _state(W, signs, X, shift, r, *, step):
     }
 
 
-def ridge_steps(W0, signs, X, y, *, shift, penalty, first, fractions):
+def ridge_steps(W0, signs, X, y, *, shift, penalty, fractions):
     """Gauss-Newton with penalty ½ mu ||W - W0||²: the weights after each step, and the alphas that led there.
 
-    ``first`` is the first alpha; ``fractions`` say how far towards W0 + Jᵀ alpha each step goes.
+    ``fractions`` say how far towards W0 + Jᵀ alpha each step goes.
     """
-    W, alpha, found = np.array(W0, dtype=np.float64), first, []
-    for place, fraction in enumerate(fractions):
+    W, found = np.array(W0, dtype=np.float64), []
+    for fraction in fractions:
         J = jacobian(W, signs, X, shift)
-        if place:
-            rhs = y - outputs(W, signs, X, shift) + J @ (W - W0).ravel()
-            alpha = np.linalg.solve(J @ J.T + np.diag(penalty), rhs)
+        rhs = y - outputs(W, signs, X, shift) + J @ (W - W0).ravel()
+        alpha = np.linalg.solve(J @ J.T + np.diag(penalty), rhs)
         W = W + fraction * (W0 + (J.T @ alpha).reshape(W.shape) - W)
         found.append((W, alpha))
     return found

@@ -28,7 +28,8 @@ from thresher.training.ridge import RidgeResult, Smoother, train_ridge
 __all__ = ["ThresherEstimator"]
 
 Matrix = NDArray[np.float64]
-_TOTAL, _LEAST_WIDTH, _MOST_WIDTH = 1 << 16, 1 << 10, 1 << 13  # neurons of width="auto": in all, and of an output
+_LEAST_WIDTH = 1 << 10  # neurons of an output with width="auto"
+_DRIFT = 0.002  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
 _ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
 _OUTPUT_SEED = 0x9E3779B97F4A7C15  # odd: the seeds of outputs differ
 
@@ -55,6 +56,9 @@ class _Lifted(NamedTuple):
 class ThresherEstimator(BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there."""
 
+    _biases: tuple[float, ...]  # that bias="auto" chooses from
+    _total_width: int  # neurons of all outputs together with width="auto"
+
     def __init__(
         self,
         *,
@@ -64,7 +68,7 @@ class ThresherEstimator(BaseEstimator):
         bias: float | str = "auto",
         feature_learning: int | str = "auto",
         scale: str = "standardise",
-        tol: float = 1e-3,
+        tol: float = 1e-2,
         max_iterations: int = 8,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -86,18 +90,26 @@ class ThresherEstimator(BaseEstimator):
         scaler = SphereLift(scale=self.scale, bias=0.0).fit(data.X, sample_weight=data.weights)
         rows = scaler.scaling_.apply(data.X)
         metric = np.eye(rows.shape[1])
-        choice = self._choose(rows, data)
+        choice = self._choose(rows, data, guess=1e-2)
         rounds = self._rounds(rows, data, choice)
         seed = int(check_random_state(self.random_state).randint(2**31))
         for _ in range(rounds.chosen):
             lifted = self._lift(rows @ metric, data, choice)
-            gradients = self._gradients(lifted, self._train(lifted, data.targets, width, seed))
+            gradients = features.limit_gradients(lifted.inputs, lifted.fit.alpha, shift=choice.shift)
             metric = features.next_metric(
-                gradients, inputs=lifted.inputs, norms=lifted.norms, weights=data.weights, metric=metric
+                gradients,
+                inputs=lifted.inputs,
+                norms=lifted.norms,
+                weights=data.weights,
+                metric=metric,
+                power=rounds.power,
             )
             choice = choice._replace(ridge=lifted.fit.ridge)
+        if rounds.chosen:
+            choice = self._choose(rows @ metric, data, guess=choice.ridge)
         lifted = self._lift(rows @ metric, data, choice)
         self._keep(data, lifted, scaler, metric if rounds.chosen else None, rounds)
+        self.gains_ = self._gains(lifted, width)
         self.results_ = self._train(lifted, data.targets, width, seed)
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
         return self
@@ -134,7 +146,7 @@ class ThresherEstimator(BaseEstimator):
 
     def _width(self, outputs: int) -> int | float:
         if self.width == "auto":
-            return max(_LEAST_WIDTH, min(_MOST_WIDTH, _TOTAL // outputs))
+            return max(_LEAST_WIDTH, self._total_width // outputs // 2 * 2)
         if self.width == math.inf:
             return math.inf
         return 2 * math.ceil(check_whole(self.width, "width", least=1) / 2)  # twins
@@ -144,16 +156,17 @@ class ThresherEstimator(BaseEstimator):
             return core_count()
         return check_whole(self.n_jobs, "n_jobs", least=1)
 
-    def _choose(self, rows: Matrix, data: _Rows) -> Choice:
+    def _choose(self, rows: Matrix, data: _Rows, *, guess: float) -> Choice:
         """Choose bias and shift on at most ROWS rows; the ridge is chosen again on all of them."""
         some = _some(len(rows), choose.ROWS)
         return choose.choose(
             rows[some],
             data.targets[some],
             data.weights[some],
-            biases=choose.BIASES if self.bias == "auto" else [float(self.bias)],
+            biases=self._biases if self.bias == "auto" else [float(self.bias)],
             shifts=choose.SHIFTS if self.shift == "auto" else [float(self.shift)],
             ridge=self._fixed_ridge(),
+            guess=guess,
         )
 
     def _fixed_ridge(self) -> float | None:
@@ -161,10 +174,10 @@ class ThresherEstimator(BaseEstimator):
 
     def _rounds(self, rows: Matrix, data: _Rows, choice: Choice) -> features.Rounds:
         if self.feature_learning != "auto":
-            return features.Rounds(int(self.feature_learning), [])
+            return features.Rounds(int(self.feature_learning), features.POWERS[0], {})
         some = _some(len(rows), features.ROWS)
         if len(some) < 8:  # too few to judge
-            return features.Rounds(0, [])
+            return features.Rounds(0, features.POWERS[0], {})
         return features.choose_rounds(
             rows[some],
             data.targets[some],
@@ -194,7 +207,7 @@ class ThresherEstimator(BaseEstimator):
         if width == math.inf:
             return []
         threads, outputs = self._threads(), targets.shape[1]
-        beside = min(threads, outputs)
+        beside, gains = min(threads, outputs), self._gains(lifted, width)
         smoother = Smoother(lifted.kernel, lifted.penalty)
 
         def train(output: int) -> RidgeResult:
@@ -207,11 +220,11 @@ class ThresherEstimator(BaseEstimator):
             )
             return train_ridge(
                 lifted.inputs,
-                targets[:, output],
+                targets[:, output] / gains[output],
                 settings=settings,
                 penalty=lifted.penalty,
                 smoother=smoother,
-                first=lifted.fit.alpha[:, output],
+                first=lifted.fit.alpha[:, output] / gains[output],
                 tol=self.tol,
                 max_iterations=self.max_iterations,
                 threads=max(1, threads // beside),
@@ -220,6 +233,17 @@ class ThresherEstimator(BaseEstimator):
 
         return list(in_order(train, range(outputs), threads=beside))
 
+    @staticmethod
+    def _gains(lifted: _Lifted, width: int | float) -> Matrix:
+        """Return the factors (outputs,) that outputs of networks are multiplied by to become targets.
+
+        In the limit the weights travel sqrt(alphaᵀ H alpha) in all, whatever the width. A network that is not wide
+        enough for its neurons to travel _DRIFT at most learns smaller targets: it behaves like a wider one, and
+        its linearisation stays true.
+        """
+        travelled = np.einsum("nk,nm,mk->k", lifted.fit.alpha, lifted.kernel, lifted.fit.alpha, optimize=True)
+        return np.maximum(np.sqrt(np.maximum(travelled, 0.0) / width) / _DRIFT, 1.0)
+
     def _tell(self, output: int, record: Iteration) -> None:
         if self.verbose:
             seconds = sum(record.seconds.values())
@@ -227,12 +251,6 @@ class ThresherEstimator(BaseEstimator):
                 f"output {output}, iteration {record.iteration}: residual {record.residual:.4g}, {seconds:.2f} s",
                 file=sys.stderr,
             )
-
-    def _gradients(self, lifted: _Lifted, results: list[RidgeResult]) -> Any:
-        """Return an iterator over outputs: gradients (n, d + 1) by the lifted inputs."""
-        if not results:
-            return features.limit_gradients(lifted.inputs, lifted.fit.alpha, shift=lifted.choice.shift)
-        return (result.network.gradients(lifted.inputs, threads=self._threads()) for result in results)
 
     @property
     def networks_(self) -> list[Network]:
@@ -248,7 +266,8 @@ class ThresherEstimator(BaseEstimator):
         if not self.results_:
             return self._by_limit(inputs)
         threads = self._threads()
-        return np.column_stack([network.predict(inputs, threads=threads) for network in self.networks_])
+        outputs = [network.predict(inputs, threads=threads) for network in self.networks_]
+        return np.column_stack(outputs) * self.gains_
 
     def _by_limit(self, inputs: Matrix) -> Matrix:
         return np.concatenate([self._cross_kernel(block) @ self.alpha_ for block in _blocks(inputs)])

@@ -36,6 +36,8 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     except for the networks themselves.
     """
 
+    _biases, _total_width = (1.0, 0.5, 2.0), 1 << 14
+
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d) and labels y (n,)."""
         rows, y = validate_data(self, X, y, dtype=np.float64)

@@ -2,14 +2,17 @@
 
 A round multiplies scaled rows by a metric R and trains; the mean of g gᵀ over the training rows, g being the gradient
 of an output by the scaled row, is the averaged gradient outer product M (the idea of recursive feature machines). The
-next metric is M^(1/4): rows are stretched by the square root of how much the output changes along each direction.
-M^(1/2), the usual choice, went too far on most data sets tried.
+next metric is a power of M. M^(1/2) is the usual choice and goes too far on most data sets; so a mild and a strong
+power are tried, and cross-validation decides between them and on the number of rounds.
+
+The gradients are those of the network's limit of infinite width. Those of a trained network tend to them, but are so
+noisy at practical widths that the metric suffers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +24,18 @@ from thresher.theory import cofiring_slope, limit_kernel
 __all__ = ["Rounds", "choose_rounds", "limit_gradients", "next_metric"]
 
 Matrix = NDArray[np.float64]
-ROWS = 1000  # rows on which the number of rounds is chosen
+ROWS = 512  # rows on which the number of rounds is chosen
 MOST_ROUNDS = 5
+POWERS = (0.25, 0.4)
 _FOLDS = 4
-_POWER = 0.25
 
 
 class Rounds(NamedTuple):
-    """How many rounds, and the cross-validated squared error after 0, 1, ... rounds that led to the choice."""
+    """How many rounds with which power; the cross-validated errors after 0, 1, ... rounds for each power tried."""
 
     chosen: int
-    errors: list[float]
+    power: float
+    errors: dict[float, list[float]]
 
 
 def limit_gradients(inputs: Matrix, alpha: Matrix, *, shift: float) -> Iterator[Matrix]:
@@ -47,7 +51,7 @@ def limit_gradients(inputs: Matrix, alpha: Matrix, *, shift: float) -> Iterator[
 
 
 def next_metric(
-    gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, weights: Matrix, metric: Matrix
+    gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, weights: Matrix, metric: Matrix, power: float
 ) -> Matrix:
     """Return the next metric (d, d) from gradients (n, d + 1) by lifted inputs, one array an output.
 
@@ -63,7 +67,7 @@ def next_metric(
         by_row = (along / norms[:, None])[:, :d] @ metric.T
         outer += by_row.T @ (weights[:, None] * by_row)
     values, vectors = np.linalg.eigh(outer)
-    powers = np.maximum(values / max(values[-1], np.finfo(float).tiny), 0.0) ** _POWER
+    powers = np.maximum(values / max(values[-1], np.finfo(float).tiny), 0.0) ** power
     found = (vectors * powers) @ vectors.T
     size = np.sqrt((found**2).sum())
     return found * (np.sqrt(d) / size) if values[-1] > 0 else metric
@@ -77,18 +81,18 @@ def choose_rounds(
     Leave-one-out would be optimistic: the metric was learnt on the row that is left out. Rounds are tried while they
     help. The limit kernel stands for the network. Cost: O(n³) for each fold, round and ridge tried.
     """
-    n = len(rows)
-    folds = np.random.default_rng(0).permutation(n) % min(_FOLDS, n)
-    learners = [
-        _learn(rows, targets, weights, folds != k, bias=bias, shift=shift, ridge=ridge, guess=guess)
-        for k in range(int(folds.max()) + 1)
-    ]
-    errors: list[float] = []
-    for _ in range(MOST_ROUNDS + 1):
-        errors.append(sum(next(learner) for learner in learners) / float(weights.sum()))
-        if len(errors) > 1 and not errors[-1] < errors[-2]:
-            break
-    return Rounds(int(np.argmin(errors)), errors)
+    folds = np.random.default_rng(0).permutation(len(rows)) % min(_FOLDS, len(rows))
+    total, errors = float(weights.sum()), dict[float, list[float]]()
+    for power in POWERS:
+        settings: dict[str, Any] = {"bias": bias, "shift": shift, "ridge": ridge, "guess": guess, "power": power}
+        learners = [_learn(rows, targets, weights, folds != k, **settings) for k in range(int(folds.max()) + 1)]
+        errors[power] = [sum(map(next, learners)) / total]
+        for _ in range(MOST_ROUNDS):
+            errors[power].append(sum(map(next, learners)) / total)
+            if not errors[power][-1] < errors[power][-2]:
+                break
+    best = min(POWERS, key=lambda power: min(errors[power]))
+    return Rounds(int(np.argmin(errors[best])), best, errors)
 
 
 def _learn(
@@ -101,6 +105,7 @@ def _learn(
     shift: float,
     ridge: float | None,
     guess: float,
+    power: float,
 ) -> Iterator[float]:
     """Yield the summed squared error on the rows that are not kept, after 0, 1, ... rounds on those that are."""
     metric = np.eye(rows.shape[1])
@@ -119,4 +124,4 @@ def _learn(
         outputs = limit_kernel(others @ inputs.T, shift, symmetric=False) @ fit.alpha
         yield float((weights[~kept] * ((outputs - targets[~kept]) ** 2).sum(axis=1)).sum())
         gradients = limit_gradients(inputs, fit.alpha, shift=shift)
-        metric = next_metric(gradients, inputs=inputs, norms=norms, weights=own, metric=metric)
+        metric = next_metric(gradients, inputs=inputs, norms=norms, weights=own, metric=metric, power=power)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
@@ -82,7 +82,7 @@ class SphereLift(TransformerMixin, BaseEstimator):
         if self.scale not in SCALES:
             raise InvalidInput(f"scale must be one of {', '.join(map(repr, SCALES))}; got {self.scale!r}.")
         bias = check_number(self.bias, "bias", least=0.0)
-        weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
         self.scaling_ = Scaling.of(rows, scale=self.scale, weights=weights)
         self.last_ = bias * typical_norm(self._scaled(rows), weights)
         return self

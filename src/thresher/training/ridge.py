@@ -1,8 +1,8 @@
 """Training with a penalty: ½ Σ w_i (f_i - y_i)² + ½ mu ||W - W(0)||², by Gauss-Newton steps over dense blocks.
 
 Each step starts again from W(0): W = W(0) + Jᵀ alpha with (G + mu/w) alpha = y - f + J (W - W(0)), G and J being those
-of the point just reached. A pair that fires has the coefficient a_r alpha_j / sqrt(m), one that does not has none. The
-first alpha comes from the limit kernel, before a neuron exists, as in :func:`thresher.train`.
+of the point just reached. A pair that fires has the coefficient a_r alpha_j / sqrt(m), one that does not has none. At a
+minimum mu/w alpha = y - f: how far that fails, the *gap*, says when to stop.
 
 Predictions often prefer small shifts, where a third of all pairs fire. There certificates expire faster than they
 pay, and matrix products are the cheaper search: every iteration passes over all pairs.
@@ -14,6 +14,7 @@ import math
 import time
 from collections.abc import Callable
 from functools import cached_property
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ __all__ = ["RidgeResult", "RidgeStep", "Smoother", "replay_ridge", "train_ridge"
 
 Matrix = NDArray[np.float64]
 Fast = NDArray[np.float32]
-_TASK = 4096  # neurons whose sums are made by one thread
+_TASK, _COUNTED = 2048, 8192  # neurons whose sums, or co-firing counts, are made by one thread at a time
 _ENTRIES = 1 << 20  # pairs in a block: rows of neurons times inputs
 _ALWAYS_GRAM = 1500  # inputs up to which the Gram matrix is formed and factored in each step
 _PRODUCTS = 24  # products J Jᵀ v that a solve may cost before forming the matrix is cheaper
@@ -87,7 +88,7 @@ def train_ridge(
     penalty: Matrix,
     smoother: Smoother | None = None,
     first: Matrix | None = None,
-    tol: float = 1e-3,
+    tol: float = 1e-2,
     max_iterations: int = 8,
     threads: int = 1,
     memory_budget: int | None = None,
@@ -102,8 +103,8 @@ def train_ridge(
     settings : width, shift, start; the activation must be ``"relu"``
     penalty : mu/w_i (n,), above 0
     smoother : the limit kernel of the inputs with this penalty, if there is one already
-    first : the first alpha (n,), if the limit kernel has been solved with already
-    tol : stop when a step reduces the penalised loss by less than this share of it
+    first : what the limit kernel says of the first alpha (n,), if that is known; iterative solves begin there
+    tol : stop when the gap, ||mu/w alpha - (y - f)||, is at most this share of ||y||, or no step reduces the loss
     max_iterations : steps at the most
     threads : the result does not depend on it
     memory_budget : bytes that may be taken; None for 90 % of what is free
@@ -114,7 +115,7 @@ def train_ridge(
         raise InvalidInput(f"training with a penalty needs activation='relu'; got {settings.activation!r}.")
     n, (m, d) = len(inputs), (settings.width, inputs.shape[1])
     require(
-        8 * m * d + m * n / 4 + 8 * 4 * n * n + threads * 24 * (_ENTRIES + n * n / 4),
+        8 * m * d + m * n / 4 + 8 * 4 * n * n + threads * (24 * _ENTRIES + 4 * n * n),
         budget=memory_budget,
         what=f"training {m:,} neurons on {n:,} inputs with a penalty",
         remedy="Use a smaller width or fewer rows.",
@@ -129,10 +130,10 @@ def replay_ridge(
 ) -> DenseWeights:
     """Return the weights that training reached by these steps, without solving for any. Cost: O(mnd) a step."""
     run = _Dense(inputs, settings, threads)
-    run.look(None, gram=False)
+    run.look(None)
     run.accept()
     for step in steps:
-        run.look(step, gram=False)
+        run.look(step)
         run.accept()
     return run.weights()
 
@@ -143,7 +144,6 @@ class _Point(NamedTuple):
     outputs: Matrix  # f (n,)
     pushed: Matrix  # J (W - W(0)) (n,)
     distance: float  # ||W - W(0)||²
-    counts: Fast | None  # co-firing counts (n, n), lower triangle
     firing: int
     flips: int
 
@@ -155,7 +155,6 @@ class _Part(NamedTuple):
     pushed: Matrix  # sum of a_r [fires] (w_r - w_r(0)) (n, d)
     signs: Matrix  # sum of a_r [fires] (n,)
     distance: float
-    counts: Fast | None
     firing: int
     flips: int
 
@@ -171,23 +170,23 @@ class _Dense:
         self._moved, self._tried = (np.zeros((width, inputs.shape[1]), np.float32) for _ in range(2))
         self._bits, self._found = (np.zeros((width, -(-n // 8)), np.uint8) for _ in range(2))
 
-    def look(self, step: RidgeStep | None, *, gram: bool) -> _Point:
+    def look(self, step: RidgeStep | None) -> _Point:
         """Stand at the held point moved by a step, or at the start, and pass over all neurons."""
         alpha = None if step is None else step.alpha.astype(np.float32)
         fraction = 0.0 if step is None else step.fraction
 
         def part(task: range) -> _Part:
-            return self._part(task, alpha, np.float32(fraction), gram)
+            return self._part(task, alpha, np.float32(fraction))
 
         tasks = row_blocks(0, self.settings.width, size=_TASK)
         parts = in_order(part, tasks, threads=self.threads)
         total = next(parts)
         for one in parts:
-            total = _Part(*(None if a is None else a + b for a, b in zip(total, one, strict=True)))  # type: ignore[arg-type, operator]
+            total = _Part(*map(add, total, one))
         scale, X = self.settings.scale, self.inputs
         outputs = scale * (np.einsum("nd,nd->n", X, total.active) - self.settings.shift * total.signs)
         pushed = scale * np.einsum("nd,nd->n", X, total.pushed)
-        return _Point(outputs, pushed, total.distance, total.counts, total.firing, total.flips)
+        return _Point(outputs, pushed, total.distance, total.firing, total.flips)
 
     def accept(self) -> None:
         """Hold the point that was looked at last."""
@@ -196,6 +195,23 @@ class _Dense:
 
     def weights(self) -> DenseWeights:
         return DenseWeights(self.settings.start, self._moved)
+
+    def gram(self) -> Matrix:
+        """Return J Jᵀ (n, n), its lower triangle, at the held point. Cost: O(mn²)."""
+        n = len(self.inputs)
+
+        def count(task: range) -> Fast:
+            counts = np.zeros((n, n), np.float32, order="F")  # whole numbers below 2^24: exact
+            for block in row_blocks(task.start, task.stop, size=self._rows):
+                fires = np.unpackbits(self._bits[block.start : block.stop], axis=1, count=n).astype(np.float32)
+                counts = ssyrk(1.0, fires, beta=1.0, c=counts, trans=1, lower=1, overwrite_c=1)
+            return counts
+
+        total = np.zeros((n, n))
+        for counts in in_order(count, row_blocks(0, self.settings.width, size=_COUNTED), threads=self.threads):
+            total += counts
+        total *= self.inputs @ self.inputs.T
+        return total / self.settings.width
 
     def times(self, vector: Matrix) -> Matrix:
         """Return J Jᵀ v (n,) at the held point, without forming a matrix. Cost: O(mnd)."""
@@ -213,10 +229,9 @@ class _Dense:
         total = sum(in_order(part, tasks, threads=self.threads), np.zeros_like(self.inputs))
         return self.settings.scale**2 * np.einsum("nd,nd->n", self.inputs, total)
 
-    def _part(self, task: range, alpha: Fast | None, fraction: np.float32, gram: bool) -> _Part:
+    def _part(self, task: range, alpha: Fast | None, fraction: np.float32) -> _Part:
         n, d = self.inputs.shape
         active, pushed, signs_sum = np.zeros((n, d)), np.zeros((n, d)), np.zeros(n)
-        counts = np.zeros((n, n), np.float32, order="F") if gram else None
         distance, firing, flips = 0.0, 0, 0
         for block in row_blocks(task.start, task.stop, size=self._rows):
             rows = slice(block.start, block.stop)
@@ -232,9 +247,7 @@ class _Dense:
             sums = (fires * signs[:, None]).T @ np.hstack([weights, moved, np.ones((len(moved), 1), np.float32)])
             active, pushed, signs_sum = active + sums[:, :d], pushed + sums[:, d:-1], signs_sum + sums[:, -1]
             distance += float(np.einsum("rd,rd->", moved, moved, dtype=np.float64))
-            if counts is not None:
-                counts = ssyrk(1.0, fires, beta=1.0, c=counts, trans=1, lower=1, overwrite_c=1)
-        return _Part(active, pushed, signs_sum, distance, counts, firing, flips)
+        return _Part(active, pushed, signs_sum, distance, firing, flips)
 
     def _move(self, rows: slice, signs: Fast, alpha: Fast | None, fraction: np.float32, *, out: Fast) -> Fast:
         """Write to ``out`` what is added to the start weights of a block after the step."""
@@ -260,39 +273,38 @@ class _Descent(NamedTuple):
     on_iteration: Callable[[Iteration], object]
 
     def go(self) -> RidgeResult:
-        n, d = self.dense.inputs.shape
-        gram = n <= max(_ALWAYS_GRAM, 2 * _PRODUCTS * d)
         history, steps = History(), list[RidgeStep]()
         began = time.perf_counter()
-        point = self.dense.look(None, gram=False)
+        point = self.dense.look(None)
         self.dense.accept()
         self._tell(history, point, 0.0, {"start": time.perf_counter() - began})
-        alpha = self.smoother.solve(self.targets - point.outputs) if self.first is None else self.first
-        loss = math.inf
-        while len(steps) < self.max_iterations:
+        loss = self._loss(point)
+        alpha = np.zeros_like(self.targets) if self.first is None else self.first
+        while True:
             began = time.perf_counter()
-            step, point, reached = self._descend(alpha, loss, gram)
+            alpha = self._solve(point, alpha)
+            solved = time.perf_counter()
+            step, reached, loss = self._descend(alpha, loss)
             if step is None:
                 return self._end(history, steps, Status.CONVERGED, "No further step reduces the penalised loss.")
+            point, now = reached, time.perf_counter()
             steps.append(step)
-            self._tell(history, point, step.fraction, {"move": time.perf_counter() - began})
-            if loss - reached <= self.tol * reached:
-                return self._end(history, steps, Status.CONVERGED, f"The last step gained less than {self.tol:g}.")
-            loss, began = reached, time.perf_counter()
-            if len(steps) < self.max_iterations:
-                alpha = self._solve(point, alpha)
-                history[-1].seconds["solve"] = time.perf_counter() - began
-        message = f"The last of {len(steps)} steps still gained more than {self.tol:g}."
-        return self._end(history, steps, Status.OUT_OF_ITERATIONS, message)
+            self._tell(history, point, step.fraction, {"solve": solved - began, "move": now - solved})
+            gap = np.linalg.norm(self.penalty * alpha - (self.targets - point.outputs))
+            if gap <= self.tol * np.linalg.norm(self.targets):
+                return self._end(history, steps, Status.CONVERGED, f"The gap is within {self.tol:g} of the targets.")
+            if len(steps) == self.max_iterations:
+                message = f"The gap was still above {self.tol:g} of the targets. Use a larger width or ridge."
+                return self._end(history, steps, Status.OUT_OF_ITERATIONS, message)
 
     def _end(self, history: History, steps: list[RidgeStep], status: Status, message: str) -> RidgeResult:
         return RidgeResult(Network(self.dense.settings, self.dense.weights()), history, status, message, steps)
 
-    def _descend(self, alpha: Matrix, loss: float, gram: bool) -> tuple[RidgeStep | None, _Point, float]:
+    def _descend(self, alpha: Matrix, loss: float) -> tuple[RidgeStep | None, _Point, float]:
         """Go the whole way to W(0) + Jᵀ alpha, or half of it, a quarter, ...: until the penalised loss falls."""
         for halving in range(_HALVINGS + 1):
             step = RidgeStep(alpha, 0.5**halving)
-            point = self.dense.look(step, gram=gram)
+            point = self.dense.look(step)
             reached = self._loss(point)
             if reached < loss:
                 self.dense.accept()
@@ -304,22 +316,20 @@ class _Descent(NamedTuple):
         return float(((point.outputs - self.targets) ** 2 / self.penalty).sum() + point.distance) / 2
 
     def _solve(self, point: _Point, alpha: Matrix) -> Matrix:
-        """Return the next alpha, from the Gram matrix or from products with it."""
+        """Return the next alpha: from the Gram matrix, or from products with it, whichever is cheaper."""
         rhs = self.targets - point.outputs + point.pushed
-        n = len(rhs)
-        times = self.dense.times
-        if point.counts is not None:
-            products = self.dense.inputs @ self.dense.inputs.T
-            matrix = np.tril(products * point.counts) / self.dense.settings.width
+        n, d = self.dense.inputs.shape
+        if n <= max(_ALWAYS_GRAM, 2 * _PRODUCTS * d):
+            matrix = self.dense.gram()
             matrix[np.diag_indices(n)] += self.penalty
             if n <= _ALWAYS_GRAM:
                 with blas_for_size(n):
                     factor = linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
                     return linalg.cho_solve(factor, rhs, check_finite=False)
-            matrix += np.tril(matrix, -1).T
-            operator = matrix
+            operator = matrix + np.tril(matrix, -1).T
         else:
-            operator = LinearOperator((n, n), lambda v: times(v.ravel()) + self.penalty * v.ravel(), dtype=np.float64)
+            times, penalty = self.dense.times, self.penalty
+            operator = LinearOperator((n, n), lambda v: times(v.ravel()) + penalty * v.ravel(), dtype=np.float64)
         preconditioner = LinearOperator((n, n), lambda v: self.smoother.solve(v.ravel()), dtype=np.float64)
         return cg(operator, rhs, x0=alpha, rtol=_INNER_TOLERANCE, M=preconditioner, maxiter=200)[0]
 
@@ -340,10 +350,10 @@ class _Descent(NamedTuple):
             visits=0,
             touches=0,
             inner_iterations=0,
-            factored=point.counts is not None,
+            factored=bool(history) and len(self.targets) <= _ALWAYS_GRAM,
             damping=float(self.penalty.mean()),
             rank=len(self.targets),
-            solve="" if not history else "limit, solved" if len(history) == 1 else "solved",
+            solve="solved" if history else "",
             seconds=seconds,
         )
         history.append(record)
