@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,20 +17,22 @@ from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, MatrixGram, R
 from thresher.checks import check_number, check_whole
 from thresher.engines import ENGINES, LocalEngine, require_memory
 from thresher.errors import InvalidInput, NotAvailable
-from thresher.interfaces import Effort, Gram, Moved, Solution, Solver, Started
+from thresher.interfaces import Audit, Effort, Gram, Moved, Solution, Solver, Started
 from thresher.model.network import Activation, Network, NetworkSettings
 from thresher.model.problem import Problem
 from thresher.parallel import blas_for_size, core_count, uninterrupted
 from thresher.search import INDEX_NAMES
 from thresher.theory import limit_kernel
+from thresher.training.checkpoint import Checkpoint, Trail
 from thresher.training.history import Callback, Callbacks, History, Iteration, Result, State, Status
 
-__all__ = ["train", "train_together"]
+__all__ = ["prepare", "train", "train_together"]
 
 Choice = TypeVar("Choice")
 _PLANNED = {"engine": ("ray", "gpu")}  # known names that are not built yet
 _DEFAULT_INDEX, _DEFAULT_SOLVER = "certified", "auto"
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
+_FILES = ("checkpoint", "resume")  # options of a training as a whole
 _HALVINGS = 12  # shortest step tried: 2^-12 of the full one
 # Inputs up to which solver="auto" factors every matrix, and up to which it factors any.
 _ALWAYS_FACTOR, _EVER_FACTOR = 1500, 20_000
@@ -56,6 +59,8 @@ def train(
     memory_budget: int | None = None,
     audit: bool = False,
     callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] = (),
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
 ) -> Result:
     """Train a two-layer network by Gauss-Newton steps: f(x) = 1/sqrt(m) sum of a_r phi(<w_r, x>), loss ½||f - y||².
 
@@ -85,6 +90,11 @@ def train(
     memory_budget : bytes that may be taken; None for 90 % of what is free
     audit : scan every pair after each iteration and compare: slow, and raises BrokenCertificate if anything is amiss
     callbacks : :class:`Callback` objects, or functions of an :class:`Iteration` that return True to stop
+    checkpoint : file to write to before the start and after every iteration; the one before is kept, with ".previous"
+        after its name
+    resume : checkpoint to go on from, of the same problem and settings; iterations it knows are made again without
+        their solves. The result is that of a run that was never interrupted, to the bit. ``tol``, ``max_iterations``,
+        ``threads`` and ``callbacks`` may be others than before
 
     Returns
     -------
@@ -110,7 +120,20 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
 
     Cost: O(mnd) once; per problem O(mn) and its iterations. Memory: that of all problems together.
     """
-    defaults = {name: one.default for name, one in signature(train).parameters.items() if name != "problem"}
+    paths = [_check_path(name, options.pop(name, None)) for name in _FILES]
+    runs = prepare(problems, **options)
+    if not runs:
+        return []
+    checkpoint = Checkpoint(*paths, problems, runs[0].fixed)
+    runs = [run._replace(trail=trail) for run, trail in zip(runs, checkpoint.trails, strict=True)]
+    with blas_for_size(runs[0].problem.size):
+        return _go_together(runs, checkpoint)
+
+
+def prepare(problems: Sequence[Problem], **options: Any) -> list[_Run]:
+    """Check problems with the same inputs and the options of :func:`train`; return a run for each, not yet started."""
+    parameters = signature(train).parameters.items()
+    defaults = {name: one.default for name, one in parameters if name != "problem" and name not in _FILES}
     unknown = set(options) - set(defaults)
     if unknown:
         raise InvalidInput(f"train has no option {sorted(unknown)[0]!r}; it has {', '.join(defaults)}.")
@@ -124,16 +147,13 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
                 f"problems trained together must have equal inputs; number {place} differs from number 0."
             )
         problem.share_products(problems[0])
-    runs = [_make_run(problem, **{**defaults, **options, "shares": len(problems)}) for problem in problems]
-    if not runs:
-        return []
-    with blas_for_size(runs[0].problem.size):
-        return _go_together(runs)
+    return [_make_run(problem, **{**defaults, **options, "shares": len(problems)}) for problem in problems]
 
 
-def _go_together(runs: Sequence[_Run]) -> list[Result]:
+def _go_together(runs: Sequence[_Run], checkpoint: Checkpoint) -> list[Result]:
     clock = _Clock()
     ahead = _limit_steps(runs)
+    checkpoint.begin(ahead)
     if any(ahead):
         clock.lap("solve")
     steps = [None if one is None else one.value for one in ahead]
@@ -155,8 +175,10 @@ def _limit_steps(runs: Sequence[_Run]) -> list[Solution | None]:
     limit = MatrixGram(limit_kernel(first.problem.products, first.settings.shift))
     offset = first.settings.offset()
     solvers = [run.solver if isinstance(run.solver, ReusedFactor) else Cholesky() for run in runs]
-    pairs = zip(runs, solvers, strict=True)
-    return [solver.solve(limit, offset - run.problem.targets, damping=run.damping) for run, solver in pairs]
+    return [
+        run.trail.solve(solver, limit, offset - run.problem.targets, damping=run.damping)
+        for run, solver in zip(runs, solvers, strict=True)
+    ]
 
 
 def _make_run(
@@ -216,6 +238,20 @@ def _make_run(
         max_iterations=iterations,
         damping=damping,
         callbacks=told,
+        trail=Trail(),
+        fixed={
+            "inputs": problem.size,
+            "outputs": shares,
+            "width": settings.width,
+            "shift": settings.shift,
+            "activation": activation,
+            **settings.start._asdict(),  # seed, dimension, twins
+            "index": index,
+            "dtype": dtype,
+            "first_step": first_step,
+            "solver": repr(solver),
+            "damping": damping,
+        },
     )
 
 
@@ -238,18 +274,21 @@ class _Run(NamedTuple):
     max_iterations: int | None
     damping: float
     callbacks: Callbacks
+    trail: Trail
+    fixed: dict[str, Any]  # what decides the result, besides the problem
 
     def go(self, ahead: Solution | None, started: Started, clock: _Clock, *, stop: bool) -> Result:
-        history, audited = History(), [0]
+        history, audits = History(), [Audit()]
         try:
             residual, wish = self._first(history, ahead, started, clock)
             stop = stop or wish
-            status, message = self._iterate(history, residual, stop, clock, audited)
+            status, message = self._iterate(history, residual, stop, clock, audits)
         except KeyboardInterrupt:
             status, message = Status.INTERRUPTED, "Interrupted by the keyboard."
             if not history:  # nothing to give back yet
                 raise
-        result = Result(Network(self.settings, self.engine.weights()), history, status, message, audited[0])
+        network = Network(self.settings, self.engine.weights())
+        result = Result(network, history, status, message, audits[0], self.trail.steps)
         self.callbacks.on_end(result)
         return result
 
@@ -270,16 +309,17 @@ class _Run(NamedTuple):
             self.engine.linearise()
             clock.lap("move")
             record = self._record(history, residual, step, clock, ahead)
+            self.trail.add(ahead, step.fraction, residual=record.residual, first=history[0].residual)
         return residual, self.callbacks.on_iteration(record) or stop
 
     def _iterate(
-        self, history: History, residual: NDArray[np.float64], stop: bool, clock: _Clock, audited: list[int]
+        self, history: History, residual: NDArray[np.float64], stop: bool, clock: _Clock, audits: list[Audit]
     ) -> tuple[Status, str]:
         goal = self.tol * history[0].residual
         gram = self.engine.linearise()
         while True:
             if self.audit:
-                audited[0] += self.engine.audit()
+                audits[0] = audits[0].plus(self.engine.audit())
             if history[-1].residual <= goal:
                 return Status.CONVERGED, f"The residual is within {self.tol:g} of the first."
             if stop:
@@ -287,7 +327,9 @@ class _Run(NamedTuple):
             if len(history) > self._allowed(history):
                 return Status.OUT_OF_ITERATIONS, _OUT_OF_ITERATIONS
             clock.restart()
-            solution = self.solver.solve(gram, residual, damping=self.damping, iteration=history[-1].iteration)
+            solution = self.trail.solve(
+                self.solver, gram, residual, damping=self.damping, iteration=history[-1].iteration
+            )
             slope = float(residual @ gram.times(solution.value))
             clock.lap("solve")
             step = self._descend(solution.value, residual, slope=slope)
@@ -299,6 +341,7 @@ class _Run(NamedTuple):
                 gram = self.engine.linearise()
                 clock.lap("move")
                 record = self._record(history, residual, step, clock, solution)
+                self.trail.add(solution, step.fraction, residual=record.residual, first=history[0].residual)
             stop = self.callbacks.on_iteration(record)
 
     def _descend(
@@ -417,6 +460,12 @@ def _why_stalled(gram: Gram, solution: Solution, settings: NetworkSettings) -> s
         "No step along the last direction reduces the loss: rounding is reached (try dtype='float64' or a larger tol), "
         "or the network is too narrow."
     )
+
+
+def _check_path(name: str, path: object) -> Path | None:
+    if path is not None and not isinstance(path, str | Path):
+        raise InvalidInput(f"{name} must be the name of a file; got {path!r}.")
+    return None if path is None else Path(path)
 
 
 def _resolve_method(
