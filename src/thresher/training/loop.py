@@ -120,11 +120,11 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
 
     Cost: O(mnd) once; per problem O(mn) and its iterations. Memory: that of all problems together.
     """
-    paths = [_check_path(name, options.pop(name, None)) for name in _FILES]
+    path, resume = (_check_path(name, options.pop(name, None)) for name in _FILES)
     runs = prepare(problems, **options)
     if not runs:
         return []
-    checkpoint = Checkpoint(*paths, problems, runs[0].fixed)
+    checkpoint = Checkpoint(path, resume, problems, {"outputs": len(runs), **runs[0].fixed()})
     runs = [run._replace(trail=trail) for run, trail in zip(runs, checkpoint.trails, strict=True)]
     with blas_for_size(runs[0].problem.size):
         return _go_together(runs, checkpoint)
@@ -239,19 +239,8 @@ def _make_run(
         damping=damping,
         callbacks=told,
         trail=Trail(),
-        fixed={
-            "inputs": problem.size,
-            "outputs": shares,
-            "width": settings.width,
-            "shift": settings.shift,
-            "activation": activation,
-            **settings.start._asdict(),  # seed, dimension, twins
-            "index": index,
-            "dtype": dtype,
-            "first_step": first_step,
-            "solver": repr(solver),
-            "damping": damping,
-        },
+        search=index,
+        dtype=dtype,
     )
 
 
@@ -275,7 +264,24 @@ class _Run(NamedTuple):
     damping: float
     callbacks: Callbacks
     trail: Trail
-    fixed: dict[str, Any]  # what decides the result, besides the problem
+    search: str  # the name of the index
+    dtype: str
+
+    def fixed(self) -> dict[str, Any]:
+        """Return what decides the result, besides the problem, as JSON."""
+        settings = self.settings
+        return {
+            "inputs": self.problem.size,
+            "width": settings.width,
+            "shift": settings.shift,
+            "activation": settings.activation,
+            **settings.start._asdict(),  # seed, dimension, twins
+            "index": self.search,
+            "dtype": self.dtype,
+            "first_step": self.first_step,
+            "solver": repr(self.solver),
+            "damping": self.damping,
+        }
 
     def go(self, ahead: Solution | None, started: Started, clock: _Clock, *, stop: bool) -> Result:
         history, audits = History(), [Audit()]
