@@ -162,6 +162,7 @@ def test_more_iterations_can_be_allowed_and_fewer_lose_nothing(tmp_path):
     for most in (0, 1, 3):
         again = train(problem, width=1500, max_iterations=most, checkpoint=path, resume=path)
         assert len(again.history) == most + 1
+        assert len(read_file(path, kind="checkpoint", newest=1).tensors["steps"]) == 3
     assert story(train(problem, width=1500, resume=path)) == story(train(problem, width=1500))
 
 

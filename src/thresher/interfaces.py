@@ -63,7 +63,7 @@ class Audit(NamedTuple):
     """What audits have compared, and the largest difference they let pass."""
 
     pairs: int = 0  # of a neuron and an input
-    error: float = 0.0  # of an output, relative to the largest output or 1
+    error: float = 0.0  # of an output, relative to the largest output or 1, and to coefficients where they cancel
     ties: int = 0  # pairs on the threshold up to the rounding of float64: firing or not is the same there
 
     def plus(self, other: Audit) -> Audit:

@@ -155,9 +155,10 @@ class LocalEngine:
             outputs += part.before
         patterns = [shard.pattern() for shard in self._shards]
         ties = sum(map(_compare, patterns, truths))
-        size = 1 + float(np.abs(outputs).max()) * self._settings.scale
-        error = np.abs(self._outputs - outputs * self._settings.scale - self._offset) / size
         allowed = 1e-6 if self._weights.fast_inputs.dtype == np.float32 else 1e-10
+        lost = self._rounding_of_outputs(patterns, truths)
+        size = 1 + float(np.abs(outputs).max()) * self._settings.scale + lost / allowed
+        error = np.abs(self._outputs - outputs * self._settings.scale - self._offset) / size
         worst = int(error.argmax())
         if error[worst] > allowed:
             raise BrokenCertificate(f"the output on input {worst} is off by {error[worst] * size:.3g}. {_REMEDY}")
@@ -171,6 +172,11 @@ class LocalEngine:
                     f"the co-firing count of inputs {wrong[0][0]} and {wrong[0][1]} is off. {_REMEDY}"
                 )
         return Audit(self._settings.width * self._problem.size, float(error[worst]), ties)
+
+    def _rounding_of_outputs(self, patterns: list[Pattern], truths: list[SearchShard]) -> float:
+        """Return a bound on what float64 loses in an output: large where large coefficients cancel."""
+        firing = sum(np.bincount(pattern.inputs, minlength=self._problem.size) for pattern in patterns)
+        return float(np.max(firing)) * self._settings.scale * max(truth.weights().rounding for truth in truths)
 
     def _expected_drift(self, first_step: NDArray[np.float64] | None) -> float:
         """Return the first step's drift per square root of firing inputs: of the step, or guessed from the targets."""
