@@ -9,6 +9,8 @@ from thresher import train
 FOUND = {
     "coefficients of 1e12 that cancel, after a truncated solve": (2, 39),
     "coefficients of 1e11 that cancel, after a damped solve": (2, 44),
+    "coefficients of 1e13 that cancel, all inputs on a line": (2, 170),
+    "coefficients of 1e9 that cancel, targets of order one": (2, 212),
     "coefficients of 1e6 that cancel in many neurons": (2, 48),
 }
 

@@ -17,14 +17,15 @@ from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, MatrixGram, R
 from thresher.checks import check_number, check_whole
 from thresher.engines import ENGINES, LocalEngine, require_memory
 from thresher.errors import InvalidInput, NotAvailable
-from thresher.interfaces import Audit, Effort, Gram, Moved, Solution, Solver, Started
+from thresher.interfaces import Audit, Effort, Moved, Solution, Solver, Started
 from thresher.model.network import Activation, Network, NetworkSettings
 from thresher.model.problem import Problem
 from thresher.parallel import blas_for_size, core_count, uninterrupted
 from thresher.search import INDEX_NAMES
-from thresher.theory import limit_kernel
+from thresher.theory import firing_probability, limit_kernel
 from thresher.training.checkpoint import Checkpoint, Trail
 from thresher.training.history import Callback, Callbacks, History, Iteration, Result, State, Status
+from thresher.training.stalled import why_stalled
 
 __all__ = ["prepare", "train", "train_together"]
 
@@ -36,6 +37,7 @@ _FILES = ("checkpoint", "resume")  # options of a training as a whole
 _HALVINGS = 12  # shortest step tried: 2^-12 of the full one
 # Inputs up to which solver="auto" factors every matrix, and up to which it factors any.
 _ALWAYS_FACTOR, _EVER_FACTOR = 1500, 20_000
+_NOBODY = 1e-3  # expected neurons that fire on an input, below which a step from the limit kernel means nothing
 
 
 def train(
@@ -211,11 +213,11 @@ def _make_run(
         raise InvalidInput(f"audit must be True or False; got {audit!r}.")
     index, solver, first_step = _resolve_method(method, index, solver, first_step)
     _choose("index", index, dict.fromkeys(INDEX_NAMES))
-    if problem.size > _EVER_FACTOR:
-        first_step = "gram"  # the limit kernel would have to be factored
     settings = NetworkSettings.checked(
         width=width, dimension=problem.dimension, shift=shift, seed=seed, activation=activation, twins=twins
     )
+    if problem.size > _EVER_FACTOR or settings.width * firing_probability(settings.shift) < _NOBODY:
+        first_step = "gram"  # the limit kernel would have to be factored, or is next to nothing
     tol = check_number(tol, "tol", above=0.0)
     iterations = None if max_iterations is None else check_whole(max_iterations, "max_iterations", least=0)
     damping = check_number(damping, "damping", least=0.0)
@@ -341,7 +343,7 @@ class _Run(NamedTuple):
             step = self._descend(solution.value, residual, slope=slope)
             if step.outputs is None:
                 self.callbacks.on_iteration(self._record(history, residual, step, clock, solution))
-                return Status.STALLED, _why_stalled(gram, solution, self.settings)
+                return Status.STALLED, why_stalled(gram, solution, self.settings, self.problem)
             residual = step.outputs - self.problem.targets
             with uninterrupted():  # network and history stay in step
                 gram = self.engine.linearise()
@@ -447,25 +449,6 @@ _OUT_OF_ITERATIONS = (
     "The residual was still falling. Allow more with max_iterations, or widen the network; on inputs that all point "
     "the same way, centre them first (thresher.to_sphere(X, centre=True))."
 )
-
-
-def _why_stalled(gram: Gram, solution: Solution, settings: NetworkSettings) -> str:
-    silent = np.flatnonzero(gram.diagonal() == 0)
-    if len(silent):
-        return (
-            f"No neuron fires on {len(silent)} of {gram.size} inputs (the first is {silent[0]}). "
-            f"Lower the shift (now {settings.shift:.3g}) or raise the width (now {settings.width})."
-        )
-    if solution.rank < gram.size or solution.status != "solved":
-        return (
-            f"The Gram matrix is singular (solve: {solution.status.value}, rank {solution.rank} of {gram.size}): "
-            "inputs are equal or opposite with targets that disagree, or the width is too small. "
-            "Merge such inputs or widen."
-        )
-    return (
-        "No step along the last direction reduces the loss: rounding is reached (try dtype='float64' or a larger tol), "
-        "or the network is too narrow."
-    )
 
 
 def _check_path(name: str, path: object) -> Path | None:
