@@ -113,8 +113,8 @@ def soak(*, minutes: float, seed: int, console: Console, output: Path) -> int:
             )
         if now - kept > 60:
             kept = now
-            keep("soak", figures, output=output)
-    keep("soak", figures, output=output)
+            keep(f"soak {seed}", figures, output=output)
+    keep(f"soak {seed}", figures, output=output)
     return len(figures["failures"])
 
 

@@ -11,7 +11,7 @@ from thresher.errors import MemoryRefused
 
 __all__ = ["available_bytes", "format_bytes", "require"]
 
-_CGROUPS = Path("/sys/fs/cgroup")
+_CGROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 # Of a control group: its limit, its use, and the line of memory.stat that tells how much of that can be taken back.
 _VERSION_2 = ("memory.max", "memory.current", "inactive_file ")
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ")
@@ -41,7 +41,7 @@ def _address_space() -> float:
 def _group_rooms() -> Iterator[float]:
     """Yield what is left in each control group that this process stands in, and in those above it."""
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        lines = _OWN_GROUPS.read_text().splitlines()
     except OSError:
         lines = []
     for line in [*lines, "0::/", "1:memory:/"]:  # inside a container its own group is the root

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, MatrixGram, ReusedFactor, Sketched, SketchQR
 from thresher.checks import check_number, check_whole
 from thresher.engines import ENGINES, LocalEngine, require_memory
-from thresher.errors import InvalidInput, NotAvailable
+from thresher.errors import InvalidInput, MemoryRefused, NotAvailable
 from thresher.interfaces import Audit, Effort, Moved, Solution, Solver, Started
 from thresher.model.network import Activation, Network, NetworkSettings
 from thresher.model.problem import Problem
@@ -128,8 +128,14 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
         return []
     checkpoint = Checkpoint(path, resume, problems, {"outputs": len(runs), **runs[0].fixed()})
     runs = [run._replace(trail=trail) for run, trail in zip(runs, checkpoint.trails, strict=True)]
-    with blas_for_size(runs[0].problem.size):
-        return _go_together(runs, checkpoint)
+    try:
+        with blas_for_size(runs[0].problem.size):
+            return _go_together(runs, checkpoint)
+    except MemoryError as error:  # the estimate was too low, or somebody else took what was free
+        raise MemoryRefused(
+            f"memory ran out while training {runs[0].settings.width:,} neurons: {error or 'no more could be taken'}. "
+            "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs."
+        ) from error
 
 
 def prepare(problems: Sequence[Problem], **options: Any) -> list[_Run]:
