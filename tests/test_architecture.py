@@ -15,7 +15,7 @@ ROOT = Path(thresher.__file__).parent
 ROWS = [
     {"errors"},
     {"checks", "memory", "parallel", "kernels"},
-    {"model"},
+    {"model", "files"},
     {"interfaces"},
     {"search", "algebra", "theory", "datasets"},
     {"engines"},

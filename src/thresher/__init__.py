@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Any
 from thresher.errors import BrokenCertificate, InvalidInput, MemoryRefused, NotAvailable, ThresherError
 from thresher.model.network import Network, default_shift
 from thresher.model.problem import Problem, to_sphere
-from thresher.training import Callback, Certify, History, Iteration, Result, Status, train, train_together
+from thresher.training import (
+    Callback,
+    Certify,
+    History,
+    Iteration,
+    Result,
+    Status,
+    replay,
+    replay_together,
+    train,
+    train_together,
+)
 
 if TYPE_CHECKING:
     from thresher.estimators import SphereLift, ThresherClassifier, ThresherRegressor
@@ -30,6 +41,8 @@ __all__ = [
     "ThresherRegressor",
     "__version__",
     "default_shift",
+    "replay",
+    "replay_together",
     "to_sphere",
     "train",
     "train_together",

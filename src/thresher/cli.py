@@ -22,6 +22,7 @@ from thresher import (
     Iteration,
     NotAvailable,
     Result,
+    Status,
     ThresherError,
     __version__,
     train,
@@ -101,6 +102,7 @@ def demo(width: int, rows: int, seed: int, paper: bool) -> None:
         f"Test: {right} of {split.test.size} unseen digits right ({right / split.test.size:.1%}), in {tested:.1f} s.",
         highlight=False,
     )
+    _end(result)
 
 
 @commands.command()
@@ -122,6 +124,7 @@ def audit(inputs: int, dimension: int, width: int, seed: int, twins: bool) -> No
     console.print(
         f"Audited {result.audited:,} pairs: who fires, outputs and counts are what they should be.", highlight=False
     )
+    _end(result)
 
 
 @commands.command()
@@ -185,6 +188,12 @@ def verify(data: Path | None, target: str | None, rows: int, widths: list[int] |
         console.print(REMEDY, highlight=False, markup=False)
     if report.broken:
         sys.exit(1)
+
+
+def _end(result: Result) -> None:
+    """End as interrupted, with status 130, if training was."""
+    if result.status == Status.INTERRUPTED:
+        raise KeyboardInterrupt
 
 
 def _make_folder(folder: Path) -> None:

@@ -24,6 +24,7 @@ from thresher.model.firing import Firing, Pattern
 from thresher.model.weights import Weights
 
 __all__ = [
+    "Audit",
     "Effort",
     "Engine",
     "Gram",
@@ -56,6 +57,18 @@ class Effort(NamedTuple):
     def plus(self, other: Effort) -> Effort:
         """Return the sum of two efforts, field by field."""
         return Effort(*map(sum, zip(self, other, strict=True)))
+
+
+class Audit(NamedTuple):
+    """What audits have compared, and the largest difference they let pass."""
+
+    pairs: int = 0  # of a neuron and an input
+    error: float = 0.0  # of an output, relative to the largest output or 1, and to coefficients where they cancel
+    ties: int = 0  # pairs on the threshold up to the rounding of float64: firing or not is the same there
+
+    def plus(self, other: Audit) -> Audit:
+        """Return both as one."""
+        return Audit(self.pairs + other.pairs, max(self.error, other.error), self.ties + other.ties)
 
 
 class Index(Protocol):
@@ -251,8 +264,8 @@ class Engine(Protocol):
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise`` for all neurons."""
 
-    def audit(self) -> int:
-        """Scan every pair and compare with what is maintained since the last ``linearise``; return the pairs audited.
+    def audit(self) -> Audit:
+        """Scan every pair and compare with what is maintained since the last ``linearise``.
 
         Raises BrokenCertificate with the neuron and input of the first disagreement.
         """

@@ -2,26 +2,67 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from thresher.errors import MemoryRefused
 
 __all__ = ["available_bytes", "format_bytes", "require"]
 
-_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-_CGROUP_USE = (Path("/sys/fs/cgroup/memory.current"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes"))
+_CGROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+# Of a control group: its limit, its use, and the line of memory.stat that tells how much of that can be taken back.
+_VERSION_2 = ("memory.max", "memory.current", "inactive_file ")
+_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ")
 
 
 def available_bytes() -> int:
-    """Return how many bytes this process may still take: free memory, or less under a control group's limit."""
-    free = _free_memory()
-    for limit, use in zip(_CGROUP_LIMITS, _CGROUP_USE, strict=True):
-        try:
-            free = min(free, int(limit.read_text()) - int(use.read_text()))
-        except (OSError, ValueError):  # no such group, or the limit reads "max"
+    """Return how many bytes this process may still take: free memory, or less under a limit that is set for it.
+
+    Limits are those of its control groups (version 1 and 2, parents included) and of its address space (``ulimit -v``).
+    """
+    return int(max(min(_free_memory(), _address_space(), *_group_rooms()), 0))
+
+
+def _address_space() -> float:
+    """Return how far the address space of this process may still grow."""
+    try:
+        import resource  # not on every system
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit == resource.RLIM_INFINITY:
+            return math.inf
+        return limit - int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (ImportError, OSError, ValueError):
+        return math.inf
+
+
+def _group_rooms() -> Iterator[float]:
+    """Yield what is left in each control group that this process stands in, and in those above it."""
+    try:
+        lines = _OWN_GROUPS.read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in [*lines, "0::/", "1:memory:/"]:  # inside a container its own group is the root
+        _, controllers, place = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
             continue
-    return max(free, 0)
+        root, names = (_CGROUPS / "memory", _VERSION_1) if controllers else (_CGROUPS, _VERSION_2)
+        group = root / place.lstrip("/")
+        for folder in (group, *group.parents):
+            yield _group_room(folder, *names)
+            if folder == root:
+                break
+
+
+def _group_room(folder: Path, limit: str, use: str, idle: str) -> float:
+    try:
+        room = int((folder / limit).read_text()) - int((folder / use).read_text())
+        lines = (folder / "memory.stat").read_text().splitlines()
+        return room + sum(int(line.removeprefix(idle)) for line in lines if line.startswith(idle))
+    except (OSError, ValueError):  # no such group, or the limit reads "max"
+        return math.inf
 
 
 def _free_memory() -> int:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 __all__ = ["blas_for_size", "core_count", "in_order", "uninterrupted"]
 
@@ -83,6 +83,41 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class _Limit:
+    """BLAS on one thread as long as anybody wants it: the first sets the limit for the process, the last lifts it."""
+
+    def __init__(self) -> None:
+        self._lock, self._wanted = threading.Lock(), 0
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._wanted == 0 and _controller().lib_controllers:
+                self._limiter = _controller().limit(limits=1, user_api="blas")
+                _anyone_may_change_it()
+            self._wanted += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._wanted -= 1
+            if self._wanted == 0 and self._limiter is not None:
+                self._limiter.restore_original_limits()
+                _anyone_may_change_it()
+                self._limiter = None
+
+
+def _anyone_may_change_it() -> None:
+    """Give back the control of OpenBLAS, which newer threadpoolctl leaves with the thread that set a limit.
+
+    The thread that lifts it may be another one.
+    """
+    give_back = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if give_back is not None:
+        give_back()
+
+
+_LIMIT = _Limit()
+
+
 def _single_threaded_blas() -> AbstractContextManager[object]:
-    controller = _controller()
-    return controller.limit(limits=1, user_api="blas") if controller.lib_controllers else nullcontext()
+    return _LIMIT

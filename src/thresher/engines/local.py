@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thresher.engines.shard import SearchShard
 from thresher.errors import BrokenCertificate
-from thresher.interfaces import Effort, JacobianSlice, Moved, Progress, Shard, ShardStarted, Sketch, Started
+from thresher.interfaces import Audit, Effort, JacobianSlice, Moved, Progress, Shard, ShardStarted, Sketch, Started
 from thresher.kernels.pairs import add_gram_product
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings
@@ -145,7 +145,7 @@ class LocalEngine:
         """Return the weights at the last ``linearise`` for all neurons. Cost: O(pairs)."""
         return self._weights.joined(list(self._map(lambda shard: shard.weights())))
 
-    def audit(self) -> int:
+    def audit(self) -> Audit:
         """Scan every pair and compare firing sets, outputs and counts with the maintained ones. Cost: O(m n d)."""
         ranges = shard_ranges(self._settings.width)
         truths = [SearchShard(self._settings, shard.weights().in_float64(), neurons, index=Scan())
@@ -153,23 +153,30 @@ class LocalEngine:
         outputs = np.zeros(self._problem.size)
         for part in in_order(lambda truth: truth.start(None, expected=0.0), truths, threads=self._threads):
             outputs += part.before
-        for shard, truth in zip(self._shards, truths, strict=True):
-            _compare(shard.pattern(), truth.pattern())
-        error = np.abs(self._outputs - outputs * self._settings.scale - self._offset)
+        patterns = [shard.pattern() for shard in self._shards]
+        ties = sum(map(_compare, patterns, truths))
         allowed = 1e-6 if self._weights.fast_inputs.dtype == np.float32 else 1e-10
+        lost = self._rounding_of_outputs(patterns, truths)
+        size = 1 + float(np.abs(outputs).max()) * self._settings.scale + lost / allowed
+        error = np.abs(self._outputs - outputs * self._settings.scale - self._offset) / size
         worst = int(error.argmax())
-        if error[worst] > allowed * (1 + np.abs(outputs).max() * self._settings.scale):
-            raise BrokenCertificate(f"the output on input {worst} is off by {error[worst]:.3g}. {_REMEDY}")
+        if error[worst] > allowed:
+            raise BrokenCertificate(f"the output on input {worst} is off by {error[worst] * size:.3g}. {_REMEDY}")
         if self._counts is not None:
             counts = np.zeros_like(self._counts)
-            for truth in truths:
-                truth.count_cofiring(counts)
+            for pattern in patterns:
+                pattern.count_cofiring(pattern.neurons, counts, sign=1)
             wrong = np.argwhere(counts != self._counts)
             if len(wrong):
                 raise BrokenCertificate(
                     f"the co-firing count of inputs {wrong[0][0]} and {wrong[0][1]} is off. {_REMEDY}"
                 )
-        return self._settings.width * self._problem.size
+        return Audit(self._settings.width * self._problem.size, float(error[worst]), ties)
+
+    def _rounding_of_outputs(self, patterns: list[Pattern], truths: list[SearchShard]) -> float:
+        """Return a bound on what float64 loses in an output: large where large coefficients cancel."""
+        firing = sum(np.bincount(pattern.inputs, minlength=self._problem.size) for pattern in patterns)
+        return float(np.max(firing)) * self._settings.scale * max(truth.weights().rounding for truth in truths)
 
     def _expected_drift(self, first_step: NDArray[np.float64] | None) -> float:
         """Return the first step's drift per square root of firing inputs: of the step, or guessed from the targets."""
@@ -288,12 +295,20 @@ def make_shard(index: str, settings: NetworkSettings, weights: Weights, neurons:
     return SearchShard(settings, weights, neurons, index=INDEXES[index]())
 
 
-def _compare(maintained: Pattern, true: Pattern) -> None:
-    for pattern, other, verb in ((maintained, true, "does not fire"), (true, maintained, "fires")):
-        wrong = pattern.without(other)
+def _compare(maintained: Pattern, truth: SearchShard) -> int:
+    """Refuse patterns that differ in more than ties; return the number of ties."""
+    ties = 0
+    for pattern, other, verb in (
+        (maintained, truth.pattern(), "does not fire"),
+        (truth.pattern(), maintained, "fires"),
+    ):
+        places = pattern.without(other)
+        neurons, inputs = pattern.per_pair(pattern.neurons)[places], pattern.inputs[places]
+        wrong = np.flatnonzero(~truth.are_ties(neurons, inputs))
+        ties += len(places) - len(wrong)
         if len(wrong):
-            neuron = pattern.per_pair(pattern.neurons)[wrong[0]]
             raise BrokenCertificate(
-                f"neuron {neuron} {verb} on input {pattern.inputs[wrong[0]]}, against what is maintained "
+                f"neuron {neurons[wrong[0]]} {verb} on input {inputs[wrong[0]]}, against what is maintained "
                 f"({len(wrong)} such pairs in its shard). {_REMEDY}"
             )
+    return ties

@@ -74,6 +74,11 @@ class SearchShard:
         """Return the weights at the last ``linearise``. Cost: O(1)."""
         return self._weights
 
+    def are_ties(self, neurons: NDArray[np.int64], inputs: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Return which pairs lie on the threshold up to the rounding of float64. Cost: O(d) a pair."""
+        shift = self._settings.shift
+        return np.abs(self._weights.look(neurons, inputs) - shift) <= self._weights.look_rounding(neurons, near=shift)
+
     def _look(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
         pattern = self._firing.pattern
         return self._tried.look(pattern.per_pair(pattern.neurons)[places], pattern.inputs[places])

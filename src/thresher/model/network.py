@@ -19,6 +19,7 @@ from thresher.parallel import core_count, in_order
 __all__ = ["Activation", "Network", "NetworkSettings", "default_shift", "row_blocks"]
 
 Activation = Literal["relu", "max"]
+_LARGEST_SHIFT = 1e6  # start weights are N(0, 1)
 _BLOCK = 1024  # neurons per matrix product
 _INPUT_BLOCK = 4096  # new inputs per pass of `predict`
 _TASK = 16 * _BLOCK  # neurons per partial sum of `predict`
@@ -62,6 +63,11 @@ class NetworkSettings(NamedTuple):
         if shift is None:
             shift = default_shift(width)
         shift = check_number(shift, "shift", least=0.0)
+        if shift > _LARGEST_SHIFT:
+            raise InvalidInput(
+                f"shift must be at most {_LARGEST_SHIFT:g}, and no neuron fires far below that; got {shift:g}. "
+                f"The paper's is {default_shift(width):.3g}."
+            )
         start = Start(check_whole(seed, "seed", least=0, most=2**64 - 1), dimension, bool(twins))
         return cls(width, shift, start, activation)
 

@@ -142,6 +142,12 @@ class Weights(NamedTuple):
         values: NDArray[np.float64] = look_at(distinct, start, places, inputs, *stored, self.inputs, self.products)
         return values
 
+    def look_rounding(self, neurons: NDArray[np.int64], *, near: float) -> float:
+        """Return a bound on what float64 loses in looks at these neurons whose values are about ``near``."""
+        norms = np.linalg.norm(self.start.rows(neurons), axis=1)
+        _, exact = self.guards(norms=norms)
+        return exact + self.rounding + (self.inputs.shape[1] + 3) * _FINE * abs(near)
+
     def preactivations(self, neurons: range | NDArray[np.int64], *, out: Floating | None = None) -> Preactivations:
         """Return the pre-activations (k, n) of neurons on all inputs by one matrix product. Cost: O(nd) a neuron."""
         vectors = self.vectors(neurons)

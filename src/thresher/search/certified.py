@@ -144,7 +144,11 @@ class Certified:
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise``. Cost: O(pairs)."""
         support, coefficients = self._extract(self._lists.fired, only_moved=True)
-        return self._weights.with_coefficients(support, coefficients)
+        made = self._weights.with_coefficients(support, coefficients)
+        # A coefficient is the difference of its base and the running sum; both may be larger than it, and are rounded.
+        longest = int(np.diff(support.bounds).max(initial=0))
+        peak = self._settings.scale * float(np.abs(self._sums).max())
+        return made._replace(rounding=made.rounding + 4 * longest * kernels.FINE * peak)
 
     def _start_blocks(self) -> Iterator[range]:
         first, last = self._neurons.start, self._neurons.stop

@@ -3,5 +3,18 @@
 from thresher.training.certify import Certify
 from thresher.training.history import Callback, History, Iteration, Result, State, Status
 from thresher.training.loop import train, train_together
+from thresher.training.replay import replay, replay_together
 
-__all__ = ["Callback", "Certify", "History", "Iteration", "Result", "State", "Status", "train", "train_together"]
+__all__ = [
+    "Callback",
+    "Certify",
+    "History",
+    "Iteration",
+    "Result",
+    "State",
+    "Status",
+    "replay",
+    "replay_together",
+    "train",
+    "train_together",
+]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.interfaces import Engine
+from thresher.interfaces import Audit, Engine
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.problem import Problem
 from thresher.theory import Statement
@@ -96,7 +96,13 @@ class Result:
     history: History
     status: Status
     message: str
-    audited: int = 0  # pairs that audits compared with a full scan
+    audit: Audit = field(default_factory=Audit)  # what audits compared with full scans
+    steps: tuple[NDArray[np.float64], ...] = ()  # that were taken, (n,) each: `replay` makes the network from them
+
+    @property
+    def audited(self) -> int:
+        """Pairs that audits compared with a full scan."""
+        return self.audit.pairs
 
     def __repr__(self) -> str:
         return f"Result({self.status.value}: {self.message} {self.network!r}, {self.history!r})"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,24 +16,28 @@ from numpy.typing import NDArray
 from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, MatrixGram, ReusedFactor, Sketched, SketchQR
 from thresher.checks import check_number, check_whole
 from thresher.engines import ENGINES, LocalEngine, require_memory
-from thresher.errors import InvalidInput, NotAvailable
-from thresher.interfaces import Effort, Gram, Moved, Solution, Solver, Started
+from thresher.errors import InvalidInput, MemoryRefused, NotAvailable
+from thresher.interfaces import Audit, Effort, Moved, Solution, Solver, Started
 from thresher.model.network import Activation, Network, NetworkSettings
 from thresher.model.problem import Problem
 from thresher.parallel import blas_for_size, core_count, uninterrupted
 from thresher.search import INDEX_NAMES
-from thresher.theory import limit_kernel
+from thresher.theory import firing_probability, limit_kernel
+from thresher.training.checkpoint import Checkpoint, Trail
 from thresher.training.history import Callback, Callbacks, History, Iteration, Result, State, Status
+from thresher.training.stalled import why_stalled
 
-__all__ = ["train", "train_together"]
+__all__ = ["prepare", "train", "train_together"]
 
 Choice = TypeVar("Choice")
 _PLANNED = {"engine": ("ray", "gpu")}  # known names that are not built yet
 _DEFAULT_INDEX, _DEFAULT_SOLVER = "certified", "auto"
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
+_FILES = ("checkpoint", "resume")  # options of a training as a whole
 _HALVINGS = 12  # shortest step tried: 2^-12 of the full one
 # Inputs up to which solver="auto" factors every matrix, and up to which it factors any.
 _ALWAYS_FACTOR, _EVER_FACTOR = 1500, 20_000
+_NOBODY = 1e-3  # expected neurons that fire on an input, below which a step from the limit kernel means nothing
 
 
 def train(
@@ -56,6 +61,8 @@ def train(
     memory_budget: int | None = None,
     audit: bool = False,
     callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] = (),
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
 ) -> Result:
     """Train a two-layer network by Gauss-Newton steps: f(x) = 1/sqrt(m) sum of a_r phi(<w_r, x>), loss ½||f - y||².
 
@@ -85,6 +92,11 @@ def train(
     memory_budget : bytes that may be taken; None for 90 % of what is free
     audit : scan every pair after each iteration and compare: slow, and raises BrokenCertificate if anything is amiss
     callbacks : :class:`Callback` objects, or functions of an :class:`Iteration` that return True to stop
+    checkpoint : file to write to before the start and after every iteration; the one before is kept, with ".previous"
+        after its name
+    resume : checkpoint to go on from, of the same problem and settings; iterations it knows are made again without
+        their solves. The result is that of a run that was never interrupted, to the bit. ``tol``, ``max_iterations``,
+        ``threads`` and ``callbacks`` may be others than before
 
     Returns
     -------
@@ -110,7 +122,26 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
 
     Cost: O(mnd) once; per problem O(mn) and its iterations. Memory: that of all problems together.
     """
-    defaults = {name: one.default for name, one in signature(train).parameters.items() if name != "problem"}
+    path, resume = (_check_path(name, options.pop(name, None)) for name in _FILES)
+    runs = prepare(problems, **options)
+    if not runs:
+        return []
+    checkpoint = Checkpoint(path, resume, problems, {"outputs": len(runs), **runs[0].fixed()})
+    runs = [run._replace(trail=trail) for run, trail in zip(runs, checkpoint.trails, strict=True)]
+    try:
+        with blas_for_size(runs[0].problem.size):
+            return _go_together(runs, checkpoint)
+    except MemoryError as error:  # the estimate was too low, or somebody else took what was free
+        raise MemoryRefused(
+            f"memory ran out while training {runs[0].settings.width:,} neurons: {error or 'no more could be taken'}. "
+            "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs."
+        ) from error
+
+
+def prepare(problems: Sequence[Problem], **options: Any) -> list[_Run]:
+    """Check problems with the same inputs and the options of :func:`train`; return a run for each, not yet started."""
+    parameters = signature(train).parameters.items()
+    defaults = {name: one.default for name, one in parameters if name != "problem" and name not in _FILES}
     unknown = set(options) - set(defaults)
     if unknown:
         raise InvalidInput(f"train has no option {sorted(unknown)[0]!r}; it has {', '.join(defaults)}.")
@@ -124,16 +155,13 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
                 f"problems trained together must have equal inputs; number {place} differs from number 0."
             )
         problem.share_products(problems[0])
-    runs = [_make_run(problem, **{**defaults, **options, "shares": len(problems)}) for problem in problems]
-    if not runs:
-        return []
-    with blas_for_size(runs[0].problem.size):
-        return _go_together(runs)
+    return [_make_run(problem, **{**defaults, **options, "shares": len(problems)}) for problem in problems]
 
 
-def _go_together(runs: Sequence[_Run]) -> list[Result]:
+def _go_together(runs: Sequence[_Run], checkpoint: Checkpoint) -> list[Result]:
     clock = _Clock()
     ahead = _limit_steps(runs)
+    checkpoint.begin(ahead)
     if any(ahead):
         clock.lap("solve")
     steps = [None if one is None else one.value for one in ahead]
@@ -155,8 +183,10 @@ def _limit_steps(runs: Sequence[_Run]) -> list[Solution | None]:
     limit = MatrixGram(limit_kernel(first.problem.products, first.settings.shift))
     offset = first.settings.offset()
     solvers = [run.solver if isinstance(run.solver, ReusedFactor) else Cholesky() for run in runs]
-    pairs = zip(runs, solvers, strict=True)
-    return [solver.solve(limit, offset - run.problem.targets, damping=run.damping) for run, solver in pairs]
+    return [
+        run.trail.solve(solver, limit, offset - run.problem.targets, damping=run.damping)
+        for run, solver in zip(runs, solvers, strict=True)
+    ]
 
 
 def _make_run(
@@ -189,11 +219,11 @@ def _make_run(
         raise InvalidInput(f"audit must be True or False; got {audit!r}.")
     index, solver, first_step = _resolve_method(method, index, solver, first_step)
     _choose("index", index, dict.fromkeys(INDEX_NAMES))
-    if problem.size > _EVER_FACTOR:
-        first_step = "gram"  # the limit kernel would have to be factored
     settings = NetworkSettings.checked(
         width=width, dimension=problem.dimension, shift=shift, seed=seed, activation=activation, twins=twins
     )
+    if problem.size > _EVER_FACTOR or settings.width * firing_probability(settings.shift) < _NOBODY:
+        first_step = "gram"  # the limit kernel would have to be factored, or is next to nothing
     tol = check_number(tol, "tol", above=0.0)
     iterations = None if max_iterations is None else check_whole(max_iterations, "max_iterations", least=0)
     damping = check_number(damping, "damping", least=0.0)
@@ -216,6 +246,9 @@ def _make_run(
         max_iterations=iterations,
         damping=damping,
         callbacks=told,
+        trail=Trail(),
+        search=index,
+        dtype=dtype,
     )
 
 
@@ -238,18 +271,38 @@ class _Run(NamedTuple):
     max_iterations: int | None
     damping: float
     callbacks: Callbacks
+    trail: Trail
+    search: str  # the name of the index
+    dtype: str
+
+    def fixed(self) -> dict[str, Any]:
+        """Return what decides the result, besides the problem, as JSON."""
+        settings = self.settings
+        return {
+            "inputs": self.problem.size,
+            "width": settings.width,
+            "shift": settings.shift,
+            "activation": settings.activation,
+            **settings.start._asdict(),  # seed, dimension, twins
+            "index": self.search,
+            "dtype": self.dtype,
+            "first_step": self.first_step,
+            "solver": repr(self.solver),
+            "damping": self.damping,
+        }
 
     def go(self, ahead: Solution | None, started: Started, clock: _Clock, *, stop: bool) -> Result:
-        history, audited = History(), [0]
+        history, audits = History(), [Audit()]
         try:
             residual, wish = self._first(history, ahead, started, clock)
             stop = stop or wish
-            status, message = self._iterate(history, residual, stop, clock, audited)
+            status, message = self._iterate(history, residual, stop, clock, audits)
         except KeyboardInterrupt:
             status, message = Status.INTERRUPTED, "Interrupted by the keyboard."
             if not history:  # nothing to give back yet
                 raise
-        result = Result(Network(self.settings, self.engine.weights()), history, status, message, audited[0])
+        network = Network(self.settings, self.engine.weights())
+        result = Result(network, history, status, message, audits[0], self.trail.steps)
         self.callbacks.on_end(result)
         return result
 
@@ -270,16 +323,17 @@ class _Run(NamedTuple):
             self.engine.linearise()
             clock.lap("move")
             record = self._record(history, residual, step, clock, ahead)
+            self.trail.add(ahead, step.fraction, residual=record.residual, first=history[0].residual)
         return residual, self.callbacks.on_iteration(record) or stop
 
     def _iterate(
-        self, history: History, residual: NDArray[np.float64], stop: bool, clock: _Clock, audited: list[int]
+        self, history: History, residual: NDArray[np.float64], stop: bool, clock: _Clock, audits: list[Audit]
     ) -> tuple[Status, str]:
         goal = self.tol * history[0].residual
         gram = self.engine.linearise()
         while True:
             if self.audit:
-                audited[0] += self.engine.audit()
+                audits[0] = audits[0].plus(self.engine.audit())
             if history[-1].residual <= goal:
                 return Status.CONVERGED, f"The residual is within {self.tol:g} of the first."
             if stop:
@@ -287,18 +341,21 @@ class _Run(NamedTuple):
             if len(history) > self._allowed(history):
                 return Status.OUT_OF_ITERATIONS, _OUT_OF_ITERATIONS
             clock.restart()
-            solution = self.solver.solve(gram, residual, damping=self.damping, iteration=history[-1].iteration)
+            solution = self.trail.solve(
+                self.solver, gram, residual, damping=self.damping, iteration=history[-1].iteration
+            )
             slope = float(residual @ gram.times(solution.value))
             clock.lap("solve")
             step = self._descend(solution.value, residual, slope=slope)
             if step.outputs is None:
                 self.callbacks.on_iteration(self._record(history, residual, step, clock, solution))
-                return Status.STALLED, _why_stalled(gram, solution, self.settings)
+                return Status.STALLED, why_stalled(gram, solution, self.settings, self.problem)
             residual = step.outputs - self.problem.targets
             with uninterrupted():  # network and history stay in step
                 gram = self.engine.linearise()
                 clock.lap("move")
                 record = self._record(history, residual, step, clock, solution)
+                self.trail.add(solution, step.fraction, residual=record.residual, first=history[0].residual)
             stop = self.callbacks.on_iteration(record)
 
     def _descend(
@@ -400,23 +457,10 @@ _OUT_OF_ITERATIONS = (
 )
 
 
-def _why_stalled(gram: Gram, solution: Solution, settings: NetworkSettings) -> str:
-    silent = np.flatnonzero(gram.diagonal() == 0)
-    if len(silent):
-        return (
-            f"No neuron fires on {len(silent)} of {gram.size} inputs (the first is {silent[0]}). "
-            f"Lower the shift (now {settings.shift:.3g}) or raise the width (now {settings.width})."
-        )
-    if solution.rank < gram.size or solution.status != "solved":
-        return (
-            f"The Gram matrix is singular (solve: {solution.status.value}, rank {solution.rank} of {gram.size}): "
-            "inputs are equal or opposite with targets that disagree, or the width is too small. "
-            "Merge such inputs or widen."
-        )
-    return (
-        "No step along the last direction reduces the loss: rounding is reached (try dtype='float64' or a larger tol), "
-        "or the network is too narrow."
-    )
+def _check_path(name: str, path: object) -> Path | None:
+    if path is not None and not isinstance(path, str | Path):
+        raise InvalidInput(f"{name} must be the name of a file; got {path!r}.")
+    return None if path is None else Path(path)
 
 
 def _resolve_method(

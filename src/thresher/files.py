@@ -1,0 +1,179 @@
+"""Files: arrays and a few words about them, written whole or not at all, and read with suspicion.
+
+A file is in the safetensors format: a header in JSON, then plain numbers, so that nothing in it can be executed. Its
+one entry of metadata says what kind of file it is, in which version of its layout, and the SHA-256 of all its bytes
+(with 64 zeros in the place of the checksum itself).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidInput
+from thresher.memory import require
+
+__all__ = ["Stored", "read_file", "write_file"]
+
+_BLANK = "0" * 64
+_MARK = rb"\"checksum\":\""  # before the checksum: JSON inside a string of JSON
+_LONGEST_HEADER = 100_000_000  # bytes, as safetensors has it
+
+
+class Stored(NamedTuple):
+    """What a file holds: named arrays, metadata (JSON), and the version of its layout."""
+
+    tensors: dict[str, NDArray[Any]]
+    metadata: dict[str, Any]
+    version: int
+
+
+def write_file(
+    path: Path,
+    tensors: Mapping[str, NDArray[Any]],
+    metadata: Mapping[str, Any],
+    *,
+    kind: str,
+    version: int,
+    previous: Path | None = None,
+) -> None:
+    """Write a file under another name, ``path`` + ".unfinished", force it to the disk, then rename it.
+
+    Whatever happens, ``path`` is the old file or the new one, never half of it. ``previous`` is a name under which the
+    old one is kept. A file must have one writer at a time.
+
+    Raises InvalidInput if the disk refuses; nothing is left behind then. Cost: O(bytes), and a wait for the disk.
+    """
+    raw = _encode(tensors, metadata, kind=kind, version=version)
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    try:
+        try:
+            with open(unfinished, "wb") as file:
+                file.write(raw)
+                file.flush()
+                os.fsync(file.fileno())
+            if previous is not None and path.exists():
+                _keep(path, previous)
+            os.replace(unfinished, path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot write {path}: {error.strerror or error}. Make room, or choose another place."
+        ) from None
+
+
+def read_file(path: Path, *, kind: str, newest: int) -> Stored:
+    """Return what a file of that kind holds, or refuse it with one line that says why.
+
+    ``newest`` is the latest version of the layout that the caller knows. Sizes are compared with those of the file
+    before anything is allocated, so memory stays within a few times its size.
+
+    Raises InvalidInput for a file that is missing, of another kind, newer, cut short or damaged; MemoryRefused for one
+    that does not fit into memory. Cost: O(bytes).
+    """
+    raw = _read(path)
+    about, found = _header(raw), f"{path} is not a {kind} of thresher"
+    if about is None:
+        raise InvalidInput(f"{found}, or its first bytes are damaged. Give a file that thresher wrote.")
+    if about.get("kind") != kind:
+        raise InvalidInput(f"{found} but a {str(about.get('kind'))[:40]!r}. Give a {kind}.")
+    version = about.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise InvalidInput(f"{found}: its version is {str(version)[:40]!r}. Give a file that thresher wrote.")
+    if version > newest:
+        raise InvalidInput(
+            f"{path} was written by a newer thresher: version {version} of its layout, and this one reads up to "
+            f"{newest}. Upgrade thresher."
+        )
+    if about.get("checksum") != _checksum(raw):
+        raise InvalidInput(f"{path} is damaged or cut short: its checksum does not fit its {len(raw):,} bytes.")
+    metadata, tensors = about.get("metadata"), _tensors(raw)
+    if not isinstance(metadata, dict) or tensors is None:
+        raise InvalidInput(f"{found}: its header does not describe its bytes. Give a file that thresher wrote.")
+    return Stored(tensors, metadata, version)
+
+
+def _encode(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any], *, kind: str, version: int) -> bytes:
+    from safetensors.numpy import save
+
+    about = {"checksum": _BLANK, "kind": kind, "version": version, "metadata": metadata}
+    dense = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    raw = save(dense, {"thresher": json.dumps(about, separators=(",", ":"))})
+    place = _place(raw)
+    return raw[:place] + _checksum(raw).encode() + raw[place + len(_BLANK) :]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise InvalidInput(f"cannot read {path}: it is not a file.")
+            require(3 * status.st_size, budget=None, what=f"reading {path}", remedy="Give a smaller file.")
+            return file.read(status.st_size)
+    except (OSError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput(f"cannot read {path}: {reason}.") from None
+
+
+def _header(raw: bytes) -> dict[str, Any] | None:
+    """Return what the header says about the file; None if it says nothing that can be understood."""
+    length = int.from_bytes(raw[:8], "little")
+    if len(raw) < 8 or length > min(len(raw) - 8, _LONGEST_HEADER):
+        return None
+    try:
+        about = json.loads(json.loads(raw[8 : 8 + length])["__metadata__"]["thresher"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return about if isinstance(about, dict) else None
+
+
+def _tensors(raw: bytes) -> dict[str, NDArray[Any]] | None:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return load(raw)
+    except (SafetensorError, ValueError, LookupError, TypeError, OverflowError):
+        return None
+
+
+def _place(raw: bytes) -> int:
+    return raw.find(_MARK) + len(_MARK)
+
+
+def _checksum(raw: bytes) -> str:
+    place = _place(raw)
+    digest = hashlib.sha256(raw[:place])
+    digest.update(_BLANK.encode())
+    digest.update(memoryview(raw)[place + len(_BLANK) :])
+    return digest.hexdigest()
+
+
+def _keep(path: Path, previous: Path) -> None:
+    """Give the old file a second name, so that there is no moment without it under its own."""
+    linked = previous.with_name(f"{previous.name}.unfinished")
+    linked.unlink(missing_ok=True)
+    os.link(path, linked)
+    os.replace(linked, previous)
+
+
+def _sync_folder(folder: Path) -> None:
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(place)
+    finally:
+        os.close(place)

@@ -1,0 +1,217 @@
+"""Checkpoints: the solutions found so far. Everything else is made again from them, by the same loop, to the bit.
+
+A run that is resumed starts like any other. Where it would solve, it takes the solution from the checkpoint as long as
+there is one; moves, shortened steps and records follow from that as they did the first time, and are compared with what
+the checkpoint says of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.algebra import ReusedFactor
+from thresher.errors import InvalidInput
+from thresher.files import Stored, read_file, write_file
+from thresher.interfaces import Gram, Solution, Solver, SolveStatus
+from thresher.model.problem import Problem
+
+__all__ = ["Checkpoint", "Taken", "Trail", "fingerprint"]
+
+_KIND, _VERSION = "checkpoint", 1
+_AGREE = 1e-6  # share of the first residual by which two runs on different machines may differ
+
+
+class Taken(NamedTuple):
+    """A solution, the fraction of it that was taken, and the residual there; no fraction before it was tried."""
+
+    solution: Solution
+    fraction: float | None
+    residual: float
+
+
+class Trail:
+    """The solutions of one run, in order: known ones from a checkpoint first, then new ones."""
+
+    def __init__(self, known: Sequence[Taken] = (), *, save: Callable[[], None] = lambda: None) -> None:
+        self._known, self._save = list(known), save
+        self._taken: list[Taken] = []
+        factored = [place for place, taken in enumerate(known) if taken.solution.factored]
+        self._last_factor = factored[-1] if factored else -1
+
+    @property
+    def all(self) -> list[Taken]:
+        """What a checkpoint keeps: all that was taken, and what is known but not yet taken again."""
+        return self._taken + self._known[len(self._taken) :]
+
+    @property
+    def steps(self) -> tuple[NDArray[np.float64], ...]:
+        """The steps (n,) that were taken so far."""
+        return tuple((taken.fraction or 0.0) * taken.solution.value for taken in self._taken)
+
+    def solve(
+        self, solver: Solver, gram: Gram, rhs: NDArray[np.float64], *, damping: float, iteration: int = 0
+    ) -> Solution:
+        """Return the solution that is known for this iteration, or solve. Cost: O(1), or that of the solver."""
+        place = len(self._taken)
+        if place >= len(self._known):
+            return solver.solve(gram, rhs, damping=damping, iteration=iteration)
+        solution = self._known[place].solution
+        if isinstance(solver, ReusedFactor) and place == self._last_factor:
+            solver.solve(gram, rhs, damping=damping, iteration=iteration)  # it remembers this factor
+        elif solution.factored:
+            gram.dense()  # whether there is a matrix decides how products with it round
+        return solution
+
+    def add(self, solution: Solution, fraction: float, *, residual: float, first: float) -> None:
+        """Take note that a fraction of a solution led to this residual norm; ``first`` is that of the start."""
+        place, taken = len(self._taken), Taken(solution, fraction, residual)
+        self._taken.append(taken)
+        if place < len(self._known) and (then := self._known[place]).fraction is not None:
+            if then.fraction != fraction or abs(then.residual - residual) > _AGREE * first:
+                raise InvalidInput(
+                    f"iteration {place + 1} of the checkpoint led to a residual of {then.residual:.6g}, and now leads "
+                    f"to {residual:.6g}: it was written by another version of thresher or its libraries. Train anew."
+                )
+            return
+        self._save()
+
+    def expect(self, solution: Solution | None) -> None:
+        """Know a first solution before it is tried."""
+        if solution is not None and not self._known:
+            self._known.append(Taken(solution, None, 0.0))
+
+
+class Checkpoint:
+    """Where the runs of a training, one a problem, keep their trails.
+
+    Parameters
+    ----------
+    path : file to write to after every iteration, or None; the one before is kept as ``path`` + ".previous"
+    resume : file to go on from, or None
+    problems : what is trained
+    settings : what fixes the result, as JSON; a file written with other settings is refused
+
+    Raises InvalidInput if ``resume`` cannot be used.
+    """
+
+    def __init__(
+        self, path: Path | None, resume: Path | None, problems: Sequence[Problem], settings: Mapping[str, Any]
+    ) -> None:
+        self._path, self._settings = path, dict(settings)
+        self._problem = fingerprint(problems)
+        known = [[] for _ in problems] if resume is None else self._read(resume, len(problems), problems[0].size)
+        self.trails = [Trail(one, save=self._try_to_write) for one in known]
+
+    def begin(self, ahead: Sequence[Solution | None]) -> None:
+        """Write before the work begins: the first steps, if they are known, or nothing yet.
+
+        Raises InvalidInput if that cannot be done.
+        """
+        for trail, solution in zip(self.trails, ahead, strict=True):
+            trail.expect(solution)
+        self._write()
+
+    def _try_to_write(self) -> None:
+        """Write; a disk that is full in the middle of a training is no reason to lose it."""
+        try:
+            self._write()
+        except InvalidInput as error:
+            warnings.warn(f"{error} Training goes on; the last checkpoint is older.", RuntimeWarning, stacklevel=2)
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        taken = [trail.all for trail in self.trails]
+        steps = [one.solution.value for trail in taken for one in trail]
+        metadata = {
+            "settings": self._settings,
+            "problem": self._problem,
+            "taken": [[_describe(one) for one in trail] for trail in taken],
+        }
+        stacked = np.stack(steps) if steps else np.empty((0, 0))
+        previous = _previous(self._path)
+        write_file(self._path, {"steps": stacked}, metadata, kind=_KIND, version=_VERSION, previous=previous)
+
+    def _read(self, path: Path, runs: int, inputs: int) -> list[list[Taken]]:
+        tensors, metadata, _ = _read_or_offer(path)
+        settings = metadata.get("settings")
+        for name, now in self._settings.items():
+            then = settings.get(name) if isinstance(settings, dict) else None
+            if then != now:
+                raise InvalidInput(f"{path} was written with {name}={then!r}; this run has {name}={now!r}.")
+        if metadata.get("problem") != self._problem:
+            raise InvalidInput(f"{path} belongs to another problem: inputs or targets differ from these.")
+        try:
+            return _taken(tensors["steps"], metadata["taken"], runs=runs, inputs=inputs)
+        except (LookupError, TypeError, ValueError, ArithmeticError):
+            raise InvalidInput(f"{path} is not a checkpoint that thresher wrote: its parts do not fit.") from None
+
+
+def fingerprint(problems: Sequence[Problem]) -> str:
+    """Return a hash of the inputs (n, d) and of the targets (n,) of each problem. Cost: O(nd)."""
+    digest = hashlib.sha256(repr((problems[0].inputs.shape, len(problems))).encode())
+    for values in (problems[0].inputs, *(problem.targets for problem in problems)):
+        digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
+
+
+def _previous(path: Path) -> Path:
+    return path.with_name(f"{path.name}.previous")
+
+
+def _read_or_offer(path: Path) -> Stored:
+    """Read a checkpoint; if it cannot be used and the one before can, say so."""
+    try:
+        return read_file(path, kind=_KIND, newest=_VERSION)
+    except InvalidInput as error:
+        older = _previous(path)
+        try:
+            read_file(older, kind=_KIND, newest=_VERSION)
+        except InvalidInput:
+            raise error from None
+        raise InvalidInput(f"{error} The one before it is whole: resume from {older}.") from None
+
+
+def _describe(taken: Taken) -> list[Any]:
+    """Return all but the value of the solution, as JSON."""
+    return [*taken.solution[1:], taken.fraction, taken.residual]
+
+
+def _taken(steps: NDArray[Any], described: Any, *, runs: int, inputs: int) -> list[list[Taken]]:
+    """Return trails from what a file holds; raises one of several errors if it does not fit."""
+    total = sum(map(len, described))
+    if len(described) != runs or steps.dtype != np.float64 or steps.shape != (total, inputs if total else 0):
+        raise ValueError
+    if not np.isfinite(steps).all():
+        raise ValueError
+    rows = iter(steps)
+    return [[_one(next(rows), *words) for words in trail] for trail in described]
+
+
+def _one(
+    value: NDArray[np.float64],
+    status: str,
+    inner: int,
+    relative: float,
+    damping: float,
+    rank: int,
+    rows: int,
+    factored: bool,
+    fraction: float | None,
+    residual: float,
+) -> Taken:
+    numbers = [relative, damping, residual, 0.0 if fraction is None else fraction]
+    if not all(type(one) is int for one in (inner, rank, rows)) or type(factored) is not bool:
+        raise ValueError
+    if not all(type(one) is float and math.isfinite(one) for one in numbers):
+        raise ValueError
+    solution = Solution(value, SolveStatus(status), inner, relative, damping, rank, rows, factored)
+    return Taken(solution, fraction, residual)
