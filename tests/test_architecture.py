@@ -104,6 +104,8 @@ def test_public_modules_say_what_is_public(name):
 
 def assigned(node):
     """The names that a statement at the top of a module makes."""
+    if isinstance(node, ast.If):
+        return set().union(*map(assigned, node.body))
     if isinstance(node, ast.Import | ast.ImportFrom):
         return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
     if isinstance(node, ast.FunctionDef | ast.ClassDef):

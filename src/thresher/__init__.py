@@ -20,7 +20,7 @@ from thresher.training import (
 )
 
 if TYPE_CHECKING:
-    from thresher.estimators import SphereLift, ThresherClassifier, ThresherRegressor
+    from thresher.estimators import SphereLift, ThresherClassifier, ThresherRegressor, load
 
 __all__ = [
     "BrokenCertificate",
@@ -41,6 +41,7 @@ __all__ = [
     "ThresherRegressor",
     "__version__",
     "default_shift",
+    "load",
     "replay",
     "replay_together",
     "to_sphere",
@@ -50,7 +51,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_ESTIMATORS = ("SphereLift", "ThresherClassifier", "ThresherRegressor")
+_ESTIMATORS = ("SphereLift", "ThresherClassifier", "ThresherRegressor", "load")
 
 
 def __getattr__(name: str) -> Any:

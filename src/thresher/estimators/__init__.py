@@ -1,7 +1,23 @@
 """Estimators in scikit-learn's manner."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
 from thresher.estimators.classifier import ThresherClassifier
 from thresher.estimators.lift import SphereLift
+from thresher.estimators.model_files import load_model
 from thresher.estimators.regressor import ThresherRegressor
 
-__all__ = ["SphereLift", "ThresherClassifier", "ThresherRegressor"]
+__all__ = ["SphereLift", "ThresherClassifier", "ThresherRegressor", "load"]
+
+
+def load(path: str | Path, *, threads: int | None = None) -> ThresherClassifier | ThresherRegressor:
+    """Return the fitted estimator that ``save`` has written to a file; nothing in it is executed.
+
+    Cost: O(bytes); of a recipe also the passes of training, O(mnd) a step and output.
+    """
+    estimator: ThresherClassifier | ThresherRegressor = load_model(
+        path, (ThresherClassifier, ThresherRegressor), threads=threads
+    )
+    return estimator

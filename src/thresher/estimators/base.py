@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import sys
 from functools import partial
-from typing import Any, NamedTuple, Self
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thresher.checks import check_number, check_whole
 from thresher.errors import InvalidInput
-from thresher.estimators import choose, features
+from thresher.estimators import choose, export, features
 from thresher.estimators.choose import Choice, Fit
 from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
+from thresher.estimators.model_files import save_model
 from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings
 from thresher.parallel import core_count, in_order
@@ -39,6 +41,14 @@ class _Rows(NamedTuple):
 
     X: Matrix
     targets: Matrix
+    weights: Matrix
+
+
+class _LeftOut(NamedTuple):
+    """Targets (n, k) of the distinct training rows, what each would be given had it been left out, weights (n,)."""
+
+    targets: Matrix
+    outputs: Matrix
     weights: Matrix
 
 
@@ -79,8 +89,8 @@ class ThresherEstimator(BaseEstimator):
         self.tol, self.max_iterations = tol, max_iterations
         self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
 
-    def _fit(self, X: Matrix, targets: Matrix, weights: Matrix | None) -> Self:
-        """Fit targets (n, k) of weighted mean 0 on raw rows (n, d)."""
+    def _fit(self, X: Matrix, targets: Matrix, weights: Matrix | None) -> _LeftOut:
+        """Fit targets (n, k) of weighted mean 0 on raw rows (n, d); return what leaving rows out has shown."""
         self._check_parameters()
         data = _distinct(X, targets, weights)
         n, outputs = data.targets.shape
@@ -112,7 +122,7 @@ class ThresherEstimator(BaseEstimator):
         self.gains_ = self._gains(lifted, width)
         self.results_ = self._train(lifted, data.targets, width, seed)
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
-        return self
+        return _LeftOut(data.targets, data.targets - lifted.fit.residuals, data.weights)
 
     def _keep(
         self, data: _Rows, lifted: _Lifted, scaler: SphereLift, metric: Matrix | None, rounds: features.Rounds
@@ -126,9 +136,6 @@ class ThresherEstimator(BaseEstimator):
         self.lift_.fit(data.X, sample_weight=data.weights)
         self.inputs_, self.alpha_ = lifted.inputs, lifted.fit.alpha
         self.penalty_ = lifted.penalty
-        # Outputs that a row would have had if it had been left out, and how far off they may be.
-        self._left_out = data.targets - lifted.fit.residuals
-        self._data_weights, self._targets = data.weights, data.targets
         self.noise_ = np.average(lifted.fit.residuals**2 * lifted.fit.precisions[:, None], axis=0, weights=data.weights)
 
     def _check_parameters(self) -> None:
@@ -257,6 +264,36 @@ class ThresherEstimator(BaseEstimator):
         """The trained networks, one an output; none for an infinite width."""
         check_is_fitted(self, "results_")
         return [result.network for result in self.results_]
+
+    def save(self, path: str | Path, *, form: str = "full") -> None:
+        """Write the fitted estimator to a file: plain numbers, no code; :func:`thresher.load` reads it.
+
+        ``form="full"`` holds the network; ``"recipe"`` the steps of training alone, kilobytes to a few megabytes
+        whatever the width, from which loading makes the same network again.
+        """
+        check_is_fitted(self, "results_")
+        save_model(self, path, form=form)
+
+    def to_numpy(self) -> dict[str, Matrix]:
+        """Return the fitted estimator as plain arrays, without twins that never moved; see ``estimators/export.py``.
+
+        They give predictions of a regressor, scores of a classifier. Cost: O(md) an output.
+        """
+        check_is_fitted(self, "results_")
+        mean, unit = self._target_frame()
+        return export.to_numpy(self, mean=mean, unit=unit)
+
+    def to_torch(self) -> Any:
+        """Return a ``torch.nn.Module`` in double precision: raw rows (k, d) to (k, outputs). Needs torch."""
+        return export.to_torch(self.to_numpy())
+
+    def to_onnx(self, path: str | Path | None = None) -> Any:
+        """Return, and write if a path is given, an ONNX model: ``X`` (k, d) double to ``outputs``. Needs onnx."""
+        return export.to_onnx(self.to_numpy(), path)
+
+    def _target_frame(self) -> tuple[Matrix, Matrix]:
+        """Return what outputs of networks are multiplied by, and what is then added, as (mean, unit)."""
+        raise NotImplementedError
 
     def _outputs(self, X: Any) -> Matrix:
         """Return what the networks say to raw rows (k, d): (k, outputs)."""

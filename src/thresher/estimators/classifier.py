@@ -51,15 +51,17 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         wanted = np.eye(len(self.classes_))[codes]
         if len(self.classes_) == 2:
             wanted = 2 * wanted[:, 1:] - 1
-        self._prior = np.average(wanted, axis=0, weights=weights)
-        self._fit(rows, wanted - self._prior, weights)
-        self._calibrate()
+        self.prior_ = np.average(wanted, axis=0, weights=weights)
+        left_out = self._fit(rows, wanted - self.prior_, weights)
+        self.temperature_ = _calibrate(
+            _by_class(left_out.targets + self.prior_), _by_class(left_out.outputs + self.prior_), left_out.weights
+        )
         return self
 
     def decision_function(self, X: ArrayLike) -> Matrix:
         """Return scores (k,) of the second of two classes, or (k, classes). Cost: O(md) a row and network."""
-        scores = self._outputs(X) + self._prior
-        return scores[:, 0] if len(self.classes_) == 2 else scores
+        scores = self._outputs(X) + self.prior_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the likeliest label of each row (k,)."""
@@ -68,25 +70,25 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
 
     def predict_proba(self, X: ArrayLike) -> Matrix:
         """Return the probability of each class (k, classes)."""
-        scores = self.decision_function(X)
-        return softmax(self.temperature_ * _by_class(scores), axis=1)
+        outputs = self._outputs(X)
+        return softmax(self.temperature_ * _by_class(outputs + self.prior_), axis=1)
 
-    def _calibrate(self) -> None:
-        """Choose the temperature by the likelihood of training labels, given scores with each row left out."""
-        wanted, scores = (
-            _by_class(np.squeeze(part + self._prior, 1) if part.shape[1] == 1 else part + self._prior)
-            for part in (self._targets, self._left_out)
-        )
-        labels = wanted.argmax(axis=1)
-
-        def surprise(log_temperature: float) -> float:
-            chances = log_softmax(np.exp(log_temperature) * scores, axis=1)[np.arange(len(labels)), labels]
-            return -float(np.average(chances, weights=self._data_weights))
-
-        found = minimize_scalar(surprise, bounds=(-_MOST_LOG_TEMPERATURE, _MOST_LOG_TEMPERATURE), method="bounded")
-        self.temperature_ = float(np.exp(found.x))
+    def _target_frame(self) -> tuple[Matrix, Matrix]:
+        return self.prior_, np.ones_like(self.prior_)
 
 
 def _by_class(scores: Matrix) -> Matrix:
-    """Return scores (k, classes); of two classes the first has the opposite of half the score."""
-    return np.column_stack([-scores / 2, scores / 2]) if scores.ndim == 1 else scores
+    """Return scores (k, classes) of outputs (k, outputs): one output is for the second of two classes."""
+    return np.column_stack([-scores / 2, scores / 2]) if scores.shape[1] == 1 else scores
+
+
+def _calibrate(wanted: Matrix, scores: Matrix, weights: Matrix) -> float:
+    """Return the temperature under which the labels are likeliest, given scores (n, classes) of rows left out."""
+    labels = wanted.argmax(axis=1)
+
+    def surprise(log_temperature: float) -> float:
+        chances = log_softmax(np.exp(log_temperature) * scores, axis=1)[np.arange(len(labels)), labels]
+        return -float(np.average(chances, weights=weights))
+
+    found = minimize_scalar(surprise, bounds=(-_MOST_LOG_TEMPERATURE, _MOST_LOG_TEMPERATURE), method="bounded")
+    return float(np.exp(found.x))

@@ -64,10 +64,11 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         rows, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
         targets = np.asarray(y, np.float64)
-        self._flat = targets.ndim == 1
+        self.single_target_ = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
         self.target_scaling_ = Scaling.of(targets, scale="standardise", weights=weights)
-        return self._fit(rows, self.target_scaling_.apply(targets), weights)
+        self._fit(rows, self.target_scaling_.apply(targets), weights)
+        return self
 
     def predict(self, X: ArrayLike, *, return_std: bool = False) -> Any:
         """Return predictions (k,) or (k, outputs), and their standard deviations of the same shape if asked.
@@ -75,23 +76,25 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         The deviation is that of a new target: the variance of the Gaussian process that the linearised network is in
         the limit of infinite width, plus noise; both are scaled so that leave-one-out residuals have the size they say.
 
-        Cost: O(md) a row and output; deviations O(n²) a row.
+        Cost: O(md) a row and output; deviations O(n³/3) and O(n²) a row.
         """
         outputs = self._outputs(X)
         values = outputs * self.target_scaling_.unit + self.target_scaling_.mean
         if not return_std:
-            return values[:, 0] if self._flat else values
+            return values[:, 0] if self.single_target_ else values
         deviations = self._deviations(X) * self.target_scaling_.unit
-        return (values[:, 0], deviations[:, 0]) if self._flat else (values, deviations)
+        return (values[:, 0], deviations[:, 0]) if self.single_target_ else (values, deviations)
+
+    def _target_frame(self) -> tuple[Matrix, Matrix]:
+        return self.target_scaling_.mean, self.target_scaling_.unit
 
     def _deviations(self, X: ArrayLike) -> Matrix:
         check_is_fitted(self, "results_")
         inputs = self.lift_.transform(X)
-        if not hasattr(self, "_smoother"):
-            self._smoother = Smoother(self._cross_kernel(self.inputs_), self.penalty_)
+        factor = Smoother(self._cross_kernel(self.inputs_), self.penalty_).factor
         prior, noise = firing_probability(self.shift_), float(self.penalty_.min())
         explained = [
-            (solve_triangular(self._smoother.factor, self._cross_kernel(block).T, lower=True) ** 2).sum(axis=0)
+            (solve_triangular(factor, self._cross_kernel(block).T, lower=True) ** 2).sum(axis=0)
             for block in np.array_split(inputs, max(1, len(inputs) // 1024))
         ]
         variance = np.maximum(prior - np.concatenate(explained), 0.0) + noise

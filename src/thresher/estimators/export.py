@@ -1,0 +1,174 @@
+"""Fitted estimators for other programs: plain arrays, torch, ONNX. All compute in double precision.
+
+Rows are scaled, multiplied by the metric, given a bias coordinate and divided by their norms; then output k is
+mean_k + unit_k sum over r of coefficients[k, r] max(<hidden[k, r], x> - shift, 0). What twins say nearly cancels, and
+the rest is multiplied by the gain: single precision would not do.
+"""
+
+from __future__ import annotations
+
+from itertools import starmap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidInput, NotAvailable
+from thresher.model.network import Network
+
+__all__ = ["predict_arrays", "to_numpy", "to_onnx", "to_torch"]
+
+Arrays = dict[str, NDArray[np.float64]]
+_OPSET = 17
+
+
+def to_numpy(estimator: Any, *, mean: NDArray[np.float64], unit: NDArray[np.float64]) -> Arrays:
+    """Return the arrays of a fitted estimator; :func:`predict_arrays` shows what they mean.
+
+    Twins that never moved cancel and are dropped: this is the compact form. Outputs with fewer neurons than others are
+    filled up with coefficients 0. Cost: O(md) an output.
+    """
+    networks = estimator.networks_
+    if not networks:
+        raise InvalidInput("an infinite network has no neurons to export. Fit with a finite width.")
+    parts = list(starmap(_compact, zip(networks, estimator.gains_, strict=True)))
+    most = max(len(coefficients) for _, coefficients in parts)
+    hidden = np.zeros((len(parts), most, networks[0].settings.start.dimension))
+    coefficients = np.zeros((len(parts), most))
+    for place, (rows, factors) in enumerate(parts):
+        hidden[place, : len(rows)], coefficients[place, : len(rows)] = rows, factors
+    lift = estimator.lift_
+    metric = np.eye(lift.n_features_in_) if lift.metric is None else np.asarray(lift.metric, np.float64)
+    return {
+        "input_mean": lift.scaling_.mean,
+        "input_unit": lift.scaling_.unit,
+        "metric": metric,
+        "last": np.array([lift.last_] if lift.bias else []),
+        "hidden": hidden,
+        "shift": np.array(estimator.shift_),
+        "coefficients": coefficients,
+        "mean": mean,
+        "unit": unit,
+    }
+
+
+def _compact(network: Network, gain: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    width = network.width
+    start = network.settings.start
+    vectors = network.weights.vectors(range(width))
+    moved = (vectors != start.block(0, width)).any(axis=1)
+    kept = np.repeat(moved[::2] | moved[1::2], 2)
+    signs = start.signs(np.arange(width))
+    return vectors[kept], gain * network.settings.scale * signs[kept]
+
+
+def predict_arrays(arrays: Arrays, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what exported arrays say to raw rows (k, d): (k, outputs). NumPy alone; memory O(km)."""
+    rows = (X - arrays["input_mean"]) / arrays["input_unit"] @ arrays["metric"]
+    rows = np.hstack([rows, np.broadcast_to(arrays["last"], (len(rows), len(arrays["last"])))])
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    outputs = [
+        np.maximum(rows @ hidden.T - arrays["shift"], 0) @ coefficients
+        for hidden, coefficients in zip(arrays["hidden"], arrays["coefficients"], strict=True)
+    ]
+    return np.stack(outputs, axis=1) * arrays["unit"] + arrays["mean"]
+
+
+def to_torch(arrays: Arrays) -> Any:
+    """Return a ``torch.nn.Module`` in double precision that takes raw rows (k, d) and gives (k, outputs)."""
+    try:
+        import torch
+    except ImportError as error:
+        raise NotAvailable("to_torch needs torch. Install it with: pip install 'thresher[torch]'") from error
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name, array in arrays.items():
+                self.register_buffer(name, torch.from_numpy(np.array(array)))
+
+        def forward(self, X: Any) -> Any:
+            rows = (X.to(self.metric) - self.input_mean) / self.input_unit @ self.metric
+            rows = torch.hstack([rows, self.last.expand(len(rows), -1)])
+            rows = rows / rows.norm(dim=1, keepdim=True)
+            parts = [
+                torch.relu(rows @ hidden.T - self.shift) @ factors
+                for hidden, factors in zip(self.hidden, self.coefficients, strict=True)
+            ]
+            return torch.stack(parts, dim=1) * self.unit + self.mean
+
+    return Model()
+
+
+def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
+    """Return an ONNX model that takes ``X`` (k, d) in double precision and gives ``outputs`` (k, outputs).
+
+    With a path it is written there as well, under another name first.
+    """
+    try:
+        from onnx import TensorProto, checker, helper, numpy_helper
+    except ImportError as error:
+        raise NotAvailable("to_onnx needs onnx. Install it with: pip install 'thresher[onnx]'") from error
+    outputs, most, dimension = arrays["hidden"].shape
+    constants = {
+        **{name: np.asarray(arrays[name]) for name in ("input_mean", "input_unit", "metric", "shift", "mean", "unit")},
+        "last": arrays["last"].reshape(1, -1),
+        "hidden": arrays["hidden"].reshape(outputs * most, dimension).T.copy(),
+        "coefficients": arrays["coefficients"],
+        "by_output": np.array([-1, outputs, most]),
+        "last_axis": np.array([-1]),
+        "zero": np.zeros((1, 1)),
+    }
+    steps = [
+        ("Sub", ["X", "input_mean"], "centred"),
+        ("Div", ["centred", "input_unit"], "scaled"),
+        ("MatMul", ["scaled", "metric"], "weighed"),
+    ]
+    nodes = [helper.make_node(kind, inputs, [name]) for kind, inputs, name in steps]
+    first = "weighed"
+    if len(arrays["last"]):
+        nodes += [
+            helper.make_node("ReduceSum", ["weighed", "last_axis"], ["sums"], keepdims=1),
+            helper.make_node("Mul", ["sums", "zero"], ["column"]),
+            helper.make_node("Add", ["column", "last"], ["bias"]),
+            helper.make_node("Concat", ["weighed", "bias"], ["longer"], axis=1),
+        ]
+        first = "longer"
+    nodes += [
+        helper.make_node("Mul", [first, first], ["squares"]),
+        helper.make_node("ReduceSum", ["squares", "last_axis"], ["length2"], keepdims=1),
+        helper.make_node("Sqrt", ["length2"], ["length"]),
+        helper.make_node("Div", [first, "length"], ["inputs"]),
+        helper.make_node("MatMul", ["inputs", "hidden"], ["flat"]),
+        helper.make_node("Reshape", ["flat", "by_output"], ["preactivations"]),
+        helper.make_node("Sub", ["preactivations", "shift"], ["above"]),
+        helper.make_node("Relu", ["above"], ["active"]),
+        helper.make_node("Mul", ["active", "coefficients"], ["weighted"]),
+        helper.make_node("ReduceSum", ["weighted", "last_axis"], ["raw"], keepdims=0),
+        helper.make_node("Mul", ["raw", "unit"], ["stretched"]),
+        helper.make_node("Add", ["stretched", "mean"], ["outputs"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "thresher",
+        [helper.make_tensor_value_info("X", TensorProto.DOUBLE, [None, len(arrays["input_mean"])])],
+        [helper.make_tensor_value_info("outputs", TensorProto.DOUBLE, [None, outputs])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=8)
+    checker.check_model(model)
+    if path is not None:
+        _write(Path(path), model.SerializeToString())
+    return model
+
+
+def _write(path: Path, raw: bytes) -> None:
+    """Write a file under another name, then rename it."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    try:
+        unfinished.write_bytes(raw)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise InvalidInput(f"cannot write {path}: {error.strerror}. Choose another place.") from error

@@ -1,0 +1,170 @@
+"""Model files: a fitted estimator as plain numbers and words, in two forms.
+
+*Full* holds what was added to each neuron; *recipe* holds the steps of training alone and makes the network again on
+loading, to the same predictions: a few numbers a training row, whatever the width. Both hold the lifted training
+inputs, which error bars and the limit of infinite width need.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidInput
+from thresher.estimators.lift import Scaling, SphereLift
+from thresher.files import Stored, read_file, write_file
+from thresher.model.network import Network, NetworkSettings
+from thresher.model.weights import DenseWeights
+from thresher.parallel import core_count
+from thresher.training.history import History, Iteration, Status
+from thresher.training.ridge import RidgeResult, RidgeStep, replay_ridge
+
+__all__ = ["FORMS", "load_model", "save_model"]
+
+FORMS = ("full", "recipe")
+_KIND, _VERSION = "model", 1
+_ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "prior_")
+_VALUES = (
+    "bias_",
+    "shift_",
+    "ridge_",
+    "loo_error_",
+    "feature_learning_",
+    "n_iter_",
+    "n_features_in_",
+    "single_target_",
+    "temperature_",
+)
+
+
+def save_model(estimator: Any, path: str | Path, *, form: str) -> None:
+    """Write a fitted estimator. Cost: full O(md) bytes an output, recipe O(n) a step and output; both O(nd)."""
+    if form not in FORMS:
+        raise InvalidInput(f"form must be 'full' or 'recipe'; got {form!r}.")
+    parameters = estimator.get_params()
+    if not isinstance(parameters["random_state"], int | None):
+        parameters["random_state"] = None
+    if parameters["width"] == math.inf:
+        parameters["width"] = "inf"
+    lift = estimator.lift_
+    tensors: dict[str, NDArray[Any]] = {"mean": lift.scaling_.mean, "unit": lift.scaling_.unit}
+    if lift.metric is not None:
+        tensors["metric"] = np.asarray(lift.metric)
+    tensors |= {name: getattr(estimator, name) for name in _ARRAYS if hasattr(estimator, name)}
+    if hasattr(estimator, "target_scaling_"):
+        tensors |= {"target_mean": estimator.target_scaling_.mean, "target_unit": estimator.target_scaling_.unit}
+    for place, result in enumerate(estimator.results_):
+        if form == "full":
+            assert isinstance(result.network.weights, DenseWeights)
+            tensors[f"moved{place}"] = result.network.weights.moved
+        tensors[f"steps{place}"] = np.array([step.alpha for step in result.steps]).reshape(len(result.steps), -1)
+    metadata = {
+        "estimator": type(estimator).__name__,
+        "form": form,
+        "parameters": parameters,
+        "values": {name: getattr(estimator, name) for name in _VALUES if hasattr(estimator, name)},
+        "last": lift.last_,
+        "networks": [_describe(result) for result in estimator.results_],
+        "names": list(map(str, estimator.feature_names_in_)) if hasattr(estimator, "feature_names_in_") else None,
+        "classes": _describe_classes(estimator),
+    }
+    write_file(Path(path), tensors, metadata, kind=_KIND, version=_VERSION)
+
+
+def load_model(path: str | Path, kinds: Sequence[type], *, threads: int | None = None) -> Any:
+    """Return the estimator, of one of these kinds, that a file holds; nothing in it is executed.
+
+    Cost: O(bytes); of a recipe also the passes of training, O(mnd) a step and output.
+    """
+    stored = read_file(Path(path), kind=_KIND, newest=_VERSION)
+    try:
+        return _build(stored, {kind.__name__: kind for kind in kinds}, threads or core_count())
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"{path} does not describe a model: {type(error).__name__}, {error}.") from error
+
+
+def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
+    about, tensors = stored.metadata, stored.tensors
+    parameters = dict(about["parameters"])
+    if parameters["width"] == "inf":
+        parameters["width"] = math.inf
+    estimator: Any = kinds[about["estimator"]](**parameters)
+    for name in _VALUES:
+        if name in about["values"]:
+            setattr(estimator, name, about["values"][name])
+    for name in _ARRAYS:
+        if name in tensors:
+            setattr(estimator, name, tensors[name].astype(np.float64))
+    lift = SphereLift(scale=estimator.scale, bias=float(estimator.bias_), metric=tensors.get("metric"))
+    lift.scaling_, lift.last_ = Scaling(tensors["mean"], tensors["unit"]), float(about["last"])
+    lift.n_features_in_ = estimator.n_features_in_
+    estimator.lift_ = lift
+    if "target_mean" in tensors:
+        estimator.target_scaling_ = Scaling(tensors["target_mean"], tensors["target_unit"])
+    if about["names"] is not None:
+        estimator.feature_names_in_ = np.array(about["names"], dtype=object)
+    if about["classes"] is not None:
+        estimator.classes_ = np.array(about["classes"]["labels"], dtype=np.dtype(about["classes"]["type"]))
+    estimator.results_ = [
+        _restore(one, tensors.get(f"moved{place}"), tensors[f"steps{place}"], estimator.inputs_, threads)
+        for place, one in enumerate(about["networks"])
+    ]
+    return estimator
+
+
+def _describe(result: RidgeResult) -> dict[str, Any]:
+    settings = result.network.settings
+    return {
+        "width": settings.width,
+        "shift": settings.shift,
+        "seed": settings.start.seed,
+        "fractions": [step.fraction for step in result.steps],
+        "status": result.status.value,
+        "message": result.message,
+        "history": [{**asdict(record), "statements": []} for record in result.history],
+    }
+
+
+def _restore(
+    about: dict[str, Any],
+    moved: NDArray[Any] | None,
+    alphas: NDArray[Any],
+    inputs: NDArray[np.float64],
+    threads: int,
+) -> RidgeResult:
+    settings = NetworkSettings.checked(
+        width=about["width"], dimension=inputs.shape[1], shift=about["shift"], seed=about["seed"], twins=True
+    )
+    fractions = [float(fraction) for fraction in about["fractions"]]
+    if alphas.shape != (len(fractions), len(inputs)) and len(fractions):
+        raise ValueError(f"steps have shape {alphas.shape}")
+    steps = [RidgeStep(alpha.astype(np.float64), fraction) for alpha, fraction in zip(alphas, fractions, strict=True)]
+    if moved is None:
+        weights = replay_ridge(inputs, settings=settings, steps=steps, threads=threads)
+    elif moved.shape != (settings.width, inputs.shape[1]):
+        raise ValueError(f"weights have shape {moved.shape}")
+    else:
+        weights = DenseWeights(settings.start, moved.astype(np.float32, copy=False))
+    known = {field.name for field in fields(Iteration)}
+    records = [Iteration(**{**one, "statements": ()}) for one in about["history"] if set(one) == known]
+    return RidgeResult(Network(settings, weights), History(records), Status(about["status"]), about["message"], steps)
+
+
+def _describe_classes(estimator: Any) -> dict[str, Any] | None:
+    """Return labels as JSON knows them; those of other types than numbers, truth values and text are refused."""
+    labels = getattr(estimator, "classes_", None)
+    if labels is None:
+        return None
+    if labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels):
+        labels = labels.astype(str)
+    if labels.dtype.kind not in "iufbU":
+        raise InvalidInput(f"labels of type {labels.dtype} cannot be written to a file. Use numbers or text.")
+    return {"labels": labels.tolist(), "type": labels.dtype.str}

@@ -1,0 +1,307 @@
+"""Estimators as their users meet them: scikit-learn's own checks, choices, files, exports, error bars."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris, make_moons
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import thresher
+from thresher import InvalidInput, MemoryRefused, NotAvailable, SphereLift, ThresherClassifier, ThresherRegressor
+from thresher.estimators import base, export
+from thresher.estimators.export import predict_arrays
+from thresher.files import read_file
+
+SMALL = {"width": 512, "random_state": 0}
+
+
+@parametrize_with_checks(
+    [SphereLift(), ThresherRegressor(width=128), ThresherClassifier(width=128), ThresherRegressor(width=float("inf"))]
+)
+def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    X, y = load_diabetes(return_X_y=True)
+    return X[:200], y[:200], X[200:300], y[200:300]
+
+
+@pytest.fixture(scope="module")
+def regressor(diabetes):
+    X, y, *_ = diabetes
+    return ThresherRegressor(**SMALL).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    X, y = load_iris(return_X_y=True)
+    return ThresherClassifier(**SMALL).fit(X[::2], np.array(["setosa", "versicolor", "virginica"])[y[::2]])
+
+
+def test_a_wide_network_says_what_its_limit_says(diabetes):
+    X, y, others, _ = diabetes
+    options = {"shift": 0.5, "ridge": 0.1, "bias": 1.0, "feature_learning": 1}
+    limit = ThresherRegressor(width=float("inf"), **options).fit(X, y).predict(others)
+    errors = [
+        np.abs(ThresherRegressor(width=width, random_state=1, **options).fit(X, y).predict(others) - limit).mean()
+        for width in (2**8, 2**12, 2**16)
+    ]
+    assert errors[2] < errors[1] / 2 < errors[0] / 4
+    assert errors[2] < 0.03 * y.std()
+
+
+def test_neurons_travel_no_farther_than_they_should(diabetes):
+    X, y, *_ = diabetes
+    model = ThresherRegressor(**SMALL).fit(X, y)
+    moved = model.networks_[0].weights.moved
+    assert np.sqrt((moved**2).sum(axis=1).mean()) < 1.5 * base._DRIFT
+    assert model.gains_[0] > 1
+
+
+def test_choices_are_reported_and_can_be_made_by_hand(regressor, diabetes):
+    X, y, *_ = diabetes
+    assert regressor.loo_error_ < 1
+    assert (regressor.bias_, regressor.shift_) in {(bias, shift) for bias, shift, *_ in regressor.tried_}
+    fixed = ThresherRegressor(shift=0.3, bias=0.7, ridge=0.02, feature_learning=2, **SMALL).fit(X, y)
+    assert (fixed.shift_, fixed.bias_, fixed.ridge_, fixed.feature_learning_) == (0.3, 0.7, 0.02, 2)
+    assert fixed.lift_.metric is not None
+
+
+def test_weights_are_repetitions(diabetes):
+    X, y, others, _ = diabetes
+    X, y, times = X[:60], y[:60], np.arange(60) % 3
+    weighted = ThresherRegressor(**SMALL).fit(X, y, sample_weight=times)
+    repeated = ThresherRegressor(**SMALL).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    np.testing.assert_allclose(weighted.predict(others), repeated.predict(others), rtol=1e-6)
+    assert not np.allclose(weighted.predict(others), ThresherRegressor(**SMALL).fit(X, y).predict(others))
+
+
+def test_error_bars_have_the_size_they_say(diabetes):
+    X, y, others, unseen = diabetes
+    values, deviations = ThresherRegressor(random_state=0).fit(X, y).predict(others, return_std=True)
+    assert (deviations > 0).all()
+    assert 0.7 < np.sqrt((((unseen - values) / deviations) ** 2).mean()) < 1.4
+    rng = np.random.default_rng(0)
+    line = rng.uniform(-1, 1, (40, 1))
+    model = ThresherRegressor(feature_learning=0, **SMALL).fit(line, np.sin(3 * line[:, 0]))
+    near, far = model.predict([[0.0], [9.0]], return_std=True)[1]
+    assert far > 3 * near
+
+
+def test_probabilities_are_calibrated_and_agree_with_labels():
+    X, y = make_moons(600, noise=0.35, random_state=0)
+    model = ThresherClassifier(**SMALL).fit(X[:300], y[:300])
+    chances = model.predict_proba(X[300:])
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.classes_[chances.argmax(axis=1)], model.predict(X[300:]))
+    sure = chances.max(axis=1)
+    right = model.predict(X[300:]) == y[300:]
+    for low, high in ((0.5, 0.8), (0.8, 1.0)):
+        group = (sure >= low) & (sure < high)
+        assert abs(right[group].mean() - sure[group].mean()) < 0.1
+
+
+def test_several_targets_are_several_regressions(diabetes):
+    X, y, others, _ = diabetes
+    both = np.column_stack([y, -2 * y + 1])
+    options = {"shift": 0.5, "bias": 1.0, "ridge": 0.1, "feature_learning": 0, "width": 2**14, "random_state": 0}
+    values = ThresherRegressor(**options).fit(X, both).predict(others)
+    assert values.shape == (100, 2)
+    assert np.abs(values[:, 1] - (-2 * values[:, 0] + 1)).mean() < 0.05 * both[:, 1].std()
+    single = ThresherRegressor(**options).fit(X, y).predict(others)
+    np.testing.assert_allclose(values[:, 0], single, rtol=1e-6)
+
+
+def test_a_hundred_classes_share_the_neurons():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(100, 16))
+    y = np.repeat(np.arange(100), 4)
+    X = centres[y] + 0.3 * rng.normal(size=(400, 16))
+    model = ThresherClassifier(random_state=0, feature_learning=0).fit(X, y)
+    assert len(model.networks_) == 100
+    assert sum(network.width for network in model.networks_) == 100 * base._LEAST_WIDTH
+    assert model.score(centres, np.arange(100)) > 0.9
+
+
+def test_frames_names_pipelines_and_searches(diabetes):
+    X, y, others, _ = diabetes
+    names = [f"column{k}" for k in range(X.shape[1])]
+    plain = ThresherRegressor(**SMALL).fit(X, y).predict(others)
+    for frame in (pd.DataFrame, pl.DataFrame):
+        model = ThresherRegressor(**SMALL).fit(frame(dict(zip(names, X.T, strict=True))), y)
+        assert list(model.feature_names_in_) == names
+        np.testing.assert_allclose(model.predict(frame(dict(zip(names, others.T, strict=True)))), plain)
+    chain = make_pipeline(StandardScaler(), ThresherRegressor(feature_learning=0, **SMALL))
+    assert cross_val_score(chain, X, y, cv=3).mean() > 0.2
+    search = GridSearchCV(ThresherRegressor(feature_learning=0, **SMALL), {"shift": [0.0, 1.0]}, cv=2).fit(X, y)
+    assert search.best_params_["shift"] in (0.0, 1.0)
+    assert clone(search.best_estimator_).get_params()["width"] == 512
+    lifted = SphereLift().set_output(transform="pandas").fit_transform(pd.DataFrame(X, columns=names))
+    assert lifted.shape == (200, 11)
+
+
+def test_results_depend_on_the_seed_and_not_on_threads(diabetes):
+    X, y, others, _ = diabetes
+    options = {"width": 4096, "feature_learning": 0}
+    first, again, other = (
+        ThresherRegressor(random_state=seed, n_jobs=jobs, **options).fit(X, y).predict(others)
+        for seed, jobs in ((0, 1), (0, 2), (1, 2))
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize("bias", [1.0, 0.0])
+def test_lifting_can_be_undone_unless_lengths_are_lost(bias):
+    X = np.random.default_rng(0).normal(size=(20, 4)) * [1, 10, 0.1, 3] + 5
+    metric = np.diag([1.0, 2.0, 0.5, 1.0])
+    lift = SphereLift(bias=bias, metric=metric).fit(X)
+    lifted = lift.transform(X)
+    np.testing.assert_allclose(np.linalg.norm(lifted, axis=1), 1)
+    if bias:
+        np.testing.assert_allclose(lift.inverse_transform(lifted), X)
+    else:
+        with pytest.raises(InvalidInput, match="lost their lengths"):
+            lift.inverse_transform(lifted)
+
+
+class TestFiles:
+    @pytest.mark.parametrize("form", ["full", "recipe"])
+    def test_what_is_loaded_predicts_the_same(self, regressor, classifier, diabetes, tmp_path, form):
+        X, _, others, _ = diabetes
+        path = tmp_path / "model.thresher"
+        regressor.save(path, form=form)
+        loaded = thresher.load(path)
+        np.testing.assert_array_equal(loaded.predict(others), regressor.predict(others))
+        deviations = [model.predict(others, return_std=True)[1] for model in (loaded, regressor)]
+        np.testing.assert_array_equal(*deviations)
+        assert loaded.get_params() == regressor.get_params()
+        classifier.save(path, form=form)
+        loaded, X = thresher.load(path), load_iris().data
+        np.testing.assert_array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+        np.testing.assert_array_equal(loaded.predict(X), classifier.predict(X))
+        assert [len(result.history) for result in loaded.results_] == [len(one.history) for one in classifier.results_]
+        assert [path.name for path in tmp_path.iterdir()] == ["model.thresher"]
+
+    def test_a_recipe_does_not_grow_with_the_width(self, diabetes, tmp_path):
+        X, y, *_ = diabetes
+        sizes = []
+        for width in (2**8, 2**14):
+            model = ThresherRegressor(width=width, feature_learning=0, random_state=0).fit(X, y)
+            model.save(tmp_path / "recipe", form="recipe")
+            model.save(tmp_path / "full")
+            sizes.append([(tmp_path / name).stat().st_size for name in ("recipe", "full")])
+        assert sizes[1][0] < 1.2 * sizes[0][0] < 100_000
+        assert sizes[1][1] > 20 * sizes[1][0] / 5
+
+    def test_the_limit_has_a_file_too(self, diabetes, tmp_path):
+        X, y, others, _ = diabetes
+        model = ThresherRegressor(width=float("inf"), feature_learning=1).fit(pd.DataFrame(X).add_prefix("c"), y)
+        model.save(tmp_path / "model")
+        loaded = thresher.load(tmp_path / "model")
+        others = pd.DataFrame(others).add_prefix("c")
+        np.testing.assert_array_equal(loaded.predict(others), model.predict(others))
+        assert list(loaded.feature_names_in_) == list(model.feature_names_in_)
+
+    @pytest.mark.parametrize("damage", ["estimator", "parameters", "networks", "last", "width", "steps"])
+    def test_files_that_lie_are_refused(self, regressor, tmp_path, damage):
+        from thresher.files import write_file
+
+        path = tmp_path / "model"
+        regressor.save(path)
+        stored = read_file(path, kind="model", newest=1)
+        about, tensors = json.loads(json.dumps(stored.metadata)), dict(stored.tensors)
+        if damage == "width":
+            about["networks"][0]["width"] = 10**15
+        elif damage == "steps":
+            tensors["steps0"] = tensors["steps0"][:, :5]
+        elif damage == "estimator":
+            about["estimator"] = "os.system"
+        else:
+            del about[damage]
+        write_file(path, tensors, about, kind="model", version=1)
+        with pytest.raises((InvalidInput, MemoryRefused)):
+            thresher.load(path)
+
+    def test_bad_requests_are_refused(self, regressor, tmp_path):
+        with pytest.raises(InvalidInput, match="form must be 'full' or 'recipe'"):
+            regressor.save(tmp_path / "model", form="pickle")
+        with pytest.raises(InvalidInput, match="cannot write"):
+            regressor.save(tmp_path / "nowhere" / "model")
+        with pytest.raises(InvalidInput):
+            thresher.load(tmp_path / "model")
+
+
+class TestExport:
+    def test_arrays_predict_the_same(self, regressor, classifier, diabetes):
+        _, _, others, _ = diabetes
+        found = predict_arrays(regressor.to_numpy(), others)
+        np.testing.assert_allclose(found[:, 0], regressor.predict(others), rtol=1e-9)
+        X = load_iris().data
+        np.testing.assert_allclose(predict_arrays(classifier.to_numpy(), X), classifier.decision_function(X), atol=1e-9)
+
+    def test_neurons_that_never_moved_are_dropped(self, diabetes):
+        X, y, others, _ = diabetes
+        model = ThresherRegressor(shift=3.0, feature_learning=0, width=2000, random_state=0).fit(X[:20], y[:20])
+        arrays = model.to_numpy()
+        assert arrays["hidden"].shape[1] < 200
+        np.testing.assert_allclose(predict_arrays(arrays, others)[:, 0], model.predict(others), rtol=1e-9)
+
+    def test_onnx_predicts_the_same(self, regressor, classifier, diabetes, tmp_path):
+        onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")
+        for model, X in ((regressor, diabetes[2]), (classifier, load_iris().data)):
+            model.to_onnx(tmp_path / "model.onnx")
+            session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+            found = session.run(None, {"X": X})[0]
+            np.testing.assert_allclose(found, predict_arrays(model.to_numpy(), X), rtol=1e-5, atol=1e-5)
+
+    def test_torch_predicts_the_same(self, regressor, classifier, diabetes):
+        torch = pytest.importorskip("torch", reason="an extra")
+        for model, X in ((regressor, diabetes[2]), (classifier, load_iris().data)):
+            found = model.to_torch()(torch.from_numpy(X)).numpy()
+            np.testing.assert_allclose(found, predict_arrays(model.to_numpy(), X), rtol=1e-5, atol=1e-5)
+
+    def test_without_the_extras_one_line_says_what_to_do(self, regressor, monkeypatch):
+        monkeypatch.setitem(__import__("sys").modules, "torch", None)
+        monkeypatch.setitem(__import__("sys").modules, "onnx", None)
+        with pytest.raises(NotAvailable, match=r"pip install 'thresher\[torch\]'"):
+            regressor.to_torch()
+        with pytest.raises(NotAvailable, match=r"pip install 'thresher\[onnx\]'"):
+            regressor.to_onnx()
+        with pytest.raises(InvalidInput, match="no neurons to export"):
+            export.to_numpy(ThresherRegressor(width=float("inf")).fit([[0.0], [1.0], [2.0]], [0, 1, 2]), mean=0, unit=1)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"width": 0}, "width must be at least 1"),
+        ({"width": "wide"}, "width must be a whole number"),
+        ({"shift": -1.0}, "shift must be at least 0"),
+        ({"ridge": 0.0}, "ridge must be above 0"),
+        ({"bias": "big"}, "bias must be a number"),
+        ({"feature_learning": -1}, "feature_learning must be at least 0"),
+        ({"scale": "log"}, "scale must be one of"),
+        ({"max_iterations": 0}, "max_iterations must be at least 1"),
+        ({"n_jobs": 0}, "n_jobs must be at least 1"),
+        ({"bias": 0.0, "scale": "none"}, "has no direction"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    X = np.vstack([np.zeros(2), np.eye(2), [[1, 2]]])
+    with pytest.raises(InvalidInput, match=message):
+        ThresherRegressor(**{"width": 64, **parameters}).fit(X, [0.0, 1.0, 2.0, 3.0])
+
+
+def test_lines_are_printed_when_asked_for(capsys, diabetes):
+    ThresherRegressor(verbose=1, **SMALL).fit(*diabetes[:2])
+    assert "output 0, iteration 1: residual" in capsys.readouterr().err
