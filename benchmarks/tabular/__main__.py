@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
+from threadpoolctl import threadpool_limits
 
 from benchmarks.tabular.accuracy import FAILED, Effort, run_suite
 from benchmarks.tabular.models import TIMED, Model
@@ -62,7 +63,7 @@ def run(asked: argparse.Namespace, console: Console) -> int:
         raise InvalidInput(f"--threads must be at least 1; got {asked.threads}.")
     todo = plan(asked, console)
     failed = 0
-    with Store(asked.output, threads=asked.threads) as store:
+    with Store(asked.output, threads=asked.threads) as store, threadpool_limits(asked.threads):
         for name, models, sets in todo:
             folder = asked.data_dir / folder_of(name)
             if name == "times":

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.tabular.models import CLASSIFIERS, COORDINATE, REGRESSORS, Arguments, Model, Tuning
 from benchmarks.tabular.sets import CLASSIFICATION, REGRESSION, Part, Set
@@ -196,7 +195,7 @@ def search(tuning: Tuning, judged: Callable[[Arguments], Loss]) -> tuple[Argumen
 def evaluate(
     suite: Suite, model: Model, arguments: Arguments, train: Part, test: Part, *, seed: int, threads: int
 ) -> dict[str, Any]:
-    """Fit on ``train`` and return the score on ``test``, the seconds and what was warned about."""
+    """Fit on ``train`` and return the score on ``test``, the seconds, warnings and what the estimator chose."""
     told, spent = _fitted(suite, model, arguments, train, test.inputs, seed=seed, threads=threads)
     score = suite.score(told, test.targets)
     if not all(map(math.isfinite, score.values())):
@@ -213,13 +212,21 @@ def _fitted(
     suite: Suite, model: Model, arguments: Arguments, train: Part, inputs: np.ndarray, *, seed: int, threads: int
 ) -> tuple[Any, dict[str, Any]]:
     """Return what a new estimator says about inputs (n, d), and what that took."""
-    with warnings.catch_warnings(record=True) as heard, threadpool_limits(threads):
+    with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         estimator = model.make(arguments, seed=seed, threads=threads)
         began = time.perf_counter()
         told = suite.predict(estimator, train, inputs)
         seconds = time.perf_counter() - began
-    return told, {"seconds": seconds, "warnings": sorted({warning.category.__name__ for warning in heard})}
+    spent = {"seconds": seconds, "warnings": sorted({warning.category.__name__ for warning in heard})}
+    return told, {**spent, "fitted": _fitted_numbers(estimator)}
+
+
+def _fitted_numbers(estimator: Any) -> dict[str, Any]:
+    """Return what the estimator says it has chosen by itself: public fitted attributes that are numbers or names."""
+    known = {name: value for name, value in vars(estimator).items() if name.endswith("_") and not name.startswith("_")}
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in known.items()}
+    return {name: value for name, value in plain.items() if isinstance(value, bool | int | float | str)}
 
 
 def _standard(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

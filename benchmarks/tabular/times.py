@@ -15,7 +15,6 @@ from statistics import median
 import numpy as np
 from rich.console import Console
 from rich.progress import track
-from threadpoolctl import threadpool_limits
 
 from benchmarks.tabular.models import Model
 from benchmarks.tabular.protocol import reason_of
@@ -89,7 +88,7 @@ def _in_turn(models: Sequence[Model], part: Part, *, threads: int, repeats: int 
 
 
 def _fit_seconds(model: Model, part: Part, *, seed: int, threads: int) -> float:
-    with warnings.catch_warnings(), threadpool_limits(threads):
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator = model.make({}, seed=seed, threads=threads)
         began = time.perf_counter()
