@@ -12,19 +12,20 @@ from threadpoolctl import threadpool_limits
 from benchmarks.tabular.accuracy import FAILED, Effort, run_suite
 from benchmarks.tabular.models import TIMED, Model
 from benchmarks.tabular.protocol import SUITES
-from benchmarks.tabular.sets import CLASSIFICATION, set_names
+from benchmarks.tabular.sets import CLASSIFICATION, WAITING, set_names
 from benchmarks.tabular.store import SCORE, Store
 from benchmarks.tabular.tables import CAVEATS, tables
 from benchmarks.tabular.times import run_times
 from thresher import InvalidInput, NotAvailable
 from thresher.parallel import core_count
 
+ABOUT = "Thresher's estimators and their rivals on published tabular data; what is finished is not computed again."
 OUTPUT = Path("results/tabular.json")
 _PLAIN_WIDTH = 180  # of tables that go to a file or a pipe
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.tabular", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tabular", description=ABOUT)
     parser.add_argument("--data-dir", type=Path, required=True, help="folder that holds uci-classification/ and so on")
     parser.add_argument(
         "--suite",
@@ -101,6 +102,8 @@ def folder_of(suite: str) -> str:
 
 def _check(what: str, names: list[str], known: set[str]) -> None:
     for name in names:
+        if name in WAITING:
+            raise InvalidInput(f"set {name} is not run yet: it {WAITING[name]}. Leave it out.")
         if name not in known:
             raise InvalidInput(f"{what} must be one of {', '.join(sorted(known))}; got {name!r}.")
 

@@ -55,8 +55,9 @@ units, for the models that have it.
 
 CHOSEN = """## How parameters were chosen
 
-What each model is, and over which values it was tuned. Defaults choose by themselves, on the training rows. No choice depends on a
-test target: `tests/test_tabular.py` poisons them and sees the same choices.
+What each model is, and over which values it was tuned. Defaults choose by themselves, on the training rows of a split. No choice sees
+a test target, but for the rows that the published `hp_train` and `hp_val` share with later test rows: `tests/test_tabular.py` poisons
+test rows and finds the same choices and the same fits.
 """
 
 

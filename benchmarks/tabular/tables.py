@@ -115,7 +115,12 @@ def regression_tables(rows: list[Row]) -> list[Sheet]:
         ]
         if name == "rmse":
             body += [
-                [one.label, *(_short(one.rmse.get(where)) for where in REGRESSION_SETS), one.source] for one in ERRORS
+                [
+                    one.label,
+                    *(f"{one.rmse[where]:.2f}" if where in one.rmse else "-" for where in REGRESSION_SETS),
+                    one.source,
+                ]
+                for one in ERRORS
             ]
         sheets.append(Sheet(title, ["model", *REGRESSION_SETS, "source"], body))
     return sheets
