@@ -14,8 +14,8 @@ class Standin(BaseEstimator):
     seen = []  # noqa: RUF012
     breaks = {}  # noqa: RUF012
 
-    def __init__(self, neighbours=1, random_state=None):
-        self.neighbours, self.random_state = neighbours, random_state
+    def __init__(self, neighbours=1, width=16, random_state=None):
+        self.neighbours, self.width, self.random_state = neighbours, width, random_state
 
     def fit(self, X, y):
         self.seen.append(("fit", type(self).__name__, X[:, 0].copy(), y.copy(), self.get_params()))

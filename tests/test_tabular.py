@@ -141,6 +141,14 @@ class TestScores:
         run(data, "--suite", "classification", "--sets", "one", "--models", "thresher")
         assert [one[4]["random_state"] for one in fits(standin.seen)] == [0, 1, 2, 3]
 
+    def test_what_holds_while_choosing_holds_no_longer_than_that(self, data, standin, monkeypatch):
+        tuning = Tuning("wide", {"neighbours": (1, 3)}, at={"width": 99})
+        source = ("standins", "StandinClassifier")
+        tuned = tuple(Model(name, "", source, fixed, tuning) for name, fixed in (("svc", {}), ("mlp", {"width": 32})))
+        monkeypatch.setattr(protocol.Classification, "models", tuned)
+        run(data, "--suite", "classification", "--sets", "one")
+        assert [one[4]["width"] for one in fits(standin.seen)] == [99] * 3 + [16] * 4 + [32] * 4, "one choice for both"
+
     def test_brier_decides_between_equals(self):
         truth, classes = np.array([0, 1, 7]), np.array([0, 1])
         sure = Labels(np.array([0, 1, 1]), np.array([[1.0, 0], [0, 1], [0, 1]]), classes)
