@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.summary import Sheet
 from benchmarks.tabular.models import CLASSIFIERS, REGRESSORS, TIMED, Model
-from benchmarks.tabular.published import BOSTON, DROPOUT, ERRORS, MEANS, REGRESSION_SETS, SETS
+from benchmarks.tabular.published import BOSTON, DROPOUT, ERRORS, LIGHTGBM, MEANS, REGRESSION_SETS, SETS
 from benchmarks.tabular.store import SCORE, TIMES, Row
 
 SPLITS = {"classification": 4, "regression": 20}
@@ -200,11 +200,12 @@ def _accuracy_goals(rows: list[Row]) -> list[Goal]:
 def _error_goals(rows: list[Row]) -> list[Goal]:
     table = figures(rows, "regression", "rmse")
     mean = {model: {one: float(np.mean(splits)) for one, splits in of.items()} for model, of in table.items()}
-    ours, trees = mean.get("thresher", {}), mean.get("lightgbm", {})
+    ours, measured = mean.get("thresher", {}), mean.get("lightgbm", {})
+    trees = {one: min(value, LIGHTGBM.rmse.get(one, value)) for one, value in measured.items()}
     found = []
     for what, theirs, least in (
         (f"sets with an RMSE of at most that of {DROPOUT.label}", DROPOUT.rmse, len(REGRESSION_SETS)),
-        ("sets with an RMSE below that of LightGBM", trees, BEATEN_GOAL),
+        ("sets with an RMSE below that of LightGBM, the better of its two runs", trees, BEATEN_GOAL),
     ):
         both = [one for one in REGRESSION_SETS if one in ours and one in theirs]
         won = [one for one in both if ours[one] < theirs[one] or (theirs is DROPOUT.rmse and ours[one] == theirs[one])]
