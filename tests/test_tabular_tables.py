@@ -36,7 +36,7 @@ class TestTables:
         goals = tables.goals("regression", ours + scores("lightgbm", dropout, **kind))
         assert [goal.reached for goal in goals] == [True, True]
         assert goals[0].value == "5 of 5 (4 of 4 without Boston)"
-        # LightGBM's earlier run was better on these two than the rows made up here, and it is the better run that counts.
+        # LightGBM's earlier run was better on these two than the rows made up here; its better run counts.
         assert goals[1].value == "3 of 5; not on concrete, yacht (2 of 4 without Boston)"
         worse = scores("thresher", {**{one: 0.99 * value for one, value in dropout.items()}, "yacht": 0.68}, **kind)
         better = scores("lightgbm", {one: 0.9 * value for one, value in dropout.items()}, **kind)
