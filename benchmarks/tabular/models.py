@@ -103,7 +103,7 @@ _POWERS = range(-2, 11, 2), range(-12, 3, 2)
 SVM = Tuning("svm-grid", values={"C": tuple(2.0**p for p in _POWERS[0]), "gamma": tuple(2.0**p for p in _POWERS[1])})
 RIDGE = Tuning(
     "ridge-search",
-    values={"gamma": tuple(2.0**p for p in range(-8, 1, 2)), "alpha": tuple(10.0**p for p in range(-4, 1))},
+    values={"gamma": tuple(2.0**p for p in range(-8, 1, 2)), "alpha": tuple(10.0**p for p in range(-6, 2))},
     search=COORDINATE,
     start={"gamma": 2.0**-4, "alpha": 0.1},
 )
