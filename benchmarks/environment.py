@@ -11,7 +11,7 @@ from pathlib import Path
 
 from thresher.parallel import core_count
 
-PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn", "torch")
+PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn", "torch", "lightgbm")
 
 
 def environment() -> dict[str, object]:

@@ -104,11 +104,13 @@ def read(name: str) -> dict[str, Any] | None:
 
 def machine(figures: dict[str, Any]) -> str:
     e = figures["environment"]
+    return f"{computer(e)}; last run at commit {e['commit']}.\n"
+
+
+def computer(e: dict[str, Any]) -> str:
+    """Return an environment in one line, without its commit."""
     versions = ", ".join(f"{name} {version}" for name, version in e["versions"].items())
-    return (
-        f"Machine: {e['processor']}, {e['cores']} cores, {e['memory_gib']} GiB; Python {e['python']}; {versions}; "
-        f"last run at commit {e['commit']}.\n"
-    )
+    return f"Machine: {e['processor']}, {e['cores']} cores, {e['memory_gib']} GiB; Python {e['python']}; {versions}"
 
 
 def rivals(results: dict[str, Any]) -> list[str]:

@@ -1,0 +1,136 @@
+"""What is fitted: thresher's estimators and their rivals, and over which values parameters are chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+from thresher import NotAvailable
+
+Arguments = dict[str, Any]
+GRID, COORDINATE = "grid", "coordinate"
+_INSTALL = {"lightgbm": "pip install -r benchmarks/requirements.txt"}
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How parameters are chosen on rows kept for it.
+
+    The plain candidate ``start`` is tried first and keeps its place on a tie. ``"grid"`` tries every combination of
+    ``values``; ``"coordinate"`` goes through the parameters in turn, the others as they stand, until a round changes
+    nothing. ``at`` are arguments that hold while choosing only, such as a width. Models with the same tuning share its
+    choices.
+    """
+
+    name: str
+    values: dict[str, tuple[Any, ...]]
+    search: str = GRID
+    start: Arguments = field(default_factory=dict)
+    at: Arguments = field(default_factory=dict)
+
+    @cached_property
+    def recipe(self) -> str:
+        values = ", ".join(f"{name} in {_listed(one)}" for name, one in self.values.items())
+        words = {GRID: "every combination", COORDINATE: "one parameter after the other until nothing changes"}
+        start = f"; first {_called(self.start) or 'the defaults'}"
+        at = f"; while choosing, {_called(self.at)}" if self.at else ""
+        return f"{values}: {words[self.search]}{start}{at}"
+
+
+@dataclass(frozen=True)
+class Model:
+    """An estimator by its module and class, its fixed arguments, and its tuning if it has one."""
+
+    name: str
+    label: str
+    source: tuple[str, str]
+    fixed: Arguments = field(default_factory=dict)
+    tuning: Tuning | None = None
+
+    @cached_property
+    def recipe(self) -> str:
+        plain = f"{self.source[1]}({_called(self.fixed)})"
+        return f"{plain}; {self.tuning.name}: {self.tuning.recipe}" if self.tuning else plain
+
+    @cached_property
+    def choices(self) -> tuple[str, str]:
+        """Return the name that choices are kept under, and their recipe; those of models that differ only in what
+        ``at`` replaces are the same."""
+        assert self.tuning is not None
+        name = self.tuning.name if self.fixed.keys() <= self.tuning.at.keys() else self.name
+        return name, f"{self.source[1]}({_called({**self.fixed, **self.tuning.at})}); {self.tuning.recipe}"
+
+    def load(self) -> Any:
+        """Return the class, or say what is missing."""
+        module, name = self.source
+        try:
+            return getattr(import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            package = module.split(".")[0]
+            raise NotAvailable(
+                f"model {self.name} needs {name} of {package}, which is not here: "
+                f"{_INSTALL.get(package, f'install {package} anew')}."
+            ) from error
+
+    def make(self, arguments: Arguments, *, seed: int, threads: int) -> Any:
+        """Return an estimator that is not fitted; seed and threads are set where it knows them."""
+        estimator = self.load()(**{**self.fixed, **arguments})
+        known = estimator.get_params(deep=False)
+        common = {"random_state": seed, "n_jobs": threads}
+        return estimator.set_params(**{name: value for name, value in common.items() if name in known})
+
+
+def _listed(values: tuple[Any, ...]) -> str:
+    return "{" + ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values) + "}"
+
+
+def _called(arguments: Arguments) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+
+
+# thresher's tuned models: the plain estimator and 36 combinations; the ridge stays "auto" in all of them. Candidates
+# are judged by the infinite-width limit, as the estimator's own "auto" does: 37 fits that cost no width instead of 37
+# trained networks. The network is then trained with what was chosen. Empty `at` judges by trained networks instead.
+LIMIT = {"width": float("inf")}
+OURS = Tuning(
+    "limit-grid",
+    values={"shift": (1.0, 0.5, 1.5, 0.0), "bias": (1.0, 0.5, 2.0), "feature_learning": (0, 1, 2)},
+    at=LIMIT,
+)
+_POWERS = range(-2, 11, 2), range(-12, 3, 2)
+SVM = Tuning("svm-grid", values={"C": tuple(2.0**p for p in _POWERS[0]), "gamma": tuple(2.0**p for p in _POWERS[1])})
+RIDGE = Tuning(
+    "ridge-search",
+    values={"gamma": tuple(2.0**p for p in range(-8, 1, 2)), "alpha": tuple(10.0**p for p in range(-6, 2))},
+    search=COORDINATE,
+    start={"gamma": 2.0**-4, "alpha": 0.1},
+)
+
+_CLASSIFIER, _REGRESSOR = ("thresher", "ThresherClassifier"), ("thresher", "ThresherRegressor")
+_TREES = {"n_estimators": 500}
+_QUIET = {"verbose": -1}  # says less, fits the same
+CLASSIFIERS = (
+    Model("thresher", "thresher, default", _CLASSIFIER),
+    Model("thresher-tuned", "thresher, tuned", _CLASSIFIER, tuning=OURS),
+    Model("limit", "infinite width, default", _CLASSIFIER, LIMIT),
+    Model("limit-tuned", "infinite width, tuned", _CLASSIFIER, LIMIT, OURS),
+    Model("svc", "SVC, RBF, tuned", ("sklearn.svm", "SVC"), tuning=SVM),
+    Model("forest", "RandomForest, 500 trees", ("sklearn.ensemble", "RandomForestClassifier"), _TREES),
+    Model("mlp", "MLPClassifier, default", ("sklearn.neural_network", "MLPClassifier")),
+    Model("lightgbm", "LightGBM, default", ("lightgbm", "LGBMClassifier"), _QUIET),
+)
+REGRESSORS = (
+    Model("thresher", "thresher, default", _REGRESSOR),
+    Model("limit", "infinite width, default", _REGRESSOR, LIMIT),
+    Model("ridge", "kernel ridge, RBF, tuned", ("sklearn.kernel_ridge", "KernelRidge"), {"kernel": "rbf"}, RIDGE),
+    Model("forest", "RandomForest, 500 trees", ("sklearn.ensemble", "RandomForestRegressor"), _TREES),
+    Model("mlp", "MLPRegressor, default", ("sklearn.neural_network", "MLPRegressor")),
+    Model("lightgbm", "LightGBM, default", ("lightgbm", "LGBMRegressor"), _QUIET),
+)
+TIMED = (
+    CLASSIFIERS[0],
+    Model("svc", "SVC, default", ("sklearn.svm", "SVC")),
+    *(model for model in CLASSIFIERS if model.name in ("forest", "mlp", "lightgbm")),
+)
