@@ -129,11 +129,16 @@ def ridge_steps(W0, signs, X, y, *, shift, penalty, fractions):
     return found
 
 
-def leave_one_out(K, Y, penalty):
-    """Residuals y_i - f_i of ridge regression on a kernel, each row left out and fitted again."""
+def leave_one_out(K, Y, penalty, copies):
+    """Residuals y_i - f_i of ridge regression on a kernel, each row left out and fitted again.
+
+    Row i stands for ``copies[i]`` equal rows with a penalty of ``penalty`` each; one of them is left out.
+    """
+    rows = np.repeat(np.arange(len(K)), copies)
+    K, Y = K[np.ix_(rows, rows)], Y[rows]
     found = np.empty_like(Y)
     for i in range(len(K)):
         kept = np.arange(len(K)) != i
-        alpha = np.linalg.solve(K[np.ix_(kept, kept)] + np.diag(penalty[kept]), Y[kept])
+        alpha = np.linalg.solve(K[np.ix_(kept, kept)] + penalty * np.eye(kept.sum()), Y[kept])
         found[i] = Y[i] - K[i, kept] @ alpha
-    return found
+    return found[np.searchsorted(rows, np.unique(rows))]

@@ -37,7 +37,7 @@ _OUTPUT_SEED = 0x9E3779B97F4A7C15  # odd: the seeds of outputs differ
 
 
 class _Rows(NamedTuple):
-    """Distinct training rows: X (n, d), targets (n, k), weights (n,) of mean 1."""
+    """Distinct training rows: X (n, d), targets (n, k), weights (n,)."""
 
     X: Matrix
     targets: Matrix
@@ -330,12 +330,11 @@ def _some(count: int, most: int) -> NDArray[np.int64]:
 def _distinct(X: Matrix, targets: Matrix, weights: Matrix | None) -> _Rows:
     """Merge rows that are equal in inputs and targets into one of their summed weight; drop those of weight 0.
 
-    So a row with weight 2 and two equal rows are the same, and leave-one-out leaves both out. Rows come sorted: their
-    order does not matter.
+    So a row with weight 2 and two equal rows are the same. Rows come sorted: their order does not matter.
     """
     given = np.ones(len(X)) if weights is None else weights
     kept = given > 0
     both = np.column_stack([X[kept], targets[kept]])
     _, first, place = np.unique(both, axis=0, return_index=True, return_inverse=True)
-    total = np.bincount(place.ravel(), given[kept])
-    return _Rows(X[kept][first], targets[kept][first], total / total.mean())
+    total = np.bincount(place.ravel(), given[kept]).astype(np.float64)
+    return _Rows(X[kept][first], targets[kept][first], total)

@@ -25,12 +25,12 @@ _LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of
 
 
 class Fit(NamedTuple):
-    """Ridge regression on a kernel: alpha (n, k), leave-one-out residuals y - f (n, k), their factors (n,)."""
+    """Ridge regression on a kernel: alpha (n, k), residuals y - f (n, k) of rows left out."""
 
     ridge: float  # relative to the diagonal of the limit kernel
     alpha: Matrix
     residuals: Matrix
-    precisions: Matrix  # diagonal of (H + penalty)⁻¹
+    precisions: Matrix  # (n,): one over the variance of those residuals, relative to that of the kernel
     error: float  # weighted mean of squared leave-one-out residuals, summed over outputs
 
 
@@ -45,22 +45,26 @@ class Choice(NamedTuple):
 
 
 def leave_one_out(kernel: Matrix, targets: Matrix, weights: Matrix, *, ridge: float, diagonal: float) -> Fit | None:
-    """Return ridge regression with penalty ``ridge * diagonal / weights``; None if the matrix is not positive.
+    """Return ridge regression with penalty p = ``ridge * diagonal / weights``; None if the matrix is not positive.
 
-    The residual of row i when it is left out is alpha_i / [(H + penalty)⁻¹]_ii: exact, without n fits.
+    A row of weight w counts as w equal rows, of which one is left out; one of weight 1 or less is left out whole. With
+    P the diagonal of (H + p)⁻¹ the residual is then alpha p w / (w - 1 + p P): exact, without n fits.
 
     Cost: O(n³), one factor and one inverse.
     """
     n = len(kernel)
     matrix = kernel.copy(order="F")
-    matrix[np.diag_indices(n)] += ridge * diagonal / weights
+    penalty = ridge * diagonal / weights
+    matrix[np.diag_indices(n)] += penalty
     with blas_for_size(n):
         factor, failed = dpotrf(matrix, lower=1, overwrite_a=1)
         if failed:
             return None
         alpha = dpotrs(factor, targets, lower=1)[0]
-        precisions = dpotri(factor, lower=1, overwrite_c=1)[0].diagonal().copy()
-    residuals = alpha / precisions[:, None]
+        inverse = dpotri(factor, lower=1, overwrite_c=1)[0].diagonal().copy()
+    copies = np.maximum(weights, 1.0)
+    precisions = (copies - 1 + penalty * inverse) / (copies**2 * penalty)
+    residuals = alpha / (copies * precisions)[:, None]
     error = float(np.average((residuals**2).sum(axis=1), weights=weights))
     return Fit(ridge, alpha, residuals, precisions, error) if math.isfinite(error) else None
 
