@@ -36,7 +36,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     except for the networks themselves.
     """
 
-    _biases, _total_width = (1.0, 0.5, 2.0), 1 << 14
+    _biases, _total_width = (1.0, 0.5, 2.0), 1 << 13
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d) and labels y (n,)."""

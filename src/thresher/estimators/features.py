@@ -28,6 +28,7 @@ ROWS = 512  # rows on which the number of rounds is chosen
 MOST_ROUNDS = 5
 POWERS = (0.25, 0.4)
 _FOLDS = 4
+_WORTH = 0.9  # the strong power is tried if the mild one brings the error down to this share
 
 
 class Rounds(NamedTuple):
@@ -84,6 +85,8 @@ def choose_rounds(
     folds = np.random.default_rng(0).permutation(len(rows)) % min(_FOLDS, len(rows))
     total, errors = float(weights.sum()), dict[float, list[float]]()
     for power in POWERS:
+        if errors and min(errors[POWERS[0]]) > _WORTH * errors[POWERS[0]][0]:
+            break
         settings: dict[str, Any] = {"bias": bias, "shift": shift, "ridge": ridge, "guess": guess, "power": power}
         learners = [_learn(rows, targets, weights, folds != k, **settings) for k in range(int(folds.max()) + 1)]
         errors[power] = [sum(map(next, learners)) / total]
@@ -91,7 +94,7 @@ def choose_rounds(
             errors[power].append(sum(map(next, learners)) / total)
             if not errors[power][-1] < errors[power][-2]:
                 break
-    best = min(POWERS, key=lambda power: min(errors[power]))
+    best = min(errors, key=lambda power: min(errors[power]))
     return Rounds(int(np.argmin(errors[best])), best, errors)
 
 

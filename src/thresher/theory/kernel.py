@@ -29,6 +29,7 @@ __all__ = [
 _NODES = 8192  # intervals of the angle between two inputs
 _SHARP = 0.05  # shifts below which, except 0, the probability bends near opposite inputs within a few intervals
 _BLOCK = 64  # rows of the kernel that a thread fills at a time
+_SHARED = 1 << 18  # entries of a kernel from which threads share them
 _SMALL = 512  # rows of a matrix whose smallest eigenvalue is found directly
 _INPUT_BLOCK = 1024  # rows of inner products that are looked at together
 
@@ -107,7 +108,8 @@ def limit_kernel(products: NDArray[np.float64], shift: float, *, symmetric: bool
         if symmetric:
             kernel[:first, first:last] = kernel[first:last, :first].T
 
-    list(in_order(fill, range(0, len(products), _BLOCK), threads=core_count()))
+    threads = core_count() if products.size > _SHARED else 1
+    list(in_order(fill, range(0, len(products), _BLOCK), threads=threads))
     return kernel
 
 
