@@ -140,10 +140,6 @@ def mutants(figures: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def supply(figures: dict[str, Any]) -> str:
-    return f"## Oldest and newest versions\n\n{figures['words']}\n\n{machine(figures)}"
-
-
 def main() -> None:
     record = results.read(RECORD)
     parts = [PROMISES]
@@ -152,9 +148,10 @@ def main() -> None:
     runs = [figures for name, figures in record.items() if name.startswith("soak")]
     if runs:
         parts.append(soak(runs))
-    for name, write in (("fuzz", fuzz), ("coverage", coverage), ("mutants", mutants), ("oldest", supply)):
-        if name in record:
-            parts.append(write(record[name]))
+    rest = {"fuzz": fuzz, "coverage": coverage, "mutants": mutants}
+    parts += [write(record[name]) for name, write in rest.items() if name in record]
+    if missing := [name for name in rest if name not in record]:
+        parts.append(f"No figures in the record from: {', '.join(missing)}.\n")
     PAGE.write_text("\n".join(parts))
     print(f"Written to {PAGE}.")
 
