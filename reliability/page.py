@@ -93,8 +93,8 @@ def soak(runs: list[dict[str, Any]]) -> str:
     failures = [failure for run in runs for failure in run["failures"]]
     lines = [
         "## Soak\n",
-        f"{total('problems'):,} random problems (seeds {', '.join(str(run['seed']) for run in runs)}), {total('audits'):,} "
-        f"iterations audited, **{total('pairs'):.3g} pairs compared with a full scan, {total('missed')} flips missed**, "
+        f"{total('problems'):,} random problems (seeds {', '.join(str(run['seed']) for run in runs)}), "
+        f"audited after every iteration: **{total('pairs'):.3g} pairs compared with a full scan, {total('missed')} flips missed**, "
         f"{total('ties')} ties. Largest error of an output, relative to the largest output, 1, or what cancels: "
         f"{worst['float32']:.1e} in float32, {worst['float64']:.1e} in float64. Ends: {ends}.\n",
         machine(runs[-1]),
