@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+OLDEST := .venv-oldest
+WHEEL  := .venv-wheel
 
-.PHONY: setup demo test test-slow check scaling certified bench clean
+.PHONY: setup demo test test-slow test-oldest test-wheel check scaling certified bench reliability clean
 
 setup: $(VENV)/.ready
 
@@ -23,6 +25,32 @@ test: setup check
 test-slow: setup
 	$(BIN)/python -m pytest -m slow -n 0
 
+# The fast tests with the oldest versions of everything that pyproject.toml allows, in an environment of their own.
+test-oldest:
+	rm -rf $(OLDEST) && $(PYTHON) -m venv $(OLDEST)
+	$(PYTHON) -m reliability.oldest > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt '.[test]'
+	$(OLDEST)/bin/python -m pytest -p no:cacheprovider
+
+# Wheel and sdist, built and installed into an empty environment, away from the sources.
+test-wheel:
+	rm -rf $(WHEEL) dist && $(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check build
+	$(WHEEL)/bin/python -m build --outdir dist .
+	for made in dist/*.whl dist/*.tar.gz; do \
+	    $(PYTHON) -m venv --clear $(WHEEL) && \
+	    $(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check $$made && \
+	    (cd $(WHEEL) && bin/thresher --version && bin/thresher audit --inputs 20 --width 2000) || exit 1; \
+	done
+
+# Everything behind docs/reliability.md but the fuzzer; takes about an hour.
+reliability: setup
+	$(BIN)/python -m reliability.kills --count 50
+	$(BIN)/python -m reliability.soak --minutes 15
+	$(BIN)/python -m reliability.uncompiled
+	$(BIN)/python -m reliability.mutants --minutes 15
+	$(BIN)/python -m reliability.page
+
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -41,5 +69,5 @@ certified: setup
 	$(BIN)/python -m benchmarks.certified
 
 clean:
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(WHEEL) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -47,6 +47,7 @@ STAGES = (
     "before rename",
     "after rename",
 )
+STAGES_TO_KILL = STAGES
 SIZES = {"inputs": 120, "dimension": 20}
 OPTIONS = {"width": 1 << 16, "first_step": "gram", "tol": 1e-6}
 PAUSE = 0.02  # seconds that a run waits where a kill is hard to place
@@ -177,7 +178,7 @@ def kill_runs(count: int, *, seed: int, console: Console) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             path, place = Path(folder) / "run", []
             while kills < count and (not place or g.random() < 0.25):  # some are killed again
-                stage = STAGES[kills % len(STAGES)]
+                stage = STAGES_TO_KILL[kills % len(STAGES_TO_KILL)]
                 event, delay = int(g.integers(4)), float(g.uniform(0, PAUSE / 2))
                 process, pipe = start(path, threads=int(g.integers(1, 3)))
                 killed = kill_at(process, pipe, stage=stage, event=event, delay=delay)

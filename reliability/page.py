@@ -1,0 +1,160 @@
+"""Write docs/reliability.md: what is promised, how each promise is tested, and the figures of the last runs.
+
+    python -m reliability.page
+
+Reads results/reliability.json, so that no figure is typed by hand.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks import results
+from benchmarks.page import machine
+
+from reliability.record import RECORD
+
+PAGE = Path("docs/reliability.md")
+
+PROMISES = """# Reliability
+
+What is promised, and how each promise is tested. Figures on this page were written by commands, none was typed:
+
+    python -m reliability.kills --count 50     # SIGKILL at random moments, damaged files; about ten minutes
+    python -m reliability.soak --minutes 30    # random problems, every iteration audited
+    python -m reliability.fuzz --seconds 120   # coverage-guided fuzzing of all readers; needs atheris
+    python -m reliability.uncompiled           # line coverage with compilation off; needs coverage
+    python -m reliability.mutants              # mutation tests of search and algebra
+    make test-oldest                           # the tests with the oldest versions that pyproject.toml allows
+    make test-wheel                            # wheel and sdist, built and installed into an empty environment
+    python -m reliability.page                 # this page
+
+| promise | how it is tested |
+| --- | --- |
+| A run that was killed and resumed gives the result of one that was not, to the bit, on any number of threads | `reliability.kills`; `tests/test_checkpoint.py`, `tests/test_kills.py` |
+| A checkpoint is the old one or the new one, never half of one; a damaged one is refused by name and the one before it offered | the same; every cut and every fifth bit in `tests/test_files.py` |
+| A disk that fills up loses neither the training nor the last checkpoint; a folder that cannot be written is refused before the work | the same |
+| A network can be made again from its steps, to the bit | `tests/test_replay.py` |
+| No flip is missed: certified search finds what a full scan finds | `reliability.soak`, `thresher audit`; `tests/test_soak.py`, `tests/test_certified.py` |
+| Training ends with a status that says what happened and what to change | `tests/test_edges.py` |
+| Bad files give one of our errors: no crash, nothing executed, no path left, no more memory than a few times the file | `reliability.fuzz`; `tests/test_files.py`, `tests/test_tables_fuzz.py` |
+| Ctrl-C ends a command with 130 and without a traceback; the checkpoint is whole | `tests/test_resources.py`, `tests/test_checkpoint.py` |
+| Memory is refused before it is taken, under `ulimit -v` and control groups as well | `tests/test_resources.py` |
+| `predict` may be called from many threads; the threads of BLAS are what they were | `tests/test_resources.py` |
+| The same settings give the same bits, whatever the process, its hash seed and its threads | `tests/test_resources.py`, `tests/test_parallel.py` |
+
+## What a checkpoint holds
+
+The settings that decide the result, a hash of inputs and targets, and of each iteration the solution of the linear system
+(n numbers), the fraction of it that was taken and the residual it led to. Everything else is made again: a resumed run
+starts like any other and takes solutions from the file as long as there are any, so it repeats the start scan and the moves
+but no solve. It compares where it comes out with what the file says. `tol`, `max_iterations`, `threads` and callbacks may
+differ from those of the first run; anything else must be the same and is refused by name. Solver objects of one's own are
+compared by their `repr` and must not carry state from one solve to the next.
+
+Files are in the safetensors format: plain numbers and JSON, with the SHA-256 of the whole file in the header. They are
+written to `NAME.unfinished`, forced to the disk, and renamed; the one before stays as `NAME.previous`.
+
+## What is not promised
+
+- To the bit means: with the same versions of NumPy, SciPy and their BLAS on the same kind of processor. Elsewhere a checkpoint
+  is accepted if each iteration leads to the same residual within 1e-6 of the first, and refused otherwise.
+- Pairs that lie on the threshold to within the rounding of float64 may be counted either way: after many steps a
+  coefficient is a difference of larger numbers, and its last bit depends on when it was last written. An audit
+  calls them ties and says how many there were.
+- Where the Gram matrix is singular, damped solves may give steps whose parts cancel, with coefficients of 1e12 and more.
+  Outputs are then exact to the rounding of such numbers, and audits allow for that.
+"""
+
+
+def kills(figures: dict[str, Any]) -> str:
+    stages = ", ".join(f"{name} {count}" for name, count in figures["stages"].items())
+    lines = [
+        "## Kills\n",
+        f"{figures['kills']} processes killed with SIGKILL ({stages}); {figures['resumed']} trainings resumed, some killed more "
+        f"than once; **{figures['identical']} of {figures['resumed']} came out identical to the bit**; "
+        f"{len(figures['different'])} left other files or other results.\n",
+        machine(figures),
+        "| damage | tried | as promised |",
+        "| --- | ---: | ---: |",
+    ]
+    lines += [f"| {row['what']} | {row['tried']} | {row['good']} |" for row in figures["damage"]]
+    return "\n".join(lines) + "\n"
+
+
+def soak(runs: list[dict[str, Any]]) -> str:
+    def total(name: str) -> int:
+        return sum(run[name] for run in runs)
+
+    worst = {dtype: max(run["worst_error"][dtype] for run in runs) for dtype in ("float32", "float64")}
+    statuses = {name: sum(run["statuses"].get(name, 0) for run in runs) for run in runs for name in run["statuses"]}
+    ends = ", ".join(f"{count} {name}" for name, count in statuses.items())
+    failures = [failure for run in runs for failure in run["failures"]]
+    lines = [
+        "## Soak\n",
+        f"{total('problems'):,} random problems (seeds {', '.join(str(run['seed']) for run in runs)}), "
+        f"audited after every iteration: **{total('pairs'):.3g} pairs compared with a full scan, {total('missed')} flips missed**, "
+        f"{total('ties')} ties. Largest error of an output, relative to the largest output, 1, or what cancels: "
+        f"{worst['float32']:.1e} in float32, {worst['float64']:.1e} in float64. Ends: {ends}.\n",
+        machine(runs[-1]),
+        "Problems: 1 to 256 inputs of dimension 1 to 64, up to 2²³ pairs; shifts 0 to 3; spread, clustered and heavy-tailed inputs, "
+        "duplicates and opposites; targets from 1e-6 to 1e6, constant, zero and heavy-tailed; both precisions, twins, both first "
+        "steps, three solvers. What earlier runs found is in `tests/test_soak.py`.\n",
+    ]
+    lines += [f"- FAILED: `--seed {one['seed']} --only {one['number']}`: {one['what']}" for one in failures]
+    return "\n".join(lines) + "\n"
+
+
+def fuzz(figures: dict[str, Any]) -> str:
+    lines = ["## Fuzzing\n", f"{figures['seconds']} seconds a reader.\n", machine(figures)]
+    lines += ["| reader | inputs tried | peak memory (MiB) | faults |", "| --- | ---: | ---: | ---: |"]
+    for name, row in figures["targets"].items():
+        lines.append(f"| {name} | {row['inputs']:,} | {row['peak_mib']} | {row['faults']} |")
+    return "\n".join(lines) + "\n"
+
+
+def coverage(figures: dict[str, Any]) -> str:
+    ends = ", ".join(f"{count} {name}" for name, count in figures["tests"].items())
+    worst = sorted(figures["missing"].items(), key=lambda item: -len(item[1]))[:6]
+    return (
+        f"## Lines reached\n\n**{figures['reached'] / figures['lines']:.1%}** of {figures['lines']:,} lines are reached by tests with "
+        f"compilation off ({ends}; tests that are too slow without compilation are cut off). Most are missing in "
+        + ", ".join(f"`{name}` ({len(lines)})" for name, lines in worst)
+        + f".\n\n{machine(figures)}"
+    )
+
+
+def mutants(figures: dict[str, Any]) -> str:
+    lines = [
+        "## Mutants\n",
+        f"Of {figures['possible']:,} single changes to `search` and `algebra` {figures['tried']} were drawn at random and tried; "
+        f"**{figures['noticed']} of {figures['tried']}** were noticed by the tests of their room.\n",
+        machine(figures),
+    ]
+    if figures["survivors"]:
+        lines += ["| survivor | change | why |", "| --- | --- | --- |"]
+        for one in figures["survivors"]:
+            change = one["what"].replace("|", "\\|").replace("\n", " ")[:120]
+            lines.append(f"| {one['where']} | `{change}` | {one.get('why', '')} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    record = results.read(RECORD)
+    parts = [PROMISES]
+    if "kills" in record:
+        parts.append(kills(record["kills"]))
+    runs = [figures for name, figures in record.items() if name.startswith("soak")]
+    if runs:
+        parts.append(soak(runs))
+    rest = {"fuzz": fuzz, "coverage": coverage, "mutants": mutants}
+    parts += [write(record[name]) for name, write in rest.items() if name in record]
+    if missing := [name for name in rest if name not in record]:
+        parts.append(f"No figures in the record from: {', '.join(missing)}.\n")
+    PAGE.write_text("\n".join(parts))
+    print(f"Written to {PAGE}.")
+
+
+if __name__ == "__main__":
+    main()
