@@ -31,7 +31,7 @@ __all__ = ["ThresherEstimator"]
 
 Matrix = NDArray[np.float64]
 _LEAST_WIDTH = 1 << 10  # neurons of an output with width="auto"
-_DRIFT = 0.002  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
+_DRIFT = 0.0005  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
 _ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
 _OUTPUT_SEED = 0x9E3779B97F4A7C15  # odd: the seeds of outputs differ
 
@@ -79,7 +79,7 @@ class ThresherEstimator(BaseEstimator):
         feature_learning: int | str = "auto",
         scale: str = "standardise",
         tol: float = 1e-2,
-        max_iterations: int = 8,
+        max_iterations: int = 4,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,

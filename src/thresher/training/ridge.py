@@ -89,7 +89,7 @@ def train_ridge(
     smoother: Smoother | None = None,
     first: Matrix | None = None,
     tol: float = 1e-2,
-    max_iterations: int = 8,
+    max_iterations: int = 4,
     threads: int = 1,
     memory_budget: int | None = None,
     on_iteration: Callable[[Iteration], object] = lambda record: None,
