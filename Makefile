@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: setup demo test test-slow check scaling certified bench clean
+.PHONY: setup demo test test-slow check docs pictures scaling certified bench clean
 
 setup: $(VENV)/.ready
 
@@ -28,6 +28,16 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The site, in docs/_build/index.html: any warning is an error, and reading it needs no network.
+docs: setup
+	@$(BIN)/python -c 'import furo, latex2mathml, myst_parser' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+	@echo "Written: docs/_build/index.html"
+
+# The figures of README and docs that are drawn from real runs; about a minute.
+pictures: setup
+	$(BIN)/python docs/draw.py
+
 # The paper's cost claim: moved neurons and node visits per iteration as the width grows from 2^14 to 2^20.
 scaling: setup
 	$(BIN)/python -m benchmarks.scaling
@@ -41,5 +51,5 @@ certified: setup
 	$(BIN)/python -m benchmarks.certified
 
 clean:
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

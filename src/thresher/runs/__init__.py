@@ -1,0 +1,7 @@
+"""A run: what a training leaves behind in a folder, and the page that tells of it."""
+
+from thresher.runs.page import write_report
+from thresher.runs.recorder import Recorder
+from thresher.runs.run import Histogram, Run, Test, Training, make_run, read_run, write_run
+
+__all__ = ["Histogram", "Recorder", "Run", "Test", "Training", "make_run", "read_run", "write_report", "write_run"]

@@ -1,0 +1,217 @@
+"""A run as a value, and as a folder: ``run.json`` and ``arrays.npz``; no pickle, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidInput
+from thresher.model.problem import Problem
+from thresher.output import make_folder, write_text, writing
+from thresher.theory import Statement
+from thresher.training import History, Iteration, Status
+
+__all__ = ["Histogram", "Run", "Test", "Training", "make_run", "read_run", "write_run"]
+
+_FORMAT = 1
+_PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn")
+_TEXT, _ARRAYS = "run.json", "arrays.npz"
+_REMEDY = "Give a folder that thresher train --save has written."
+
+
+class Histogram(NamedTuple):
+    """Counts (k,) of values between edges (k + 1,)."""
+
+    edges: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+
+class Test(NamedTuple):
+    """How well a trained network does on rows it has never seen: ``measure`` is "accuracy" or "RMSE"."""
+
+    measure: str
+    value: float
+    rows: int
+    guess: float  # what the best constant answer would get: the commonest class, or the mean of the targets
+
+
+@dataclass(frozen=True)
+class Training:
+    """The training of one output."""
+
+    name: str
+    history: History
+    status: Status
+    message: str
+    audited: int = 0
+    histograms: dict[str, Histogram] = field(default_factory=dict)  # "distance" from the start; "band": drift over band
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was trained on what, how it went, and on which machine.
+
+    ``options`` are those of :func:`thresher.train`, defaults left out, and ``inputs`` (n, d) and ``targets``
+    (outputs, n) those trained on, so that a run can be repeated. For an estimator ``options`` is empty, and inputs and
+    targets are raw rows. ``data`` says in words where the numbers came from.
+    """
+
+    what: str  # one sentence
+    trainings: list[Training]
+    options: dict[str, Any]
+    inputs: NDArray[np.float64]
+    targets: NDArray[np.float64]
+    network: dict[str, Any]  # width, shift, seed, activation, twins, dimension, and the number of inputs
+    model: dict[str, Any] = field(default_factory=dict)  # how raw rows become inputs, and outputs answers
+    test: Test | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+    command: str = ""  # that made it
+    when: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def problems(self) -> list[Problem]:
+        """Return the problem of each output."""
+        return [Problem(self.inputs, targets) for targets in self.targets]
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs of a neuron and an input: the looks of a dense pass."""
+        return int(self.network["width"]) * int(self.network["inputs"])
+
+
+def make_run(
+    what: str,
+    *,
+    inputs: NDArray[np.float64],
+    targets: NDArray[np.float64],
+    trainings: Sequence[Training],
+    network: Mapping[str, Any],
+    options: Mapping[str, Any],
+    model: Mapping[str, Any] | None = None,
+    test: Test | None = None,
+    data: Mapping[str, Any] | None = None,
+    command: str = "",
+) -> Run:
+    """Return a run that ended now, on this machine."""
+    return Run(
+        what=what,
+        trainings=list(trainings),
+        options=dict(options),
+        inputs=inputs,
+        targets=targets,
+        network=dict(network),
+        model=dict(model or {}),
+        test=test,
+        data=dict(data or {}),
+        command=command,
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        environment=_environment(),
+    )
+
+
+def write_run(run: Run, folder: Path) -> Path:
+    """Write a run to a folder, which is made if there is none; a run that was there is replaced."""
+    make_folder(folder, remedy="Choose another folder.")
+    arrays: dict[str, NDArray[Any]] = {"inputs": run.inputs, "targets": run.targets}
+    told = []
+    for place, one in enumerate(run.trainings):
+        for name, (edges, counts) in one.histograms.items():
+            arrays |= {f"{name} edges {place}": edges, f"{name} counts {place}": counts}
+        told.append(
+            {
+                "name": one.name, "status": one.status.value, "message": one.message, "audited": one.audited,
+                "histograms": list(one.histograms), "history": [asdict(record) for record in one.history],
+            }
+        )  # fmt: skip
+    plain = {one.name: getattr(run, one.name) for one in fields(run)}
+    plain |= {"trainings": told, "test": run.test._asdict() if run.test else None}
+    text = {"format": _FORMAT, **{key: plain[key] for key in plain if key not in ("inputs", "targets")}}
+    with writing(folder / _ARRAYS) as unfinished, unfinished.open("wb") as stream:
+        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+    write_text(folder / _TEXT, json.dumps(_finite(text), indent=1, allow_nan=False, ensure_ascii=False))
+    return folder
+
+
+def read_run(folder: Path) -> Run:
+    """Return the run in a folder; raises InvalidInput if there is none, or if it is damaged."""
+    try:
+        text = json.loads((folder / _TEXT).read_text(encoding="utf-8"))
+        if text.pop("format") != _FORMAT:
+            raise InvalidInput(f"{folder} was written by another version of thresher. Train again with this one.")
+        with np.load(folder / _ARRAYS, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        trainings = [_training(one, place, arrays) for place, one in enumerate(text.pop("trainings"))]
+        test = text.pop("test")
+        run = Run(
+            **text,
+            trainings=trainings,
+            inputs=arrays["inputs"],
+            targets=arrays["targets"],
+            test=Test(**{key: _float(value) for key, value in test.items()}) if test else None,
+        )
+    except InvalidInput:
+        raise
+    except OSError as error:
+        raise InvalidInput(f"{folder} holds no run: {error.strerror or error}. {_REMEDY}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise InvalidInput(f"{folder} holds no run that can be read: {error}. {_REMEDY}") from None
+    if not trainings or not {"width", "inputs", "shift", "seed"} <= set(run.network):
+        raise InvalidInput(f"{folder} holds a run without a training. {_REMEDY}")
+    return run
+
+
+def _training(one: dict[str, Any], place: int, arrays: Mapping[str, NDArray[Any]]) -> Training:
+    histograms = {
+        name: Histogram(arrays[f"{name} edges {place}"], arrays[f"{name} counts {place}"]) for name in one["histograms"]
+    }
+    history = History([_iteration(record) for record in one["history"]])
+    return Training(one["name"], history, Status(one["status"]), one["message"], one["audited"], histograms)
+
+
+def _iteration(record: dict[str, Any]) -> Iteration:
+    statements = tuple(
+        Statement(**{key: _float(value) if key in ("measured", "bound") else value for key, value in one.items()})
+        for one in record.pop("statements")
+    )
+    return Iteration(**{key: _float(value) for key, value in record.items()}, statements=statements)
+
+
+def _float(value: Any) -> Any:
+    """Return the number that JSON has no way to write, or the value as it is."""
+    return float(value) if value in ("nan", "inf", "-inf") else value
+
+
+def _finite(value: Any) -> Any:
+    """Return the value with words for numbers that JSON does not know, and plain numbers for NumPy's."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | int | float | None) else repr(value)
+
+
+def _environment() -> dict[str, str]:
+    found = {"Python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {**found, "machine": f"{platform.system()} {platform.machine()}, {cores} cores"}
