@@ -127,6 +127,8 @@ def assigned(node):
         return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return {node.name}
+    if isinstance(node, ast.If):  # imports for types, of names that are made when asked for
+        return set().union(*map(assigned, node.body))
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
 
 

@@ -116,7 +116,7 @@ class TestRecorder:
         np.testing.assert_array_equal(again.inputs, run.inputs)
         before, after = run.trainings[0].history, again.trainings[0].history
         assert repr(list(before)) == repr(list(after))  # NaN included
-        assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["arrays.npz", "run.json"]
+        assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["run.thresher"]
 
     def test_several_outputs(self):
         from thresher import Problem, train_together

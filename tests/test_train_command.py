@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,7 +11,11 @@ import numpy as np
 import pytest
 from test_cli import run
 
+from thresher import History
 from thresher.cli import commands
+from thresher.cli.live import Live
+from thresher.files import write_file
+from thresher.runs import read_run, write_run
 
 ROWS = 60
 
@@ -77,7 +82,7 @@ class TestTrain:
         code, out, _ = run(capsys, "train", str(table), "--ridge", "0", "--width", "4", "--save", str(tmp_path / "run"))
         assert code == 1
         assert re.search(r"(raise the width|widen|narrow)", " ".join(out.split()))
-        assert (tmp_path / "run" / "run.json").is_file()
+        assert (tmp_path / "run" / "run.thresher").is_file()
 
     def test_an_estimator_by_default(self, capsys, tmp_path):
         table = write_csv(tmp_path / "table.csv", classes=True)
@@ -179,18 +184,41 @@ class TestRun:
         assert "Residuals are those of the run" in out
 
     def test_audit_of_a_run_that_was_changed_ends_with_1(self, capsys, folder, tmp_path):
-        changed = tmp_path / "run"
-        changed.mkdir()
-        (changed / "arrays.npz").write_bytes((folder / "run" / "arrays.npz").read_bytes())
-        told = json.loads((folder / "run" / "run.json").read_text(encoding="utf-8"))
-        told["trainings"][0]["history"][1]["residual"] *= 1.01
-        (changed / "run.json").write_text(json.dumps(told), encoding="utf-8")
-        code, out, _ = run(capsys, "audit", str(changed))
+        made = read_run(folder / "run")
+        first, second, *others = made.trainings[0].history
+        history = History([first, replace(second, residual=1.01 * second.residual), *others])
+        changed = replace(made, trainings=[replace(made.trainings[0], history=history)])
+        code, out, _ = run(capsys, "audit", str(write_run(changed, tmp_path / "run")))
         assert code == 1
         assert "not what its settings give" in out
 
-    def test_a_run_is_replaced_whole(self, capsys, folder, tmp_path):
-        assert [path.name for path in sorted((folder / "run").iterdir())] == ["arrays.npz", "run.json"]
+    def test_nothing_else_is_left(self, folder):
+        assert [path.name for path in (folder / "run").iterdir()] == ["run.thresher"]
+        assert sorted(path.name for path in folder.iterdir()) == ["page.html", "run", "table.csv"]
+
+    def test_every_changed_byte_is_noticed(self, capsys, folder, tmp_path):
+        raw = (folder / "run" / "run.thresher").read_bytes()
+        for place in range(0, len(raw), len(raw) // 20):
+            (tmp_path / "run.thresher").write_bytes(raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :])
+            code, _, err = run(capsys, "inspect", str(tmp_path))
+            assert code == 2
+            assert len(err.splitlines()) == 1
+
+    def test_an_interrupted_run_goes_on(self, capsys, tmp_path, monkeypatch):
+        table = write_csv(tmp_path / "table.csv", classes=True)
+        arguments = ["train", str(table), "--ridge", "0", "--width", "2^12", "--save", str(tmp_path / "run")]
+        whole = [*arguments[:-1], str(tmp_path / "whole")]
+        assert run(capsys, *whole)[0] == 0
+        with monkeypatch.context() as patch:
+            patch.setattr(Live, "on_iteration", lambda self, record: record.iteration == 2)
+            code, out, _ = run(capsys, *arguments)
+        assert code == 130
+        assert "--resume" in out
+        code, out, _ = run(capsys, *arguments, "--resume")
+        assert code == 0, out
+        first, second = (read_run(tmp_path / name).trainings[0] for name in ("whole", "run"))
+        assert [one.residual for one in first.history] == [one.residual for one in second.history]
+        assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.thresher"]
 
     def test_without_matplotlib_the_tables_remain(self, capsys, folder, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -258,6 +286,7 @@ BAD = {
     "negative seed": (GOOD, "t.csv", ["--seed", "-1"], r"--seed must be at least 0; got -1"),
     "unknown index": (GOOD, "t.csv", ["--index", "hash"], r"'hash' is not one of"),
     "index with a ridge": (GOOD, "t.csv", ["--index", "scan"], r"--index belongs to exact training\. Add --ridge 0"),
+    "nothing to resume": (GOOD, "t.csv", ["--ridge", "0", "--resume"], r"--resume needs --save RUN"),
     "unknown flag": (GOOD, "t.csv", ["--colour", "red"], r"No such option.*--colour"),
     "save into a file": (GOOD, "t.csv", ["--save", "t.csv"], r"cannot write to .*t\.csv: .*--save"),
     "save among other things": (GOOD, "t.csv", ["--save", "."], r"folder with other things in it.*new folder"),
@@ -299,9 +328,9 @@ def test_bad_files_and_flags(capsys, tmp_path, monkeypatch, case):
         (["predict", "RUN", "strange.csv"], r"row 1, column 'colour' is 'green', which was not there in training"),
         (["predict", "RUN", "words.csv"], r"column 'a' is text \('x'\); expected numbers"),
         (["predict", "RUN", "bare.csv"], r"has 1 columns without names; the model was trained on 13"),
-        (["report", "nowhere"], r"nowhere holds no run: No such file or directory\. Give a folder"),
-        (["report", "half"], r"half holds no run that can be read"),
-        (["report", "future"], r"written by another version of thresher"),
+        (["report", "nowhere"], r"nowhere holds no run\. Give a folder"),
+        (["report", "half"], r"not a run of thresher, or its first bytes are damaged"),
+        (["report", "future"], r"was written by a newer thresher"),
         (["audit", "nowhere"], r"nowhere holds no run"),
         (["inspect", "nowhere"], r"nowhere"),
     ],
@@ -314,9 +343,10 @@ def test_bad_models_and_runs(capsys, folder, tmp_path, monkeypatch, arguments, m
     Path("strange.csv").write_text(f"{names},colour\n{'1,' * 12}green\n")
     Path("words.csv").write_text(f"{names},colour\nx,{'1,' * 11}red\n")
     Path("bare.csv").write_text("1\n2\n")
-    for name, text in (("half", '{"format": 1, "what"'), ("future", '{"format": 99}')):
+    for name in ("half", "future"):
         Path(name).mkdir()
-        (Path(name) / "run.json").write_text(text)
+    Path("half", "run.thresher").write_bytes((folder / "run" / "run.thresher").read_bytes()[:100])
+    write_file(Path("future", "run.thresher"), {}, {}, kind="run", version=99)
     code, _, err = run(capsys, *[str(folder / "run") if one == "RUN" else one for one in arguments])
     assert code == 2
     assert re.search(message, err)

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from thresher import InvalidInput, train, train_together
-from thresher.cli.live import Live, say
+from thresher.cli.live import Live, end, say
 from thresher.cli.options import Count
 from thresher.datasets import random_problem
 from thresher.runs import Run, read_run
@@ -43,6 +43,7 @@ def audit(run: Path | None, inputs: int, dimension: int, width: int, seed: int, 
     with Live(console, width, inputs=inputs) as live:
         result = train(problem, width=width, seed=seed, twins=twins, audit=True, callbacks=[live])
     say(console, f"Audited {result.audited:,} pairs: who fires, outputs and counts are what they should be.")
+    end(result)
 
 
 def _audit_run(run: Run, folder: Path, console: Console) -> None:

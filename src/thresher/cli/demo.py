@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from thresher import train
-from thresher.cli.live import Live, compile_kernels, say
+from thresher.cli.live import Live, compile_kernels, end, say
 from thresher.cli.options import Count
 from thresher.datasets import digits
 
@@ -44,3 +44,4 @@ def demo(width: int, rows: int, seed: int, paper: bool) -> None:
         console,
         f"Test: {right} of {split.test.size} unseen digits right ({right / split.test.size:.1%}), in {tested:.1f} s.",
     )
+    end(result)

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from thresher import Callback, Iteration, train
+from thresher import Callback, Iteration, Result, Status, train
 from thresher.datasets import random_problem
 
-__all__ = ["Live", "compile_kernels", "say", "short"]
+__all__ = ["Live", "compile_kernels", "end", "say", "short"]
 
 _BETWEEN = 2.0  # seconds between plain lines about the start scan
 
@@ -95,6 +95,12 @@ def compile_kernels(console: Console, method: str | None = None) -> None:
 def say(console: Console, line: str) -> None:
     """Print a line as it is: no colours, no markup, no line breaks of its own."""
     console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def end(result: Result) -> None:
+    """End as interrupted, with status 130, if training was."""
+    if result.status == Status.INTERRUPTED:
+        raise KeyboardInterrupt
 
 
 def short(count: int) -> str:

@@ -18,14 +18,15 @@ from thresher.checks import check_number, check_whole
 from thresher.cli.live import Live, compile_kernels, say
 from thresher.cli.options import Auto, Count
 from thresher.output import make_folder
-from thresher.runs import Recorder, Run, Test, Training, make_run, write_report, write_run
+from thresher.runs import RUN_FILE, Recorder, Run, Test, Training, make_run, write_report, write_run
 from thresher.search import INDEX_NAMES
 from thresher.tables import Table, guess_task, read_table
 
 __all__ = ["train"]
 
 _WIDTH = 1 << 17  # of exact training, unless told
-_EXACT_ONLY = ("index", "solver", "certify", "audit")
+_EXACT_ONLY = ("index", "solver", "certify", "audit", "resume")
+_CHECKPOINT = "checkpoint"
 
 
 class Parts(NamedTuple):
@@ -56,6 +57,7 @@ class Parts(NamedTuple):
 @click.option("--audit", is_flag=True, help="With --ridge 0: compare with a full scan after every iteration.")
 @click.option("--save", type=click.Path(path_type=Path), metavar="RUN", help="Folder for the run and its model.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="PAGE", help="HTML page to write about the run.")
+@click.option("--resume", is_flag=True, help="Go on where an interrupted run with the same --save was.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else.")
 @click.option("--quiet", is_flag=True, help="Print the last line only.")
 def train(file: Path, **options: Any) -> None:
@@ -96,8 +98,12 @@ def _check_options(options: dict[str, Any]) -> None:
         for name in _EXACT_ONLY:
             if options[name]:
                 raise InvalidInput(f"--{name} belongs to exact training. Add --ridge 0, or leave it out.")
-    if (save := options["save"]) is not None:
-        if save.is_dir() and any(save.iterdir()) and not (save / "run.json").exists():
+    save = options["save"]
+    if options["resume"] and (save is None or not (save / _CHECKPOINT).is_file()):
+        raise InvalidInput("--resume needs --save RUN, the folder of an interrupted run; there is no checkpoint.")
+    if save is not None:
+        known = [RUN_FILE, _CHECKPOINT]
+        if save.is_dir() and any(save.iterdir()) and not any((save / name).exists() for name in known):
             raise InvalidInput(f"{save} is a folder with other things in it. Give --save a new folder.")
         make_folder(save, remedy="Choose another folder with --save.")
     if (page := options["report"]) is not None:
@@ -140,6 +146,8 @@ def _train_exactly(file: Path, table: Table, task: str, parts: Parts, options: d
     }
     given |= {name: options[name] for name in ("index", "solver", "tol") if options[name] is not None}
     given |= {} if options["shift"] == "auto" else {"shift": options["shift"]}
+    files = {} if options["save"] is None else {"checkpoint": options["save"] / _CHECKPOINT}
+    files |= {"resume": options["save"] / _CHECKPOINT} if options["resume"] else {}
     bias = exact.BIAS if options["bias"] == "auto" else options["bias"]
     names = exact.Meaning.of(y, task=task).names()
     recorder = Recorder(names)
@@ -148,10 +156,12 @@ def _train_exactly(file: Path, table: Table, task: str, parts: Parts, options: d
     say(console, f"Training {given['width']:,} neurons on {len(y):,} rows to zero loss{outputs}.")
     with Live(console, given["width"], inputs=len(y), names=names) as live:
         callbacks = [recorder, live, *([Certify()] if options["certify"] else [])]
-        model, results = exact.fit_exact(X, y, task=task, bias=bias, options={**given, "callbacks": callbacks})
+        model, results = exact.fit_exact(X, y, task=task, bias=bias, options={**given, **files, "callbacks": callbacks})
     for result in results:
         if result.status != Status.CONVERGED:
             say(console, f"{result.status.value.capitalize()}: {result.message}")
+            if files and result.status == Status.INTERRUPTED:
+                say(console, "The same command with --resume goes on from here.")
             break
     return recorder.run(
         _what(given["width"], table, file, len(y), task, "to zero loss"),
@@ -250,6 +260,9 @@ def _write(run: Run, options: dict[str, Any]) -> dict[str, str]:
     written = {}
     if (folder := options["save"]) is not None:
         written["run"] = str(write_run(run, folder))
+        if all(one.status != Status.INTERRUPTED for one in run.trainings):
+            for name in (_CHECKPOINT, f"{_CHECKPOINT}.previous"):
+                (folder / name).unlink(missing_ok=True)
     if options["report"] is not None:
         written["report"] = str(write_report(run, options["report"], folder=folder))
     return written

@@ -2,6 +2,17 @@
 
 from thresher.runs.page import write_report
 from thresher.runs.recorder import Recorder
-from thresher.runs.run import Histogram, Run, Test, Training, make_run, read_run, write_run
+from thresher.runs.run import RUN_FILE, Histogram, Run, Test, Training, make_run, read_run, write_run
 
-__all__ = ["Histogram", "Recorder", "Run", "Test", "Training", "make_run", "read_run", "write_report", "write_run"]
+__all__ = [
+    "RUN_FILE",
+    "Histogram",
+    "Recorder",
+    "Run",
+    "Test",
+    "Training",
+    "make_run",
+    "read_run",
+    "write_report",
+    "write_run",
+]

@@ -13,7 +13,7 @@ from thresher.estimators import Scaling, SphereLift
 from thresher.model.network import Network
 from thresher.model.problem import Problem
 from thresher.runs.run import Run, Test
-from thresher.training import Result, train_together
+from thresher.training import Result, replay_together, train_together
 
 __all__ = ["BIAS", "ExactModel", "baseline", "fit_exact", "load_exact", "score"]
 
@@ -103,14 +103,14 @@ def fit_exact(
 
 
 def load_exact(run: Run, stored: Mapping[str, Any]) -> ExactModel:
-    """Return the model of a run, from what ``to_json`` gave; its networks are trained again, to the bit."""
+    """Return the model of a run, from what ``to_json`` gave; its networks are made again from the steps, to the bit."""
     mean, unit = (np.array(stored[f"column {name}"], dtype=np.float64) for name in ("means", "units"))
     lift = SphereLift(bias=float(stored["bias"]))
     lift.scaling_, lift.last_, lift.n_features_in_ = Scaling(mean, unit), float(stored["last"]), len(mean)
     classes = None if stored["classes"] is None else np.array(stored["classes"])
     meaning = Meaning(classes, float(stored["target mean"]), float(stored["target unit"]))
-    results = train_together(run.problems(), **run.options)
-    return ExactModel(lift, [result.network for result in results], meaning)
+    networks = replay_together(run.problems(), steps=[one.steps for one in run.trainings], **run.options)
+    return ExactModel(lift, networks, meaning)
 
 
 def score(predicted: NDArray[Any], y: NDArray[Any], *, task: str, guess: float) -> Test:

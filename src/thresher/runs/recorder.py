@@ -54,7 +54,9 @@ class Recorder(Callback):
             histograms["band"] = _histogram(share, np.linspace(0.0, far, _BINS + 1))
         place = len(self.trainings)
         name = self._names[place] if place < len(self._names) else f"output {place + 1}"
-        self.trainings.append(Training(name, result.history, result.status, result.message, result.audited, histograms))
+        self.trainings.append(
+            Training(name, result.history, result.status, result.message, result.audited, histograms, result.steps)
+        )
         # The engine is large, and the run does not need it.
         self._states.append(self._state._replace(engine=None))  # type: ignore[arg-type]
         self._state = None

@@ -1,12 +1,10 @@
-"""A run as a value, and as a folder: ``run.json`` and ``arrays.npz``; no pickle, written whole or not at all."""
+"""A run as a value, and as a file in a folder: written whole or not at all, checked when read, without pickle."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import platform
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -18,16 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
+from thresher.files import read_file, write_file
 from thresher.model.problem import Problem
-from thresher.output import make_folder, write_text, writing
+from thresher.output import make_folder
 from thresher.theory import Statement
 from thresher.training import History, Iteration, Status
 
-__all__ = ["Histogram", "Run", "Test", "Training", "make_run", "read_run", "write_run"]
+__all__ = ["RUN_FILE", "Histogram", "Run", "Test", "Training", "make_run", "read_run", "write_run"]
 
-_FORMAT = 1
+RUN_FILE = "run.thresher"
+_VERSION = 1
 _PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn")
-_TEXT, _ARRAYS = "run.json", "arrays.npz"
 _REMEDY = "Give a folder that thresher train --save has written."
 
 
@@ -57,6 +56,7 @@ class Training:
     message: str
     audited: int = 0
     histograms: dict[str, Histogram] = field(default_factory=dict)  # "distance" from the start; "band": drift over band
+    steps: tuple[NDArray[np.float64], ...] = ()  # that were taken, (n,) each: they make the network again
 
 
 @dataclass(frozen=True)
@@ -124,49 +124,42 @@ def make_run(
 def write_run(run: Run, folder: Path) -> Path:
     """Write a run to a folder, which is made if there is none; a run that was there is replaced."""
     make_folder(folder, remedy="Choose another folder.")
-    arrays: dict[str, NDArray[Any]] = {"inputs": run.inputs, "targets": run.targets}
+    tensors: dict[str, NDArray[Any]] = {"inputs": run.inputs, "targets": run.targets}
     told = []
     for place, one in enumerate(run.trainings):
         for name, (edges, counts) in one.histograms.items():
-            arrays |= {f"{name} edges {place}": edges, f"{name} counts {place}": counts}
+            tensors |= {f"{name} edges {place}": edges, f"{name} counts {place}": counts}
+        if one.steps:
+            tensors[f"steps {place}"] = np.array(one.steps)
         told.append(
             {
                 "name": one.name, "status": one.status.value, "message": one.message, "audited": one.audited,
                 "histograms": list(one.histograms), "history": [asdict(record) for record in one.history],
             }
         )  # fmt: skip
-    plain = {one.name: getattr(run, one.name) for one in fields(run)}
+    plain = {one.name: getattr(run, one.name) for one in fields(run) if one.name not in ("inputs", "targets")}
     plain |= {"trainings": told, "test": run.test._asdict() if run.test else None}
-    text = {"format": _FORMAT, **{key: plain[key] for key in plain if key not in ("inputs", "targets")}}
-    with writing(folder / _ARRAYS) as unfinished, unfinished.open("wb") as stream:
-        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
-    write_text(folder / _TEXT, json.dumps(_finite(text), indent=1, allow_nan=False, ensure_ascii=False))
+    write_file(folder / RUN_FILE, tensors, _finite(plain), kind="run", version=_VERSION)
     return folder
 
 
 def read_run(folder: Path) -> Run:
     """Return the run in a folder; raises InvalidInput if there is none, or if it is damaged."""
+    if not (folder / RUN_FILE).exists():
+        raise InvalidInput(f"{folder} holds no run. {_REMEDY}")
+    tensors, plain, _ = read_file(folder / RUN_FILE, kind="run", newest=_VERSION)
     try:
-        text = json.loads((folder / _TEXT).read_text(encoding="utf-8"))
-        if text.pop("format") != _FORMAT:
-            raise InvalidInput(f"{folder} was written by another version of thresher. Train again with this one.")
-        with np.load(folder / _ARRAYS, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        trainings = [_training(one, place, arrays) for place, one in enumerate(text.pop("trainings"))]
-        test = text.pop("test")
+        trainings = [_training(one, place, tensors) for place, one in enumerate(plain.pop("trainings"))]
+        test = plain.pop("test")
         run = Run(
-            **text,
+            **plain,
             trainings=trainings,
-            inputs=arrays["inputs"],
-            targets=arrays["targets"],
+            inputs=tensors["inputs"],
+            targets=tensors["targets"],
             test=Test(**{key: _float(value) for key, value in test.items()}) if test else None,
         )
-    except InvalidInput:
-        raise
-    except OSError as error:
-        raise InvalidInput(f"{folder} holds no run: {error.strerror or error}. {_REMEDY}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise InvalidInput(f"{folder} holds no run that can be read: {error}. {_REMEDY}") from None
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"{folder} holds a run that cannot be understood: {error}. {_REMEDY}") from None
     if not trainings or not {"width", "inputs", "shift", "seed"} <= set(run.network):
         raise InvalidInput(f"{folder} holds a run without a training. {_REMEDY}")
     return run
@@ -177,7 +170,8 @@ def _training(one: dict[str, Any], place: int, arrays: Mapping[str, NDArray[Any]
         name: Histogram(arrays[f"{name} edges {place}"], arrays[f"{name} counts {place}"]) for name in one["histograms"]
     }
     history = History([_iteration(record) for record in one["history"]])
-    return Training(one["name"], history, Status(one["status"]), one["message"], one["audited"], histograms)
+    steps = tuple(arrays.get(f"steps {place}", ()))
+    return Training(one["name"], history, Status(one["status"]), one["message"], one["audited"], histograms, steps)
 
 
 def _iteration(record: dict[str, Any]) -> Iteration:

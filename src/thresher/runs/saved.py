@@ -38,7 +38,10 @@ class SavedModel(NamedTuple):
 
 
 def load_model(folder: Path) -> SavedModel:
-    """Return the model in a run's folder. It is trained again, to the bit, which takes as long as it did."""
+    """Return the model in a run's folder, to the bit: networks of exact training are made again from their steps.
+
+    Cost: one pass over all neurons and its moves; an estimator is fitted again.
+    """
     run = read_run(folder)
     stored: Mapping[str, Any] = run.model
     try:
