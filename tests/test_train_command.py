@@ -104,11 +104,18 @@ class TestTrain:
         assert "Task: classification (the target is text with 2 values" in out
         right = float(re.search(r"Test: ([\d.]+)% of 12", out).group(1))
         assert right >= 75
+        nameless = tmp_path / "nameless.csv"
+        nameless.write_text("".join(line.rpartition(",")[0] + "\n" for line in table.read_text().splitlines()[1:]))
         code, first, _ = run(capsys, "predict", str(tmp_path / "run"), str(table))
         code, again, err = run(capsys, "predict", str(tmp_path / "run"), str(table))
         assert code == 0
         assert first == again
         assert float(re.search(r"accuracy ([\d.]+)%", err).group(1)) >= 75
+        code, bare, err = run(capsys, "predict", str(tmp_path / "run" / "model.thresher"), str(nameless))
+        assert (code, bare) == (0, first)
+        code, out, _ = run(capsys, "inspect", str(tmp_path / "run" / "model.thresher"))
+        assert code == 0
+        assert "ThresherClassifier" in out
         code, _, err = run(capsys, "audit", str(tmp_path / "run"))
         assert code == 2
         assert "trained with a ridge, without certificates to audit" in err
@@ -322,7 +329,9 @@ def test_bad_files_and_flags(capsys, tmp_path, monkeypatch, case):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["predict", "nowhere", "t.csv"], r"nowhere"),
+        (["predict", "nowhere", "t.csv"], r"nowhere holds no run"),
+        (["predict", "t.csv", "t.csv"], r"t\.csv is not a model of thresher"),
+        (["inspect", "t.csv"], r"t\.csv is not a model of thresher"),
         (["predict", "RUN", "nowhere.csv"], r"cannot read nowhere\.csv"),
         (["predict", "RUN", "fewer.csv"], r"no column 'b', which the model was trained on; it has a"),
         (["predict", "RUN", "strange.csv"], r"row 1, column 'colour' is 'green', which was not there in training"),

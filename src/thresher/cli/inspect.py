@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from thresher.files import read_file
 from thresher.memory import format_bytes
 from thresher.pages import say_number
 from thresher.runs import Run, read_run
@@ -21,11 +22,11 @@ __all__ = ["inspect"]
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def inspect(model: Path, as_json: bool) -> None:
-    """Say what a MODEL is: a folder that thresher train --save has written.
+    """Say what a MODEL is: a folder that thresher train --save has written, or a file that an estimator has saved.
 
     Example: thresher inspect runs/houses
     """
-    facts = _of_run(read_run(model), model)
+    facts = _of_file(model) if model.is_file() else _of_run(read_run(model), model)
     if as_json:
         click.echo(json.dumps(facts))
         return
@@ -44,3 +45,14 @@ def _of_run(run: Run, folder: Path) -> dict[str, Any]:
         facts["test"] = f"{run.test.measure} {run.test.value:.4g} on {run.test.rows:,} unseen rows"
     size = sum(one.stat().st_size for one in folder.iterdir() if one.is_file())
     return {**facts, "made": run.when, "command": run.command, "size": format_bytes(size)}
+
+
+def _of_file(path: Path) -> dict[str, Any]:
+    stored = read_file(path, kind="model", newest=1)
+    about, values = stored.metadata, stored.metadata.get("values", {})
+    facts = {name.rstrip("_").replace("_", " "): value for name, value in values.items()}
+    networks = about.get("networks", [])
+    if networks:
+        facts["networks"] = f"{len(networks)} of {networks[0]['width']:,} neurons"
+    return {"what": str(about.get("estimator")), "form": str(about.get("form")), **facts,
+            "size": format_bytes(path.stat().st_size)}  # fmt: skip

@@ -23,7 +23,7 @@ __all__ = ["predict"]
 @click.option("--output", type=click.Path(path_type=Path), metavar="CSV", help="File to write to, else the terminal.")
 @click.option("--header/--no-header", default=None, help="Whether FILE has column names; else it is guessed.")
 def predict(model: Path, file: Path, output: Path | None, header: bool | None) -> None:
-    """Predict the rows of FILE with a MODEL: a folder that thresher train --save has written.
+    """Predict the rows of FILE with a MODEL: a folder that thresher train --save has written, or a saved estimator.
 
     Prints one column, prediction. If FILE has the target as well, the score goes to standard error.
 

@@ -19,6 +19,7 @@ from thresher.cli.live import Live, compile_kernels, say
 from thresher.cli.options import Auto, Count
 from thresher.output import make_folder
 from thresher.runs import RUN_FILE, Recorder, Run, Test, Training, make_run, write_report, write_run
+from thresher.runs.saved import MODEL_FILE
 from thresher.search import INDEX_NAMES
 from thresher.tables import Table, guess_task, read_table
 
@@ -75,10 +76,10 @@ def train(file: Path, **options: Any) -> None:
     task = _say_task(table, options, file, console)
     parts = _split(len(table.targets), options["test_size"], options["seed"])
     if options["ridge"] == 0:
-        run = _train_exactly(file, table, task, parts, options, console)
+        run, model = _train_exactly(file, table, task, parts, options, console), None
     else:
-        run = _train_estimator(file, table, task, parts, options, console)
-    written = _write(run, options)
+        run, model = _train_estimator(file, table, task, parts, options, console)
+    written = _write(run, model, options)
     _tell_end(run, written, time.perf_counter() - began, options, console)
     if any(one.status != Status.CONVERGED for one in run.trainings) and options["ridge"] == 0:
         sys.exit(130 if any(one.status == Status.INTERRUPTED for one in run.trainings) else 1)
@@ -175,7 +176,7 @@ def _train_exactly(file: Path, table: Table, task: str, parts: Parts, options: d
 
 def _train_estimator(
     file: Path, table: Table, task: str, parts: Parts, options: dict[str, Any], console: Console
-) -> Run:
+) -> tuple[Run, Any]:
     from thresher.estimators import ThresherClassifier, ThresherRegressor
 
     kind = ThresherClassifier if task == "classification" else ThresherRegressor
@@ -195,27 +196,21 @@ def _train_estimator(
         "bias": model.bias_, "rounds of feature learning": model.feature_learning_,
         "leave-one-out error": model.loo_error_,
     }  # fmt: skip
-    classes = getattr(model, "classes_", None)
-    return make_run(
+    run = make_run(
         _what(settings.width, table, file, len(y), task, f"with a ridge of {model.ridge_:.2g}"),
-        inputs=X,
-        targets=(y if classes is None else np.searchsorted(classes, y).astype(np.float64))[None],
+        inputs=np.empty((0, 0)),
+        targets=np.empty((0, 0)),
         trainings=[
             Training(name, one.history, one.status, one.message) for name, one in zip(names, results, strict=True)
         ],
         network=network,
         options={},
-        model={
-            "kind": "estimator",
-            "task": task,
-            "parameters": given,
-            "classes": None if classes is None else classes.tolist(),
-            **_columns(table),
-        },
+        model={"kind": "estimator", "task": task, **_columns(table)},
         test=_test(model, table, task, parts),
         data=_data(file, table, parts),
         command=_command(),
     )
+    return run, model
 
 
 def _test(model: Any, table: Table, task: str, parts: Parts) -> Test | None:
@@ -255,10 +250,12 @@ def _command() -> str:
     return join(["thresher", *arguments])
 
 
-def _write(run: Run, options: dict[str, Any]) -> dict[str, str]:
+def _write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
     """Write what was asked for; return the places."""
     written = {}
     if (folder := options["save"]) is not None:
+        if model is not None:
+            model.save(folder / MODEL_FILE, form="recipe")
         written["run"] = str(write_run(run, folder))
         if all(one.status != Status.INTERRUPTED for one in run.trainings):
             for name in (_CHECKPOINT, f"{_CHECKPOINT}.previous"):

@@ -64,8 +64,8 @@ class Run:
     """What was trained on what, how it went, and on which machine.
 
     ``options`` are those of :func:`thresher.train`, defaults left out, and ``inputs`` (n, d) and ``targets``
-    (outputs, n) those trained on, so that a run can be repeated. For an estimator ``options`` is empty, and inputs and
-    targets are raw rows. ``data`` says in words where the numbers came from.
+    (outputs, n) those trained on, so that a run can be repeated; all three are empty for an estimator, which has a file
+    of its own. ``data`` says in words where the numbers came from.
     """
 
     what: str  # one sentence

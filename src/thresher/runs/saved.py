@@ -9,21 +9,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+import thresher
 from thresher.errors import InvalidInput
-from thresher.runs.run import Run, read_run
+from thresher.runs.run import read_run
 from thresher.tables import Column, Encoding
 
-__all__ = ["SavedModel", "load_model"]
+__all__ = ["MODEL_FILE", "SavedModel", "load_model"]
+
+MODEL_FILE = "model.thresher"
 
 
 class SavedModel(NamedTuple):
-    """A model with ``predict``, the columns it was trained on, and the run it comes from."""
+    """A model with ``predict``, and the columns that it was trained on."""
 
     model: Any
     encoding: Encoding
     target: str
     task: str
-    run: Run
 
     def matrix(self, columns: Sequence[Column], *, source: str) -> NDArray[np.float64]:
         """Return the rows of a file as the model wants them (k, d); columns without names go by their place."""
@@ -37,30 +39,31 @@ class SavedModel(NamedTuple):
         return self.encoding.matrix(columns, source=source)
 
 
-def load_model(folder: Path) -> SavedModel:
-    """Return the model in a run's folder, to the bit: networks of exact training are made again from their steps.
+def load_model(path: Path) -> SavedModel:
+    """Return the model in a run's folder, or in a file that an estimator's ``save`` has written; to the bit.
 
-    Cost: one pass over all neurons and its moves; an estimator is fitted again.
+    Networks are made again from their steps. Cost: as many passes over all neurons as it takes to make them.
     """
-    run = read_run(folder)
+    if path.is_file():
+        return _of_estimator(thresher.load(path))
+    run = read_run(path)
     stored: Mapping[str, Any] = run.model
     try:
         encoding, target, task = Encoding.from_json(stored["columns"]), str(stored["target"]), str(stored["task"])
         if stored["kind"] == "exact":
             from thresher.runs.exact import load_exact
 
-            return SavedModel(load_exact(run, stored), encoding, target, task, run)
-        return SavedModel(_fit_again(run, stored), encoding, target, task, run)
+            return SavedModel(load_exact(run, stored), encoding, target, task)
+        return SavedModel(thresher.load(path / MODEL_FILE), encoding, target, task)
     except (LookupError, TypeError, ValueError) as error:
         if isinstance(error, InvalidInput):
             raise
-        raise InvalidInput(f"{folder} holds a run without a model. Train with thresher train --save.") from None
+        raise InvalidInput(f"{path} holds a run without a model. Train with thresher train --save.") from None
 
 
-def _fit_again(run: Run, stored: Mapping[str, Any]) -> Any:
-    from thresher.estimators import ThresherClassifier, ThresherRegressor
-
-    if stored["classes"] is None:
-        return ThresherRegressor(**stored["parameters"]).fit(run.inputs, run.targets[0])
-    labels = np.array(stored["classes"])[run.targets[0].astype(int)]
-    return ThresherClassifier(**stored["parameters"]).fit(run.inputs, labels)
+def _of_estimator(model: Any) -> SavedModel:
+    """Return an estimator that knows the names of its columns, or only how many there are."""
+    count = int(model.n_features_in_)
+    names = getattr(model, "feature_names_in_", [f"column {place}" for place in range(1, count + 1)])
+    task = "classification" if hasattr(model, "classes_") else "regression"
+    return SavedModel(model, Encoding(tuple((str(name), None) for name in names)), "y", task)
