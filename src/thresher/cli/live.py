@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 from thresher import Callback, Iteration, Result, Status, train
@@ -29,7 +29,7 @@ class Live(Callback):
         self._console, self._pairs = console, neurons * inputs
         self._names = list(names) if len(names) > 1 else []
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), _Rate())
-        self._progress = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+        self._progress = Progress(*columns, console=console, transient=True)
         self._bar = console.is_terminal and not console.quiet
         self._task = self._progress.add_task("  start scan", total=neurons)
         self._began = self._told = time.perf_counter()
@@ -45,7 +45,7 @@ class Live(Callback):
 
     def on_progress(self, done: int, total: int) -> None:
         """Move the bar, or say how far the scan is."""
-        self._progress.update(self._task, completed=done, total=total)
+        self._progress.update(self._task, completed=done, total=total, refresh=self._bar)
         now = time.perf_counter()
         if not self._bar and now - self._told > _BETWEEN and done < total:
             rate = done / (now - self._began)
@@ -55,7 +55,7 @@ class Live(Callback):
 
     def on_iteration(self, record: Iteration) -> None:
         """Print a line: loss, contraction, looks, flips, seconds."""
-        self._progress.update(self._task, visible=False)
+        self._progress.update(self._task, visible=False, refresh=self._bar)
         if record.iteration == 0:
             if self._names:
                 self._say(f"  {self._names.pop(0)}:")
@@ -77,10 +77,13 @@ class Live(Callback):
 
 
 class _Rate(ProgressColumn):
-    """Neurons a second."""
+    """Neurons a second since the beginning, and the time left at that rate."""
 
     def render(self, task: Task) -> Text:
-        return Text("" if not task.speed else f"{short(int(task.speed))} neurons/s")
+        if not task.completed or not task.elapsed:
+            return Text("")
+        rate, left = task.completed / task.elapsed, task.remaining or 0
+        return Text(f"{short(int(rate))} neurons/s, {left / rate:.0f} s left")
 
 
 def compile_kernels(console: Console, method: str | None = None) -> None:
