@@ -40,8 +40,9 @@ for _command in (train, predict, inspect, report, audit, demo, verify, bench):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; errors of use end with one line and exit code 2, an interrupt with 130."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        commands.main(args=arguments, prog_name="thresher", standalone_mode=False)
+        commands.main(args=given, prog_name="thresher", standalone_mode=False, obj=given)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

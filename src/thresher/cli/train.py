@@ -246,8 +246,8 @@ def _what(width: int, table: Table, file: Path, rows: int, task: str, how: str) 
 def _command() -> str:
     from shlex import join
 
-    arguments = click.get_current_context().meta.get("arguments") or sys.argv[1:]
-    return join(["thresher", *arguments])
+    arguments = click.get_current_context().obj
+    return join(["thresher", *arguments]) if arguments else ""
 
 
 def _write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
