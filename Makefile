@@ -30,7 +30,6 @@ check: setup
 
 # The site, in docs/_build/index.html: any warning is an error, and reading it needs no network.
 docs: setup
-	@$(BIN)/python -c 'import furo, latex2mathml, myst_parser' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
 	@echo "Written: docs/_build/index.html"
 

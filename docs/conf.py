@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 project = "thresher"
 author = "the thresher developers"
 copyright = author
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "offline_math"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "offline_math", "plain_docstrings"]
 html_math_renderer = "mathml"
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
@@ -25,5 +25,6 @@ autodoc_typehints = "none"  # docstrings have shapes and words instead
 autodoc_member_order = "bysource"
 napoleon_numpy_docstring = True
 napoleon_google_docstring = False
+napoleon_custom_sections = ["Cost"]
 add_module_names = False
 nitpicky = False
