@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(path.stem for path in DOCS.glob("*.md"))
-RUNNABLE = ["quickstart", "choose", "notebooks", "tutorial_digits", "tutorial_index"]
+RUNNABLE = ["quickstart", "choose", "estimators", "notebooks", "tutorial_digits", "tutorial_index"]
 SMALLER = [("10**6", "10**4")]  # the tutorial says a million; here the words count, not the width
 
 
