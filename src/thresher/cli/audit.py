@@ -19,7 +19,7 @@ __all__ = ["audit"]
 _SAME = 1e-5  # of the first residual: what rounding may change from one machine to another
 
 
-@click.command()
+@click.command(short_help="Check every certificate against a full scan.")
 @click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.option("--inputs", type=Count(), default=200, show_default=True, help="Random inputs on the sphere.")
 @click.option("--dimension", type=Count(), default=50, show_default=True, help="Of the inputs.")

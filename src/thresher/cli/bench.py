@@ -15,7 +15,7 @@ from thresher import InvalidInput, NotAvailable
 __all__ = ["bench"]
 
 
-@click.command()
+@click.command(short_help="Measure every method side by side.")
 @click.option("--full", is_flag=True, help="The sizes of the published figures; takes an hour or less.")
 @click.option("--tiny", is_flag=True, help="Sizes that only show that everything works.")
 @click.option("--case", "cases", multiple=True, metavar="NAME", help="race, width or problems; may be repeated.")

@@ -16,7 +16,7 @@ from thresher.datasets import digits
 __all__ = ["demo"]
 
 
-@click.command()
+@click.command(short_help="A million neurons on handwritten digits.")
 @click.option("--width", type=Count(), default="2^20", show_default=True, help="Neurons; 1e6 and 2^20 are fine too.")
 @click.option("--rows", type=Count(), default=1000, show_default=True, help="Images to train on.")
 @click.option("--seed", type=Count(), default=0, show_default=True, help="Of the start weights and the choice of rows.")

@@ -18,7 +18,7 @@ from thresher.runs import Run, read_run
 __all__ = ["inspect"]
 
 
-@click.command()
+@click.command(short_help="Say what a model is.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def inspect(model: Path, as_json: bool) -> None:

@@ -17,7 +17,7 @@ from thresher.tables import read_columns
 __all__ = ["predict"]
 
 
-@click.command()
+@click.command(short_help="Predict the rows of a table.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--output", type=click.Path(path_type=Path), metavar="CSV", help="File to write to, else the terminal.")

@@ -12,7 +12,7 @@ from thresher.runs import read_run, write_report
 __all__ = ["report"]
 
 
-@click.command()
+@click.command(short_help="Write the page of a run.")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--output", type=click.Path(path_type=Path), help="Page to write; else report.html in the folder.")
 def report(run: Path, output: Path | None) -> None:

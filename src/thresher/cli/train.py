@@ -37,7 +37,7 @@ class Parts(NamedTuple):
     test: NDArray[np.int64]
 
 
-@click.command()
+@click.command(short_help="Train a network on a table.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--target", help="Column to predict, else the last one; for X.npy the file with y, as y.npy.")
 @click.option("--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True)
@@ -178,6 +178,7 @@ def _train_estimator(
     file: Path, table: Table, task: str, parts: Parts, options: dict[str, Any], console: Console
 ) -> tuple[Run, Any]:
     from thresher.estimators import ThresherClassifier, ThresherRegressor
+    from thresher.runs.exact import say_label
 
     kind = ThresherClassifier if task == "classification" else ThresherRegressor
     given = {name: options[name] for name in ("shift", "ridge", "bias")} | {"random_state": options["seed"]}
@@ -189,7 +190,8 @@ def _train_estimator(
         model.fit(X, y)
     results = model.results_
     settings = results[0].network.settings
-    names = [str(k + 1) for k in range(len(results))]
+    classes = getattr(model, "classes_", [])
+    names = [say_label(one) for one in classes] if len(results) > 1 and len(classes) else ["output"] * len(results)
     network = {
         "width": settings.width, "inputs": len(model.inputs_), "shift": settings.shift, "seed": settings.start.seed,
         "dimension": settings.start.dimension, "twins": settings.start.twins, "ridge": model.ridge_,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from thresher.model.problem import Problem
 from thresher.runs.run import Run, Test
 from thresher.training import Result, replay_together, train_together
 
-__all__ = ["BIAS", "ExactModel", "baseline", "fit_exact", "load_exact", "score"]
+__all__ = ["BIAS", "ExactModel", "Meaning", "baseline", "fit_exact", "load_exact", "say_label", "score"]
 
 BIAS = 0.5  # of the lift, as a multiple of the typical norm of a row: keeps lengths apart, inputs still well spread
 Matrix = NDArray[np.float64]
@@ -131,8 +131,3 @@ def baseline(known: NDArray[Any], y: NDArray[Any], *, task: str) -> float:
 def say_label(label: Any) -> str:
     """Return a class as people write it: 3 rather than 3.0."""
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
-
-
-def say_labels(labels: Sequence[Any]) -> str:
-    """Return classes, separated by commas."""
-    return ", ".join(map(say_label, labels))
