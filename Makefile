@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 WHEEL  := .venv-wheel
 
-.PHONY: setup demo test test-slow test-oldest test-wheel check scaling certified bench reliability clean
+.PHONY: setup demo test test-slow test-oldest test-wheel check docs pictures scaling certified bench reliability clean
 
 setup: $(VENV)/.ready
 
@@ -56,6 +56,15 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The site, in docs/_build/index.html: any warning is an error, and reading it needs no network.
+docs: setup
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+	@echo "Written: docs/_build/index.html"
+
+# The figures of README and docs that are drawn from real runs; about a minute.
+pictures: setup
+	$(BIN)/python docs/draw.py
+
 # The paper's cost claim: moved neurons and node visits per iteration as the width grows from 2^14 to 2^20.
 scaling: setup
 	$(BIN)/python -m benchmarks.scaling
@@ -69,5 +78,5 @@ certified: setup
 	$(BIN)/python -m benchmarks.certified
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(WHEEL) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(WHEEL) docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,14 +14,16 @@ ROOT = Path(thresher.__file__).parent
 # Each room may import from the rows above its own; rooms of one row do not know each other. The rest is the edge.
 ROWS = [
     {"errors"},
-    {"checks", "memory", "parallel", "kernels"},
+    {"checks", "figures", "kernels", "memory", "notebook", "output", "parallel"},
     {"model", "files"},
     {"interfaces"},
     {"search", "algebra", "theory", "datasets"},
     {"engines"},
     {"training"},
 ]
-OUTSIDE = ["sklearn", "torch", "ray", "matplotlib", "click", "rich"]
+OUTSIDE = ["sklearn", "torch", "ray", "matplotlib", "click", "rich", "jinja2", "pandas", "pyarrow", "tensorboardX"]
+ONE_FILE = {"matplotlib": "figures", "jinja2": "pages", "pandas": "training.history", "pyarrow": "tables.columns",
+            "tensorboardX": "training.tensorboard"}  # fmt: skip
 NO_ROOMS = {"utils", "util", "helpers", "helper", "misc", "core", "common"}
 LONGEST = 60
 
@@ -36,10 +38,19 @@ TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 every_module = pytest.mark.parametrize("name", FILES)
 
 
-def imported_modules(name):
-    """All modules that a module imports, those inside functions included."""
+def for_types_only(tree):
+    """The imports below ``if TYPE_CHECKING``."""
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    return {node for block in blocks for node in ast.walk(block)}
+
+
+def imported_modules(name, *, typing=True):
+    """All modules that a module imports, those inside functions included; those for types alone if asked."""
     package = name if FILES[name].name == "__init__.py" else name.rpartition(".")[0]
+    left_out = set() if typing else for_types_only(TREES[name])
     for node in ast.walk(TREES[name]):
+        if node in left_out:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -81,6 +92,12 @@ def test_compiled_code_stays_in_its_room(name):
         assert uses <= {"thresher", "numba", "llvmlite", "numpy", "math", "collections", "typing", "__future__"}
 
 
+@every_module
+def test_optional_packages_are_imported_by_one_file_each(name):
+    for other in {other.split(".")[0] for other in imported_modules(name, typing=False)} & set(ONE_FILE):
+        assert name == f"thresher.{ONE_FILE[other]}", f"{name} imports {other}"
+
+
 def test_import_brings_no_optional_package():
     code = f"import sys, thresher; print(*[name for name in {OUTSIDE} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -110,6 +127,8 @@ def assigned(node):
         return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return {node.name}
+    if isinstance(node, ast.If):  # imports for types, of names that are made when asked for
+        return set().union(*map(assigned, node.body))
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
 
 

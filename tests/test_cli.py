@@ -22,11 +22,11 @@ def run(capsys, *arguments):
     return code, printed.out, printed.err
 
 
-def test_demo_ends_with_a_table_and_a_test(capsys):
+def test_demo_tells_each_iteration_and_ends_with_a_test(capsys):
     code, out, _ = run(capsys, "demo", "--width", "2^12", "--rows", "100")
     assert code == 0
     assert "Training 4,096 neurons on 100 handwritten digits" in out
-    assert re.search(r"iteration 1: residual [\d.]+", out)
+    assert re.search(r"iteration +loss +fell to +looks +of dense +flips +seconds\n +start .*\n +1 +[\d.e-]+ ", out)
     assert "Converged" in out
     right, seen = map(int, re.search(r"Test: (\d+) of (\d+) unseen digits right", out).groups())
     assert seen == 1797 - 100

@@ -29,9 +29,9 @@ def try_to_read(path, target=None):
     try:
         table = read_table(path, target=target)
         assert np.isfinite(table.inputs).all()
-        assert np.isfinite(table.targets).all()
+        assert table.targets.dtype.kind == "U" or np.isfinite(table.targets).all()
         assert len(table.inputs) == len(table.targets) >= 2
-        assert len(table.names) >= 1
+        assert len(table.encoding.names) == table.inputs.shape[1] >= 1
         split_table(table, rows=10)
     except ThresherError as error:
         assert str(error)
@@ -47,7 +47,7 @@ def test_any_text(tmp_path_factory, text, target):
 
 
 @settings(max_examples=200, deadline=None)
-@given(raw=st.binary(max_size=300), suffix=st.sampled_from([".csv", ".npz", ""]))
+@given(raw=st.binary(max_size=300), suffix=st.sampled_from([".csv", ".npz", ".npy", ".parquet", ""]))
 def test_any_bytes(tmp_path_factory, raw, suffix):
     path = tmp_path_factory.mktemp("fuzz") / f"a{suffix}"
     path.write_bytes(raw)

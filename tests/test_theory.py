@@ -395,7 +395,7 @@ class TestCertify:
     def test_drift_over_blocks(self, monkeypatch):
         result = train(random_problem(inputs=20, dimension=5), width=3000)
         whole = largest_drift(result.network.weights)
-        monkeypatch.setattr("thresher.training.certify._BLOCK", 17)
+        monkeypatch.setattr("thresher.model.weights._BLOCK", 17)
         assert largest_drift(result.network.weights) == pytest.approx(whole, rel=1e-14)
 
     def test_one_input(self):

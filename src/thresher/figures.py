@@ -1,22 +1,17 @@
-"""Figures of a verification, as SVG. The one file of the package that imports matplotlib, when one is drawn."""
+"""Figures as SVG, in one style. The one file of the package that imports matplotlib, when a figure is drawn."""
 
 from __future__ import annotations
 
 import io
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from thresher.errors import NotAvailable
-from thresher.theory import Statement
-from thresher.verification.ladder import Report, Rung
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["INK", "REMEDY", "Drawn", "draw"]
+__all__ = ["BLUE", "GREEN", "INK", "ORANGE", "PINK", "REMEDY", "SKY", "Drawn", "Picture", "draw", "notebook_axes"]
 
 REMEDY = "Figures need matplotlib: pip install -e '.[plot]'"
 
@@ -25,16 +20,27 @@ ORANGE, BLUE, GREEN, PINK, SKY = "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#5
 INK = "#4d4d4d"  # lines and letters; a page may replace it by its own
 
 
+class Picture(NamedTuple):
+    """How a figure is drawn, and what it shows in a sentence.
+
+    ``make`` draws a subject into axes; it may return the sentence in words of its own, with the numbers to be seen.
+    """
+
+    make: Callable[[Axes, Any], str | None]
+    caption: str
+
+
 class Drawn(NamedTuple):
-    """A figure: its name, what it shows in a sentence, and its SVG."""
+    """A figure: its name, what it shows in a sentence, what there is to see, and its SVG."""
 
     name: str
     caption: str
+    seen: str
     svg: str
 
 
-def draw(report: Report) -> list[Drawn]:
-    """Return the figures of a report; equal reports give equal figures.
+def draw(pictures: Mapping[str, Picture], subject: object, *, background: str | None = None) -> list[Drawn]:
+    """Return the figures of a subject, less those that it has no data for; equal subjects give equal figures.
 
     Raises NotAvailable if matplotlib is not installed.
     """
@@ -45,135 +51,39 @@ def draw(report: Report) -> list[Drawn]:
         raise NotAvailable(REMEDY) from error
 
     drawn = []
-    for name, (make, caption) in FIGURES.items():
+    for name, (make, caption) in pictures.items():
         colours = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK)
         style: Any = {"svg.hashsalt": name, "font.size": 9, "svg.fonttype": "path", **colours}
         with matplotlib.rc_context(style):
             figure = Figure(figsize=(6.4, 3.8), layout="constrained")
             axes = figure.add_subplot()
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.grid(alpha=0.25)
-            make(axes, report)
+            _dress(axes)
+            seen = make(axes, subject)
             if not axes.has_data():
                 continue  # this was not measured
-            axes.legend(frameon=False, fontsize=8)
+            if axes.get_legend_handles_labels()[0] and axes.get_legend() is None:
+                axes.legend(frameon=False, fontsize=8)
             written = io.StringIO()
-            figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
-        drawn.append(Drawn(name, caption, written.getvalue()))
+            paper: Any = {"transparent": True} if background is None else {"facecolor": background}
+            figure.savefig(written, format="svg", metadata={"Date": None}, **paper)
+        drawn.append(Drawn(name, caption, seen or caption, written.getvalue()))
     return drawn
 
 
-def _firing(axes: Axes, report: Report) -> None:
-    widths, n = _widths(report), report.problem.size
-    _against_width(axes, report, y="neurons that fire on an input")
-    axes.plot(widths, _measured(report, "firing, at most", start=True), "o", color=ORANGE, label="most, measured")
-    means = [rung.history[0].firing / n for rung in report.rungs]
-    axes.plot(widths, means, "s", color=BLUE, label="mean, measured")
-    axes.plot(widths, [rung.width * rung.facts.firing for rung in report.rungs], color=BLUE, label="m P(Z ≥ b), exact")
-    axes.plot(widths, [width**0.76 for width in widths], "--", color=PINK, label="m^0.76, the paper's bound")
+def notebook_axes(axes: Axes | None) -> Axes:
+    """Return the axes given, or those of a new figure that a notebook shows by itself."""
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ModuleNotFoundError as error:
+        raise NotAvailable(REMEDY) from error
+    made: Axes = pyplot.subplots(figsize=(6.4, 3.8), layout="constrained")[1]
+    _dress(made)
+    return made
 
 
-def _contraction(axes: Axes, report: Report) -> None:
-    axes.set(yscale="log", xlabel="iteration", ylabel="residual over that of the iteration before")
-    shades = np.linspace(0.3, 1.0, len(report.rungs))
-    for shade, rung in zip(shades, report.rungs, strict=True):
-        steps = rung.history[1:]
-        label = f"{rung.width:,} neurons" if rung in (report.rungs[0], report.rungs[-1]) else None
-        values = [max(record.contraction, 1e-4) for record in steps]  # below this only rounding counts
-        axes.plot([record.iteration for record in steps], values, "o-", color=ORANGE, alpha=shade, label=label)
-    axes.axhline(0.5, linestyle="--", color=PINK, label="½, the paper's bound")
-    axes.locator_params(axis="x", integer=True)
-
-
-def _drift(axes: Axes, report: Report) -> None:
-    _against_width(axes, report, y="largest distance of a neuron from its start")
-    axes.plot(_widths(report), _measured(report, "drift"), "o-", color=ORANGE, label="measured")
-    bounds = [_worst(rung, "drift").bound for rung in report.rungs]
-    axes.plot(_widths(report), bounds, "--", color=PINK, label="R₀/√m, the paper's bound")
-
-
-def _eigenvalue(axes: Axes, report: Report) -> None:
-    _against_width(axes, report, y="smallest eigenvalue")
-    widths = _widths(report)
-    low, high = ([_worst(rung, f"λ from {side}").bound for rung in report.rungs] for side in ("below", "above"))
-    axes.fill_between(widths, low, high, color=PINK, alpha=0.15, label="the paper's sandwich")
-    axes.plot(widths, [rung.facts.smallest for rung in report.rungs], color=BLUE, label="λ, of the limit kernel")
-    axes.plot(widths, _measured(report, "λ at the start"), "o", color=SKY, label="of the Gram matrix at the start")
-    axes.plot(widths, _measured(report, "λ in training"), "v", color=ORANGE, label="least in training")
-
-
-def _queries(axes: Axes, report: Report) -> None:
-    _against_width(axes, report, y="tree nodes examined, all inputs")
-    widths = sorted(report.visits)
-    visits, answers = zip(*(report.visits[width] for width in widths), strict=True)
-    n = report.problem.size
-    axes.plot(widths, visits, "o-", color=ORANGE, label="measured")
-    bounds = [n + 2 * count * math.ceil(math.log2(m)) for m, count in zip(widths, answers, strict=True)]
-    axes.plot(widths, bounds, "--", color=PINK, label="n + 2K log₂ m, the bound")
-    axes.plot(widths, [width * n for width in widths], ":", color=INK, label="a scan of all pairs")
-
-
-def _cost(axes: Axes, report: Report) -> None:
-    _against_width(axes, report, y="mean of an iteration")
-    curves = (("moved", "neurons moved: what the trees pay for", BLUE), ("looks", "looks, certified search", ORANGE))
-    for name, label, colour in curves:
-        cost = report.costs(name)
-        power = f", m^{cost.exponent:.2f}" if len(cost.widths) > 1 else ""
-        axes.plot(cost.widths, cost.values, "o-", color=colour, label=label + power)
-    pairs = [width * report.problem.size for width in _widths(report)]
-    axes.plot(_widths(report), pairs, ":", color=INK, label="all pairs: a dense step")
-
-
-def _gram(axes: Axes, report: Report) -> None:
-    _against_width(axes, report, y="change of the Gram matrix, Frobenius norm")
-    widths = _widths(report)
-    axes.plot(widths, _measured(report, "Gram change"), "o-", color=ORANGE, label="measured")
-    bounds = [_worst(rung, "Gram change by drift").bound for rung in report.rungs]
-    axes.plot(widths, bounds, "-.", color=SKY, label="3nR, R the largest drift")
-    axes.plot(
-        widths, [rung.facts.smallest / 2 for rung in report.rungs], "--", color=PINK, label="λ/2, the lemma's bound"
-    )
-
-
-def _limit(axes: Axes, report: Report) -> None:
-    widths, errors = report.limit
-    if not widths:
-        return
-    _against_width(axes, report, y="relative distance from the limit's predictions")
-    axes.plot(widths, errors, "o", color=ORANGE, label="measured, unseen inputs")
-    slope = report.limit.exponent
-    middle = float(np.exp(np.mean(np.log(np.maximum(errors, 1e-300)) - slope * np.log(widths))))
-    axes.plot(widths, [middle * width**slope for width in widths], color=BLUE, label=f"fitted, m^{slope:.2f}")
-
-
-FIGURES: dict[str, tuple[Callable[[Axes, Report], None], str]] = {
-    "firing": (_firing, "How many neurons fire on an input: counted, expected, and the paper's bound."),
-    "contraction": (_contraction, "The residual over that of the iteration before, darker for wider networks."),
-    "drift": (_drift, "The furthest that any neuron travels, and the radius that the proof allows."),
-    "eigenvalue": (_eigenvalue, "The smallest eigenvalue: of the limit kernel, its sandwich, and of the Gram matrix."),
-    "queries": (_queries, "Nodes that the paper's trees examine, the bound, and what a scan looks at."),
-    "cost": (_cost, "What an iteration costs as the width grows, with the exponents of the width."),
-    "gram": (_gram, "How far training moves the Gram matrix, what the drift allows, and what the proof needs."),
-    "limit": (_limit, "How far predictions on unseen inputs are from those of the limit kernel."),
-}
-
-
-def _against_width(axes: Axes, report: Report, *, y: str) -> None:
-    axes.set(yscale="log", xlabel="neurons", ylabel=y)
-    axes.set_xscale("log", base=2)
-
-
-def _widths(report: Report) -> list[int]:
-    return [rung.width for rung in report.rungs]
-
-
-def _worst(rung: Rung, name: str) -> Statement:
-    """Return the statement of that name whose measured side is the most extreme of a training."""
-    found = [one for record in rung.history for one in record.statements if one.name == name]
-    return (max if found[0].upper else min)(found, key=lambda one: one.measured)
-
-
-def _measured(report: Report, name: str, *, start: bool = False) -> list[float]:
-    if start:
-        return [next(s.measured for s in rung.history[0].statements if s.name == name) for rung in report.rungs]
-    return [_worst(rung, name).measured for rung in report.rungs]
+def _dress(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    axes.set_axisbelow(True)

@@ -264,6 +264,12 @@ class Engine(Protocol):
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise`` for all neurons."""
 
+    def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return the drift of each neuron that has fired, at its last visit, and the drift at which its band ends.
+
+        (k,) each; drift counts from the start scan, after the first step. None where no certificates are kept.
+        """
+
     def audit(self) -> Audit:
         """Scan every pair and compare with what is maintained since the last ``linearise``.
 

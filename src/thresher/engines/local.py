@@ -145,6 +145,14 @@ class LocalEngine:
         """Return the weights at the last ``linearise`` for all neurons. Cost: O(pairs)."""
         return self._weights.joined(list(self._map(lambda shard: shard.weights())))
 
+    def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return drift and band, (k,) each, of the neurons that certificates are kept for. Cost: O(k)."""
+        parts = [shard.drifts() for shard in self._shards if isinstance(shard, Certified)]
+        if not parts:
+            return None
+        drifts, bands = zip(*parts, strict=True)
+        return np.concatenate(drifts), np.concatenate(bands)
+
     def audit(self) -> Audit:
         """Scan every pair and compare firing sets, outputs and counts with the maintained ones. Cost: O(m n d)."""
         ranges = shard_ranges(self._settings.width)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from thresher.estimators.classifier import ThresherClassifier
-from thresher.estimators.lift import SphereLift
+from thresher.estimators.lift import Scaling, SphereLift
 from thresher.estimators.model_files import load_model
 from thresher.estimators.regressor import ThresherRegressor
 
-__all__ = ["SphereLift", "ThresherClassifier", "ThresherRegressor", "load"]
+__all__ = ["Scaling", "SphereLift", "ThresherClassifier", "ThresherRegressor", "load"]
 
 
 def load(path: str | Path, *, threads: int | None = None) -> ThresherClassifier | ThresherRegressor:

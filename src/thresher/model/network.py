@@ -14,6 +14,7 @@ from thresher.errors import InvalidInput
 from thresher.model.problem import check_inputs
 from thresher.model.start import Start
 from thresher.model.weights import DenseWeights, Floating, Weights
+from thresher.notebook import show_facts
 from thresher.parallel import core_count, in_order
 
 __all__ = ["Activation", "Network", "NetworkSettings", "default_shift", "row_blocks"]
@@ -173,6 +174,20 @@ class Network:
     def __repr__(self) -> str:
         moved = self.weights.moved_neurons()
         return f"Network(width={self.width}, shift={self.shift:.4g}, moved={moved})"
+
+    def describe(self) -> dict[str, str]:
+        """Return what there is to know of the network at a glance, in words."""
+        start = self.settings.start
+        return {
+            "neurons": f"{self.width:,}" + (", in pairs of opposite sign" if start.twins else ""),
+            "inputs": f"{start.dimension} columns, rows of norm 1",
+            "activation": f"{self.settings.activation}, shift {self.shift:.4g}",
+            "seed": str(start.seed),
+            "moved": f"{self.weights.moved_neurons():,} neurons",
+        }
+
+    def _repr_html_(self) -> str:
+        return show_facts("A two-layer network", self.describe().items())
 
 
 def row_blocks(first: int, last: int, *, size: int = _BLOCK) -> Iterator[range]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from scipy import sparse
 
 from thresher.kernels.pairs import look_at, materialise, merge_coefficients
 from thresher.model.firing import Pattern
@@ -23,6 +24,7 @@ __all__ = ["DenseWeights", "Floating", "Preactivations", "Weights"]
 
 Floating = NDArray[np.float32] | NDArray[np.float64]
 _FINE = 2.0**-53  # unit roundoff of float64
+_BLOCK = 1 << 16  # moved neurons whose displacements are formed together
 
 
 class Preactivations(NamedTuple):
@@ -134,6 +136,18 @@ class Weights(NamedTuple):
         vectors: NDArray[np.float64] = materialise(neurons, start, *self.support, self.coefficients, self.inputs)
         return vectors
 
+    def distances(self) -> NDArray[np.float64]:
+        """Return how far each moved neuron is from its start, ||w_r - w_r(0)|| (k,). Cost: O(d) a coefficient."""
+        support, parts = self.support, [np.empty(0)]
+        for first in range(0, len(support.neurons), _BLOCK):
+            part = support.slice(first, min(first + _BLOCK, len(support.neurons)))
+            begin = support.bounds[first]
+            values = self.coefficients[begin : begin + part.pairs]
+            shape = (len(part.neurons), len(self.inputs))
+            moved = sparse.csr_array((values, part.inputs, part.bounds), shape=shape) @ self.inputs  # (block, d)
+            parts.append(np.linalg.norm(moved, axis=1))
+        return np.concatenate(parts)
+
     def look(self, neurons: NDArray[np.int64], inputs: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return the pre-activation of each pair (neurons[p], inputs[p]): the value that decides. Cost: O(d) a pair."""
         distinct, places = np.unique(neurons, return_inverse=True)
@@ -198,6 +212,11 @@ class DenseWeights(NamedTuple):
     def moved_neurons(self) -> int:
         """Return how many neurons have left their start. Cost: O(md)."""
         return int(self.moved.any(axis=1).sum())
+
+    def distances(self) -> NDArray[np.float64]:
+        """Return how far each moved neuron is from its start (k,). Cost: O(md)."""
+        distances = np.linalg.norm(self.moved, axis=1).astype(np.float64)
+        return distances[distances > 0]
 
     def block(self, neurons: range) -> Floating:
         """Return the weight vectors (k, d) of a block. Cost: O(d) a neuron."""

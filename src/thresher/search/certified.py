@@ -150,6 +150,10 @@ class Certified:
         peak = self._settings.scale * float(np.abs(self._sums).max())
         return made._replace(rounding=made.rounding + 4 * longest * kernels.FINE * peak)
 
+    def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the drift of each neuron that has fired, at its last visit, and its band, (k,) each. Cost: O(k)."""
+        return self._lists.drift.astype(np.float64), self._lists.band.astype(np.float64)
+
     def _start_blocks(self) -> Iterator[range]:
         first, last = self._neurons.start, self._neurons.stop
         if self._settings.start.twins:

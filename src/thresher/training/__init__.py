@@ -4,6 +4,7 @@ from thresher.training.certify import Certify
 from thresher.training.history import Callback, History, Iteration, Result, State, Status
 from thresher.training.loop import train, train_together
 from thresher.training.replay import replay, replay_together
+from thresher.training.tensorboard import TensorBoard
 
 __all__ = [
     "Callback",
@@ -13,6 +14,7 @@ __all__ = [
     "Result",
     "State",
     "Status",
+    "TensorBoard",
     "replay",
     "replay_together",
     "train",

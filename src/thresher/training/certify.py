@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from thresher.checks import check_number
 from thresher.model.weights import Weights
@@ -30,7 +29,6 @@ from thresher.training.history import Callback, Iteration, State
 __all__ = ["Certify", "largest_drift"]
 
 _ROUNDING = 1e-6  # share of the first residual below which float32 decides what a step does
-_BLOCK = 1 << 16  # moved neurons whose displacements are formed together
 
 
 class Certify(Callback):
@@ -103,15 +101,7 @@ class Certify(Callback):
 
 def largest_drift(weights: Weights) -> float:
     """Return the largest distance of a neuron from its start, max ||w_r - w_r(0)||. Cost: O(d) a coefficient."""
-    support, largest = weights.support, 0.0
-    for first in range(0, len(support.neurons), _BLOCK):
-        part = support.slice(first, min(first + _BLOCK, len(support.neurons)))
-        begin = support.bounds[first]
-        values = weights.coefficients[begin : begin + part.pairs]
-        shape = (len(part.neurons), len(weights.inputs))
-        moved = sparse.csr_array((values, part.inputs, part.bounds), shape=shape) @ weights.inputs  # (block, d)
-        largest = max(largest, float(np.linalg.norm(moved, axis=1).max()))
-    return largest
+    return float(weights.distances().max(initial=0.0))
 
 
 def _counts(gram: NDArray[np.float64], state: State) -> NDArray[np.float64]:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.errors import InvalidInput
+from thresher.errors import InvalidInput, NotAvailable
+from thresher.figures import ORANGE, PINK, notebook_axes
 from thresher.interfaces import Audit, Engine
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.problem import Problem
+from thresher.notebook import show_facts, show_table
 from thresher.theory import Statement
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 __all__ = ["Callback", "Callbacks", "History", "Iteration", "Result", "State", "Status"]
 
@@ -84,6 +91,54 @@ class History(Sequence[Iteration]):
         last = f", residual {self[0].residual:.3g} -> {self[-1].residual:.3g}" if self._records else ""
         return f"History({max(len(self) - 1, 0)} iterations{last})"
 
+    def _repr_html_(self) -> str:
+        head = ("iteration", "loss", "residual fell to", "step", "moved", "looks", "flips", "firing", "seconds")
+        rows = [
+            (
+                record.iteration or "start",
+                f"{record.loss:.3g}",
+                "" if math.isnan(record.contraction) else f"{record.contraction:.2g}",
+                f"{record.step:g}" if record.iteration else "",
+                *(f"{getattr(record, name):,}" for name in ("moved", "looks", "flips", "firing")),
+                f"{sum(record.seconds.values()):.3f}",
+            )
+            for record in self
+        ]
+        return show_table(repr(self), head, rows)
+
+    def to_pandas(self) -> DataFrame:
+        """Return a data frame with one row an iteration: the fields of :class:`Iteration`, seconds by part.
+
+        Raises NotAvailable if pandas is not installed.
+        """
+        try:
+            import pandas
+        except ModuleNotFoundError as error:
+            raise NotAvailable("to_pandas needs pandas: pip install pandas") from error
+        names = [one.name for one in fields(Iteration) if one.name not in ("iteration", "seconds", "statements")]
+        rows = [
+            {name: getattr(record, name) for name in names}
+            | {f"seconds_{part}": spent for part, spent in record.seconds.items()}
+            for record in self
+        ]
+        return pandas.DataFrame(rows, index=pandas.Index([record.iteration for record in self], name="iteration"))
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the loss of each iteration and the theorem's line, a quarter an iteration; return the axes.
+
+        Raises NotAvailable if matplotlib is not installed.
+        """
+        axes = notebook_axes(axes)
+        iterations, losses = [record.iteration for record in self], [record.loss for record in self]
+        axes.plot(iterations, losses, "o-", color=ORANGE, label="measured")
+        if losses:
+            line = [losses[0] * 0.25**t for t in iterations]
+            axes.plot(iterations, line, "--", color=PINK, label="the theorem's line")
+        axes.set(xlabel="iteration", ylabel="loss, ½‖f - y‖²", yscale="log")
+        axes.locator_params(axis="x", integer=True)
+        axes.legend(frameon=False)
+        return axes
+
 
 @dataclass(frozen=True)
 class Result:
@@ -106,6 +161,10 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result({self.status.value}: {self.message} {self.network!r}, {self.history!r})"
+
+    def _repr_html_(self) -> str:
+        title = f"{self.status.value.capitalize()}: {self.message}"
+        return show_facts(title, self.network.describe().items()) + self.history._repr_html_()
 
 
 class State(NamedTuple):

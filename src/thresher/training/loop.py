@@ -73,8 +73,7 @@ def train(
     shift : threshold b above which a neuron fires; None for the paper's sqrt(0.48 ln m)
     seed : of start weights and signs; the same seed gives the same network on every machine
     index : who fires? ``"certified"`` looks at pairs whose certificate has expired, ``"tournament"`` keeps the paper's
-    n
-        trees, ``"scan"`` looks at every pair; all find the same
+        n trees, ``"scan"`` looks at every pair; all find the same
     solver : which step? ``"cholesky"``, ``"sketched"`` (the paper's), ``"cg"``, ``"auto"``, or a solver object
     engine : where? ``"local"``
     method : ``"paper"`` is short for ``index="tournament"``, ``first_step="gram"`` and the sketched solver with the

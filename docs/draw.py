@@ -1,0 +1,193 @@
+"""Draws the figures of the docs from real runs: ``python docs/draw.py`` (about a minute), or ``make pictures``.
+
+The benchmarks and the verification draw their own figures; see benchmarks.md and verify.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from thresher import History, train
+from thresher.datasets import digits, random_problem
+from thresher.figures import BLUE, GREEN, INK, ORANGE, PINK, SKY, Picture, draw
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FOLDER = Path(__file__).parent / "figures"
+WIDTH, ROWS = 2**16, 1000  # of the pictures of the idea
+LADDER, INPUTS, DIMENSION = [2**k for k in range(12, 21, 2)], 200, 50  # of the picture of the claim
+
+
+class Story(NamedTuple):
+    """One real training on digits, and the states of one of its neurons."""
+
+    shift: float
+    width: int
+    pairs: int
+    preactivations: np.ndarray[Any, Any]  # a sample, at the start
+    history: History
+    margins: np.ndarray[Any, Any]  # of one neuron, after the first step, to all inputs, ascending
+    drifts: list[float]  # of that neuron since then, after the second, third, ... step
+
+
+def tell_story() -> Story:
+    """Train on digits and follow a neuron that fires on some inputs."""
+    problem = digits(rows=ROWS).train
+    result = train(problem, width=WIDTH)
+    steps = len(result.history) - 1
+    start = train(problem, width=WIDTH, max_iterations=0).network
+    vectors = start.weights.vectors(np.arange(0, WIDTH, 64))
+    stages = [train(problem, width=WIDTH, max_iterations=t).network for t in range(1, steps + 1)]
+    shift = start.shift
+    for neuron in stages[0].weights.support.neurons:
+        path = [one.neuron(int(neuron)) for one in stages]
+        margins = np.sort(np.abs(problem.inputs @ path[0] - shift))
+        travelled = np.cumsum([np.linalg.norm(b - a) for a, b in pairwise(path)])
+        if 3 <= np.sum(margins < travelled[-1]) <= 8:
+            break
+    sample = (vectors @ problem.inputs.T).ravel()
+    return Story(shift, WIDTH, WIDTH * ROWS, sample, result.history, margins, [float(one) for one in travelled])
+
+
+def draw_fires(axes: Axes, story: Story) -> None:
+    values = story.preactivations
+    counts, edges = np.histogram(values, bins=np.linspace(-4, 5, 181))
+    axes.stairs(counts / counts.max(), edges, fill=True, color=SKY, label="pairs of a neuron and an input")
+    right = edges[:-1] >= story.shift
+    firing = np.append(edges[:-1][right], edges[-1])
+    axes.stairs(counts[right] / counts.max(), firing, fill=True, color=ORANGE,
+                label=f"those that fire: {np.mean(values >= story.shift):.1%}")  # fmt: skip
+    axes.axvline(story.shift, color=INK, linestyle="--")
+    axes.annotate(f"shift b = {story.shift:.2f}", (story.shift, 0.8), (8, 0), textcoords="offset points", color=INK)
+    axes.set(xlabel="pre-activation ⟨w, x⟩ at the start", yticks=[], xlim=(-4, 5))
+
+
+def draw_flips(axes: Axes, story: Story) -> None:
+    steps = story.history[2:]  # the first one is taken inside the start scan
+    places = np.arange(len(steps))
+    series = (
+        ("all pairs: a dense step looks at each", [story.pairs] * len(steps), PINK),
+        ("pairs that fire", [one.firing for one in steps], BLUE),
+        ("pairs that are looked at", [one.looks for one in steps], SKY),
+        ("pairs that flip", [one.flips for one in steps], ORANGE),
+    )
+    for k, (label, values, colour) in enumerate(series):
+        axes.bar(places + 0.2 * (k - 1.5), np.maximum(values, 0.8), 0.2, color=colour, label=label)
+    axes.set(yscale="log", xlabel="iteration", ylim=(0.8, story.pairs * 1e3), xticks=places)
+    axes.set_xticklabels([str(one.iteration) for one in steps])
+
+
+def draw_expiry(axes: Axes, story: Story) -> None:
+    shown = story.margins[:24]
+    end = story.drifts[-1]
+    colours = [ORANGE if margin < end else SKY for margin in shown]
+    axes.barh(np.arange(len(shown)), shown, color=colours, height=0.7)
+    for t, drift in enumerate(story.drifts, start=2):
+        close = t > 3 and drift - story.drifts[t - 3] < 0.05 * shown[-1]
+        axes.axvline(drift, color=INK, linestyle="--", linewidth=1)
+        if not close:
+            axes.annotate(f"after step {t}", (drift, 3), (3, 0), textcoords="offset points", fontsize=8,
+                          color=INK, rotation=90, va="center")  # fmt: skip
+    axes.plot([], [], color=ORANGE, linewidth=6, label="expired: looked at")
+    axes.plot([], [], color=SKY, linewidth=6, label="not expired: cannot have flipped, not looked at")
+    axes.plot([], [], color=INK, linestyle="--", label="how far the neuron has travelled")
+    axes.set(
+        xlabel="distance from the threshold when last seen = expiry date", ylabel="inputs of one neuron", yticks=[]
+    )
+
+
+def measure_claim() -> list[tuple[int, float, float]]:
+    """Return width, looks an iteration after the first step, and pairs, on a ladder of widths."""
+    problem = random_problem(inputs=INPUTS, dimension=DIMENSION)
+    rows = []
+    for width in LADDER:
+        later = train(problem, width=width).history[2:]
+        rows.append((width, float(np.mean([one.looks for one in later])), float(width * INPUTS)))
+    return rows
+
+
+def draw_claim(axes: Axes, rows: list[tuple[int, float, float]]) -> None:
+    widths, looks, pairs = (list(column) for column in zip(*rows, strict=True))
+    axes.set(xscale="log", yscale="log", xlabel="neurons", ylabel="pre-activations computed an iteration")
+    axes.set_xscale("log", base=2)
+    axes.plot(widths, pairs, "s--", color=PINK, label="dense: every neuron on every input")
+    axes.plot(widths, looks, "o-", color=ORANGE, label="thresher: the same steps, exactly")
+    axes.fill_between(widths, looks, pairs, color=SKY, alpha=0.15)
+    axes.annotate(f"1 / {pairs[-1] / looks[-1]:,.0f}", (widths[-1], looks[-1]), (-6, 8), textcoords="offset points",
+                  ha="right", color=ORANGE, fontsize=11, weight="bold")  # fmt: skip
+
+
+BOXES = {  # name: (x, y, words, room, colour)
+    "train": (0.5, 0.92, "train", "training/loop.py: n numbers in, n numbers out; never sees a neuron", INK),
+    "solver": (0.14, 0.60, "Solver", "algebra/solvers.py\nwhich step?", ORANGE),
+    "gram": (0.5, 0.60, "Gram", "interfaces.py\nG = J Jᵀ, an operator", GREEN),
+    "callback": (0.86, 0.60, "Callback", "training/history.py\nwho is told?", PINK),
+    "sketch": (0.14, 0.28, "Sketch", "algebra/sketches.py\nhow is Jᵀ shortened?", ORANGE),
+    "engine": (0.5, 0.28, "Engine", "engines/\na sum over shards, in a fixed order", BLUE),
+    "shard": (0.5, 0.03, "Shard, Shard, Shard, …", "search/, engines/shard.py\na slice of neurons: who flips?", SKY),
+}
+ARROWS = [  # from, to, words, side of the words
+    ("train", "solver", "residual f - y  (n,)\nstep g  (n,)", "left"),
+    ("train", "gram", "linearise", "right"),
+    ("train", "callback", "Iteration, Result", "right"),
+    ("solver", "gram", "dense, times,\ndiagonal, sketch", "over"),
+    ("solver", "sketch", "", "left"),
+    ("sketch", "gram", "", "left"),
+    ("gram", "engine", "sums over shards", "right"),
+    ("engine", "shard", "step (n,)  ↓     ↑  corrections (n,), Effort", "right"),
+]
+
+
+def draw_architecture(axes: Axes, _: None) -> None:
+    axes.axis("off")
+    axes.set(xlim=(-0.05, 1.05), ylim=(-0.06, 1.04))
+    axes.scatter([], [])
+    for begin, end, words, side in ARROWS:
+        (x0, y0), (x1, y1) = BOXES[begin][:2], BOXES[end][:2]
+        gap = 0.085
+        if y0 == y1:
+            start, stop = (x0 + 0.13, y0), (x1 - 0.13, y1)
+        elif (begin, end) == ("sketch", "gram"):
+            start, stop = (x0 + 0.12, y0 + 0.05), (x1 - 0.12, y1 - 0.07)
+        else:
+            start, stop = (x0 + (x1 - x0) * 0.25, y0 - gap), (x1 - (x1 - x0) * 0.05, y1 + gap)
+        axes.annotate("", stop, start, arrowprops={"arrowstyle": "<->", "color": INK, "linewidth": 1})
+        middle = ((start[0] + stop[0]) / 2, (start[1] + stop[1]) / 2)
+        shift, align = {
+            "left": ((-0.05, 0.02), "right"),
+            "right": ((0.03, 0.012), "left"),
+            "over": ((0, 0.05), "center"),
+        }[side]
+        axes.text(middle[0] + shift[0], middle[1] + shift[1], words, fontsize=6.5, ha=align, va="center", color=INK)
+    for x, y, name, room, colour in BOXES.values():
+        box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": colour, "linewidth": 1.6}
+        axes.text(
+            x, y, f"{name}\n{room}", ha="center", va="center", fontsize=7, color="#1d1d1f", bbox=box, linespacing=1.4
+        )
+
+
+def main() -> None:
+    """Draw everything, or what is named."""
+    names = set(sys.argv[1:]) or {"idea", "claim", "architecture"}
+    drawn = []
+    if "idea" in names:
+        pictures = {"idea_fires": draw_fires, "idea_flips": draw_flips, "idea_expiry": draw_expiry}
+        drawn += draw({name: Picture(make, "") for name, make in pictures.items()}, tell_story(), background="white")
+    if "claim" in names:
+        drawn += draw({"claim": Picture(draw_claim, "")}, measure_claim(), background="white")
+    if "architecture" in names:
+        drawn += draw({"architecture": Picture(draw_architecture, "")}, None, background="white")
+    for one in drawn:
+        path = FOLDER / f"{one.name}.svg"
+        path.write_text(one.svg, encoding="utf-8")
+        print(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""``thresher bench``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from thresher import InvalidInput, NotAvailable
+
+__all__ = ["bench"]
+
+
+@click.command(short_help="Measure every method side by side.")
+@click.option("--full", is_flag=True, help="The sizes of the published figures; takes an hour or less.")
+@click.option("--tiny", is_flag=True, help="Sizes that only show that everything works.")
+@click.option("--case", "cases", multiple=True, metavar="NAME", help="race, width or problems; may be repeated.")
+@click.option("--output", type=click.Path(path_type=Path), default="results/bench.json", show_default=True)
+def bench(full: bool, tiny: bool, cases: Sequence[str], output: Path) -> None:
+    """Measure every method side by side: time, iterations, memory and operations, ours and those of rivals.
+
+    Takes a few minutes without --full. Nothing else should run meanwhile.
+
+    Example: thresher bench --case race
+    """
+    if full and tiny:
+        raise InvalidInput("--full and --tiny exclude each other; give one of them.")
+    try:
+        found: Any = import_module("benchmarks.bench")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != "benchmarks":
+            raise
+        raise NotAvailable("benchmarks are not part of the installed package. Run thresher from a clone.") from error
+    found.bench(cases=cases, tier="full" if full else "tiny" if tiny else "quick", output=output, console=Console())

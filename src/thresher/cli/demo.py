@@ -1,0 +1,47 @@
+"""``thresher demo``."""
+
+from __future__ import annotations
+
+import time
+
+import click
+import numpy as np
+from rich.console import Console
+
+from thresher import train
+from thresher.cli.live import Live, compile_kernels, end, say
+from thresher.cli.options import Count
+from thresher.datasets import digits
+
+__all__ = ["demo"]
+
+
+@click.command(short_help="A million neurons on handwritten digits.")
+@click.option("--width", type=Count(), default="2^20", show_default=True, help="Neurons; 1e6 and 2^20 are fine too.")
+@click.option("--rows", type=Count(), default=1000, show_default=True, help="Images to train on.")
+@click.option("--seed", type=Count(), default=0, show_default=True, help="Of the start weights and the choice of rows.")
+@click.option("--paper", is_flag=True, help="Use the paper's own trees and solver (slower; try --rows 64).")
+def demo(width: int, rows: int, seed: int, paper: bool) -> None:
+    """Train a million neurons on handwritten digits, and test them on digits never seen.
+
+    Example: thresher demo --width 1e5
+    """
+    console = Console()
+    split = digits(rows=rows, seed=seed)
+    method = "paper" if paper else None
+    compile_kernels(console, method)
+    say(console, f"Training {width:,} neurons on {split.description}.")
+    began = time.perf_counter()
+    with Live(console, width, inputs=rows) as live:
+        result = train(split.train, width=width, seed=seed, method=method, callbacks=[live])
+    trained = time.perf_counter() - began
+    began = time.perf_counter()
+    guesses = np.sign(result.network.predict(split.test.inputs))
+    tested = time.perf_counter() - began
+    right = int((guesses == split.test.targets).sum())
+    say(console, f"{result.status.value.capitalize()}: {result.message} {trained:.1f} s in all.")
+    say(
+        console,
+        f"Test: {right} of {split.test.size} unseen digits right ({right / split.test.size:.1%}), in {tested:.1f} s.",
+    )
+    end(result)

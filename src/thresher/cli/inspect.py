@@ -1,0 +1,58 @@
+"""``thresher inspect``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from thresher.files import read_file
+from thresher.memory import format_bytes
+from thresher.pages import say_number
+from thresher.runs import Run, read_run
+
+__all__ = ["inspect"]
+
+
+@click.command(short_help="Say what a model is.")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def inspect(model: Path, as_json: bool) -> None:
+    """Say what a MODEL is: a folder that thresher train --save has written, or a file that an estimator has saved.
+
+    Example: thresher inspect runs/houses
+    """
+    facts = _of_file(model) if model.is_file() else _of_run(read_run(model), model)
+    if as_json:
+        click.echo(json.dumps(facts))
+        return
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in facts.items():
+        table.add_row(f"[bold]{name}[/bold]", say_number(value) if isinstance(value, float) else str(value))
+    Console(soft_wrap=True).print(table, highlight=False)
+
+
+def _of_run(run: Run, folder: Path) -> dict[str, Any]:
+    columns = [name for name, _ in run.model.get("columns", [])]
+    shown = ", ".join(columns[:8]) + (f" and {len(columns) - 8} more" if len(columns) > 8 else "")
+    facts = {"what": run.what, **run.network, "columns": shown or "none named"}
+    facts |= {one.name: f"{one.status.value}, {len(one.history) - 1} iterations" for one in run.trainings}
+    if run.test is not None:
+        facts["test"] = f"{run.test.measure} {run.test.value:.4g} on {run.test.rows:,} unseen rows"
+    size = sum(one.stat().st_size for one in folder.iterdir() if one.is_file())
+    return {**facts, "made": run.when, "command": run.command, "size": format_bytes(size)}
+
+
+def _of_file(path: Path) -> dict[str, Any]:
+    stored = read_file(path, kind="model", newest=1)
+    about, values = stored.metadata, stored.metadata.get("values", {})
+    facts = {name.rstrip("_").replace("_", " "): value for name, value in values.items()}
+    networks = about.get("networks", [])
+    if networks:
+        facts["networks"] = f"{len(networks)} of {networks[0]['width']:,} neurons"
+    return {"what": str(about.get("estimator")), "form": str(about.get("form")), **facts,
+            "size": format_bytes(path.stat().st_size)}  # fmt: skip

@@ -1,0 +1,114 @@
+"""What one sees while training runs: a bar and lines in a terminal, plain lines elsewhere, nothing if asked."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
+
+from thresher import Callback, Iteration, Result, Status, train
+from thresher.datasets import random_problem
+
+__all__ = ["Live", "compile_kernels", "end", "say", "short"]
+
+_BETWEEN = 2.0  # seconds between plain lines about the start scan
+
+
+class Live(Callback):
+    """Shows the start scan as a bar with its rate, and each iteration as a line, as they happen.
+
+    Where there is no terminal the scan is told in lines, one every two seconds. On a console that is quiet nothing is
+    shown. ``names`` are those of the outputs, if there are several.
+    """
+
+    def __init__(self, console: Console, neurons: int, *, inputs: int, names: Sequence[str] = ()) -> None:
+        self._console, self._pairs = console, neurons * inputs
+        self._names = list(names) if len(names) > 1 else []
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), _Rate())
+        self._progress = Progress(*columns, console=console, transient=True)
+        self._bar = console.is_terminal and not console.quiet
+        self._task = self._progress.add_task("  start scan", total=neurons)
+        self._began = self._told = time.perf_counter()
+
+    def __enter__(self) -> Live:
+        if self._bar:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar:
+            self._progress.stop()
+
+    def on_progress(self, done: int, total: int) -> None:
+        """Move the bar, or say how far the scan is."""
+        self._progress.update(self._task, completed=done, total=total, refresh=self._bar)
+        now = time.perf_counter()
+        if not self._bar and now - self._told > _BETWEEN and done < total:
+            rate = done / (now - self._began)
+            left = (total - done) / rate if rate else math.inf
+            self._say(f"  start scan: {done / total:.0%} of {total:,} neurons, {short(int(rate))}/s, {left:.0f} s left")
+            self._told = now
+
+    def on_iteration(self, record: Iteration) -> None:
+        """Print a line: loss, contraction, looks, flips, seconds."""
+        self._progress.update(self._task, visible=False, refresh=self._bar)
+        if record.iteration == 0:
+            if self._names:
+                self._say(f"  {self._names.pop(0)}:")
+            self._say("  iteration      loss   fell to      looks  of dense      flips  seconds")
+        first = record.iteration == 0
+        cells = (
+            f"{'start' if first else record.iteration:>11}",
+            f"{record.loss:9.3g}",
+            f"{'' if math.isnan(record.contraction) else format(record.contraction, '.2g'):>9}",
+            f"{short(record.looks):>10}",
+            f"{record.looks / self._pairs:9.1e}",
+            f"{'' if first else short(record.flips):>10}",
+            f"{sum(record.seconds.values()):8.2f}",
+        )
+        self._say(" ".join(cells))
+
+    def _say(self, line: str) -> None:
+        say(self._console, line)
+
+
+class _Rate(ProgressColumn):
+    """Neurons a second since the beginning, and the time left at that rate."""
+
+    def render(self, task: Task) -> Text:
+        if not task.completed or not task.elapsed:
+            return Text("")
+        rate, left = task.completed / task.elapsed, task.remaining or 0
+        return Text(f"{short(int(rate))} neurons/s, {left / rate:.0f} s left")
+
+
+def compile_kernels(console: Console, method: str | None = None) -> None:
+    """Compile what training needs, so that the seconds shown later are those of the work."""
+    began = time.perf_counter()
+    with console.status("Compiling, once for this machine ..."):
+        train(random_problem(inputs=20, dimension=10), width=4000, method=method)
+    if (seconds := time.perf_counter() - began) > 2:
+        console.print(f"Compiled, once for this machine ({seconds:.0f} s).", highlight=False)
+
+
+def say(console: Console, line: str) -> None:
+    """Print a line as it is: no colours, no markup, no line breaks of its own."""
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def end(result: Result) -> None:
+    """End as interrupted, with status 130, if training was."""
+    if result.status == Status.INTERRUPTED:
+        raise KeyboardInterrupt
+
+
+def short(count: int) -> str:
+    """Return a count as people say it: 4.7 M."""
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            return f"{count / size:.3g} {letter}"
+    return str(count)

@@ -1,0 +1,55 @@
+"""``thresher predict``."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import click
+import numpy as np
+from rich.console import Console
+
+from thresher.output import make_folder, write_text
+from thresher.runs.saved import load_model
+from thresher.tables import read_columns
+
+__all__ = ["predict"]
+
+
+@click.command(short_help="Predict the rows of a table.")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--output", type=click.Path(path_type=Path), metavar="CSV", help="File to write to, else the terminal.")
+@click.option("--header/--no-header", default=None, help="Whether FILE has column names; else it is guessed.")
+def predict(model: Path, file: Path, output: Path | None, header: bool | None) -> None:
+    """Predict the rows of FILE with a MODEL: a folder that thresher train --save has written, or a saved estimator.
+
+    Prints one column, prediction. If FILE has the target as well, the score goes to standard error.
+
+    Example: thresher predict runs/houses new.csv --output prices.csv
+    """
+    from thresher.runs.exact import baseline, say_label, score
+
+    if output is not None:
+        make_folder(output.parent, remedy="Choose another place with --output.")
+    columns = read_columns(file, header=header)
+    with Console(stderr=True).status("Loading the model ..."):
+        saved = load_model(model)
+        answers = saved.model.predict(saved.matrix(columns, source=str(file)))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["prediction"])
+    writer.writerows([say_label(one.item() if isinstance(one, np.generic) else one)] for one in answers)
+    if output is None:
+        click.echo(text.getvalue(), nl=False)
+    else:
+        write_text(output, text.getvalue(), remedy="Choose another place with --output.")
+        click.echo(f"Written: {output}, {len(answers):,} predictions.", err=True)
+    target = next((one for one in columns if one.name == saved.target), None)
+    if target is not None:
+        test = score(
+            answers, target.values, task=saved.task, guess=baseline(target.values, target.values, task=saved.task)
+        )
+        said = f"{test.value:.1%}" if test.measure == "accuracy" else f"{test.value:.4g}"
+        click.echo(f"Column {saved.target!r} is there: {test.measure} {said} on {test.rows:,} rows.", err=True)

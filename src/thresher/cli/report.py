@@ -1,0 +1,24 @@
+"""``thresher report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from thresher.cli.live import short
+from thresher.runs import read_run, write_report
+
+__all__ = ["report"]
+
+
+@click.command(short_help="Write the page of a run.")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--output", type=click.Path(path_type=Path), help="Page to write; else report.html in the folder.")
+def report(run: Path, output: Path | None) -> None:
+    """Write the page of a RUN, a folder that thresher train --save has written: one HTML file, figures included.
+
+    Example: thresher report runs/digits --output digits.html
+    """
+    page = write_report(read_run(run), output or run / "report.html", folder=run)
+    click.echo(f"Written: {page} ({short(page.stat().st_size)}B).")

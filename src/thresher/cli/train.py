@@ -1,0 +1,293 @@
+"""``thresher train``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from thresher import Certify, InvalidInput, Status
+from thresher.checks import check_number, check_whole
+from thresher.cli.live import Live, compile_kernels, say
+from thresher.cli.options import Auto, Count
+from thresher.output import make_folder
+from thresher.runs import RUN_FILE, Recorder, Run, Test, Training, make_run, write_report, write_run
+from thresher.runs.saved import MODEL_FILE
+from thresher.search import INDEX_NAMES
+from thresher.tables import Table, guess_task, read_table
+
+__all__ = ["train"]
+
+_WIDTH = 1 << 17  # of exact training, unless told
+_EXACT_ONLY = ("index", "solver", "certify", "audit", "resume")
+_CHECKPOINT = "checkpoint"
+
+
+class Parts(NamedTuple):
+    """Rows to train on and rows to test on."""
+
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+
+@click.command(short_help="Train a network on a table.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--target", help="Column to predict, else the last one; for X.npy the file with y, as y.npy.")
+@click.option("--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True)
+@click.option("--width", type=Count(), help="Neurons, as 1e6 or 2^20; else 2^17 with --ridge 0, or chosen by size.")
+@click.option("--shift", type=Auto(), default="auto", show_default=True, help="Threshold above which a neuron fires.")
+@click.option(
+    "--ridge", type=Auto(), default="auto", show_default=True, help="Penalty; 0 trains until nothing is left."
+)
+@click.option("--bias", type=Auto(), default="auto", show_default=True, help="Bias coordinate of the lift.")
+@click.option("--index", type=click.Choice(list(INDEX_NAMES)), help="With --ridge 0: how to find who fires.")
+@click.option("--solver", type=click.Choice(["auto", "cholesky", "cg", "sketched"]), help="With --ridge 0: which step.")
+@click.option("--tol", type=float, help="When to stop; else 1e-6 of the first residual, or 1e-3 with a ridge.")
+@click.option("--seed", type=Count(), default=0, show_default=True, help="Of start weights and the choice of rows.")
+@click.option("--test-size", type=float, default=0.2, show_default=True, help="Share of rows kept for testing.")
+@click.option("--header/--no-header", default=None, help="Whether a CSV file has column names; else it is guessed.")
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
+@click.option("--certify", is_flag=True, help="With --ridge 0: check the paper's statements after every iteration.")
+@click.option("--audit", is_flag=True, help="With --ridge 0: compare with a full scan after every iteration.")
+@click.option("--save", type=click.Path(path_type=Path), metavar="RUN", help="Folder for the run and its model.")
+@click.option("--report", type=click.Path(path_type=Path), metavar="PAGE", help="HTML page to write about the run.")
+@click.option("--resume", is_flag=True, help="Go on where an interrupted run with the same --save was.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else.")
+@click.option("--quiet", is_flag=True, help="Print the last line only.")
+def train(file: Path, **options: Any) -> None:
+    """Train a network on a table: CSV, Parquet, .npz with X and y, or X.npy with --target y.npy.
+
+    With a ridge (the default, chosen by leave-one-out) it is the estimator for predicting. With --ridge 0 it is exact
+    training to zero loss, with certificates, and a report of every look and flip.
+
+    Example: thresher train houses.csv --target price --save runs/houses --report houses.html
+    """
+    console = Console(quiet=options["as_json"] or options["quiet"])
+    _check_options(options)
+    began = time.perf_counter()
+    table = read_table(file, target=options["target"], header=options["header"], drop=options["drop"])
+    task = _say_task(table, options, file, console)
+    parts = _split(len(table.targets), options["test_size"], options["seed"])
+    if options["ridge"] == 0:
+        run, model = _train_exactly(file, table, task, parts, options, console), None
+    else:
+        run, model = _train_estimator(file, table, task, parts, options, console)
+    written = _write(run, model, options)
+    _tell_end(run, written, time.perf_counter() - began, options, console)
+    if any(one.status != Status.CONVERGED for one in run.trainings) and options["ridge"] == 0:
+        sys.exit(130 if any(one.status == Status.INTERRUPTED for one in run.trainings) else 1)
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """Refuse what cannot be before any work is done."""
+    if not 0 <= check_number(options["test_size"], "--test-size") < 1:
+        raise InvalidInput(f"--test-size must be at least 0 and below 1; got {options['test_size']:g}. Try 0.2.")
+    check_whole(options["seed"], "--seed", least=0)
+    for name in ("shift", "ridge", "bias"):
+        if options[name] != "auto":
+            check_number(options[name], f"--{name}", least=0.0)
+    if options["tol"] is not None:
+        check_number(options["tol"], "--tol", above=0.0)
+    if options["ridge"] != 0:
+        for name in _EXACT_ONLY:
+            if options[name]:
+                raise InvalidInput(f"--{name} belongs to exact training. Add --ridge 0, or leave it out.")
+    save = options["save"]
+    if options["resume"] and (save is None or not (save / _CHECKPOINT).is_file()):
+        raise InvalidInput("--resume needs --save RUN, the folder of an interrupted run; there is no checkpoint.")
+    if save is not None:
+        known = [RUN_FILE, _CHECKPOINT]
+        if save.is_dir() and any(save.iterdir()) and not any((save / name).exists() for name in known):
+            raise InvalidInput(f"{save} is a folder with other things in it. Give --save a new folder.")
+        make_folder(save, remedy="Choose another folder with --save.")
+    if (page := options["report"]) is not None:
+        if page.is_dir():
+            raise InvalidInput(f"{page} is a folder. Give --report a file, such as {page / 'report.html'}.")
+        make_folder(page.parent, remedy="Choose another place with --report.")
+
+
+def _say_task(table: Table, options: dict[str, Any], file: Path, console: Console) -> str:
+    task, why = guess_task(table.targets) if options["task"] == "auto" else (options["task"], "as told")
+    if task == "regression" and table.targets.dtype.kind != "f":
+        raise InvalidInput(f"column {table.target!r} is text, which no regression predicts. Use --task classification.")
+    if task == "classification" and len(np.unique(table.targets)) > max(100, len(table.targets) // 2):
+        raise InvalidInput(f"column {table.target!r} has too many values for classes. Use --task regression.")
+    n, d = table.inputs.shape
+    say(console, f"Read {file}: {n:,} rows, {d} columns, target {table.target!r}.")
+    if table.encoding.words:
+        say(console, table.encoding.words)
+    hint = "" if options["task"] != "auto" else "; --task overrides"
+    say(console, f"Task: {task} ({why}{hint}).")
+    return task
+
+
+def _split(rows: int, share: float, seed: int) -> Parts:
+    order = np.random.default_rng(seed).permutation(rows)
+    kept = round(share * rows)
+    if rows - kept < 2:
+        raise InvalidInput(f"--test-size {share:g} leaves {rows - kept} of {rows} rows to train on. Use a smaller one.")
+    return Parts(order[kept:], order[:kept])
+
+
+def _train_exactly(file: Path, table: Table, task: str, parts: Parts, options: dict[str, Any], console: Console) -> Run:
+    from thresher.runs import exact
+
+    X, y = table.inputs[parts.train], table.targets[parts.train]
+    given = {
+        "width": _WIDTH if options["width"] is None else options["width"],
+        "seed": options["seed"],
+        "audit": options["audit"],
+    }
+    given |= {name: options[name] for name in ("index", "solver", "tol") if options[name] is not None}
+    given |= {} if options["shift"] == "auto" else {"shift": options["shift"]}
+    files = {} if options["save"] is None else {"checkpoint": options["save"] / _CHECKPOINT}
+    files |= {"resume": options["save"] / _CHECKPOINT} if options["resume"] else {}
+    bias = exact.BIAS if options["bias"] == "auto" else options["bias"]
+    names = exact.Meaning.of(y, task=task).names()
+    recorder = Recorder(names)
+    compile_kernels(console)
+    outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
+    say(console, f"Training {given['width']:,} neurons on {len(y):,} rows to zero loss{outputs}.")
+    with Live(console, given["width"], inputs=len(y), names=names) as live:
+        callbacks = [recorder, live, *([Certify()] if options["certify"] else [])]
+        model, results = exact.fit_exact(X, y, task=task, bias=bias, options={**given, **files, "callbacks": callbacks})
+    for result in results:
+        if result.status != Status.CONVERGED:
+            say(console, f"{result.status.value.capitalize()}: {result.message}")
+            if files and result.status == Status.INTERRUPTED:
+                say(console, "The same command with --resume goes on from here.")
+            break
+    return recorder.run(
+        _what(given["width"], table, file, len(y), task, "to zero loss"),
+        options=given,
+        model={"kind": "exact", "task": task, **_columns(table), **model.to_json()},
+        test=_test(model, table, task, parts),
+        data=_data(file, table, parts),
+        command=_command(),
+    )
+
+
+def _train_estimator(
+    file: Path, table: Table, task: str, parts: Parts, options: dict[str, Any], console: Console
+) -> tuple[Run, Any]:
+    from thresher.estimators import ThresherClassifier, ThresherRegressor
+    from thresher.runs.exact import say_label
+
+    kind = ThresherClassifier if task == "classification" else ThresherRegressor
+    given = {name: options[name] for name in ("shift", "ridge", "bias")} | {"random_state": options["seed"]}
+    given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
+    X, y = table.inputs[parts.train], table.targets[parts.train]
+    model = kind(**given, verbose=0 if console.quiet else 1)
+    say(console, f"Choosing shift, ridge and features on {len(y):,} rows, then training.")
+    with console.status("Working ..."):
+        model.fit(X, y)
+    results = model.results_
+    settings = results[0].network.settings
+    classes = getattr(model, "classes_", [])
+    names = [say_label(one) for one in classes] if len(results) > 1 and len(classes) else ["output"] * len(results)
+    network = {
+        "width": settings.width, "inputs": len(model.inputs_), "shift": settings.shift, "seed": settings.start.seed,
+        "dimension": settings.start.dimension, "twins": settings.start.twins, "ridge": model.ridge_,
+        "bias": model.bias_, "rounds of feature learning": model.feature_learning_,
+        "leave-one-out error": model.loo_error_,
+    }  # fmt: skip
+    run = make_run(
+        _what(settings.width, table, file, len(y), task, f"with a ridge of {model.ridge_:.2g}"),
+        inputs=np.empty((0, 0)),
+        targets=np.empty((0, 0)),
+        trainings=[
+            Training(name, one.history, one.status, one.message) for name, one in zip(names, results, strict=True)
+        ],
+        network=network,
+        options={},
+        model={"kind": "estimator", "task": task, **_columns(table)},
+        test=_test(model, table, task, parts),
+        data=_data(file, table, parts),
+        command=_command(),
+    )
+    return run, model
+
+
+def _test(model: Any, table: Table, task: str, parts: Parts) -> Test | None:
+    from thresher.runs import exact
+
+    if not len(parts.test):
+        return None
+    y = table.targets[parts.test]
+    guess = exact.baseline(table.targets[parts.train], y, task=task)
+    return exact.score(model.predict(table.inputs[parts.test]), y, task=task, guess=guess)
+
+
+def _columns(table: Table) -> dict[str, Any]:
+    return {"target": table.target, "columns": table.encoding.to_json()}
+
+
+def _data(file: Path, table: Table, parts: Parts) -> dict[str, Any]:
+    return {
+        "file": str(file),
+        "target": table.target,
+        "rows trained on": len(parts.train),
+        "rows tested on": len(parts.test),
+    }
+
+
+def _what(width: int, table: Table, file: Path, rows: int, task: str, how: str) -> str:
+    return (
+        f"{width:,} neurons were trained on {rows:,} rows of {file.name} ({table.inputs.shape[1]} columns) to predict "
+        f"{table.target!r}, {how} ({task})."
+    )
+
+
+def _command() -> str:
+    from shlex import join
+
+    arguments = click.get_current_context().obj
+    return join(["thresher", *arguments]) if arguments else ""
+
+
+def _write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
+    """Write what was asked for; return the places."""
+    written = {}
+    if (folder := options["save"]) is not None:
+        if model is not None:
+            model.save(folder / MODEL_FILE, form="recipe")
+        written["run"] = str(write_run(run, folder))
+        if all(one.status != Status.INTERRUPTED for one in run.trainings):
+            for name in (_CHECKPOINT, f"{_CHECKPOINT}.previous"):
+                (folder / name).unlink(missing_ok=True)
+    if options["report"] is not None:
+        written["report"] = str(write_report(run, options["report"], folder=folder))
+    return written
+
+
+def _tell_end(run: Run, written: dict[str, str], seconds: float, options: dict[str, Any], console: Console) -> None:
+    test = run.test
+    if options["as_json"]:
+        told = {
+            "what": run.what,
+            "status": [one.status.value for one in run.trainings],
+            "iterations": [len(one.history) - 1 for one in run.trainings],
+            "residual": [one.history[-1].residual for one in run.trainings],
+            "test": test._asdict() if test else None,
+            "network": run.network,
+            "seconds": round(seconds, 3),
+            "written": written,
+        }
+        click.echo(json.dumps(told))
+        return
+    for what, place in written.items():
+        say(console, f"Written, {what}: {place}")
+    states = sorted({one.status.value for one in run.trainings})
+    line = f"{', '.join(states).capitalize()} in {seconds:.1f} s."
+    if test is not None and test.measure == "accuracy":
+        line += f" Test: {test.value:.1%} of {test.rows:,} unseen rows right (a constant guess: {test.guess:.1%})."
+    elif test is not None:
+        line += f" Test: RMSE {test.value:.4g} on {test.rows:,} unseen rows (the mean as a guess: {test.guess:.4g})."
+    click.echo(line)

@@ -1,0 +1,59 @@
+"""``thresher verify``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from thresher import verification
+from thresher.cli.options import Count, Counts
+from thresher.datasets import random_problem
+from thresher.figures import REMEDY
+from thresher.output import make_folder
+from thresher.tables import read_table, split_table
+from thresher.verification import terminal
+
+__all__ = ["verify"]
+
+_INPUTS, _DIMENSION = 32, 20  # of the random problem that the paper's statements are checked on
+_LADDER = [1 << exponent for exponent in range(10, 23, 2)]  # widths; files have more rows, so theirs ends at 2^18
+
+
+@click.command(short_help="Check the paper's statements one by one.")
+@click.option("--data", type=click.Path(path_type=Path), help="CSV, Parquet or .npz with X and y; else random inputs.")
+@click.option("--target", help="Column to predict, numbers; the last one unless named.")
+@click.option("--rows", type=Count(), default=500, show_default=True, help="Of the file, at the most.")
+@click.option("--widths", type=Counts(), help="Numbers of neurons, as 2^10,2^14; else up to 2^22, for a file 2^18.")
+@click.option("--seed", type=Count(), default=0, show_default=True, help="Of problem, start weights and sketches.")
+@click.option("--output", type=click.Path(path_type=Path), default="results/verify", show_default=True)
+def verify(data: Path | None, target: str | None, rows: int, widths: list[int] | None, seed: int, output: Path) -> None:
+    """Check the paper's statements one by one, on a ladder of widths; end with status 1 if a promised one fails.
+
+    Writes a page, verify.html, with the table and the figures. Takes about a minute.
+
+    Example: thresher verify --data measurements.csv --target price
+    """
+    console = terminal.wide_console()
+    make_folder(output, remedy="Choose another folder with --output.")
+    if data is None:
+        problem = random_problem(inputs=_INPUTS, dimension=_DIMENSION, seed=seed)
+        unseen = random_problem(inputs=200, dimension=_DIMENSION, seed=seed + 1).inputs
+        title = f"{_INPUTS} random inputs of dimension {_DIMENSION} with N(0, 1) targets."
+    else:
+        split = split_table(read_table(data, target=target), rows=rows, seed=seed)
+        problem, unseen, title = split.train, split.test.inputs, f"{data.name}: {split.description}."
+    console.print(title, highlight=False, markup=False)
+    widths = widths or [width for width in _LADDER if data is None or width <= 1 << 18]
+    with terminal.Parts(console) as parts:
+        report = verification.verify(problem, unseen=unseen, widths=widths, title=title, seed=seed, tell=parts)
+    console.print(terminal.statement_table(report))
+    for sentence in verification.explain(report):
+        console.print(sentence, highlight=False, markup=False)
+    written = verification.write_page(report, output)
+    console.print(f"Written: {written[0]}" + (f" and {len(written) - 1} figures." if len(written) > 1 else "."))
+    if len(written) == 1:
+        console.print(REMEDY, highlight=False, markup=False)
+    if report.broken:
+        sys.exit(1)

@@ -1,0 +1,211 @@
+"""A run as a value, and as a file in a folder: written whole or not at all, checked when read, without pickle."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidInput
+from thresher.files import read_file, write_file
+from thresher.model.problem import Problem
+from thresher.output import make_folder
+from thresher.theory import Statement
+from thresher.training import History, Iteration, Status
+
+__all__ = ["RUN_FILE", "Histogram", "Run", "Test", "Training", "make_run", "read_run", "write_run"]
+
+RUN_FILE = "run.thresher"
+_VERSION = 1
+_PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn")
+_REMEDY = "Give a folder that thresher train --save has written."
+
+
+class Histogram(NamedTuple):
+    """Counts (k,) of values between edges (k + 1,)."""
+
+    edges: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+
+class Test(NamedTuple):
+    """How well a trained network does on rows it has never seen: ``measure`` is "accuracy" or "RMSE"."""
+
+    measure: str
+    value: float
+    rows: int
+    guess: float  # what the best constant answer would get: the commonest class, or the mean of the targets
+
+
+@dataclass(frozen=True)
+class Training:
+    """The training of one output."""
+
+    name: str
+    history: History
+    status: Status
+    message: str
+    audited: int = 0
+    histograms: dict[str, Histogram] = field(default_factory=dict)  # "distance" from the start; "band": drift over band
+    steps: tuple[NDArray[np.float64], ...] = ()  # that were taken, (n,) each: they make the network again
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was trained on what, how it went, and on which machine.
+
+    ``options`` are those of :func:`thresher.train`, defaults left out, and ``inputs`` (n, d) and ``targets``
+    (outputs, n) those trained on, so that a run can be repeated; all three are empty for an estimator, which has a file
+    of its own. ``data`` says in words where the numbers came from.
+    """
+
+    what: str  # one sentence
+    trainings: list[Training]
+    options: dict[str, Any]
+    inputs: NDArray[np.float64]
+    targets: NDArray[np.float64]
+    network: dict[str, Any]  # width, shift, seed, activation, twins, dimension, and the number of inputs
+    model: dict[str, Any] = field(default_factory=dict)  # how raw rows become inputs, and outputs answers
+    test: Test | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+    command: str = ""  # that made it
+    when: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def problems(self) -> list[Problem]:
+        """Return the problem of each output."""
+        return [Problem(self.inputs, targets) for targets in self.targets]
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs of a neuron and an input: the looks of a dense pass."""
+        return int(self.network["width"]) * int(self.network["inputs"])
+
+
+def make_run(
+    what: str,
+    *,
+    inputs: NDArray[np.float64],
+    targets: NDArray[np.float64],
+    trainings: Sequence[Training],
+    network: Mapping[str, Any],
+    options: Mapping[str, Any],
+    model: Mapping[str, Any] | None = None,
+    test: Test | None = None,
+    data: Mapping[str, Any] | None = None,
+    command: str = "",
+) -> Run:
+    """Return a run that ended now, on this machine."""
+    return Run(
+        what=what,
+        trainings=list(trainings),
+        options=dict(options),
+        inputs=inputs,
+        targets=targets,
+        network=dict(network),
+        model=dict(model or {}),
+        test=test,
+        data=dict(data or {}),
+        command=command,
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        environment=_environment(),
+    )
+
+
+def write_run(run: Run, folder: Path) -> Path:
+    """Write a run to a folder, which is made if there is none; a run that was there is replaced."""
+    make_folder(folder, remedy="Choose another folder.")
+    tensors: dict[str, NDArray[Any]] = {"inputs": run.inputs, "targets": run.targets}
+    told = []
+    for place, one in enumerate(run.trainings):
+        for name, (edges, counts) in one.histograms.items():
+            tensors |= {f"{name} edges {place}": edges, f"{name} counts {place}": counts}
+        if one.steps:
+            tensors[f"steps {place}"] = np.array(one.steps)
+        told.append(
+            {
+                "name": one.name, "status": one.status.value, "message": one.message, "audited": one.audited,
+                "histograms": list(one.histograms), "history": [asdict(record) for record in one.history],
+            }
+        )  # fmt: skip
+    plain = {one.name: getattr(run, one.name) for one in fields(run) if one.name not in ("inputs", "targets")}
+    plain |= {"trainings": told, "test": run.test._asdict() if run.test else None}
+    write_file(folder / RUN_FILE, tensors, _finite(plain), kind="run", version=_VERSION)
+    return folder
+
+
+def read_run(folder: Path) -> Run:
+    """Return the run in a folder; raises InvalidInput if there is none, or if it is damaged."""
+    if not (folder / RUN_FILE).exists():
+        raise InvalidInput(f"{folder} holds no run. {_REMEDY}")
+    tensors, plain, _ = read_file(folder / RUN_FILE, kind="run", newest=_VERSION)
+    try:
+        trainings = [_training(one, place, tensors) for place, one in enumerate(plain.pop("trainings"))]
+        test = plain.pop("test")
+        run = Run(
+            **plain,
+            trainings=trainings,
+            inputs=tensors["inputs"],
+            targets=tensors["targets"],
+            test=Test(**{key: _float(value) for key, value in test.items()}) if test else None,
+        )
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"{folder} holds a run that cannot be understood: {error}. {_REMEDY}") from None
+    if not trainings or not {"width", "inputs", "shift", "seed"} <= set(run.network):
+        raise InvalidInput(f"{folder} holds a run without a training. {_REMEDY}")
+    return run
+
+
+def _training(one: dict[str, Any], place: int, arrays: Mapping[str, NDArray[Any]]) -> Training:
+    histograms = {
+        name: Histogram(arrays[f"{name} edges {place}"], arrays[f"{name} counts {place}"]) for name in one["histograms"]
+    }
+    history = History([_iteration(record) for record in one["history"]])
+    steps = tuple(arrays.get(f"steps {place}", ()))
+    return Training(one["name"], history, Status(one["status"]), one["message"], one["audited"], histograms, steps)
+
+
+def _iteration(record: dict[str, Any]) -> Iteration:
+    statements = tuple(
+        Statement(**{key: _float(value) if key in ("measured", "bound") else value for key, value in one.items()})
+        for one in record.pop("statements")
+    )
+    return Iteration(**{key: _float(value) for key, value in record.items()}, statements=statements)
+
+
+def _float(value: Any) -> Any:
+    """Return the number that JSON has no way to write, or the value as it is."""
+    return float(value) if value in ("nan", "inf", "-inf") else value
+
+
+def _finite(value: Any) -> Any:
+    """Return the value with words for numbers that JSON does not know, and plain numbers for NumPy's."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | int | float | None) else repr(value)
+
+
+def _environment() -> dict[str, str]:
+    found = {"Python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {**found, "machine": f"{platform.system()} {platform.machine()}, {cores} cores"}

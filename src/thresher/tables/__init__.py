@@ -1,0 +1,7 @@
+"""Tables from files: CSV, Parquet, .npz with X and y, or a pair of .npy; text columns become numbers."""
+
+from thresher.tables.columns import Column, read_columns
+from thresher.tables.encoding import Encoding
+from thresher.tables.table import Table, guess_task, read_table, split_table
+
+__all__ = ["Column", "Encoding", "Table", "guess_task", "read_columns", "read_table", "split_table"]

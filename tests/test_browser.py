@@ -1,0 +1,48 @@
+"""Pages in a real browser: nothing on the console, nothing from the network, light and dark, and on paper."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from thresher import Certify, train
+from thresher.datasets import random_problem
+from thresher.runs import Recorder, write_report
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    recorder, options = Recorder(), {"width": 2000}
+    train(random_problem(inputs=20, dimension=8), **options, callbacks=[recorder, Certify()])
+    return write_report(recorder.run("A <test>.", options=options), tmp_path_factory.mktemp("page") / "report.html")
+
+
+def browse(page, profile, *arguments):
+    command = [
+        BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}",
+        "--enable-logging=stderr", "--host-resolver-rules=MAP * ~NOTFOUND", *arguments, page.as_uri(),
+    ]  # fmt: skip
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["dark", "light"])
+def test_no_errors_on_the_console(page, tmp_path, scheme):
+    shot = tmp_path / "page.png"
+    done = browse(page, tmp_path / "profile", f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={shot}")
+    assert "CONSOLE" not in done.stderr
+    assert shot.stat().st_size > 10_000
+
+
+def test_it_is_what_was_written(page, tmp_path):
+    done = browse(page, tmp_path / "profile", "--dump-dom")
+    assert "A &lt;test&gt;." in done.stdout
+    assert done.stdout.count("<figure") == 6
+
+
+def test_it_prints(page, tmp_path):
+    paper = tmp_path / "page.pdf"
+    browse(page, tmp_path / "profile", "--no-pdf-header-footer", f"--print-to-pdf={paper}")
+    assert paper.read_bytes().startswith(b"%PDF")

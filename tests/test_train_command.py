@@ -1,0 +1,376 @@
+"""`thresher train`, `predict`, `inspect`, `report`, `audit RUN`: as a newcomer uses them, and as one who errs."""
+
+import json
+import re
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_cli import run
+
+from thresher import History
+from thresher.cli import commands
+from thresher.cli.live import Live
+from thresher.files import write_file
+from thresher.runs import read_run, write_run
+
+ROWS = 60
+
+
+def write_csv(path, *, header=True, text=False, classes=False, rows=ROWS, seed=0):
+    """A table that can be learnt: a, b, ten more, and a target of the two; ``text`` adds a column of colours."""
+    generator = np.random.default_rng(seed)
+    values = generator.normal(size=(12, rows))
+    a, b = values[:2]
+    target = 3 * (a - b) + 0.1 * generator.normal(size=rows)
+    names, columns = list("abcdefghijkl"), [map(repr, one.tolist()) for one in values]
+    if text:
+        names.append("colour")
+        columns.append(["red" if value > 0 else "pale blue" for value in a])
+    names.append("y")
+    columns.append(["up" if value > 0 else "down" for value in target] if classes else map(repr, target.tolist()))
+    lines = [",".join(cells) for cells in zip(*columns, strict=True)]
+    path.write_text("\n".join(([",".join(names)] if header else []) + lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One exact run with everything on, for all that only read it."""
+    place = tmp_path_factory.mktemp("exact")
+    write_csv(place / "table.csv", text=True, classes=True)
+    arguments = [
+        "train", str(place / "table.csv"), "--ridge", "0", "--width", "2^12", "--save", str(place / "run"),
+        "--report", str(place / "page.html"), "--certify", "--audit", "--quiet",
+    ]  # fmt: skip
+    commands.main(arguments, standalone_mode=False, obj=arguments)
+    return place
+
+
+class TestTrain:
+    def test_tells_what_it_does(self, capsys, tmp_path):
+        table = write_csv(tmp_path / "table.csv", text=True)
+        code, out, _ = run(capsys, "train", str(table), "--ridge", "0", "--width", "2^12")
+        assert code == 0
+        assert f"Read {table}: 60 rows, 14 columns, target 'y'." in out
+        assert "Text encoded as one column of zeros and ones a value: 'colour' (2 values)." in out
+        assert "Task: regression (the target is a number with 60 values; --task overrides)." in out
+        assert re.search(r"\n +1 +[\d.e-]+ +[\d.]+ ", out)
+        found = re.search(r"RMSE ([\d.]+) on 12 unseen rows \(the mean as a guess: ([\d.]+)", out)
+        rmse, guess = map(float, found.groups())
+        assert rmse < 0.8 * guess
+
+    def test_json_is_one_object_and_nothing_else(self, capsys, tmp_path):
+        table = write_csv(tmp_path / "table.csv", classes=True)
+        code, out, err = run(capsys, "train", str(table), "--ridge", "0", "--width", "2^12", "--json")
+        told = json.loads(out)
+        assert (code, err) == (0, "")
+        assert told["status"] == ["converged"]
+        assert told["test"]["measure"] == "accuracy"
+        assert told["test"]["value"] > told["test"]["guess"]
+
+    def test_quiet_is_one_line(self, capsys, tmp_path):
+        table = write_csv(tmp_path / "table.csv")
+        _, out, _ = run(capsys, "train", str(table), "--ridge", "0", "--width", "2^12", "--quiet", "--test-size", "0")
+        assert re.fullmatch(r"Converged in [\d.]+ s\.\n", out)
+
+    def test_not_converging_ends_with_1_and_says_what_to_do(self, capsys, tmp_path):
+        table = write_csv(tmp_path / "table.csv")
+        code, out, _ = run(capsys, "train", str(table), "--ridge", "0", "--width", "4", "--save", str(tmp_path / "run"))
+        assert code == 1
+        assert re.search(r"(raise the width|widen|narrow)", " ".join(out.split()))
+        assert (tmp_path / "run" / "run.thresher").is_file()
+
+    def test_an_estimator_by_default(self, capsys, tmp_path):
+        table = write_csv(tmp_path / "table.csv", classes=True)
+        page = tmp_path / "page.html"
+        given = [
+            "--width",
+            "512",
+            "--shift",
+            "1",
+            "--bias",
+            "1",
+            "--report",
+            str(page),
+            "--save",
+            str(tmp_path / "run"),
+        ]
+        code, out, _ = run(capsys, "train", str(table), *given)
+        assert code == 0
+        assert "Task: classification (the target is text with 2 values" in out
+        right = float(re.search(r"Test: ([\d.]+)% of 12", out).group(1))
+        assert right >= 75
+        nameless = tmp_path / "nameless.csv"
+        nameless.write_text("".join(line.rpartition(",")[0] + "\n" for line in table.read_text().splitlines()[1:]))
+        code, first, _ = run(capsys, "predict", str(tmp_path / "run"), str(table))
+        code, again, err = run(capsys, "predict", str(tmp_path / "run"), str(table))
+        assert code == 0
+        assert first == again
+        assert float(re.search(r"accuracy ([\d.]+)%", err).group(1)) >= 75
+        code, bare, err = run(capsys, "predict", str(tmp_path / "run" / "model.thresher"), str(nameless))
+        assert (code, bare) == (0, first)
+        code, out, _ = run(capsys, "inspect", str(tmp_path / "run" / "model.thresher"))
+        assert code == 0
+        assert "ThresherClassifier" in out
+        code, _, err = run(capsys, "audit", str(tmp_path / "run"))
+        assert code == 2
+        assert "trained with a ridge, without certificates to audit" in err
+        assert "with a ridge of" in page.read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize("kind", ["npz", "npy", "parquet", "no header", "semicolons"])
+    def test_other_kinds_of_files(self, capsys, tmp_path, kind):
+        generator = np.random.default_rng(0)
+        X = generator.normal(size=(40, 10))
+        y = X @ np.arange(10)
+        table, more = tmp_path / f"table.{kind}", []
+        if kind == "npz":
+            np.savez(table, X=X, y=y)
+        elif kind == "npy":
+            np.save(table, X)
+            np.save(tmp_path / "y.npy", y)
+            more = ["--target", str(tmp_path / "y.npy")]
+        elif kind == "parquet":
+            pandas = pytest.importorskip("pandas", reason="writes the file for this test")
+            pytest.importorskip("pyarrow", reason="the extra 'parquet'")
+            pandas.DataFrame({**{f"x{k}": column for k, column in enumerate(X.T)}, "y": y}).to_parquet(table)
+        else:
+            mark = ";" if kind == "semicolons" else ","
+            table.write_text("\n".join(mark.join(map(repr, row)) for row in np.column_stack([X, y]).tolist()))
+        code, out, err = run(capsys, "train", str(table), *more, "--ridge", "0", "--width", "2^12", "--quiet")
+        assert code == 0, err
+        assert "RMSE" in out
+
+
+class TestRun:
+    def test_the_page_is_whole(self, folder):
+        text = (folder / "page.html").read_text(encoding="utf-8")
+        Whole().check(text)
+        assert text.count('<figure role="img" aria-label="') == 6
+        assert "lem:induction_part2" in text  # the certificates
+        assert "pairs were compared with a full scan" in text
+        assert f"thresher train {folder}/table.csv --ridge 0 --width" in text
+        assert not re.search(r'(src|href)="(?!data:|#)', text)
+        assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
+
+    def test_predict_gives_what_was_tested(self, capsys, folder):
+        code, out, err = run(capsys, "predict", str(folder / "run"), str(folder / "table.csv"))
+        assert code == 0
+        lines = out.splitlines()
+        assert lines[0] == "prediction"
+        assert len(lines) == 1 + ROWS
+        assert set(lines[1:]) == {"up", "down"}
+        assert float(re.search(r"accuracy ([\d.]+)%", err).group(1)) > 90
+
+    def test_predict_writes_a_file(self, capsys, folder, tmp_path):
+        output = tmp_path / "new" / "p.csv"
+        code, out, _ = run(capsys, "predict", str(folder / "run"), str(folder / "table.csv"), "--output", str(output))
+        assert (code, out) == (0, "")
+        assert len(output.read_text().splitlines()) == 1 + ROWS
+
+    def test_inspect(self, capsys, folder):
+        _, out, _ = run(capsys, "inspect", str(folder / "run"))
+        assert "4,096 neurons were trained on 48 rows" in " ".join(out.split())
+        _, out, _ = run(capsys, "inspect", str(folder / "run"), "--json")
+        assert json.loads(out)["width"] == 4096
+
+    def test_report_again(self, capsys, folder, tmp_path):
+        code, _, _ = run(capsys, "report", str(folder / "run"), "--output", str(tmp_path / "again.html"))
+        assert code == 0
+        again = (tmp_path / "again.html").read_text(encoding="utf-8")
+        assert again == (folder / "page.html").read_text(encoding="utf-8")
+
+    def test_audit_repeats_it(self, capsys, folder):
+        code, out, _ = run(capsys, "audit", str(folder / "run"))
+        assert code == 0
+        audited = int(re.search(r"Audited ([\d,]+) pairs", out).group(1).replace(",", ""))
+        assert audited % (48 * 4096) == 0
+        assert "Residuals are those of the run" in out
+
+    def test_audit_of_a_run_that_was_changed_ends_with_1(self, capsys, folder, tmp_path):
+        made = read_run(folder / "run")
+        first, second, *others = made.trainings[0].history
+        history = History([first, replace(second, residual=1.01 * second.residual), *others])
+        changed = replace(made, trainings=[replace(made.trainings[0], history=history)])
+        code, out, _ = run(capsys, "audit", str(write_run(changed, tmp_path / "run")))
+        assert code == 1
+        assert "not what its settings give" in out
+
+    def test_nothing_else_is_left(self, folder):
+        assert [path.name for path in (folder / "run").iterdir()] == ["run.thresher"]
+        assert sorted(path.name for path in folder.iterdir()) == ["page.html", "run", "table.csv"]
+
+    def test_every_changed_byte_is_noticed(self, capsys, folder, tmp_path):
+        raw = (folder / "run" / "run.thresher").read_bytes()
+        for place in range(0, len(raw), len(raw) // 20):
+            (tmp_path / "run.thresher").write_bytes(raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :])
+            code, _, err = run(capsys, "inspect", str(tmp_path))
+            assert code == 2
+            assert len(err.splitlines()) == 1
+
+    def test_an_interrupted_run_goes_on(self, capsys, tmp_path, monkeypatch):
+        table = write_csv(tmp_path / "table.csv", classes=True)
+        arguments = ["train", str(table), "--ridge", "0", "--width", "2^12", "--save", str(tmp_path / "run")]
+        whole = [*arguments[:-1], str(tmp_path / "whole")]
+        assert run(capsys, *whole)[0] == 0
+        with monkeypatch.context() as patch:
+            patch.setattr(Live, "on_iteration", lambda self, record: record.iteration == 2)
+            code, out, _ = run(capsys, *arguments)
+        assert code == 130
+        assert "--resume" in out
+        code, out, _ = run(capsys, *arguments, "--resume")
+        assert code == 0, out
+        first, second = (read_run(tmp_path / name).trainings[0] for name in ("whole", "run"))
+        assert [one.residual for one in first.history] == [one.residual for one in second.history]
+        assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.thresher"]
+
+    def test_without_matplotlib_the_tables_remain(self, capsys, folder, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        code, _, _ = run(capsys, "report", str(folder / "run"), "--output", str(tmp_path / "bare.html"))
+        text = (tmp_path / "bare.html").read_text(encoding="utf-8")
+        assert code == 0
+        assert "<figure" not in text
+        assert "Figures need matplotlib" in text
+
+
+class Whole(HTMLParser):
+    """Checks that every tag that is opened is closed, in order."""
+
+    def check(self, text):
+        self.open = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "br", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+GOOD = "a,b,y\n" + "".join(f"{k},{k * k % 7},{k % 5}.5\n" for k in range(20))
+MANY = "name,y\n" + "".join(f"person {k},{k}.5\n" for k in range(50))
+# What is in the file (None: there is none; bytes or text), its name, the arguments after it, and what is said.
+BAD = {
+    "no such file": (None, "t.csv", [], r"cannot read .*t\.csv: No such file or directory"),
+    "a folder": ("folder", "t.csv", [], r"cannot read .*t\.csv: it is not a file"),
+    "empty": ("", "t.csv", [], r"is empty"),
+    "header only": ("a,b,y\n", "t.csv", [], r"has no rows below its header"),
+    "one row": ("a,y\n1,2\n", "t.csv", [], r"at least 2 rows of numbers; it has 1"),
+    "one column": ("y\n1\n2\n", "t.csv", [], r"at least 2 columns, inputs and a target; it has 1"),
+    "binary": (bytes(range(256)), "t.csv", [], r"not a text file"),
+    "latin-1": ("a,y\nsüß,2\n".encode("latin-1"), "t.csv", [], r"not a text file"),
+    "open quote": ('a,y\n"1,2\n3,4\n', "t.csv", [], r"no CSV file: .* quotation marks"),
+    "ragged": ("a,y\n1,2\n3\n", "t.csv", [], r"row 2 has 1 cells; expected 2"),
+    "missing cell": ("a,y\n1,2\n,4\n", "t.csv", [], r"row 2, column 'a' is missing\. Remove such rows or fill them in"),
+    "several missing": ("a,y\nNA,2\n?,4\n", "t.csv", [], r"row 1, column 'a' is missing, and in 1 more of 2 rows"),
+    "infinite": ("a,y\n1,2\ninf,4\n", "t.csv", [], r"row 2, column 'a' is inf; numbers must be finite"),
+    "mixed column": ("a,y\n1,2\nred,4\n", "t.csv", [], r"row 2, column 'a' is 'red', not a number"),
+    "names twice": ("a,a,y\n1,2,3\n4,5,6\n", "t.csv", [], r"two columns with the name 'a'"),
+    "text of many values": (MANY, "t.csv", [], r"'name' is text with 50 values in 50 rows.*--drop name"),
+    "unknown target": (GOOD, "t.csv", ["--target", "z"], r"no column 'z', as --target says; it has a, b, y"),
+    "unknown drop": (GOOD, "t.csv", ["--drop", "z"], r"no column 'z', as --drop says"),
+    "target dropped": (GOOD, "t.csv", ["--drop", "y"], r"--drop y would leave out the target"),
+    "one class": ("a,y\n1,x\n2,x\n3,x\n", "t.csv", ["--ridge", "0"], r"one class only, x"),
+    "regression on text": ("a,y\n1,x\n2,z\n", "t.csv", ["--task", "regression"], r"no regression predicts"),
+    "not an archive": (b"PK nothing", "t.npz", [], r"not a file of plain arrays\. Write it with numpy\.savez"),
+    "pickle": ("pickle", "t.npy", ["--target", "y.npy"], r"not a file of plain arrays"),
+    "inputs only": ("array", "t.npy", [], r"holds inputs only\. Name the file with the targets: --target y\.npy"),
+    "no parquet": (b"PAR1 nothing", "t.parquet", [], r"(no Parquet file|pip install -e '\.\[parquet\]')"),
+    "width of words": (GOOD, "t.csv", ["--width", "many"], r"expected a whole number such as 1048576, 1e6 or 2\^20"),
+    "width of zero": (GOOD, "t.csv", ["--ridge", "0", "--width", "0"], r"width must be at least 1; got 0"),
+    "width beyond memory": (GOOD, "t.csv", ["--ridge", "0", "--width", "2^60"], r"needs about .* TiB"),
+    "negative ridge": (GOOD, "t.csv", ["--ridge", "-1"], r"--ridge must be at least 0; got -1"),
+    "shift of words": (GOOD, "t.csv", ["--shift", "high"], r"expected a number such as 0\.5, or auto; got 'high'"),
+    "tol of zero": (GOOD, "t.csv", ["--tol", "0"], r"--tol must be above 0; got 0"),
+    "tol beyond float32": (GOOD, "t.csv", ["--ridge", "0", "--tol", "1e-9"], r"tol=1e-09 is beyond float32"),
+    "test size of one": (GOOD, "t.csv", ["--test-size", "1"], r"--test-size must be at least 0 and below 1; got 1"),
+    "nothing to train on": (GOOD, "t.csv", ["--test-size", "0.97"], r"leaves 1 of 20 rows to train on"),
+    "negative seed": (GOOD, "t.csv", ["--seed", "-1"], r"--seed must be at least 0; got -1"),
+    "unknown index": (GOOD, "t.csv", ["--index", "hash"], r"'hash' is not one of"),
+    "index with a ridge": (GOOD, "t.csv", ["--index", "scan"], r"--index belongs to exact training\. Add --ridge 0"),
+    "nothing to resume": (GOOD, "t.csv", ["--ridge", "0", "--resume"], r"--resume needs --save RUN"),
+    "unknown flag": (GOOD, "t.csv", ["--colour", "red"], r"No such option.*--colour"),
+    "save into a file": (GOOD, "t.csv", ["--save", "t.csv"], r"cannot write to .*t\.csv: .*--save"),
+    "save among other things": (GOOD, "t.csv", ["--save", "."], r"folder with other things in it.*new folder"),
+    "report is a folder": (GOOD, "t.csv", ["--report", "."], r"is a folder\. Give --report a file"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_files_and_flags(capsys, tmp_path, monkeypatch, case):
+    content, name, arguments, message = BAD[case]
+    monkeypatch.chdir(tmp_path)
+    table = Path(name)
+    if content == "folder":
+        table.mkdir()
+    elif content == "array":
+        np.save(table, np.ones((3, 2)))
+    elif content == "pickle":
+        np.save(table, np.array([{}], dtype=object), allow_pickle=True)
+    elif content is not None:
+        table.write_bytes(content if isinstance(content, bytes) else content.encode())
+    before = sorted(tmp_path.rglob("*"))
+    given = [] if {"--save", "--report"} & set(arguments) else ["--save", "run", "--report", "page.html"]
+    code, out, err = run(capsys, "train", name, *arguments, *given)
+    said = [line for line in err.splitlines() if line and not line.startswith(("Usage:", "Try "))]
+    assert code == 2, out + err
+    assert re.search(message, " ".join(said))
+    assert len(said) <= 2
+    assert "Traceback" not in err
+    left = [path for path in sorted(tmp_path.rglob("*")) if path not in before]
+    assert [path for path in left if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["predict", "nowhere", "t.csv"], r"nowhere holds no run"),
+        (["predict", "t.csv", "t.csv"], r"t\.csv is not a model of thresher"),
+        (["inspect", "t.csv"], r"t\.csv is not a model of thresher"),
+        (["predict", "RUN", "nowhere.csv"], r"cannot read nowhere\.csv"),
+        (["predict", "RUN", "fewer.csv"], r"no column 'b', which the model was trained on; it has a"),
+        (["predict", "RUN", "strange.csv"], r"row 1, column 'colour' is 'green', which was not there in training"),
+        (["predict", "RUN", "words.csv"], r"column 'a' is text \('x'\); expected numbers"),
+        (["predict", "RUN", "bare.csv"], r"has 1 columns without names; the model was trained on 13"),
+        (["report", "nowhere"], r"nowhere holds no run\. Give a folder"),
+        (["report", "half"], r"not a run of thresher, or its first bytes are damaged"),
+        (["report", "future"], r"was written by a newer thresher"),
+        (["audit", "nowhere"], r"nowhere holds no run"),
+        (["inspect", "nowhere"], r"nowhere"),
+    ],
+)  # fmt: skip
+def test_bad_models_and_runs(capsys, folder, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text(GOOD)
+    names = ",".join("abcdefghijkl")
+    Path("fewer.csv").write_text("a,colour\n1,red\n")
+    Path("strange.csv").write_text(f"{names},colour\n{'1,' * 12}green\n")
+    Path("words.csv").write_text(f"{names},colour\nx,{'1,' * 11}red\n")
+    Path("bare.csv").write_text("1\n2\n")
+    for name in ("half", "future"):
+        Path(name).mkdir()
+    Path("half", "run.thresher").write_bytes((folder / "run" / "run.thresher").read_bytes()[:100])
+    write_file(Path("future", "run.thresher"), {}, {}, kind="run", version=99)
+    code, _, err = run(capsys, *[str(folder / "run") if one == "RUN" else one for one in arguments])
+    assert code == 2
+    assert re.search(message, err)
+    assert "Traceback" not in err
+
+
+def test_every_command_has_help_with_an_example(capsys):
+    for name in commands.commands:
+        code, out, _ = run(capsys, name, "--help")
+        assert code == 0
+        assert f"Example: thresher {name}" in " ".join(out.split())
+
+
+def test_completion_knows_the_commands(capsys, monkeypatch):
+    from click.shell_completion import BashComplete
+
+    found = BashComplete(commands, {}, "thresher", "_THRESHER_COMPLETE").get_completions([], "")
+    assert {one.value for one in found} == set(commands.commands)
