@@ -37,8 +37,7 @@ Matrix = NDArray[np.float64]
 Fast = NDArray[np.float32]
 _TASK, _COUNTED = 2048, 8192  # neurons whose sums, or co-firing counts, are made by one thread at a time
 _ENTRIES = 1 << 20  # pairs in a block: rows of neurons times inputs
-_ALWAYS_GRAM = 1500  # inputs up to which the Gram matrix is formed and factored in each step
-_PRODUCTS = 24  # products J Jᵀ v that a solve may cost before forming the matrix is cheaper
+_PRODUCTS = 72  # products J Jᵀ v that cost as much time as a solve by conjugate gradients, at the speed of large ones
 _INNER_TOLERANCE = 1e-4
 _HALVINGS = 4
 
@@ -196,6 +195,11 @@ class _Dense:
     def weights(self) -> DenseWeights:
         return DenseWeights(self.settings.start, self._moved)
 
+    def gram_is_cheaper(self) -> bool:
+        """Return whether forming J Jᵀ, mn² operations, takes less than solving by products with it, 4mnd each."""
+        n, d = self.inputs.shape
+        return n <= _PRODUCTS * 4 * d
+
     def gram(self) -> Matrix:
         """Return J Jᵀ (n, n), its lower triangle, at the held point. Cost: O(mn²)."""
         n = len(self.inputs)
@@ -318,18 +322,15 @@ class _Descent(NamedTuple):
     def _solve(self, point: _Point, alpha: Matrix) -> Matrix:
         """Return the next alpha: from the Gram matrix, or from products with it, whichever is cheaper."""
         rhs = self.targets - point.outputs + point.pushed
-        n, d = self.dense.inputs.shape
-        if n <= max(_ALWAYS_GRAM, 2 * _PRODUCTS * d):
+        n = len(rhs)
+        if self.dense.gram_is_cheaper():
             matrix = self.dense.gram()
             matrix[np.diag_indices(n)] += self.penalty
-            if n <= _ALWAYS_GRAM:
-                with blas_for_size(n):
-                    factor = linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-                    return linalg.cho_solve(factor, rhs, check_finite=False)
-            operator = matrix + np.tril(matrix, -1).T
-        else:
-            times, penalty = self.dense.times, self.penalty
-            operator = LinearOperator((n, n), lambda v: times(v.ravel()) + penalty * v.ravel(), dtype=np.float64)
+            with blas_for_size(n):
+                factor = linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+                return linalg.cho_solve(factor, rhs, check_finite=False)
+        times, penalty = self.dense.times, self.penalty
+        operator = LinearOperator((n, n), lambda v: times(v.ravel()) + penalty * v.ravel(), dtype=np.float64)
         preconditioner = LinearOperator((n, n), lambda v: self.smoother.solve(v.ravel()), dtype=np.float64)
         return cg(operator, rhs, x0=alpha, rtol=_INNER_TOLERANCE, M=preconditioner, maxiter=200)[0]
 
@@ -350,7 +351,7 @@ class _Descent(NamedTuple):
             visits=0,
             touches=0,
             inner_iterations=0,
-            factored=bool(history) and len(self.targets) <= _ALWAYS_GRAM,
+            factored=bool(history) and self.dense.gram_is_cheaper(),
             damping=float(self.penalty.mean()),
             rank=len(self.targets),
             solve="solved" if history else "",
