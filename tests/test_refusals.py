@@ -13,7 +13,7 @@ from thresher import InvalidInput, MemoryRefused, NotAvailable, Problem, Threshe
 from thresher.algebra import SKETCHES, SOLVERS, Cholesky, Sketched, SketchQR
 from thresher.engines import ENGINES
 from thresher.search import INDEXES, Scan
-from thresher.training import loop
+from thresher.training import options as training_options
 
 INPUTS = np.eye(3)
 TARGETS = np.array([1.0, -1.0, 0.5])
@@ -182,7 +182,7 @@ def test_problem_of_another_type(problem):
         train(problem, width=16)
 
 
-PLANNED = [(kind, name) for kind, names in getattr(loop, "_PLANNED", {}).items() for name in names]
+PLANNED = [(kind, name) for kind, names in training_options._PLANNED.items() for name in names]
 AVAILABLE = {"index": INDEXES, "engine": ENGINES, "solver": SOLVERS}
 
 

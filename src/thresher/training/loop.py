@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, MatrixGram, ReusedFactor, Sketched, SketchQR
+from thresher.algebra import Cholesky, MatrixGram, ReusedFactor
 from thresher.checks import check_number, check_whole
 from thresher.engines import ENGINES, LocalEngine, require_memory
-from thresher.errors import InvalidInput, MemoryRefused, NotAvailable
+from thresher.errors import InvalidInput, MemoryRefused
 from thresher.interfaces import Audit, Effort, Moved, Solution, Solver, Started
 from thresher.model.network import Activation, Network, NetworkSettings
 from thresher.model.problem import Problem
@@ -25,18 +25,22 @@ from thresher.search import INDEX_NAMES
 from thresher.theory import firing_probability, limit_kernel
 from thresher.training.checkpoint import Checkpoint, Trail
 from thresher.training.history import Callback, Callbacks, History, Iteration, Result, State, Status
+from thresher.training.options import (
+    DEFAULT_INDEX,
+    DEFAULT_SOLVER,
+    EVER_FACTOR,
+    check_dtype,
+    check_path,
+    choose_name,
+    choose_solver,
+    resolve_method,
+)
 from thresher.training.stalled import why_stalled
 
 __all__ = ["prepare", "train", "train_together"]
 
-Choice = TypeVar("Choice")
-_PLANNED = {"engine": ("ray", "gpu")}  # known names that are not built yet
-_DEFAULT_INDEX, _DEFAULT_SOLVER = "certified", "auto"
-_FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
 _FILES = ("checkpoint", "resume")  # options of a training as a whole
 _HALVINGS = 12  # shortest step tried: 2^-12 of the full one
-# Inputs up to which solver="auto" factors every matrix, and up to which it factors any.
-_ALWAYS_FACTOR, _EVER_FACTOR = 1500, 20_000
 _NOBODY = 1e-3  # expected neurons that fire on an input, below which a step from the limit kernel means nothing
 
 
@@ -46,8 +50,8 @@ def train(
     width: int,
     shift: float | None = None,
     seed: int = 0,
-    index: str = _DEFAULT_INDEX,
-    solver: str | Solver = _DEFAULT_SOLVER,
+    index: str = DEFAULT_INDEX,
+    solver: str | Solver = DEFAULT_SOLVER,
     engine: str = "local",
     method: str | None = None,
     first_step: str = "limit",
@@ -121,7 +125,7 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
 
     Cost: O(mnd) once; per problem O(mn) and its iterations. Memory: that of all problems together.
     """
-    path, resume = (_check_path(name, options.pop(name, None)) for name in _FILES)
+    path, resume = (check_path(name, options.pop(name, None)) for name in _FILES)
     runs = prepare(problems, **options)
     if not runs:
         return []
@@ -216,21 +220,21 @@ def _make_run(
         raise InvalidInput(f"first_step must be 'limit' or 'gram'; got {first_step!r}.")
     if not isinstance(audit, bool | np.bool_):
         raise InvalidInput(f"audit must be True or False; got {audit!r}.")
-    index, solver, first_step = _resolve_method(method, index, solver, first_step)
-    _choose("index", index, dict.fromkeys(INDEX_NAMES))
+    index, solver, first_step = resolve_method(method, index, solver, first_step)
+    choose_name("index", index, dict.fromkeys(INDEX_NAMES))
     settings = NetworkSettings.checked(
         width=width, dimension=problem.dimension, shift=shift, seed=seed, activation=activation, twins=twins
     )
-    if problem.size > _EVER_FACTOR or settings.width * firing_probability(settings.shift) < _NOBODY:
+    if problem.size > EVER_FACTOR or settings.width * firing_probability(settings.shift) < _NOBODY:
         first_step = "gram"  # the limit kernel would have to be factored, or is next to nothing
     tol = check_number(tol, "tol", above=0.0)
     iterations = None if max_iterations is None else check_whole(max_iterations, "max_iterations", least=0)
     damping = check_number(damping, "damping", least=0.0)
-    make_engine = _choose("engine", engine, ENGINES)
-    solver = _choose_solver(solver, problem.size)
+    make_engine = choose_name("engine", engine, ENGINES)
+    solver = choose_solver(solver, problem.size)
     budget = None if memory_budget is None else check_whole(memory_budget, "memory_budget", least=1)
     threads = core_count() if threads is None else check_whole(threads, "threads", least=1)
-    dtype = _check_dtype(dtype, tol=tol)
+    dtype = check_dtype(dtype, tol=tol)
     told = Callbacks(callbacks)
     wanted = {"index": index, "dtype": dtype, "threads": threads, "first_step": first_step}
     require_memory(problem, settings, **wanted, networks=shares, budget=budget)
@@ -454,62 +458,3 @@ _OUT_OF_ITERATIONS = (
     "The residual was still falling. Allow more with max_iterations, or widen the network; on inputs that all point "
     "the same way, centre them first (thresher.to_sphere(X, centre=True))."
 )
-
-
-def _check_path(name: str, path: object) -> Path | None:
-    if path is not None and not isinstance(path, str | Path):
-        raise InvalidInput(f"{name} must be the name of a file; got {path!r}.")
-    return None if path is None else Path(path)
-
-
-def _resolve_method(
-    method: str | None, index: str, solver: str | Solver, first_step: str
-) -> tuple[str, str | Solver, str]:
-    if method is None:
-        return index, solver, first_step
-    if method != "paper":
-        raise InvalidInput(f"method must be 'paper' or None; got {method!r}.")
-    if index not in ("tournament", _DEFAULT_INDEX):
-        raise InvalidInput(f"method='paper' means index='tournament'; got index={index!r} as well. Drop one.")
-    if solver == "sketched" or solver == _DEFAULT_SOLVER:
-        return "tournament", Sketched(preconditioner=SketchQR(oversampling=None)), "gram"
-    if isinstance(solver, Sketched):
-        return "tournament", solver, "gram"
-    raise InvalidInput(f"method='paper' means solver='sketched'; got solver={solver!r} as well. Drop one.")
-
-
-def _choose(kind: str, name: str, available: Mapping[str, Choice]) -> Choice:
-    if isinstance(name, str) and name in available:
-        return available[name]
-    choices = ", ".join(repr(one) for one in available)
-    if isinstance(name, str) and name in _PLANNED.get(kind, ()):
-        raise NotAvailable(f"{kind} {name!r} is not available in this version. Use one of: {choices}.")
-    raise InvalidInput(f"{kind} must be one of {choices}; got {name!r}.")
-
-
-def _choose_solver(solver: str | Solver, inputs: int) -> Solver:
-    if solver == "auto":
-        if inputs <= _ALWAYS_FACTOR:
-            return Cholesky()
-        return ReusedFactor() if inputs <= _EVER_FACTOR else ConjugateGradient(preconditioner=SketchQR())
-    if isinstance(solver, str):
-        return _choose("solver", solver, {**SOLVERS, "auto": Cholesky})()
-    if isinstance(solver, ReusedFactor):
-        return replace(solver, factor=None)  # what one training learns must not change another
-    if isinstance(solver, type) or not hasattr(solver, "solve"):
-        raise InvalidInput(f"solver must be a name or an object with a solve method; got {solver!r}.")
-    return solver
-
-
-def _check_dtype(dtype: str, *, tol: float) -> str:
-    try:
-        name = np.dtype(dtype).name if dtype is not None else ""
-    except TypeError:
-        name = ""
-    if name not in ("float32", "float64"):
-        raise InvalidInput(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
-    if name == "float32" and tol < _FINEST_FLOAT32:
-        raise InvalidInput(
-            f"tol={tol:g} is beyond float32, whose outputs carry errors of about 1e-7. Use dtype='float64'."
-        )
-    return name
