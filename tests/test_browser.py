@@ -38,7 +38,7 @@ def test_no_errors_on_the_console(page, tmp_path, scheme):
 
 def test_it_is_what_was_written(page, tmp_path):
     done = browse(page, tmp_path / "profile", "--dump-dom")
-    assert "A &lt;test&gt;." in done.stdout
+    assert "<p>A &lt;test&gt;.</p>" in done.stdout
     assert done.stdout.count("<figure") == 6
 
 
