@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -17,7 +18,7 @@ import thresher
 from thresher import InvalidInput, MemoryRefused, NotAvailable, SphereLift, ThresherClassifier, ThresherRegressor
 from thresher.estimators import base, export
 from thresher.estimators.export import predict_arrays
-from thresher.files import read_file
+from thresher.files import read_file, write_file
 
 SMALL = {"width": 512, "random_state": 0}
 
@@ -174,6 +175,95 @@ def test_lifting_can_be_undone_unless_lengths_are_lost(bias):
             lift.inverse_transform(lifted)
 
 
+class TestWhatAReviewFound:
+    """Each was wrong once."""
+
+    def test_error_bars_do_not_shrink_with_one_heavy_row(self, diabetes):
+        X, y, others, unseen = diabetes
+        weights = np.ones(200)
+        weights[5] = 20
+        options = {"ridge": 1.0, "shift": 0.5, "bias": 1.0, "feature_learning": 0, **SMALL}
+        values, deviations = ThresherRegressor(**options).fit(X, y, weights).predict(others, return_std=True)
+        assert np.sqrt((((unseen - values) / deviations) ** 2).mean()) < 1.4
+
+    @pytest.mark.parametrize("factor", [1e-9, 10.0])
+    def test_the_size_of_weights_does_not_matter(self, diabetes, factor):
+        X, y, others, _ = diabetes
+        weights = 1.0 + np.arange(200) % 2
+        plain, scaled = (
+            ThresherRegressor(**SMALL).fit(X, y, sample_weight=times * weights).predict(others, return_std=True)
+            for times in (1.0, factor)
+        )
+        np.testing.assert_allclose(plain, scaled, rtol=1e-4)
+
+    def test_every_row_twice_is_every_row_once(self, diabetes):
+        X, y, others, _ = diabetes
+        once = ThresherRegressor(**SMALL).fit(X, y)
+        twice = ThresherRegressor(**SMALL).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+        assert twice.ridge_ == once.ridge_
+        np.testing.assert_allclose(
+            twice.predict(others, return_std=True), once.predict(others, return_std=True), rtol=1e-3
+        )
+
+    def test_columns_of_any_size(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(60, 3))
+        y = np.sin(2 * X[:, 0])
+        plain = ThresherRegressor(**SMALL).fit(X, y).predict(X)
+        for times in (1e200, 1e-170):
+            found = ThresherRegressor(**SMALL).fit(X * times, y).predict(X * times)
+            np.testing.assert_allclose(found, plain, atol=5e-3)
+        constant = np.column_stack([X, np.full(60, 1e30)])
+        np.testing.assert_allclose(ThresherRegressor(**SMALL).fit(constant, y).predict(constant), plain, atol=0.3)
+        moments = 1.7e18 + np.round(rng.uniform(0, 1e6, 60))
+        assert (
+            ThresherRegressor(**SMALL).fit(np.column_stack([X, moments]), y).score(np.column_stack([X, moments]), y)
+            > 0.5
+        )
+
+    def test_a_failed_fit_leaves_the_old_model_alone(self, diabetes):
+        X, y, others, _ = diabetes
+        model = ThresherRegressor(**SMALL).fit(X, y)
+        before = model.predict(others)
+        with pytest.raises(InvalidInput):
+            model.set_params(ridge=-1.0).fit(X, 1e6 * y)
+        np.testing.assert_array_equal(model.predict(others), before)
+
+    def test_nobody_fires_and_it_is_said(self, diabetes):
+        X, y, *_ = diabetes
+        with pytest.warns(ConvergenceWarning, match="Lower the shift"):
+            model = ThresherRegressor(shift=5.0, feature_learning=0, **SMALL).fit(X[:50], y[:50])
+        assert model.results_[0].status == thresher.Status.STALLED
+
+    def test_probabilities_are_never_certain(self):
+        X, y = load_iris(return_X_y=True)
+        chances = ThresherClassifier(**SMALL).fit(X[::5], y[::5]).predict_proba(X)
+        assert chances.max() < 1 - 1e-6
+
+    def test_many_columns_do_not_take_forever(self):
+        X = np.random.default_rng(0).normal(size=(40, 2000))
+        assert ThresherRegressor(**SMALL).fit(X, X[:, 0]).feature_learning_ == 0
+
+    def test_names_of_columns_are_known_to_error_bars(self, diabetes):
+        X, y, *_ = diabetes
+        frame = pd.DataFrame(X).add_prefix("c")
+        ThresherRegressor(**SMALL).fit(frame, y).predict(frame, return_std=True)  # a warning would be an error
+
+    def test_what_numpy_counts_is_saved(self, diabetes, tmp_path):
+        X, y, *_ = diabetes
+        model = ThresherRegressor(width=np.int64(64), random_state=np.int64(3), shift=np.float32(0.5)).fit(X, y)
+        model.save(tmp_path / "model")
+        loaded = thresher.load(tmp_path / "model")
+        assert (loaded.width, loaded.random_state, loaded.tried_) == (64, 3, model.tried_)
+        assert loaded.feature_learning_errors_ == model.feature_learning_errors_
+
+    @pytest.mark.parametrize("form", ["full", "recipe"])
+    def test_a_model_without_steps_is_saved(self, tmp_path, form):
+        model = ThresherRegressor(**SMALL).fit(np.arange(12.0).reshape(6, 2), np.full(6, 2.0))
+        model.save(tmp_path / "model", form=form)
+        np.testing.assert_array_equal(thresher.load(tmp_path / "model").predict([[1.0, 2.0]]), [2.0])
+
+
 class TestFiles:
     @pytest.mark.parametrize("form", ["full", "recipe"])
     def test_what_is_loaded_predicts_the_same(self, regressor, classifier, diabetes, tmp_path, form):
@@ -212,12 +302,27 @@ class TestFiles:
         np.testing.assert_array_equal(loaded.predict(others), model.predict(others))
         assert list(loaded.feature_names_in_) == list(model.feature_names_in_)
 
-    @pytest.mark.parametrize("damage", ["estimator", "parameters", "networks", "last", "width", "steps"])
-    def test_files_that_lie_are_refused(self, regressor, tmp_path, damage):
-        from thresher.files import write_file
-
+    @pytest.mark.parametrize("form", ["full", "recipe"])
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            "estimator",
+            "parameters",
+            "networks",
+            "last",
+            "values",
+            "width",
+            "steps",
+            "shift",
+            "none",
+            "mean",
+            "gains_",
+            "inputs_",
+        ],
+    )
+    def test_files_that_lie_are_refused(self, regressor, tmp_path, damage, form):
         path = tmp_path / "model"
-        regressor.save(path)
+        regressor.save(path, form=form)
         stored = read_file(path, kind="model", newest=1)
         about, tensors = json.loads(json.dumps(stored.metadata)), dict(stored.tensors)
         if damage == "width":
@@ -226,6 +331,16 @@ class TestFiles:
             tensors["steps0"] = tensors["steps0"][:, :5]
         elif damage == "estimator":
             about["estimator"] = "os.system"
+        elif damage == "shift":
+            about["networks"][0]["shift"] = 99.0
+        elif damage == "none":
+            about["networks"] = []
+        elif damage == "mean":
+            tensors["mean"] = tensors["mean"][:1]
+        elif damage == "gains_":
+            tensors["gains_"] = tensors["gains_"] * np.nan
+        elif damage == "inputs_":
+            tensors["inputs_"] = 9 * tensors["inputs_"]
         else:
             del about[damage]
         write_file(path, tensors, about, kind="model", version=1)
@@ -292,7 +407,7 @@ class TestExport:
         ({"feature_learning": -1}, "feature_learning must be at least 0"),
         ({"scale": "log"}, "scale must be one of"),
         ({"max_iterations": 0}, "max_iterations must be at least 1"),
-        ({"n_jobs": 0}, "n_jobs must be at least 1"),
+        ({"n_jobs": 0}, "n_jobs must be a number of threads"),
         ({"bias": 0.0, "scale": "none"}, "has no direction"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -32,6 +34,7 @@ __all__ = ["ThresherEstimator"]
 Matrix = NDArray[np.float64]
 _LEAST_WIDTH = 1 << 10  # neurons of an output with width="auto"
 _DRIFT = 0.0005  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
+_FAR = 0.2  # gap, as a share of the targets, from which training is said to have failed
 _ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
 _OUTPUT_SEED = 0x9E3779B97F4A7C15  # odd: the seeds of outputs differ
 
@@ -91,42 +94,42 @@ class ThresherEstimator(BaseEstimator):
 
     def _fit(self, X: Matrix, targets: Matrix, weights: Matrix | None) -> _LeftOut:
         """Fit targets (n, k) of weighted mean 0 on raw rows (n, d); return what leaving rows out has shown."""
-        self._check_parameters()
         data = _distinct(X, targets, weights)
         n, outputs = data.targets.shape
         width = self._width(outputs)
-        what = f"the limit kernel of {n:,} rows"
-        require(6 * 8 * n * n, budget=None, what=what, remedy="Fit on fewer rows.")
+        d = data.X.shape[1]
+        what = f"fitting {n:,} rows of {d:,} columns"
+        taken = 6 * 8 * n * n + 8 * (6 * n * d + (8 * d * d if self._learns(d) else 0))
+        require(taken, budget=None, what=what, remedy="Fit on fewer rows or columns.")
         scaler = SphereLift(scale=self.scale, bias=0.0).fit(data.X, sample_weight=data.weights)
         rows = scaler.scaling_.apply(data.X)
-        metric = np.eye(rows.shape[1])
+        metric: Matrix | None = None
         choice = self._choose(rows, data, guess=1e-2)
         rounds = self._rounds(rows, data, choice)
         seed = int(check_random_state(self.random_state).randint(2**31))
         for _ in range(rounds.chosen):
-            lifted = self._lift(rows @ metric, data, choice)
+            lifted = self._lift(_times(rows, metric), data, choice)
             gradients = features.limit_gradients(lifted.inputs, lifted.fit.alpha, shift=choice.shift)
             metric = features.next_metric(
                 gradients,
                 inputs=lifted.inputs,
                 norms=lifted.norms,
                 weights=data.weights,
-                metric=metric,
+                metric=np.eye(d) if metric is None else metric,
                 power=rounds.power,
             )
             choice = choice._replace(ridge=lifted.fit.ridge)
         if rounds.chosen:
-            choice = self._choose(rows @ metric, data, guess=choice.ridge)
-        lifted = self._lift(rows @ metric, data, choice)
-        self._keep(data, lifted, scaler, metric if rounds.chosen else None, rounds)
+            choice = self._choose(_times(rows, metric), data, guess=choice.ridge)
+        lifted = self._lift(_times(rows, metric), data, choice)
+        self._keep(data, lifted, metric, rounds)
         self.gains_ = self._gains(lifted, width)
         self.results_ = self._train(lifted, data.targets, width, seed)
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
+        self._warn()
         return _LeftOut(data.targets, data.targets - lifted.fit.residuals, data.weights)
 
-    def _keep(
-        self, data: _Rows, lifted: _Lifted, scaler: SphereLift, metric: Matrix | None, rounds: features.Rounds
-    ) -> None:
+    def _keep(self, data: _Rows, lifted: _Lifted, metric: Matrix | None, rounds: features.Rounds) -> None:
         choice = lifted.choice
         self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, lifted.fit.ridge
         self.loo_error_ = lifted.fit.error
@@ -148,6 +151,7 @@ class ThresherEstimator(BaseEstimator):
             check_number(self.ridge, "ridge", above=0.0)
         if self.feature_learning != "auto":
             check_whole(self.feature_learning, "feature_learning", least=0)
+        self._threads()
         check_number(self.tol, "tol", least=0.0)
         check_whole(self.max_iterations, "max_iterations", least=1)
 
@@ -159,9 +163,12 @@ class ThresherEstimator(BaseEstimator):
         return 2 * math.ceil(check_whole(self.width, "width", least=1) / 2)  # twins
 
     def _threads(self) -> int:
-        if self.n_jobs is None or self.n_jobs == -1:
+        if self.n_jobs is None:
             return core_count()
-        return check_whole(self.n_jobs, "n_jobs", least=1)
+        jobs = check_whole(self.n_jobs, "n_jobs", least=-core_count())
+        if jobs == 0:
+            raise InvalidInput("n_jobs must be a number of threads, or negative for all but some cores; got 0.")
+        return jobs if jobs > 0 else core_count() + 1 + jobs
 
     def _choose(self, rows: Matrix, data: _Rows, *, guess: float) -> Choice:
         """Choose bias and shift on at most ROWS rows; the ridge is chosen again on all of them."""
@@ -179,7 +186,13 @@ class ThresherEstimator(BaseEstimator):
     def _fixed_ridge(self) -> float | None:
         return None if self.ridge == "auto" else float(self.ridge)
 
+    def _learns(self, columns: int) -> bool:
+        """Return whether a metric may be learnt: not by itself for many columns, where a round would cost O(d³)."""
+        return columns <= features.COLUMNS if self.feature_learning == "auto" else int(self.feature_learning) > 0
+
     def _rounds(self, rows: Matrix, data: _Rows, choice: Choice) -> features.Rounds:
+        if not self._learns(rows.shape[1]):
+            return features.Rounds(0, features.POWERS[0], {})
         if self.feature_learning != "auto":
             return features.Rounds(int(self.feature_learning), features.POWERS[0], {})
         some = _some(len(rows), features.ROWS)
@@ -205,7 +218,10 @@ class ThresherEstimator(BaseEstimator):
             kernel, data.targets, data.weights, shift=choice.shift, ridge=self._fixed_ridge(), guess=choice.ridge
         )
         if fit is None:
-            raise InvalidInput(f"ridge={self.ridge!r} is too small for these rows to be told apart. Use a larger one.")
+            remedy = "Use a smaller shift" if self.ridge == "auto" else "Use a larger ridge, or a smaller shift"
+            raise InvalidInput(
+                f"the kernel of these rows is not positive with shift={choice.shift:g}, ridge={self.ridge!r}. {remedy}."
+            )
         penalty = fit.ridge * firing_probability(choice.shift) / data.weights
         return _Lifted(inputs, norms, choice, fit, kernel, penalty)
 
@@ -239,6 +255,16 @@ class ThresherEstimator(BaseEstimator):
             )
 
         return list(in_order(train, range(outputs), threads=beside))
+
+    def _warn(self) -> None:
+        """Say so if a network is far from the minimum it was to reach."""
+        far = [result for result in self.results_ if not result.gap <= _FAR]
+        if far:
+            warnings.warn(
+                f"{len(far)} of {len(self.results_)} networks ended far from the minimum: {far[0].message}",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     @staticmethod
     def _gains(lifted: _Lifted, width: int | float) -> Matrix:
@@ -299,7 +325,9 @@ class ThresherEstimator(BaseEstimator):
         """Return what the networks say to raw rows (k, d): (k, outputs)."""
         check_is_fitted(self, "results_")
         rows = validate_data(self, X, dtype=np.float64, reset=False)
-        inputs = self.lift_.transform(rows)
+        return self._outputs_of(self.lift_.transform(rows))
+
+    def _outputs_of(self, inputs: Matrix) -> Matrix:
         if not self.results_:
             return self._by_limit(inputs)
         threads = self._threads()
@@ -322,6 +350,10 @@ def _blocks(inputs: Matrix) -> list[Matrix]:
     return [inputs[first : first + _ROW_BLOCK] for first in range(0, len(inputs), _ROW_BLOCK)]
 
 
+def _times(rows: Matrix, metric: Matrix | None) -> Matrix:
+    return rows if metric is None else rows @ metric
+
+
 def _some(count: int, most: int) -> NDArray[np.int64]:
     """Return at most ``most`` of ``count`` rows, always the same ones, ascending."""
     return np.sort(np.random.default_rng(0).permutation(count)[:most])
@@ -330,11 +362,12 @@ def _some(count: int, most: int) -> NDArray[np.int64]:
 def _distinct(X: Matrix, targets: Matrix, weights: Matrix | None) -> _Rows:
     """Merge rows that are equal in inputs and targets into one of their summed weight; drop those of weight 0.
 
-    So a row with weight 2 and two equal rows are the same. Rows come sorted: their order does not matter.
+    So a row with weight 2 and two equal rows are the same. Weights are relative to their median: all of them doubled
+    change nothing. Rows come sorted: their order matters no more than rounding.
     """
     given = np.ones(len(X)) if weights is None else weights
     kept = given > 0
     both = np.column_stack([X[kept], targets[kept]])
     _, first, place = np.unique(both, axis=0, return_index=True, return_inverse=True)
     total = np.bincount(place.ravel(), given[kept]).astype(np.float64)
-    return _Rows(X[kept][first], targets[kept][first], total)
+    return _Rows(X[kept][first], targets[kept][first], total / np.median(total))

@@ -25,13 +25,13 @@ _LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of
 
 
 class Fit(NamedTuple):
-    """Ridge regression on a kernel: alpha (n, k), residuals y - f (n, k) of rows left out."""
+    """Ridge regression on a kernel: alpha (n, k), and what leaving rows out says."""
 
     ridge: float  # relative to the diagonal of the limit kernel
     alpha: Matrix
-    residuals: Matrix
+    residuals: Matrix  # y - f (n, k) of whole rows left out
     precisions: Matrix  # (n,): one over the variance of those residuals, relative to that of the kernel
-    error: float  # weighted mean of squared leave-one-out residuals, summed over outputs
+    error: float  # weighted mean of squared residuals of single copies left out, summed over outputs
 
 
 class Choice(NamedTuple):
@@ -47,8 +47,9 @@ class Choice(NamedTuple):
 def leave_one_out(kernel: Matrix, targets: Matrix, weights: Matrix, *, ridge: float, diagonal: float) -> Fit | None:
     """Return ridge regression with penalty p = ``ridge * diagonal / weights``; None if the matrix is not positive.
 
-    A row of weight w counts as w equal rows, of which one is left out; one of weight 1 or less is left out whole. With
-    P the diagonal of (H + p)⁻¹ the residual is then alpha p w / (w - 1 + p P): exact, without n fits.
+    With P the diagonal of (H + p)⁻¹ the residual of a row left out is alpha / P: exact, without n fits. A row of weight
+    w above 1 is w copies of one row, as new rows may be copies too; if one of them is left out the residual is
+    alpha p w / (w - 1 + p P), and the error is that of single copies.
 
     Cost: O(n³), one factor and one inverse.
     """
@@ -63,10 +64,9 @@ def leave_one_out(kernel: Matrix, targets: Matrix, weights: Matrix, *, ridge: fl
         alpha = dpotrs(factor, targets, lower=1)[0]
         inverse = dpotri(factor, lower=1, overwrite_c=1)[0].diagonal().copy()
     copies = np.maximum(weights, 1.0)
-    precisions = (copies - 1 + penalty * inverse) / (copies**2 * penalty)
-    residuals = alpha / (copies * precisions)[:, None]
-    error = float(np.average((residuals**2).sum(axis=1), weights=weights))
-    return Fit(ridge, alpha, residuals, precisions, error) if math.isfinite(error) else None
+    of_copies = alpha * (penalty * copies / (copies - 1 + penalty * inverse))[:, None]
+    error = float(np.average((of_copies**2).sum(axis=1), weights=weights))
+    return Fit(ridge, alpha, alpha / inverse[:, None], inverse, error) if math.isfinite(error) else None
 
 
 def fit_limit(

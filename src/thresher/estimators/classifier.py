@@ -40,19 +40,21 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d) and labels y (n,)."""
+        self._check_parameters()
         rows, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
         present = slice(None) if weights is None else weights > 0
-        self.classes_, codes = np.unique(np.asarray(y)[present], return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InvalidInput(f"y must have at least two classes; got 1 class, {self.classes_[0]!r}.")
+        classes, codes = np.unique(np.asarray(y)[present], return_inverse=True)
+        if len(classes) < 2:
+            raise InvalidInput(f"y must have at least two classes; got 1 class, {classes[0]}.")
         rows, weights = rows[present], None if weights is None else weights[present]
-        wanted = np.eye(len(self.classes_))[codes]
-        if len(self.classes_) == 2:
+        wanted = np.eye(len(classes))[codes]
+        if len(classes) == 2:
             wanted = 2 * wanted[:, 1:] - 1
-        self.prior_ = np.average(wanted, axis=0, weights=weights)
-        left_out = self._fit(rows, wanted - self.prior_, weights)
+        prior = np.average(wanted, axis=0, weights=weights)
+        left_out = self._fit(rows, wanted - prior, weights)
+        self.classes_, self.prior_ = classes, prior
         self.temperature_ = _calibrate(
             _by_class(left_out.targets + self.prior_), _by_class(left_out.outputs + self.prior_), left_out.weights
         )
@@ -83,11 +85,17 @@ def _by_class(scores: Matrix) -> Matrix:
 
 
 def _calibrate(wanted: Matrix, scores: Matrix, weights: Matrix) -> float:
-    """Return the temperature under which the labels are likeliest, given scores (n, classes) of rows left out."""
-    labels = wanted.argmax(axis=1)
+    """Return the temperature under which the labels are likeliest, given scores (n, classes) of rows left out.
+
+    A label is not quite certain (Platt's rule): without a mistake among the rows left out the temperature would
+    otherwise have no bound.
+    """
+    count = scores.shape[1]
+    doubt = count / (float(weights.sum()) + count)
+    labels = np.eye(count)[wanted.argmax(axis=1)] * (1 - doubt) + doubt / count
 
     def surprise(log_temperature: float) -> float:
-        chances = log_softmax(np.exp(log_temperature) * scores, axis=1)[np.arange(len(labels)), labels]
+        chances = (labels * log_softmax(np.exp(log_temperature) * scores, axis=1)).sum(axis=1)
         return -float(np.average(chances, weights=weights))
 
     found = minimize_scalar(surprise, bounds=(-_MOST_LOG_TEMPERATURE, _MOST_LOG_TEMPERATURE), method="bounded")

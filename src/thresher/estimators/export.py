@@ -67,6 +67,7 @@ def predict_arrays(arrays: Arrays, X: NDArray[np.float64]) -> NDArray[np.float64
     """Return what exported arrays say to raw rows (k, d): (k, outputs). NumPy alone; memory O(km)."""
     rows = (X - arrays["input_mean"]) / arrays["input_unit"] @ arrays["metric"]
     rows = np.hstack([rows, np.broadcast_to(arrays["last"], (len(rows), len(arrays["last"])))])
+    rows = rows / np.abs(rows).max(axis=1, keepdims=True)  # so that squares do not overflow
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     outputs = [
         np.maximum(rows @ hidden.T - arrays["shift"], 0) @ coefficients
@@ -78,27 +79,10 @@ def predict_arrays(arrays: Arrays, X: NDArray[np.float64]) -> NDArray[np.float64
 def to_torch(arrays: Arrays) -> Any:
     """Return a ``torch.nn.Module`` in double precision that takes raw rows (k, d) and gives (k, outputs)."""
     try:
-        import torch
+        from thresher.estimators.torch_module import Model
     except ImportError as error:
         raise NotAvailable("to_torch needs torch. Install it with: pip install 'thresher[torch]'") from error
-
-    class Model(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            for name, array in arrays.items():
-                self.register_buffer(name, torch.from_numpy(np.array(array)))
-
-        def forward(self, X: Any) -> Any:
-            rows = (X.to(self.metric) - self.input_mean) / self.input_unit @ self.metric
-            rows = torch.hstack([rows, self.last.expand(len(rows), -1)])
-            rows = rows / rows.norm(dim=1, keepdim=True)
-            parts = [
-                torch.relu(rows @ hidden.T - self.shift) @ factors
-                for hidden, factors in zip(self.hidden, self.coefficients, strict=True)
-            ]
-            return torch.stack(parts, dim=1) * self.unit + self.mean
-
-    return Model()
+    return Model(arrays)
 
 
 def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
@@ -136,10 +120,13 @@ def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
         ]
         first = "longer"
     nodes += [
-        helper.make_node("Mul", [first, first], ["squares"]),
+        helper.make_node("Abs", [first], ["sizes"]),
+        helper.make_node("ReduceMax", ["sizes"], ["largest"], axes=[1], keepdims=1),
+        helper.make_node("Div", [first, "largest"], ["small"]),
+        helper.make_node("Mul", ["small", "small"], ["squares"]),
         helper.make_node("ReduceSum", ["squares", "last_axis"], ["length2"], keepdims=1),
         helper.make_node("Sqrt", ["length2"], ["length"]),
-        helper.make_node("Div", [first, "length"], ["inputs"]),
+        helper.make_node("Div", ["small", "length"], ["inputs"]),
         helper.make_node("MatMul", ["inputs", "hidden"], ["flat"]),
         helper.make_node("Reshape", ["flat", "by_output"], ["preactivations"]),
         helper.make_node("Sub", ["preactivations", "shift"], ["above"]),

@@ -27,13 +27,17 @@ class Scaling(NamedTuple):
     @classmethod
     def of(cls, X: Matrix, *, scale: str, weights: Matrix | None = None) -> Scaling:
         """Return the scaling of weighted rows (n, d); columns that do not vary keep the unit 1. Cost: O(nd)."""
-        d = X.shape[1]
-        mean = np.zeros(d) if scale == "none" else np.average(X, axis=0, weights=weights)
-        unit = np.ones(d)
+        largest = np.maximum(np.abs(X).max(axis=0), np.finfo(float).tiny)
+        constant = X.max(axis=0) == X.min(axis=0)
+        mean = np.average(X / largest, axis=0, weights=weights) * largest  # so that sums do not overflow
+        mean = np.zeros_like(mean) if scale == "none" else np.where(constant, X[0], mean)
+        unit = np.ones_like(mean)
         if scale == "standardise":
-            spread = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
-            varies = spread > 1e-12 * np.maximum(np.abs(mean), np.abs(X).max(axis=0))
-            unit = np.where(varies & (spread > 0), spread, 1.0)
+            size = np.where(constant, 1.0, np.abs(X - mean).max(axis=0))
+            spread = size * np.sqrt(np.average(((X - mean) / size) ** 2, axis=0, weights=weights))
+            unit = np.where(constant, 1.0, spread)
+        for column in np.flatnonzero(~np.isfinite(mean) | ~np.isfinite(unit) | (unit <= 0)):
+            raise InvalidInput(f"column {column} has values too far apart to be scaled. Rescale it first.")
         return cls(mean, unit)
 
     def apply(self, X: Matrix) -> Matrix:
@@ -48,6 +52,9 @@ def lift_rows(rows: Matrix, last: float) -> tuple[Matrix, Matrix]:
     """
     longer = np.column_stack([rows, np.full(len(rows), last)])
     largest = np.abs(longer).max(axis=1)
+    if not np.isfinite(largest).all():
+        row = int(np.argmax(~np.isfinite(largest)))
+        raise InvalidInput(f"row {row} of X is too large after scaling. Rescale it first.")
     if not largest.all():
         raise InvalidInput(
             f"row {int(np.argmin(largest))} of X is zero after scaling and has no direction. Use bias > 0."

@@ -47,7 +47,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> None:
     """Write a fitted estimator. Cost: full O(md) bytes an output, recipe O(n) a step and output; both O(nd)."""
     if form not in FORMS:
         raise InvalidInput(f"form must be 'full' or 'recipe'; got {form!r}.")
-    parameters = estimator.get_params()
+    parameters = {name: _plain(value) for name, value in estimator.get_params().items()}
     if not isinstance(parameters["random_state"], int | None):
         parameters["random_state"] = None
     if parameters["width"] == math.inf:
@@ -63,12 +63,15 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> None:
         if form == "full":
             assert isinstance(result.network.weights, DenseWeights)
             tensors[f"moved{place}"] = result.network.weights.moved
-        tensors[f"steps{place}"] = np.array([step.alpha for step in result.steps]).reshape(len(result.steps), -1)
+        alphas = [step.alpha for step in result.steps]
+        tensors[f"steps{place}"] = np.array(alphas).reshape(len(alphas), len(estimator.inputs_))
     metadata = {
         "estimator": type(estimator).__name__,
         "form": form,
         "parameters": parameters,
-        "values": {name: getattr(estimator, name) for name in _VALUES if hasattr(estimator, name)},
+        "values": {name: _plain(getattr(estimator, name)) for name in _VALUES if hasattr(estimator, name)},
+        "tried": estimator.tried_,
+        "rounds": list(estimator.feature_learning_errors_.items()),
         "last": lift.last_,
         "networks": [_describe(result) for result in estimator.results_],
         "names": list(map(str, estimator.feature_names_in_)) if hasattr(estimator, "feature_names_in_") else None,
@@ -85,7 +88,7 @@ def load_model(path: str | Path, kinds: Sequence[type], *, threads: int | None =
     stored = read_file(Path(path), kind=_KIND, newest=_VERSION)
     try:
         return _build(stored, {kind.__name__: kind for kind in kinds}, threads or core_count())
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"{path} does not describe a model: {type(error).__name__}, {error}.") from error
@@ -117,7 +120,46 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         _restore(one, tensors.get(f"moved{place}"), tensors[f"steps{place}"], estimator.inputs_, threads)
         for place, one in enumerate(about["networks"])
     ]
+    estimator.tried_ = [tuple(one) for one in about["tried"]]
+    estimator.feature_learning_errors_ = {float(power): errors for power, errors in about["rounds"]}
+    _check(estimator)
     return estimator
+
+
+def _check(estimator: Any) -> None:
+    """Refuse parts that do not fit together: predictions must not depend on luck."""
+    n, outputs = estimator.alpha_.shape
+    d = estimator.n_features_in_
+    scaling = estimator.lift_.scaling_
+    shapes = {
+        "inputs": (estimator.inputs_.shape, (n, d + bool(estimator.bias_))),
+        "penalty": (estimator.penalty_.shape, (n,)),
+        "gains": (estimator.gains_.shape, (outputs,)),
+        "noise": (estimator.noise_.shape, (outputs,)),
+        "mean": (scaling.mean.shape, (d,)),
+        "unit": (scaling.unit.shape, (d,)),
+        "metric": (np.shape(estimator.lift_.metric), (d, d) if estimator.lift_.metric is not None else ()),
+    }
+    frame = estimator._target_frame()
+    shapes |= {f"target {place}": (part.shape, (outputs,)) for place, part in enumerate(frame)}
+    for name, (found, expected) in shapes.items():
+        if found != expected:
+            raise ValueError(f"{name} has shape {found}, not {expected}")
+    numbers = [estimator.inputs_, estimator.alpha_, estimator.penalty_, estimator.gains_, *scaling, *frame]
+    if not all(np.isfinite(one).all() for one in numbers):
+        raise ValueError("some numbers are not finite")
+    if np.abs(np.linalg.norm(estimator.inputs_, axis=1) - 1).max() > 1e-6 or (scaling.unit <= 0).any():
+        raise ValueError("inputs are not of unit norm")
+    if len(estimator.results_) != (0 if estimator.width == math.inf else outputs):
+        raise ValueError(f"{len(estimator.results_)} networks for {outputs} outputs")
+    for result in estimator.results_:
+        if result.network.shift != estimator.shift_ or not np.isfinite(result.network.weights.moved).all():
+            raise ValueError("a network does not fit its estimator")
+
+
+def _plain(value: Any) -> Any:
+    """Return numbers of NumPy as those of Python, which JSON knows."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _describe(result: RidgeResult) -> dict[str, Any]:
@@ -129,6 +171,7 @@ def _describe(result: RidgeResult) -> dict[str, Any]:
         "fractions": [step.fraction for step in result.steps],
         "status": result.status.value,
         "message": result.message,
+        "gap": result.gap,
         "history": [{**asdict(record), "statements": []} for record in result.history],
     }
 
@@ -144,7 +187,7 @@ def _restore(
         width=about["width"], dimension=inputs.shape[1], shift=about["shift"], seed=about["seed"], twins=True
     )
     fractions = [float(fraction) for fraction in about["fractions"]]
-    if alphas.shape != (len(fractions), len(inputs)) and len(fractions):
+    if alphas.shape != (len(fractions), len(inputs)):
         raise ValueError(f"steps have shape {alphas.shape}")
     steps = [RidgeStep(alpha.astype(np.float64), fraction) for alpha, fraction in zip(alphas, fractions, strict=True)]
     if moved is None:
@@ -155,7 +198,8 @@ def _restore(
         weights = DenseWeights(settings.start, moved.astype(np.float32, copy=False))
     known = {field.name for field in fields(Iteration)}
     records = [Iteration(**{**one, "statements": ()}) for one in about["history"] if set(one) == known]
-    return RidgeResult(Network(settings, weights), History(records), Status(about["status"]), about["message"], steps)
+    status, gap = Status(about["status"]), float(about["gap"])
+    return RidgeResult(Network(settings, weights), History(records), status, about["message"], steps, gap)
 
 
 def _describe_classes(estimator: Any) -> dict[str, Any] | None:

@@ -61,13 +61,14 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d) and targets y (n,) or (n, k)."""
+        self._check_parameters()
         rows, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
         targets = np.asarray(y, np.float64)
-        self.single_target_ = targets.ndim == 1
-        targets = targets.reshape(len(targets), -1)
-        self.target_scaling_ = Scaling.of(targets, scale="standardise", weights=weights)
-        self._fit(rows, self.target_scaling_.apply(targets), weights)
+        columns = targets.reshape(len(targets), -1)
+        scaling = Scaling.of(columns, scale="standardise", weights=weights)
+        self._fit(rows, scaling.apply(columns), weights)
+        self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
         return self
 
     def predict(self, X: ArrayLike, *, return_std: bool = False) -> Any:
@@ -78,21 +79,21 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
         Cost: O(md) a row and output; deviations O(n³/3) and O(n²) a row.
         """
-        outputs = self._outputs(X)
-        values = outputs * self.target_scaling_.unit + self.target_scaling_.mean
+        check_is_fitted(self, "results_")
+        inputs = self.lift_.transform(validate_data(self, X, dtype=np.float64, reset=False))
+        values = self._outputs_of(inputs) * self.target_scaling_.unit + self.target_scaling_.mean
         if not return_std:
             return values[:, 0] if self.single_target_ else values
-        deviations = self._deviations(X) * self.target_scaling_.unit
+        deviations = self._deviations(inputs) * self.target_scaling_.unit
         return (values[:, 0], deviations[:, 0]) if self.single_target_ else (values, deviations)
 
     def _target_frame(self) -> tuple[Matrix, Matrix]:
         return self.target_scaling_.mean, self.target_scaling_.unit
 
-    def _deviations(self, X: ArrayLike) -> Matrix:
-        check_is_fitted(self, "results_")
-        inputs = self.lift_.transform(X)
+    def _deviations(self, inputs: Matrix) -> Matrix:
         factor = Smoother(self._cross_kernel(self.inputs_), self.penalty_).factor
-        prior, noise = firing_probability(self.shift_), float(self.penalty_.min())
+        prior = firing_probability(self.shift_)
+        noise = self.ridge_ * prior  # of a row of median weight
         explained = [
             (solve_triangular(factor, self._cross_kernel(block).T, lower=True) ** 2).sum(axis=0)
             for block in np.array_split(inputs, max(1, len(inputs) // 1024))

@@ -57,6 +57,7 @@ class RidgeResult(NamedTuple):
     status: Status
     message: str
     steps: list[RidgeStep]
+    gap: float  # ||mu/w alpha - (y - f)|| at the end, as a share of ||y||
 
 
 class Smoother:
@@ -112,22 +113,27 @@ def train_ridge(
     """
     if settings.activation != "relu":
         raise InvalidInput(f"training with a penalty needs activation='relu'; got {settings.activation!r}.")
-    n, (m, d) = len(inputs), (settings.width, inputs.shape[1])
-    require(
-        8 * m * d + m * n / 4 + 8 * 4 * n * n + threads * (24 * _ENTRIES + 4 * n * n),
-        budget=memory_budget,
-        what=f"training {m:,} neurons on {n:,} inputs with a penalty",
-        remedy="Use a smaller width or fewer rows.",
-    )
+    _require(inputs, settings, threads, memory_budget)
     smoother = smoother or Smoother(limit_kernel(inputs @ inputs.T, settings.shift), penalty)
     run = _Dense(inputs, settings, threads)
     return _Descent(run, targets, penalty, smoother, first, tol, max_iterations, on_iteration).go()
+
+
+def _require(inputs: Matrix, settings: NetworkSettings, threads: int, budget: int | None) -> None:
+    m, (n, d) = settings.width, inputs.shape
+    require(
+        8 * m * d + m * n / 4 + 8 * 4 * n * n + threads * (24 * _ENTRIES + 4 * n * n),
+        budget=budget,
+        what=f"training {m:,} neurons on {n:,} inputs with a penalty",
+        remedy="Use a smaller width or fewer rows.",
+    )
 
 
 def replay_ridge(
     inputs: Matrix, *, settings: NetworkSettings, steps: list[RidgeStep], threads: int = 1
 ) -> DenseWeights:
     """Return the weights that training reached by these steps, without solving for any. Cost: O(mnd) a step."""
+    _require(inputs, settings, threads, None)
     run = _Dense(inputs, settings, threads)
     run.look(None)
     run.accept()
@@ -282,27 +288,32 @@ class _Descent(NamedTuple):
         point = self.dense.look(None)
         self.dense.accept()
         self._tell(history, point, 0.0, {"start": time.perf_counter() - began})
-        loss = self._loss(point)
+        loss, gap = self._loss(point), 0.0
         alpha = np.zeros_like(self.targets) if self.first is None else self.first
         while True:
             began = time.perf_counter()
             alpha = self._solve(point, alpha)
             solved = time.perf_counter()
             step, reached, loss = self._descend(alpha, loss)
+            if step is None and (steps or not self.targets.any()):
+                message = "No further step reduces the penalised loss."
+                return self._end(history, steps, Status.CONVERGED, message, gap)
             if step is None:
-                return self._end(history, steps, Status.CONVERGED, "No further step reduces the penalised loss.")
+                message = "No step reduces the loss: too few neurons fire. Lower the shift or raise the width."
+                return self._end(history, steps, Status.STALLED, message, math.inf)
             point, now = reached, time.perf_counter()
             steps.append(step)
             self._tell(history, point, step.fraction, {"solve": solved - began, "move": now - solved})
-            gap = np.linalg.norm(self.penalty * alpha - (self.targets - point.outputs))
-            if gap <= self.tol * np.linalg.norm(self.targets):
-                return self._end(history, steps, Status.CONVERGED, f"The gap is within {self.tol:g} of the targets.")
+            left = self.penalty * alpha - (self.targets - point.outputs)
+            gap = float(np.linalg.norm(left) / np.linalg.norm(self.targets))
+            if gap <= self.tol:
+                return self._end(history, steps, Status.CONVERGED, f"The gap is within {self.tol:g}.", gap)
             if len(steps) == self.max_iterations:
-                message = f"The gap was still above {self.tol:g} of the targets. Use a larger width or ridge."
-                return self._end(history, steps, Status.OUT_OF_ITERATIONS, message)
+                message = f"The gap was still {gap:.2g} of the targets. Use a larger width, ridge or max_iterations."
+                return self._end(history, steps, Status.OUT_OF_ITERATIONS, message, gap)
 
-    def _end(self, history: History, steps: list[RidgeStep], status: Status, message: str) -> RidgeResult:
-        return RidgeResult(Network(self.dense.settings, self.dense.weights()), history, status, message, steps)
+    def _end(self, history: History, steps: list[RidgeStep], status: Status, message: str, gap: float) -> RidgeResult:
+        return RidgeResult(Network(self.dense.settings, self.dense.weights()), history, status, message, steps, gap)
 
     def _descend(self, alpha: Matrix, loss: float) -> tuple[RidgeStep | None, _Point, float]:
         """Go the whole way to W(0) + Jᵀ alpha, or half of it, a quarter, ...: until the penalised loss falls."""

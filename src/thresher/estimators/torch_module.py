@@ -1,0 +1,32 @@
+"""An exported estimator as a torch module; importing this file needs torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+__all__ = ["Model"]
+
+
+class Model(torch.nn.Module):
+    """Raw rows (k, d) to outputs (k, outputs), in double precision; see ``export.predict_arrays``."""
+
+    def __init__(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        super().__init__()
+        for name, array in arrays.items():
+            self.register_buffer(name, torch.from_numpy(np.array(array)))
+
+    def forward(self, X: Any) -> Any:
+        """Return the outputs for rows X."""
+        rows = (X.to(self.metric) - self.input_mean) / self.input_unit @ self.metric
+        rows = torch.hstack([rows, self.last.expand(len(rows), -1)])
+        rows = rows / rows.abs().amax(dim=1, keepdim=True)  # so that squares do not overflow
+        rows = rows / rows.norm(dim=1, keepdim=True)
+        parts = [
+            torch.relu(rows @ hidden.T - self.shift) @ factors
+            for hidden, factors in zip(self.hidden, self.coefficients, strict=True)
+        ]
+        return torch.stack(parts, dim=1) * self.unit + self.mean
