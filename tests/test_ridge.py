@@ -6,7 +6,7 @@ import pytest
 
 from thresher import InvalidInput, MemoryRefused, Status
 from thresher.estimators.choose import choose, fit_limit, leave_one_out
-from thresher.estimators.features import choose_rounds, limit_gradients, next_metric
+from thresher.estimators.features import choose_rounds, limit_gradients, mix_outputs, next_metric
 from thresher.estimators.lift import lift_rows
 from thresher.model.network import NetworkSettings
 from thresher.theory import cofiring_probability, cofiring_slope, firing_probability, limit_kernel
@@ -163,6 +163,27 @@ def test_the_metric_finds_the_direction_that_matters():
     metric = next_metric(gradients, inputs=inputs, norms=norms, weights=np.ones(200), metric=np.eye(6), power=0.25)
     assert (metric**2).sum() == pytest.approx(6)
     assert metric[0, 0] > 1.5 * np.diag(metric)[1:].max()
+
+
+def test_sums_of_outputs_lead_to_nearly_the_same_metric():
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(150, 4)) * [3.0, 1.0, 1.0, 0.3]
+    inputs, norms = lift_rows(rows, 2.0)
+    alpha = rng.normal(size=(150, 60))
+    np.testing.assert_array_equal(mix_outputs(alpha[:, :16]), alpha[:, :16])
+    assert mix_outputs(alpha).shape == (150, 16)
+    metrics = [
+        next_metric(
+            limit_gradients(inputs, one, shift=0.5),
+            inputs=inputs,
+            norms=norms,
+            weights=np.ones(150),
+            metric=np.eye(4),
+            power=0.25,
+        )
+        for one in (alpha, mix_outputs(alpha))
+    ]
+    np.testing.assert_allclose(metrics[1], metrics[0], atol=0.05)
 
 
 def test_noise_is_not_learnt():

@@ -109,7 +109,8 @@ class ThresherEstimator(BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31))
         for _ in range(rounds.chosen):
             lifted = self._lift(_times(rows, metric), data, choice)
-            gradients = features.limit_gradients(lifted.inputs, lifted.fit.alpha, shift=choice.shift)
+            alpha = features.mix_outputs(lifted.fit.alpha)
+            gradients = features.limit_gradients(lifted.inputs, alpha, shift=choice.shift)
             metric = features.next_metric(
                 gradients,
                 inputs=lifted.inputs,

@@ -21,7 +21,7 @@ from thresher.estimators.choose import Fit, fit_limit
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.theory import cofiring_slope, limit_kernel
 
-__all__ = ["Rounds", "choose_rounds", "limit_gradients", "next_metric"]
+__all__ = ["Rounds", "choose_rounds", "limit_gradients", "mix_outputs", "next_metric"]
 
 Matrix = NDArray[np.float64]
 COLUMNS = 512  # columns up to which features are learnt by themselves
@@ -29,6 +29,7 @@ ROWS = 512  # rows on which the number of rounds is chosen
 MOST_ROUNDS = 5
 POWERS = (0.25, 0.4)
 _FOLDS = 4
+_OUTPUTS = 16  # outputs whose gradients are taken one by one
 _WORTH = 0.9  # the strong power is tried if the mild one brings the error down to this share
 
 
@@ -50,6 +51,17 @@ def limit_gradients(inputs: Matrix, alpha: Matrix, *, shift: float) -> Iterator[
     slopes = cofiring_slope(inputs @ inputs.T, shift)
     for one in alpha.T:
         yield slopes @ (one[:, None] * inputs)
+
+
+def mix_outputs(alpha: Matrix) -> Matrix:
+    """Return alpha (n, k) of at most _OUTPUTS outputs, random sums of all, with the same mean outer product of gradients.
+
+    A hundred classes would make a round a hundred times as dear. The sums are always the same ones.
+    """
+    outputs = alpha.shape[1]
+    if outputs <= _OUTPUTS:
+        return alpha
+    return alpha @ np.random.default_rng(0).normal(size=(outputs, _OUTPUTS)) / np.sqrt(_OUTPUTS)
 
 
 def next_metric(
@@ -127,5 +139,5 @@ def _learn(
         guess = fit.ridge
         outputs = limit_kernel(others @ inputs.T, shift, symmetric=False) @ fit.alpha
         yield float((weights[~kept] * ((outputs - targets[~kept]) ** 2).sum(axis=1)).sum())
-        gradients = limit_gradients(inputs, fit.alpha, shift=shift)
+        gradients = limit_gradients(inputs, mix_outputs(fit.alpha), shift=shift)
         metric = next_metric(gradients, inputs=inputs, norms=norms, weights=own, metric=metric, power=power)
