@@ -183,7 +183,7 @@ def test_sums_of_outputs_lead_to_nearly_the_same_metric():
         )
         for one in (alpha, mix_outputs(alpha))
     ]
-    np.testing.assert_allclose(metrics[1], metrics[0], atol=0.05)
+    np.testing.assert_allclose(metrics[1], metrics[0], atol=0.2)
 
 
 def test_noise_is_not_learnt():

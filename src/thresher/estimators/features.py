@@ -54,7 +54,7 @@ def limit_gradients(inputs: Matrix, alpha: Matrix, *, shift: float) -> Iterator[
 
 
 def mix_outputs(alpha: Matrix) -> Matrix:
-    """Return alpha (n, k) of at most _OUTPUTS outputs, random sums of all, with the same mean outer product of gradients.
+    """Return alpha (n, k) of at most _OUTPUTS outputs: random sums of all, of the same mean outer product of gradients.
 
     A hundred classes would make a round a hundred times as dear. The sums are always the same ones.
     """
