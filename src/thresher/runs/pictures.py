@@ -127,15 +127,15 @@ def _band(axes: Axes, run: Run) -> str | None:
 FIGURES: dict[str, Picture] = {
     "loss": Picture(
         _loss,
-        "The loss after each iteration. The theorem promises half the residual, a quarter of the loss, an iteration.",
+        "The loss after each iteration. The theorem, about training to zero loss, promises a quarter of it a step.",
     ),
-    "time": Picture(_seconds, "Where the time went: the start scan is the one pass over all neurons."),
+    "time": Picture(_seconds, "Where the time went, iteration by iteration; the start passes over all neurons."),
     "looks": Picture(
         _looks,
-        "Pre-activations computed in each iteration; the numbers are shares of a dense step. The first step is taken "
-        "inside the start scan.",
+        "Pre-activations computed in each iteration; the numbers are shares of a dense step. Without a ridge the first "
+        "step is taken inside the start scan.",
     ),
-    "firing": Picture(_firing, "Few pairs fire, and far fewer flip: only flips make a step differ from a linear one."),
+    "firing": Picture(_firing, "Pairs that fire, and those that flip in a step: only flips keep it from being linear."),
     "distance": Picture(_distance, "How far neurons end from where they started."),
     "band": Picture(
         _band,
