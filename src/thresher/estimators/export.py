@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput, NotAvailable
 from thresher.model.network import Network
+from thresher.output import writing
 
 __all__ = ["predict_arrays", "to_numpy", "to_onnx", "to_torch"]
 
@@ -146,16 +147,6 @@ def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=8)
     checker.check_model(model)
     if path is not None:
-        _write(Path(path), model.SerializeToString())
+        with writing(Path(path)) as unfinished:
+            unfinished.write_bytes(model.SerializeToString())
     return model
-
-
-def _write(path: Path, raw: bytes) -> None:
-    """Write a file under another name, then rename it."""
-    unfinished = path.with_name(f"{path.name}.unfinished")
-    try:
-        unfinished.write_bytes(raw)
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise InvalidInput(f"cannot write {path}: {error.strerror}. Choose another place.") from error
