@@ -5,8 +5,10 @@ Exit codes: 0 all went well; 1 a check failed, or training did not converge; 2 b
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
@@ -41,6 +43,7 @@ for _command in (train, predict, inspect, report, audit, demo, verify, bench):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; errors of use end with one line and exit code 2, an interrupt with 130."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    signal.signal(signal.SIGINT, _interrupt)
     try:
         commands.main(args=given, prog_name="thresher", standalone_mode=False, obj=given)
     except click.ClickException as error:
@@ -52,3 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ThresherError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1 if isinstance(error, BrokenCertificate) else 2)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    """Interrupt the command, silently: libraries left half-way complain of it while they are taken down."""
+    sys.unraisablehook = lambda _: None
+    raise KeyboardInterrupt
