@@ -19,6 +19,10 @@ def sphere(rng, n, d):
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
+def train_one(X, y, **settings):
+    return train_ridge(X, y[:, None], **settings)[0]
+
+
 @pytest.fixture
 def case():
     rng = np.random.default_rng(4)
@@ -32,10 +36,10 @@ def case():
 @pytest.mark.parametrize("route", ["gram", "products"])
 def test_steps_are_those_of_the_definition(case, route, monkeypatch):
     X, y, penalty, settings = case
+    monkeypatch.setattr(ridge, "_INNER_TOLERANCE", 1e-9)
     if route == "products":
         monkeypatch.setattr(ridge, "_PRODUCTS", 0)
-        monkeypatch.setattr(ridge, "_INNER_TOLERANCE", 1e-9)
-    result = train_ridge(X, y, settings=settings, penalty=penalty, tol=0.0, max_iterations=4)
+    result = train_one(X, y, settings=settings, penalty=penalty, tol=0.0, max_iterations=4)
     m = settings.width
     W0, signs = settings.start.block(0, m).astype(float), settings.start.signs(np.arange(m))
     fractions = [step.fraction for step in result.steps]
@@ -52,7 +56,7 @@ def test_steps_are_those_of_the_definition(case, route, monkeypatch):
 def test_training_ends_near_a_minimum_of_the_penalised_loss(case):
     X, y, penalty, settings = case
     settings = settings._replace(width=1 << 18)  # so wide that few pairs sit on the threshold at the minimum
-    result = train_ridge(X, y, settings=settings, penalty=penalty, max_iterations=50)
+    result = train_one(X, y, settings=settings, penalty=penalty, max_iterations=50)
     assert result.status == Status.CONVERGED
     alpha = (y - result.network.predict(X)) / penalty  # W - W(0) = Jᵀ alpha at a minimum
     assert np.linalg.norm(result.steps[-1].alpha - alpha) < 0.05 * np.linalg.norm(alpha)
@@ -61,7 +65,7 @@ def test_training_ends_near_a_minimum_of_the_penalised_loss(case):
 def test_neither_threads_nor_replaying_change_a_bit(case, monkeypatch):
     X, y, penalty, settings = case
     monkeypatch.setattr(ridge, "_TASK", 512)
-    runs = [train_ridge(X, y, settings=settings, penalty=penalty, threads=threads) for threads in (1, 3)]
+    runs = [train_one(X, y, settings=settings, penalty=penalty, threads=threads) for threads in (1, 3)]
     for step, other in zip(*(run.steps for run in runs), strict=True):
         np.testing.assert_array_equal(step.alpha, other.alpha)
     again = replay_ridge(X, settings=settings, steps=runs[0].steps, threads=2)
@@ -69,9 +73,31 @@ def test_neither_threads_nor_replaying_change_a_bit(case, monkeypatch):
     np.testing.assert_array_equal(runs[0].network.weights.moved, again.moved)
 
 
+@pytest.mark.parametrize("route", ["gram", "products"])
+def test_outputs_trained_together_are_those_trained_alone(case, route, monkeypatch):
+    X, y, penalty, settings = case
+    if route == "products":
+        monkeypatch.setattr(ridge, "_PRODUCTS", 0)
+    Y = np.column_stack([y, y[::-1], np.zeros_like(y), 1e3 * y])
+    told = []
+    together = train_ridge(
+        X, Y, settings=settings, penalty=penalty, threads=3, on_iteration=lambda k, one: told.append((k, one.iteration))
+    )
+    assert [result.status for result in together][2] == Status.CONVERGED
+    assert not together[2].network.weights.moved.any()
+    for output, result in enumerate(together):
+        assert [iteration for k, iteration in told if k == output] == list(range(len(result.history)))
+        alone = train_one(X, Y[:, output], settings=settings, penalty=penalty)
+        assert (alone.status, len(alone.steps)) == (result.status, len(result.steps))
+        scale = np.abs(alone.network.weights.moved).max(initial=1e-300)
+        np.testing.assert_allclose(result.network.weights.moved, alone.network.weights.moved, atol=1e-4 * scale)
+        again = replay_ridge(X, settings=settings, steps=result.steps)
+        np.testing.assert_array_equal(result.network.weights.moved, again.moved)
+
+
 def test_gradients_are_those_of_the_outputs(case):
     X, y, penalty, settings = case
-    network = train_ridge(X, y, settings=settings, penalty=penalty).network
+    network = train_one(X, y, settings=settings, penalty=penalty).network
     W, signs = network.weights.vectors(range(settings.width)), settings.start.signs(np.arange(settings.width))
     expected = (naive.firing(W, X, settings.shift).T * signs) @ W / np.sqrt(settings.width)
     np.testing.assert_allclose(network.gradients(X), expected, atol=1e-4)
@@ -80,9 +106,9 @@ def test_gradients_are_those_of_the_outputs(case):
 def test_bad_requests_are_refused(case):
     X, y, penalty, settings = case
     with pytest.raises(MemoryRefused, match="may be taken"):
-        train_ridge(X, y, settings=settings, penalty=penalty, memory_budget=1000)
+        train_one(X, y, settings=settings, penalty=penalty, memory_budget=1000)
     with pytest.raises(InvalidInput, match="activation='relu'"):
-        train_ridge(X, y, settings=settings._replace(activation="max"), penalty=penalty)
+        train_one(X, y, settings=settings._replace(activation="max"), penalty=penalty)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.01, 0.5, 2.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
 from thresher.estimators.model_files import save_model
 from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings
-from thresher.parallel import core_count, in_order
+from thresher.parallel import core_count
 from thresher.theory import firing_probability, limit_kernel
 from thresher.training.history import Iteration
 from thresher.training.ridge import RidgeResult, Smoother, train_ridge
@@ -32,11 +32,10 @@ from thresher.training.ridge import RidgeResult, Smoother, train_ridge
 __all__ = ["ThresherEstimator"]
 
 Matrix = NDArray[np.float64]
-_LEAST_WIDTH = 1 << 10  # neurons of an output with width="auto"
+_MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # of all outputs together, and of one, with width="auto"
 _DRIFT = 0.0005  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
 _FAR = 0.2  # gap, as a share of the targets, from which training is said to have failed
 _ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
-_OUTPUT_SEED = 0x9E3779B97F4A7C15  # odd: the seeds of outputs differ
 
 
 class _Rows(NamedTuple):
@@ -70,7 +69,7 @@ class ThresherEstimator(BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there."""
 
     _biases: tuple[float, ...]  # that bias="auto" chooses from
-    _total_width: int  # neurons of all outputs together with width="auto"
+    _auto_width: int  # neurons of an output with width="auto", if there are not too many outputs
 
     def __init__(
         self,
@@ -107,8 +106,8 @@ class ThresherEstimator(BaseEstimator):
         choice = self._choose(rows, data, guess=1e-2)
         rounds = self._rounds(rows, data, choice)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        for _ in range(rounds.chosen):
-            lifted = self._lift(_times(rows, metric), data, choice)
+        for left in reversed(range(rounds.chosen)):
+            lifted = self._lift(_times(rows, metric), data, choice, ridge=choice.ridge)
             alpha = features.mix_outputs(lifted.fit.alpha)
             gradients = features.limit_gradients(lifted.inputs, alpha, shift=choice.shift)
             metric = features.next_metric(
@@ -119,10 +118,9 @@ class ThresherEstimator(BaseEstimator):
                 metric=np.eye(d) if metric is None else metric,
                 power=rounds.power,
             )
-            choice = choice._replace(ridge=lifted.fit.ridge)
-        if rounds.chosen:
-            choice = self._choose(_times(rows, metric), data, guess=choice.ridge)
-        lifted = self._lift(_times(rows, metric), data, choice)
+            choice = self._choose(_times(rows, metric), data, guess=choice.ridge, like=choice if left else None)
+        ridge = choice.ridge if n <= choose.ROWS else self._fixed_ridge()
+        lifted = self._lift(_times(rows, metric), data, choice, ridge=ridge)
         self._keep(data, lifted, metric, rounds)
         self.gains_ = self._gains(lifted, width)
         self.results_ = self._train(lifted, data.targets, width, seed)
@@ -158,7 +156,7 @@ class ThresherEstimator(BaseEstimator):
 
     def _width(self, outputs: int) -> int | float:
         if self.width == "auto":
-            return max(_LEAST_WIDTH, self._total_width // outputs // 2 * 2)
+            return min(self._auto_width, max(_LEAST_WIDTH, _MOST_NEURONS // outputs // 2 * 2))
         if self.width == math.inf:
             return math.inf
         return 2 * math.ceil(check_whole(self.width, "width", least=1) / 2)  # twins
@@ -171,15 +169,17 @@ class ThresherEstimator(BaseEstimator):
             raise InvalidInput("n_jobs must be a number of threads, or negative for all but some cores; got 0.")
         return jobs if jobs > 0 else core_count() + 1 + jobs
 
-    def _choose(self, rows: Matrix, data: _Rows, *, guess: float) -> Choice:
-        """Choose bias and shift on at most ROWS rows; the ridge is chosen again on all of them."""
+    def _choose(self, rows: Matrix, data: _Rows, *, guess: float, like: Choice | None = None) -> Choice:
+        """Choose bias, shift and ridge on at most ROWS rows; only the ridge if the others are to be like those."""
         some = _some(len(rows), choose.ROWS)
+        biases: Sequence[float] = self._biases if self.bias == "auto" else [float(self.bias)]
+        shifts: Sequence[float] = choose.SHIFTS if self.shift == "auto" else [float(self.shift)]
         return choose.choose(
             rows[some],
             data.targets[some],
             data.weights[some],
-            biases=self._biases if self.bias == "auto" else [float(self.bias)],
-            shifts=choose.SHIFTS if self.shift == "auto" else [float(self.shift)],
+            biases=biases if like is None else [like.bias],
+            shifts=shifts if like is None else [like.shift],
             ridge=self._fixed_ridge(),
             guess=guess,
         )
@@ -209,15 +209,16 @@ class ThresherEstimator(BaseEstimator):
             guess=choice.ridge,
         )
 
-    def _lift(self, rows: Matrix, data: _Rows, choice: Choice) -> _Lifted:
-        """Lift the rows and solve on the limit kernel, with the best ridge for all rows."""
+    def _lift(self, rows: Matrix, data: _Rows, choice: Choice, *, ridge: float | None) -> _Lifted:
+        """Lift the rows and solve on the limit kernel, with this ridge or the best one for all rows."""
         inputs, norms = lift_rows(rows, choice.bias * typical_norm(rows, data.weights))
         if not choice.bias:
             inputs = inputs[:, :-1]
         kernel = limit_kernel(inputs @ inputs.T, choice.shift)
-        fit = choose.fit_limit(
-            kernel, data.targets, data.weights, shift=choice.shift, ridge=self._fixed_ridge(), guess=choice.ridge
-        )
+        near = {"shift": choice.shift, "guess": choice.ridge}
+        fit = choose.fit_limit(kernel, data.targets, data.weights, ridge=ridge, **near)
+        if fit is None and self.ridge == "auto":
+            fit = choose.fit_limit(kernel, data.targets, data.weights, ridge=None, **near)
         if fit is None:
             remedy = "Use a smaller shift" if self.ridge == "auto" else "Use a larger ridge, or a smaller shift"
             raise InvalidInput(
@@ -230,32 +231,26 @@ class ThresherEstimator(BaseEstimator):
         """Train one network for each output; none if the width is infinite."""
         if width == math.inf:
             return []
-        threads, outputs = self._threads(), targets.shape[1]
-        beside, gains = min(threads, outputs), self._gains(lifted, width)
-        smoother = Smoother(lifted.kernel, lifted.penalty)
-
-        def train(output: int) -> RidgeResult:
-            settings = NetworkSettings.checked(
-                width=int(width),
-                dimension=lifted.inputs.shape[1],
-                shift=lifted.choice.shift,
-                seed=(seed + output * _OUTPUT_SEED) % 2**64,
-                twins=True,
-            )
-            return train_ridge(
-                lifted.inputs,
-                targets[:, output] / gains[output],
-                settings=settings,
-                penalty=lifted.penalty,
-                smoother=smoother,
-                first=lifted.fit.alpha[:, output] / gains[output],
-                tol=self.tol,
-                max_iterations=self.max_iterations,
-                threads=max(1, threads // beside),
-                on_iteration=partial(self._tell, output),
-            )
-
-        return list(in_order(train, range(outputs), threads=beside))
+        settings = NetworkSettings.checked(
+            width=int(width),
+            dimension=lifted.inputs.shape[1],
+            shift=lifted.choice.shift,
+            seed=seed,
+            twins=True,
+        )
+        gains = self._gains(lifted, width)
+        return train_ridge(
+            lifted.inputs,
+            targets / gains,
+            settings=settings,
+            penalty=lifted.penalty,
+            smoother=Smoother(lifted.kernel, lifted.penalty),
+            first=lifted.fit.alpha / gains,
+            tol=self.tol,
+            max_iterations=self.max_iterations,
+            threads=self._threads(),
+            on_iteration=self._tell,
+        )
 
     def _warn(self) -> None:
         """Say so if a network is far from the minimum it was to reach."""

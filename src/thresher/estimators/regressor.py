@@ -28,8 +28,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
     Parameters
     ----------
-    width : neurons of each output (made even); ``"auto"`` for 65536 in all outputs together; ``float("inf")`` for the
-        limit of infinite width itself, in closed form
+    width : neurons of each output (made even); ``"auto"`` for 65536 (a classifier: 16384), fewer if outputs are
+        many; ``float("inf")`` for the limit of infinite width itself, in closed form
     shift : threshold above which a neuron fires; ``"auto"`` by leave-one-out
     ridge : penalty on the distance from the start weights, relative to the diagonal of the limit kernel; ``"auto"`` by
         leave-one-out
@@ -57,7 +57,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     Cost: O(n³) for the choice, then O(mnd + n³) an iteration; memory O(n² + md). Prediction O(md) a row and output.
     """
 
-    _biases, _total_width = (1.0, 0.5, 2.0, 4.0), 1 << 16
+    _biases, _auto_width = (1.0, 0.5, 2.0, 4.0), 1 << 16
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d) and targets y (n,) or (n, k)."""

@@ -4,6 +4,9 @@ Each step starts again from W(0): W = W(0) + Jᵀ alpha with (G + mu/w) alpha = 
 of the point just reached. A pair that fires has the coefficient a_r alpha_j / sqrt(m), one that does not has none. At a
 minimum mu/w alpha = y - f: how far that fails, the *gap*, says when to stop.
 
+Several outputs share the start weights, the first pass over them, and the first Gram matrix with its factor, which
+solves their first steps directly and preconditions the later ones.
+
 Predictions often prefer small shifts, where a third of all pairs fire. There certificates expire faster than they
 pay, and matrix products are the cheaper search: every iteration passes over all pairs.
 """
@@ -13,9 +16,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
+from itertools import count
 from operator import add
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +43,7 @@ Fast = NDArray[np.float32]
 _TASK, _COUNTED = 2048, 8192  # neurons whose sums, or co-firing counts, are made by one thread at a time
 _ENTRIES = 1 << 20  # pairs in a block: rows of neurons times inputs
 _PRODUCTS = 72  # products J Jᵀ v that cost as much time as a solve by conjugate gradients, at the speed of large ones
-_INNER_TOLERANCE = 1e-4
+_INNER_TOLERANCE, _MOST_PRODUCTS = 1e-4, 200
 _HALVINGS = 4
 
 
@@ -61,7 +66,7 @@ class RidgeResult(NamedTuple):
 
 
 class Smoother:
-    """The limit kernel H (n, n) of the inputs with its penalty mu/w (n,), one for all outputs: solves with H + mu/w.
+    """A kernel H (n, n) of the inputs, its lower triangle, with the penalty mu/w (n,): solves with H + mu/w.
 
     It is factored when first asked. Cost: O(n³/3) once, O(n²) a solve.
     """
@@ -92,37 +97,67 @@ def train_ridge(
     max_iterations: int = 4,
     threads: int = 1,
     memory_budget: int | None = None,
-    on_iteration: Callable[[Iteration], object] = lambda record: None,
-) -> RidgeResult:
-    """Train one output.
+    on_iteration: Callable[[int, Iteration], object] = lambda output, record: None,
+) -> list[RidgeResult]:
+    """Train one network for each output, all from the same start weights.
 
     Parameters
     ----------
     inputs : (n, d), rows of norm 1
-    targets : (n,)
+    targets : (n, k), one column an output
     settings : width, shift, start; the activation must be ``"relu"``
     penalty : mu/w_i (n,), above 0
     smoother : the limit kernel of the inputs with this penalty, if there is one already
-    first : what the limit kernel says of the first alpha (n,), if that is known; iterative solves begin there
+    first : what the limit kernel says of the first alpha (n, k), if that is known; iterative solves begin there
     tol : stop when the gap, ||mu/w alpha - (y - f)||, is at most this share of ||y||, or no step reduces the loss
     max_iterations : steps at the most
     threads : the result does not depend on it
     memory_budget : bytes that may be taken; None for 90 % of what is free
+    on_iteration : called with the output and the record of each iteration
 
-    Cost: O(mnd) an iteration, and O(mn²) for the Gram matrix or, where that is dearer, about ten products of O(mnd).
+    Cost: O(mnd) an iteration and output; and O(mn²) for the first Gram matrix or, where that is dearer, about ten
+    products of O(mnd) an output. Later solves take a few products each.
     """
     if settings.activation != "relu":
         raise InvalidInput(f"training with a penalty needs activation='relu'; got {settings.activation!r}.")
-    _require(inputs, settings, threads, memory_budget)
-    smoother = smoother or Smoother(limit_kernel(inputs @ inputs.T, settings.shift), penalty)
-    run = _Dense(inputs, settings, threads)
-    return _Descent(run, targets, penalty, smoother, first, tol, max_iterations, on_iteration).go()
+    outputs = targets.shape[1]
+    _require(inputs, settings, threads, memory_budget, outputs=outputs)
+    began = time.perf_counter()
+    dense = _Dense(inputs, settings, threads)
+    start = dense.look(None)
+    dense.accept()
+    if dense.gram_is_cheaper(outputs=outputs):
+        smoother = Smoother(dense.gram(), penalty)
+        first = smoother.solve(targets - start.outputs[:, None])
+        solved = True
+    else:
+        smoother = smoother or Smoother(limit_kernel(inputs @ inputs.T, settings.shift), penalty)
+        first, solved = np.zeros_like(targets) if first is None else first, False
+    shared = {"start": (time.perf_counter() - began) / outputs}
+    beside = min(threads, outputs)
+
+    def descend(output: int) -> RidgeResult:
+        return _Descent(
+            dense.fork(threads=threads // beside),
+            targets[:, output],
+            penalty,
+            smoother,
+            tol,
+            max_iterations,
+            lambda record: on_iteration(output, record),
+        ).go(start, first[:, output], solved=solved, seconds=shared)
+
+    return list(in_order(descend, range(outputs), threads=beside))
 
 
-def _require(inputs: Matrix, settings: NetworkSettings, threads: int, budget: int | None) -> None:
+def _require(inputs: Matrix, settings: NetworkSettings, threads: int, budget: int | None, *, outputs: int = 1) -> None:
     m, (n, d) = settings.width, inputs.shape
+    beside = min(threads, outputs)
     require(
-        8 * m * d + m * n / 4 + 8 * 4 * n * n + threads * (24 * _ENTRIES + 4 * n * n),
+        4 * m * d * (outputs + beside)
+        + m * n / 8 * (1 + 2 * beside)
+        + 8 * 4 * n * n
+        + threads * (24 * _ENTRIES + 4 * n * n),
         budget=budget,
         what=f"training {m:,} neurons on {n:,} inputs with a penalty",
         remedy="Use a smaller width or fewer rows.",
@@ -171,9 +206,16 @@ class _Dense:
         self.inputs, self.settings, self.threads = inputs, settings, threads
         self._fast = np.ascontiguousarray(inputs, np.float32)
         self._rows = max(64, min(1024, _ENTRIES // len(inputs)))
-        width, n = settings.width, len(inputs)
-        self._moved, self._tried = (np.zeros((width, inputs.shape[1]), np.float32) for _ in range(2))
-        self._bits, self._found = (np.zeros((width, -(-n // 8)), np.uint8) for _ in range(2))
+        self._moved = np.zeros((settings.width, inputs.shape[1]), np.float32)
+        self._bits = np.zeros((settings.width, -(-len(inputs) // 8)), np.uint8)
+        self._tried, self._found = np.empty_like(self._moved), np.empty_like(self._bits)
+
+    def fork(self, *, threads: int) -> Self:
+        """Return another output that stands at the point held here, without copying it."""
+        other = copy(self)
+        other.threads = threads
+        other._tried, other._found = np.empty_like(self._moved), np.empty_like(self._bits)
+        return other
 
     def look(self, step: RidgeStep | None) -> _Point:
         """Stand at the held point moved by a step, or at the start, and pass over all neurons."""
@@ -194,23 +236,23 @@ class _Dense:
         return _Point(outputs, pushed, total.distance, total.firing, total.flips)
 
     def accept(self) -> None:
-        """Hold the point that was looked at last."""
-        self._moved, self._tried = self._tried, self._moved
-        self._bits, self._found = self._found, self._bits
+        """Hold the point that was looked at last; the one held before may be held by others."""
+        self._moved, self._tried = self._tried, np.empty_like(self._moved)
+        self._bits, self._found = self._found, np.empty_like(self._bits)
 
     def weights(self) -> DenseWeights:
         return DenseWeights(self.settings.start, self._moved)
 
-    def gram_is_cheaper(self) -> bool:
+    def gram_is_cheaper(self, *, outputs: int) -> bool:
         """Return whether forming J Jᵀ, mn² operations, takes less than solving by products with it, 4mnd each."""
         n, d = self.inputs.shape
-        return n <= _PRODUCTS * 4 * d
+        return n <= _PRODUCTS * 4 * d * outputs
 
     def gram(self) -> Matrix:
         """Return J Jᵀ (n, n), its lower triangle, at the held point. Cost: O(mn²)."""
         n = len(self.inputs)
 
-        def count(task: range) -> Fast:
+        def counted(task: range) -> Fast:
             counts = np.zeros((n, n), np.float32, order="F")  # whole numbers below 2^24: exact
             for block in row_blocks(task.start, task.stop, size=self._rows):
                 fires = np.unpackbits(self._bits[block.start : block.stop], axis=1, count=n).astype(np.float32)
@@ -218,7 +260,7 @@ class _Dense:
             return counts
 
         total = np.zeros((n, n))
-        for counts in in_order(count, row_blocks(0, self.settings.width, size=_COUNTED), threads=self.threads):
+        for counts in in_order(counted, row_blocks(0, self.settings.width, size=_COUNTED), threads=self.threads):
             total += counts
         total *= self.inputs @ self.inputs.T
         return total / self.settings.width
@@ -277,23 +319,20 @@ class _Descent(NamedTuple):
     targets: Matrix
     penalty: Matrix
     smoother: Smoother
-    first: Matrix | None
     tol: float
     max_iterations: int
     on_iteration: Callable[[Iteration], object]
 
-    def go(self) -> RidgeResult:
+    def go(self, point: _Point, alpha: Matrix, *, solved: bool, seconds: dict[str, float]) -> RidgeResult:
+        """Descend from a point; alpha (n,) is the first step, solved for, or where to begin solving."""
         history, steps = History(), list[RidgeStep]()
-        began = time.perf_counter()
-        point = self.dense.look(None)
-        self.dense.accept()
-        self._tell(history, point, 0.0, {"start": time.perf_counter() - began})
+        self._tell(history, point, 0.0, seconds, products=0, factored=solved)
         loss, gap = self._loss(point), 0.0
-        alpha = np.zeros_like(self.targets) if self.first is None else self.first
         while True:
-            began = time.perf_counter()
-            alpha = self._solve(point, alpha)
-            solved = time.perf_counter()
+            began, products = time.perf_counter(), 0
+            if steps or not solved:
+                alpha, products = self._solve(point, alpha)
+            between = time.perf_counter()
             step, reached, loss = self._descend(alpha, loss)
             if step is None and (steps or not self.targets.any()):
                 message = "No further step reduces the penalised loss."
@@ -301,9 +340,9 @@ class _Descent(NamedTuple):
             if step is None:
                 message = "No step reduces the loss: too few neurons fire. Lower the shift or raise the width."
                 return self._end(history, steps, Status.STALLED, message, math.inf)
-            point, now = reached, time.perf_counter()
+            point, taken = reached, {"solve": between - began, "move": time.perf_counter() - between}
             steps.append(step)
-            self._tell(history, point, step.fraction, {"solve": solved - began, "move": now - solved})
+            self._tell(history, point, step.fraction, taken, products=products)
             left = self.penalty * alpha - (self.targets - point.outputs)
             gap = float(np.linalg.norm(left) / np.linalg.norm(self.targets))
             if gap <= self.tol:
@@ -330,22 +369,30 @@ class _Descent(NamedTuple):
         """Return the penalised loss, divided by mu: ½ Σ (f - y)² / penalty + ½ ||W - W(0)||²."""
         return float(((point.outputs - self.targets) ** 2 / self.penalty).sum() + point.distance) / 2
 
-    def _solve(self, point: _Point, alpha: Matrix) -> Matrix:
-        """Return the next alpha: from the Gram matrix, or from products with it, whichever is cheaper."""
+    def _solve(self, point: _Point, near: Matrix) -> tuple[Matrix, int]:
+        """Return the next alpha by conjugate gradients from one that is near, and the products with J Jᵀ it took."""
         rhs = self.targets - point.outputs + point.pushed
-        n = len(rhs)
-        if self.dense.gram_is_cheaper():
-            matrix = self.dense.gram()
-            matrix[np.diag_indices(n)] += self.penalty
-            with blas_for_size(n):
-                factor = linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-                return linalg.cho_solve(factor, rhs, check_finite=False)
-        times, penalty = self.dense.times, self.penalty
-        operator = LinearOperator((n, n), lambda v: times(v.ravel()) + penalty * v.ravel(), dtype=np.float64)
-        preconditioner = LinearOperator((n, n), lambda v: self.smoother.solve(v.ravel()), dtype=np.float64)
-        return cg(operator, rhs, x0=alpha, rtol=_INNER_TOLERANCE, M=preconditioner, maxiter=200)[0]
+        n, products = len(rhs), count()
 
-    def _tell(self, history: History, point: _Point, fraction: float, seconds: dict[str, float]) -> None:
+        def times(vector: Matrix) -> Matrix:
+            next(products)
+            return self.dense.times(vector.ravel()) + self.penalty * vector.ravel()
+
+        operator = LinearOperator((n, n), times, dtype=np.float64)
+        inverse = LinearOperator((n, n), lambda vector: self.smoother.solve(vector.ravel()), dtype=np.float64)
+        alpha, _ = cg(operator, rhs, x0=near, rtol=_INNER_TOLERANCE, M=inverse, maxiter=_MOST_PRODUCTS)
+        return alpha, next(products)
+
+    def _tell(
+        self,
+        history: History,
+        point: _Point,
+        fraction: float,
+        seconds: dict[str, float],
+        *,
+        products: int,
+        factored: bool = False,
+    ) -> None:
         residual = float(np.linalg.norm(point.outputs - self.targets))
         width = self.dense.settings.width
         record = Iteration(
@@ -361,8 +408,8 @@ class _Descent(NamedTuple):
             rescans=0,
             visits=0,
             touches=0,
-            inner_iterations=0,
-            factored=bool(history) and self.dense.gram_is_cheaper(),
+            inner_iterations=products,
+            factored=factored,
             damping=float(self.penalty.mean()),
             rank=len(self.targets),
             solve="solved" if history else "",
