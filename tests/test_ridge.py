@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from thresher import InvalidInput, MemoryRefused, Status
-from thresher.estimators.choose import choose, fit_limit, leave_one_out
+from thresher.estimators.choose import choose, fit_kernel, leave_one_out
 from thresher.estimators.features import choose_rounds, limit_gradients, mix_outputs, next_metric
 from thresher.estimators.lift import lift_rows
 from thresher.model.network import NetworkSettings
 from thresher.theory import cofiring_probability, cofiring_slope, firing_probability, limit_kernel
 from thresher.training import ridge
-from thresher.training.ridge import replay_ridge, train_ridge
+from thresher.training.ridge import RidgeStart, replay_ridge, train_ridge
 
 
 def sphere(rng, n, d):
@@ -19,8 +19,12 @@ def sphere(rng, n, d):
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
-def train_one(X, y, **settings):
-    return train_ridge(X, y[:, None], **settings)[0]
+def start(X, settings, **more):
+    return RidgeStart(X, settings=settings, **more)
+
+
+def train_one(X, y, settings, threads=1, **more):
+    return train_ridge(start(X, settings, threads=threads), y[:, None], **more)[0]
 
 
 @pytest.fixture
@@ -33,12 +37,11 @@ def case():
     return X, y, penalty, settings
 
 
-@pytest.mark.parametrize("route", ["gram", "products"])
-def test_steps_are_those_of_the_definition(case, route, monkeypatch):
+@pytest.mark.parametrize("twins", [True, False])
+def test_steps_are_those_of_the_definition(case, twins, monkeypatch):
     X, y, penalty, settings = case
+    settings = settings._replace(start=settings.start._replace(twins=twins))
     monkeypatch.setattr(ridge, "_INNER_TOLERANCE", 1e-9)
-    if route == "products":
-        monkeypatch.setattr(ridge, "_PRODUCTS", 0)
     result = train_one(X, y, settings=settings, penalty=penalty, tol=0.0, max_iterations=4)
     m = settings.width
     W0, signs = settings.start.block(0, m).astype(float), settings.start.signs(np.arange(m))
@@ -68,21 +71,17 @@ def test_neither_threads_nor_replaying_change_a_bit(case, monkeypatch):
     runs = [train_one(X, y, settings=settings, penalty=penalty, threads=threads) for threads in (1, 3)]
     for step, other in zip(*(run.steps for run in runs), strict=True):
         np.testing.assert_array_equal(step.alpha, other.alpha)
-    again = replay_ridge(X, settings=settings, steps=runs[0].steps, threads=2)
+    again = replay_ridge(start(X, settings, threads=2), runs[0].steps)
     np.testing.assert_array_equal(runs[0].network.weights.moved, runs[1].network.weights.moved)
     np.testing.assert_array_equal(runs[0].network.weights.moved, again.moved)
 
 
-@pytest.mark.parametrize("route", ["gram", "products"])
-def test_outputs_trained_together_are_those_trained_alone(case, route, monkeypatch):
+def test_outputs_trained_together_are_those_trained_alone(case):
     X, y, penalty, settings = case
-    if route == "products":
-        monkeypatch.setattr(ridge, "_PRODUCTS", 0)
     Y = np.column_stack([y, y[::-1], np.zeros_like(y), 1e3 * y])
     told = []
-    together = train_ridge(
-        X, Y, settings=settings, penalty=penalty, threads=3, on_iteration=lambda k, one: told.append((k, one.iteration))
-    )
+    begun = start(X, settings, threads=3)
+    together = train_ridge(begun, Y, penalty=penalty, on_iteration=lambda k, one: told.append((k, one.iteration)))
     assert [result.status for result in together][2] == Status.CONVERGED
     assert not together[2].network.weights.moved.any()
     for output, result in enumerate(together):
@@ -91,7 +90,7 @@ def test_outputs_trained_together_are_those_trained_alone(case, route, monkeypat
         assert (alone.status, len(alone.steps)) == (result.status, len(result.steps))
         scale = np.abs(alone.network.weights.moved).max(initial=1e-300)
         np.testing.assert_allclose(result.network.weights.moved, alone.network.weights.moved, atol=1e-4 * scale)
-        again = replay_ridge(X, settings=settings, steps=result.steps)
+        again = replay_ridge(start(X, settings), result.steps)
         np.testing.assert_array_equal(result.network.weights.moved, again.moved)
 
 
@@ -104,11 +103,11 @@ def test_gradients_are_those_of_the_outputs(case):
 
 
 def test_bad_requests_are_refused(case):
-    X, y, penalty, settings = case
+    X, _, _, settings = case
     with pytest.raises(MemoryRefused, match="may be taken"):
-        train_one(X, y, settings=settings, penalty=penalty, memory_budget=1000)
+        start(X, settings, memory_budget=1000)
     with pytest.raises(InvalidInput, match="activation='relu'"):
-        train_one(X, y, settings=settings._replace(activation="max"), penalty=penalty)
+        start(X, settings._replace(activation="max"))
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.01, 0.5, 2.0])
@@ -146,9 +145,9 @@ def test_the_best_ridge_is_a_minimum():
         for power in range(-16, 5)
     }
     for guess in (1e-8, 1e-2, 10.0):
-        fit = fit_limit(K, Y, weights, shift=0.5, ridge=None, guess=guess)
+        fit = fit_kernel(K, Y, weights, shift=0.5, ridge=None, guess=guess)
         assert fit.error == pytest.approx(min(errors.values()))
-    assert fit_limit(K, Y, weights, shift=0.5, ridge=0.5).ridge == 0.5
+    assert fit_kernel(K, Y, weights, shift=0.5, ridge=0.5).ridge == 0.5
 
 
 def test_choice_is_the_least_of_what_was_tried():
@@ -184,7 +183,7 @@ def test_the_metric_finds_the_direction_that_matters():
     errors = rounds.errors[rounds.power]
     assert errors[rounds.chosen] == min(map(min, rounds.errors.values())) < 0.7 * errors[0]
     inputs, norms = lift_rows(rows, 2.0)
-    fit = fit_limit(limit_kernel(inputs @ inputs.T, 0.5), targets, np.ones(200), shift=0.5, ridge=None)
+    fit = fit_kernel(limit_kernel(inputs @ inputs.T, 0.5), targets, np.ones(200), shift=0.5, ridge=None)
     gradients = limit_gradients(inputs, fit.alpha, shift=0.5)
     metric = next_metric(gradients, inputs=inputs, norms=norms, weights=np.ones(200), metric=np.eye(6), power=0.25)
     assert (metric**2).sum() == pytest.approx(6)

@@ -27,9 +27,9 @@ from thresher.model.network import Network, NetworkSettings
 from thresher.parallel import core_count
 from thresher.theory import firing_probability, limit_kernel
 from thresher.training.history import Iteration
-from thresher.training.ridge import RidgeResult, Smoother, train_ridge
+from thresher.training.ridge import RidgeResult, RidgeStart, train_ridge
 
-__all__ = ["ThresherEstimator"]
+__all__ = ["LeftOut", "ThresherEstimator"]
 
 Matrix = NDArray[np.float64]
 _MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # of all outputs together, and of one, with width="auto"
@@ -46,7 +46,7 @@ class _Rows(NamedTuple):
     weights: Matrix
 
 
-class _LeftOut(NamedTuple):
+class LeftOut(NamedTuple):
     """Targets (n, k) of the distinct training rows, what each would be given had it been left out, weights (n,)."""
 
     targets: Matrix
@@ -55,7 +55,7 @@ class _LeftOut(NamedTuple):
 
 
 class _Lifted(NamedTuple):
-    """Inputs of a network under a metric, and ridge regression on their limit kernel."""
+    """Inputs of networks under a metric, and ridge regression on their kernel: of their start, or of the limit."""
 
     inputs: Matrix
     norms: Matrix
@@ -63,6 +63,7 @@ class _Lifted(NamedTuple):
     fit: Fit
     kernel: Matrix
     penalty: Matrix
+    start: RidgeStart | None
 
 
 class ThresherEstimator(BaseEstimator):
@@ -91,7 +92,7 @@ class ThresherEstimator(BaseEstimator):
         self.tol, self.max_iterations = tol, max_iterations
         self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
 
-    def _fit(self, X: Matrix, targets: Matrix, weights: Matrix | None) -> _LeftOut:
+    def _fit(self, X: Matrix, targets: Matrix, weights: Matrix | None) -> LeftOut:
         """Fit targets (n, k) of weighted mean 0 on raw rows (n, d); return what leaving rows out has shown."""
         data = _distinct(X, targets, weights)
         n, outputs = data.targets.shape
@@ -119,14 +120,13 @@ class ThresherEstimator(BaseEstimator):
                 power=rounds.power,
             )
             choice = self._choose(_times(rows, metric), data, guess=choice.ridge, like=choice if left else None)
-        ridge = choice.ridge if n <= choose.ROWS else self._fixed_ridge()
-        lifted = self._lift(_times(rows, metric), data, choice, ridge=ridge)
+        lifted = self._lift(_times(rows, metric), data, choice, ridge=self._fixed_ridge(), width=width, seed=seed)
         self._keep(data, lifted, metric, rounds)
         self.gains_ = self._gains(lifted, width)
-        self.results_ = self._train(lifted, data.targets, width, seed)
+        self.results_ = self._train(lifted, data.targets)
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
         self._warn()
-        return _LeftOut(data.targets, data.targets - lifted.fit.residuals, data.weights)
+        return LeftOut(data.targets, data.targets - lifted.fit.residuals, data.weights)
 
     def _keep(self, data: _Rows, lifted: _Lifted, metric: Matrix | None, rounds: features.Rounds) -> None:
         choice = lifted.choice
@@ -138,7 +138,6 @@ class ThresherEstimator(BaseEstimator):
         self.lift_.fit(data.X, sample_weight=data.weights)
         self.inputs_, self.alpha_ = lifted.inputs, lifted.fit.alpha
         self.penalty_ = lifted.penalty
-        self.noise_ = np.average(lifted.fit.residuals**2 * lifted.fit.precisions[:, None], axis=0, weights=data.weights)
 
     def _check_parameters(self) -> None:
         if self.width not in ("auto", math.inf):
@@ -209,46 +208,51 @@ class ThresherEstimator(BaseEstimator):
             guess=choice.ridge,
         )
 
-    def _lift(self, rows: Matrix, data: _Rows, choice: Choice, *, ridge: float | None) -> _Lifted:
-        """Lift the rows and solve on the limit kernel, with this ridge or the best one for all rows."""
+    def _lift(
+        self,
+        rows: Matrix,
+        data: _Rows,
+        choice: Choice,
+        *,
+        ridge: float | None,
+        width: int | float = math.inf,
+        seed: int = 0,
+    ) -> _Lifted:
+        """Lift the rows and fit the kernel of a network of this width, with this ridge or the best one for all rows."""
         inputs, norms = lift_rows(rows, choice.bias * typical_norm(rows, data.weights))
         if not choice.bias:
             inputs = inputs[:, :-1]
-        kernel = limit_kernel(inputs @ inputs.T, choice.shift)
-        near = {"shift": choice.shift, "guess": choice.ridge}
-        fit = choose.fit_limit(kernel, data.targets, data.weights, ridge=ridge, **near)
+        start = None if width == math.inf else self._start(inputs, choice, int(width), seed)
+        kernel = limit_kernel(inputs @ inputs.T, choice.shift) if start is None else start.gram
+        near: dict[str, float] = {"shift": choice.shift, "guess": choice.ridge}
+        fit = choose.fit_kernel(kernel, data.targets, data.weights, ridge=ridge, **near)
         if fit is None and self.ridge == "auto":
-            fit = choose.fit_limit(kernel, data.targets, data.weights, ridge=None, **near)
+            fit = choose.fit_kernel(kernel, data.targets, data.weights, ridge=None, **near)
         if fit is None:
             remedy = "Use a smaller shift" if self.ridge == "auto" else "Use a larger ridge, or a smaller shift"
             raise InvalidInput(
                 f"the kernel of these rows is not positive with shift={choice.shift:g}, ridge={self.ridge!r}. {remedy}."
             )
         penalty = fit.ridge * firing_probability(choice.shift) / data.weights
-        return _Lifted(inputs, norms, choice, fit, kernel, penalty)
+        return _Lifted(inputs, norms, choice, fit, kernel, penalty, start)
 
-    def _train(self, lifted: _Lifted, targets: Matrix, width: int | float, seed: int) -> list[RidgeResult]:
-        """Train one network for each output; none if the width is infinite."""
-        if width == math.inf:
-            return []
+    def _start(self, inputs: Matrix, choice: Choice, width: int, seed: int) -> RidgeStart:
         settings = NetworkSettings.checked(
-            width=int(width),
-            dimension=lifted.inputs.shape[1],
-            shift=lifted.choice.shift,
-            seed=seed,
-            twins=True,
+            width=width, dimension=inputs.shape[1], shift=choice.shift, seed=seed, twins=True
         )
-        gains = self._gains(lifted, width)
+        return RidgeStart(inputs, settings=settings, threads=self._threads())
+
+    def _train(self, lifted: _Lifted, targets: Matrix) -> list[RidgeResult]:
+        """Train one network for each output; none if the width is infinite."""
+        if lifted.start is None:
+            return []
         return train_ridge(
-            lifted.inputs,
-            targets / gains,
-            settings=settings,
+            lifted.start,
+            targets / self.gains_,
             penalty=lifted.penalty,
-            smoother=Smoother(lifted.kernel, lifted.penalty),
-            first=lifted.fit.alpha / gains,
+            first=lifted.fit.alpha / self.gains_,
             tol=self.tol,
             max_iterations=self.max_iterations,
-            threads=self._threads(),
             on_iteration=self._tell,
         )
 
@@ -266,7 +270,7 @@ class ThresherEstimator(BaseEstimator):
     def _gains(lifted: _Lifted, width: int | float) -> Matrix:
         """Return the factors (outputs,) that outputs of networks are multiplied by to become targets.
 
-        In the limit the weights travel sqrt(alphaᵀ H alpha) in all, whatever the width. A network that is not wide
+        The first step moves the weights by sqrt(alphaᵀ G alpha) in all, whatever the width. A network that is not wide
         enough for its neurons to travel _DRIFT at most learns smaller targets: it behaves like a wider one, and
         its linearisation stays true.
         """

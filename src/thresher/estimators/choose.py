@@ -14,7 +14,7 @@ from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.parallel import blas_for_size
 from thresher.theory import firing_probability, limit_kernel
 
-__all__ = ["SHIFTS", "Choice", "Fit", "choose", "fit_limit", "leave_one_out"]
+__all__ = ["SHIFTS", "Choice", "Fit", "choose", "fit_kernel", "leave_one_out"]
 
 Matrix = NDArray[np.float64]
 # Tried one after the other: first the biases with the first shift, then the other shifts with the best bias.
@@ -69,7 +69,7 @@ def leave_one_out(kernel: Matrix, targets: Matrix, weights: Matrix, *, ridge: fl
     return Fit(ridge, alpha, alpha / inverse[:, None], inverse, error) if math.isfinite(error) else None
 
 
-def fit_limit(
+def fit_kernel(
     kernel: Matrix, targets: Matrix, weights: Matrix, *, shift: float, ridge: float | None, guess: float = 1e-2
 ) -> Fit | None:
     """Return the fit with this ridge, or with the best one: from the guess downhill, by half powers of ten.
@@ -117,7 +117,7 @@ def choose(
         inputs, _ = lift_rows(rows, bias * length)
         kernel = limit_kernel(inputs @ inputs.T, shift)
         near = tried[-1][2] if tried else guess
-        fit = fit_limit(kernel, targets, weights, shift=shift, ridge=ridge, guess=near)
+        fit = fit_kernel(kernel, targets, weights, shift=shift, ridge=ridge, guess=near)
         tried.append((bias, shift, near if fit is None else fit.ridge, math.inf if fit is None else fit.error))
         return tried[-1][3]
 

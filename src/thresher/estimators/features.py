@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.estimators.choose import Fit, fit_limit
+from thresher.estimators.choose import Fit, fit_kernel
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.theory import cofiring_slope, limit_kernel
 
@@ -132,7 +132,7 @@ def _learn(
         inputs, norms = lift_rows(scaled[kept], last)
         others, _ = lift_rows(scaled[~kept], last)
         kernel = limit_kernel(inputs @ inputs.T, shift)
-        fit: Fit | None = fit_limit(kernel, known, own, shift=shift, ridge=ridge, guess=guess)
+        fit: Fit | None = fit_kernel(kernel, known, own, shift=shift, ridge=ridge, guess=guess)
         if fit is None:
             while True:
                 yield np.inf

@@ -8,8 +8,9 @@ inputs, which error bars and the limit of infinite width need.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from thresher.model.network import Network, NetworkSettings
 from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
 from thresher.training.history import History, Iteration, Status
-from thresher.training.ridge import RidgeResult, RidgeStep, replay_ridge
+from thresher.training.ridge import RidgeResult, RidgeStart, RidgeStep, replay_ridge
 
 __all__ = ["FORMS", "load_model", "save_model"]
 
@@ -116,8 +117,9 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         estimator.feature_names_in_ = np.array(about["names"], dtype=object)
     if about["classes"] is not None:
         estimator.classes_ = np.array(about["classes"]["labels"], dtype=np.dtype(about["classes"]["type"]))
+    starts = cache(partial(RidgeStart, estimator.inputs_, threads=threads))
     estimator.results_ = [
-        _restore(one, tensors.get(f"moved{place}"), tensors[f"steps{place}"], estimator.inputs_, threads)
+        _restore(one, tensors.get(f"moved{place}"), tensors[f"steps{place}"], estimator.inputs_, starts)
         for place, one in enumerate(about["networks"])
     ]
     estimator.tried_ = [tuple(one) for one in about["tried"]]
@@ -135,11 +137,12 @@ def _check(estimator: Any) -> None:
         "inputs": (estimator.inputs_.shape, (n, d + bool(estimator.bias_))),
         "penalty": (estimator.penalty_.shape, (n,)),
         "gains": (estimator.gains_.shape, (outputs,)),
-        "noise": (estimator.noise_.shape, (outputs,)),
         "mean": (scaling.mean.shape, (d,)),
         "unit": (scaling.unit.shape, (d,)),
         "metric": (np.shape(estimator.lift_.metric), (d, d) if estimator.lift_.metric is not None else ()),
     }
+    if hasattr(estimator, "target_scaling_"):
+        shapes["noise"] = estimator.noise_.shape, (outputs,)
     frame = estimator._target_frame()
     shapes |= {f"target {place}": (part.shape, (outputs,)) for place, part in enumerate(frame)}
     for name, (found, expected) in shapes.items():
@@ -181,7 +184,7 @@ def _restore(
     moved: NDArray[Any] | None,
     alphas: NDArray[Any],
     inputs: NDArray[np.float64],
-    threads: int,
+    starts: Callable[..., RidgeStart],
 ) -> RidgeResult:
     settings = NetworkSettings.checked(
         width=about["width"], dimension=inputs.shape[1], shift=about["shift"], seed=about["seed"], twins=True
@@ -191,7 +194,7 @@ def _restore(
         raise ValueError(f"steps have shape {alphas.shape}")
     steps = [RidgeStep(alpha.astype(np.float64), fraction) for alpha, fraction in zip(alphas, fractions, strict=True)]
     if moved is None:
-        weights = replay_ridge(inputs, settings=settings, steps=steps, threads=threads)
+        weights = replay_ridge(starts(settings=settings), steps)
     elif moved.shape != (settings.width, inputs.shape[1]):
         raise ValueError(f"weights have shape {moved.shape}")
     else:

@@ -10,7 +10,9 @@ from scipy.linalg import solve_triangular
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from thresher.estimators.base import ThresherEstimator
+from thresher.errors import InvalidInput
+from thresher.estimators.base import LeftOut, ThresherEstimator
+from thresher.estimators.choose import leave_one_out
 from thresher.estimators.lift import Scaling
 from thresher.theory import firing_probability
 from thresher.training.ridge import Smoother
@@ -67,7 +69,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         targets = np.asarray(y, np.float64)
         columns = targets.reshape(len(targets), -1)
         scaling = Scaling.of(columns, scale="standardise", weights=weights)
-        self._fit(rows, scaling.apply(columns), weights)
+        left_out = self._fit(rows, scaling.apply(columns), weights)
+        self.noise_ = self._noise(left_out)
         self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
         return self
 
@@ -89,6 +92,19 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
     def _target_frame(self) -> tuple[Matrix, Matrix]:
         return self.target_scaling_.mean, self.target_scaling_.unit
+
+    def _noise(self, left_out: LeftOut) -> Matrix:
+        """Return by what variances of the limit must be multiplied to be those of rows left out (outputs,)."""
+        kernel = self._cross_kernel(self.inputs_)
+        limit = leave_one_out(
+            kernel, left_out.targets, left_out.weights, ridge=self.ridge_, diagonal=firing_probability(self.shift_)
+        )
+        if limit is None:
+            raise InvalidInput(
+                f"the kernel of these rows is not positive with ridge={self.ridge!r}. Use a larger ridge."
+            )
+        squares = (left_out.targets - left_out.outputs) ** 2
+        return np.average(squares * limit.precisions[:, None], axis=0, weights=left_out.weights)
 
     def _deviations(self, inputs: Matrix) -> Matrix:
         factor = Smoother(self._cross_kernel(self.inputs_), self.penalty_).factor

@@ -17,7 +17,7 @@ import math
 import time
 from collections.abc import Callable
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from operator import add
 from typing import NamedTuple, Self
@@ -33,16 +33,14 @@ from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings, row_blocks
 from thresher.model.weights import DenseWeights
 from thresher.parallel import blas_for_size, in_order
-from thresher.theory import limit_kernel
 from thresher.training.history import History, Iteration, Status
 
-__all__ = ["RidgeResult", "RidgeStep", "Smoother", "replay_ridge", "train_ridge"]
+__all__ = ["RidgeResult", "RidgeStart", "RidgeStep", "Smoother", "replay_ridge", "train_ridge"]
 
 Matrix = NDArray[np.float64]
 Fast = NDArray[np.float32]
 _TASK, _COUNTED = 2048, 8192  # neurons whose sums, or co-firing counts, are made by one thread at a time
 _ENTRIES = 1 << 20  # pairs in a block: rows of neurons times inputs
-_PRODUCTS = 72  # products J Jᵀ v that cost as much time as a solve by conjugate gradients, at the speed of large ones
 _INNER_TOLERANCE, _MOST_PRODUCTS = 1e-4, 200
 _HALVINGS = 4
 
@@ -66,7 +64,7 @@ class RidgeResult(NamedTuple):
 
 
 class Smoother:
-    """A kernel H (n, n) of the inputs, its lower triangle, with the penalty mu/w (n,): solves with H + mu/w.
+    """A kernel H (n, n) of the inputs with the penalty mu/w (n,): solves with H + mu/w.
 
     It is factored when first asked. Cost: O(n³/3) once, O(n²) a solve.
     """
@@ -85,97 +83,98 @@ class Smoother:
         return linalg.cho_solve((self.factor, True), rhs, check_finite=False)
 
 
+class RidgeStart:
+    """What all outputs share: the inputs (n, d), rows of norm 1, and one pass over all neurons at their start.
+
+    ``settings`` are width, shift and seed; the activation must be ``"relu"``. Results do not depend on ``threads``.
+    ``memory_budget`` is in bytes; None for 90 % of what is free.
+
+    Cost: O(mnd); a bit for each pair.
+    """
+
+    def __init__(
+        self, inputs: Matrix, *, settings: NetworkSettings, threads: int = 1, memory_budget: int | None = None
+    ) -> None:
+        if settings.activation != "relu":
+            raise InvalidInput(f"training with a penalty needs activation='relu'; got {settings.activation!r}.")
+        m, (n, d) = settings.width, inputs.shape
+        require(
+            8 * m * d + m * n / 4 + 8 * 4 * n * n + threads * (24 * _ENTRIES + 4 * n * n),
+            budget=memory_budget,
+            what=f"training {m:,} neurons on {n:,} inputs with a penalty",
+            remedy="Use a smaller width or fewer rows.",
+        )
+        began = time.perf_counter()
+        self.inputs, self.settings, self.threads, self.memory_budget = inputs, settings, threads, memory_budget
+        self._dense = _Dense(inputs, settings, threads)
+        self.point = self._dense.look(None)
+        self._dense.accept()
+        self.seconds = time.perf_counter() - began
+
+    @cached_property
+    def gram(self) -> Matrix:
+        """The Gram matrix J Jᵀ (n, n): the kernel of the network linearised here. Cost: O(mn²)."""
+        began = time.perf_counter()
+        gram = self._dense.gram()
+        self.seconds += time.perf_counter() - began
+        return gram
+
+    def output(self, *, threads: int) -> _Dense:
+        """Return the neurons of one output, which stand here."""
+        return self._dense.fork(threads=threads)
+
+
 def train_ridge(
-    inputs: Matrix,
+    start: RidgeStart,
     targets: Matrix,
     *,
-    settings: NetworkSettings,
     penalty: Matrix,
-    smoother: Smoother | None = None,
     first: Matrix | None = None,
     tol: float = 1e-2,
     max_iterations: int = 4,
-    threads: int = 1,
-    memory_budget: int | None = None,
     on_iteration: Callable[[int, Iteration], object] = lambda output, record: None,
 ) -> list[RidgeResult]:
-    """Train one network for each output, all from the same start weights.
+    """Train one network for each output, all from the same start.
 
     Parameters
     ----------
-    inputs : (n, d), rows of norm 1
     targets : (n, k), one column an output
-    settings : width, shift, start; the activation must be ``"relu"``
     penalty : mu/w_i (n,), above 0
-    smoother : the limit kernel of the inputs with this penalty, if there is one already
-    first : what the limit kernel says of the first alpha (n, k), if that is known; iterative solves begin there
+    first : the first alpha (n, k), (G + mu/w)⁻¹ y, if it is known
     tol : stop when the gap, ||mu/w alpha - (y - f)||, is at most this share of ||y||, or no step reduces the loss
     max_iterations : steps at the most
-    threads : the result does not depend on it
-    memory_budget : bytes that may be taken; None for 90 % of what is free
     on_iteration : called with the output and the record of each iteration
 
-    Cost: O(mnd) an iteration and output; and O(mn²) for the first Gram matrix or, where that is dearer, about ten
-    products of O(mnd) an output. Later solves take a few products each.
+    Cost: O(n³/3) for a factor of the Gram matrix, O(mnd) an iteration and output; all but the first solve take a few
+    products of O(mnd).
     """
-    if settings.activation != "relu":
-        raise InvalidInput(f"training with a penalty needs activation='relu'; got {settings.activation!r}.")
-    outputs = targets.shape[1]
-    _require(inputs, settings, threads, memory_budget, outputs=outputs)
-    began = time.perf_counter()
-    dense = _Dense(inputs, settings, threads)
-    start = dense.look(None)
-    dense.accept()
-    if dense.gram_is_cheaper(outputs=outputs):
-        smoother = Smoother(dense.gram(), penalty)
-        first = smoother.solve(targets - start.outputs[:, None])
-        solved = True
-    else:
-        smoother = smoother or Smoother(limit_kernel(inputs @ inputs.T, settings.shift), penalty)
-        first, solved = np.zeros_like(targets) if first is None else first, False
-    shared = {"start": (time.perf_counter() - began) / outputs}
-    beside = min(threads, outputs)
+    outputs, settings = targets.shape[1], start.settings
+    beside = min(start.threads, outputs)
+    require(
+        (outputs + 2 * beside) * 4 * settings.width * start.inputs.shape[1],
+        budget=start.memory_budget,
+        what=f"{outputs} networks of {settings.width:,} neurons",
+        remedy="Use a smaller width.",
+    )
+    smoother = Smoother(start.gram, penalty)
+    alphas = smoother.solve(targets - start.point.outputs[:, None]) if first is None else first
 
     def descend(output: int) -> RidgeResult:
-        return _Descent(
-            dense.fork(threads=threads // beside),
-            targets[:, output],
-            penalty,
-            smoother,
-            tol,
-            max_iterations,
-            lambda record: on_iteration(output, record),
-        ).go(start, first[:, output], solved=solved, seconds=shared)
+        dense = start.output(threads=start.threads // beside)
+        tell = partial(on_iteration, output)
+        descent = _Descent(dense, targets[:, output], penalty, smoother, tol, max_iterations, tell)
+        return descent.go(start.point, alphas[:, output], seconds=start.seconds / outputs)
 
     return list(in_order(descend, range(outputs), threads=beside))
 
 
-def _require(inputs: Matrix, settings: NetworkSettings, threads: int, budget: int | None, *, outputs: int = 1) -> None:
-    m, (n, d) = settings.width, inputs.shape
-    beside = min(threads, outputs)
-    require(
-        4 * m * d * (outputs + beside)
-        + m * n / 8 * (1 + 2 * beside)
-        + 8 * 4 * n * n
-        + threads * (24 * _ENTRIES + 4 * n * n),
-        budget=budget,
-        what=f"training {m:,} neurons on {n:,} inputs with a penalty",
-        remedy="Use a smaller width or fewer rows.",
-    )
-
-
-def replay_ridge(
-    inputs: Matrix, *, settings: NetworkSettings, steps: list[RidgeStep], threads: int = 1
-) -> DenseWeights:
+def replay_ridge(start: RidgeStart, steps: list[RidgeStep]) -> DenseWeights:
     """Return the weights that training reached by these steps, without solving for any. Cost: O(mnd) a step."""
-    _require(inputs, settings, threads, None)
-    run = _Dense(inputs, settings, threads)
-    run.look(None)
-    run.accept()
+    dense = start.output(threads=start.threads)
     for step in steps:
-        run.look(step)
-        run.accept()
-    return run.weights()
+        dense.look(step)
+        dense.accept()
+    return dense.weights()
 
 
 class _Point(NamedTuple):
@@ -243,27 +242,23 @@ class _Dense:
     def weights(self) -> DenseWeights:
         return DenseWeights(self.settings.start, self._moved)
 
-    def gram_is_cheaper(self, *, outputs: int) -> bool:
-        """Return whether forming J Jᵀ, mn² operations, takes less than solving by products with it, 4mnd each."""
-        n, d = self.inputs.shape
-        return n <= _PRODUCTS * 4 * d * outputs
-
     def gram(self) -> Matrix:
-        """Return J Jᵀ (n, n), its lower triangle, at the held point. Cost: O(mn²)."""
+        """Return J Jᵀ (n, n) at the start, where twins fire together. Cost: O(mn²)."""
         n = len(self.inputs)
+        bits = self._bits[::2] if self.settings.start.twins else self._bits
 
         def counted(task: range) -> Fast:
             counts = np.zeros((n, n), np.float32, order="F")  # whole numbers below 2^24: exact
             for block in row_blocks(task.start, task.stop, size=self._rows):
-                fires = np.unpackbits(self._bits[block.start : block.stop], axis=1, count=n).astype(np.float32)
+                fires = np.unpackbits(bits[block.start : block.stop], axis=1, count=n).astype(np.float32)
                 counts = ssyrk(1.0, fires, beta=1.0, c=counts, trans=1, lower=1, overwrite_c=1)
             return counts
 
         total = np.zeros((n, n))
-        for counts in in_order(counted, row_blocks(0, self.settings.width, size=_COUNTED), threads=self.threads):
+        for counts in in_order(counted, row_blocks(0, len(bits), size=_COUNTED), threads=self.threads):
             total += counts
-        total *= self.inputs @ self.inputs.T
-        return total / self.settings.width
+        total += np.tril(total, -1).T
+        return total * (self.inputs @ self.inputs.T) / len(bits)
 
     def times(self, vector: Matrix) -> Matrix:
         """Return J Jᵀ v (n,) at the held point, without forming a matrix. Cost: O(mnd)."""
@@ -323,14 +318,14 @@ class _Descent(NamedTuple):
     max_iterations: int
     on_iteration: Callable[[Iteration], object]
 
-    def go(self, point: _Point, alpha: Matrix, *, solved: bool, seconds: dict[str, float]) -> RidgeResult:
-        """Descend from a point; alpha (n,) is the first step, solved for, or where to begin solving."""
+    def go(self, point: _Point, alpha: Matrix, *, seconds: float) -> RidgeResult:
+        """Descend from a point; alpha (n,) is the first step, the others are solved for."""
         history, steps = History(), list[RidgeStep]()
-        self._tell(history, point, 0.0, seconds, products=0, factored=solved)
+        self._tell(history, point, 0.0, {"start": seconds})
         loss, gap = self._loss(point), 0.0
         while True:
             began, products = time.perf_counter(), 0
-            if steps or not solved:
+            if steps:
                 alpha, products = self._solve(point, alpha)
             between = time.perf_counter()
             step, reached, loss = self._descend(alpha, loss)
@@ -390,8 +385,7 @@ class _Descent(NamedTuple):
         fraction: float,
         seconds: dict[str, float],
         *,
-        products: int,
-        factored: bool = False,
+        products: int = 0,
     ) -> None:
         residual = float(np.linalg.norm(point.outputs - self.targets))
         width = self.dense.settings.width
@@ -409,7 +403,7 @@ class _Descent(NamedTuple):
             visits=0,
             touches=0,
             inner_iterations=products,
-            factored=factored,
+            factored=len(history) == 1,
             damping=float(self.penalty.mean()),
             rank=len(self.targets),
             solve="solved" if history else "",
