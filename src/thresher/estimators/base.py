@@ -33,7 +33,7 @@ __all__ = ["LeftOut", "ThresherEstimator"]
 
 Matrix = NDArray[np.float64]
 _MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # of all outputs together, and of one, with width="auto"
-_DRIFT = 0.0005  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
+_DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
 _FAR = 0.2  # gap, as a share of the targets, from which training is said to have failed
 _ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
 

@@ -100,9 +100,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             kernel, left_out.targets, left_out.weights, ridge=self.ridge_, diagonal=firing_probability(self.shift_)
         )
         if limit is None:
-            raise InvalidInput(
-                f"the kernel of these rows is not positive with ridge={self.ridge!r}. Use a larger ridge."
-            )
+            raise InvalidInput(f"the kernel of these rows is not positive: ridge={self.ridge!r} is too small.")
         squares = (left_out.targets - left_out.outputs) ** 2
         return np.average(squares * limit.precisions[:, None], axis=0, weights=left_out.weights)
 

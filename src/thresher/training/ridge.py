@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cached_property, partial
 from itertools import count
@@ -181,19 +181,7 @@ class _Point(NamedTuple):
     """What a pass over all neurons finds: sums over neurons, at the point that was looked at."""
 
     outputs: Matrix  # f (n,)
-    pushed: Matrix  # J (W - W(0)) (n,)
     distance: float  # ||W - W(0)||²
-    firing: int
-    flips: int
-
-
-class _Part(NamedTuple):
-    """What one task adds to a point, and its share of the state."""
-
-    active: Matrix  # sum of a_r [fires] w_r (n, d)
-    pushed: Matrix  # sum of a_r [fires] (w_r - w_r(0)) (n, d)
-    signs: Matrix  # sum of a_r [fires] (n,)
-    distance: float
     firing: int
     flips: int
 
@@ -221,18 +209,14 @@ class _Dense:
         alpha = None if step is None else step.alpha.astype(np.float32)
         fraction = 0.0 if step is None else step.fraction
 
-        def part(task: range) -> _Part:
+        def part(task: range) -> _Point:
             return self._part(task, alpha, np.float32(fraction))
 
-        tasks = row_blocks(0, self.settings.width, size=_TASK)
-        parts = in_order(part, tasks, threads=self.threads)
+        parts = in_order(part, self._tasks(), threads=self.threads)
         total = next(parts)
         for one in parts:
-            total = _Part(*map(add, total, one))
-        scale, X = self.settings.scale, self.inputs
-        outputs = scale * (np.einsum("nd,nd->n", X, total.active) - self.settings.shift * total.signs)
-        pushed = scale * np.einsum("nd,nd->n", X, total.pushed)
-        return _Point(outputs, pushed, total.distance, total.firing, total.flips)
+            total = _Point(*map(add, total, one))
+        return total
 
     def accept(self) -> None:
         """Hold the point that was looked at last; the one held before may be held by others."""
@@ -262,39 +246,55 @@ class _Dense:
 
     def times(self, vector: Matrix) -> Matrix:
         """Return J Jᵀ v (n,) at the held point, without forming a matrix. Cost: O(mnd)."""
-        values, n = vector.astype(np.float32), len(self.inputs)
+        values = vector.astype(np.float32)
+
+        def back(rows: slice, fires: NDArray[np.uint8]) -> Fast:
+            return np.multiply(fires, values, dtype=np.float32) @ self._fast
+
+        return self.settings.scale**2 * self._sum_where_firing(back)
+
+    def pushed(self) -> Matrix:
+        """Return J (W - W(0)) (n,) at the held point. Cost: O(mnd)."""
+
+        def moved(rows: slice, fires: NDArray[np.uint8]) -> Fast:
+            signs = self.settings.start.signs(np.arange(rows.start, rows.stop)).astype(np.float32)
+            return signs[:, None] * self._moved[rows]
+
+        return self.settings.scale * self._sum_where_firing(moved)
+
+    def _sum_where_firing(self, vectors: Callable[[slice, NDArray[np.uint8]], Fast]) -> Matrix:
+        """Return for each input the sum, over the neurons that fire on it, of its product with their vector (n,)."""
+        n = len(self.inputs)
 
         def part(task: range) -> Matrix:
             total = np.zeros_like(self.inputs)
             for block in row_blocks(task.start, task.stop, size=self._rows):
-                fires = np.unpackbits(self._bits[block.start : block.stop], axis=1, count=n)
-                sums = np.multiply(fires, values, dtype=np.float32) @ self._fast
-                total += fires.astype(np.float32).T @ sums
+                rows = slice(block.start, block.stop)
+                fires = np.unpackbits(self._bits[rows], axis=1, count=n)
+                total += fires.astype(np.float32).T @ vectors(rows, fires)
             return total
 
-        tasks = row_blocks(0, self.settings.width, size=_TASK)
-        total = sum(in_order(part, tasks, threads=self.threads), np.zeros_like(self.inputs))
-        return self.settings.scale**2 * np.einsum("nd,nd->n", self.inputs, total)
+        total = sum(in_order(part, self._tasks(), threads=self.threads), np.zeros_like(self.inputs))
+        return np.einsum("nd,nd->n", self.inputs, total)
 
-    def _part(self, task: range, alpha: Fast | None, fraction: np.float32) -> _Part:
-        n, d = self.inputs.shape
-        active, pushed, signs_sum = np.zeros((n, d)), np.zeros((n, d)), np.zeros(n)
-        distance, firing, flips = 0.0, 0, 0
+    def _tasks(self) -> Iterator[range]:
+        return row_blocks(0, self.settings.width, size=_TASK)
+
+    def _part(self, task: range, alpha: Fast | None, fraction: np.float32) -> _Point:
+        outputs, distance, firing, flips = np.zeros(len(self.inputs)), 0.0, 0, 0
         for block in row_blocks(task.start, task.stop, size=self._rows):
             rows = slice(block.start, block.stop)
             signs = self.settings.start.signs(np.arange(block.start, block.stop)).astype(np.float32)
             moved = self._move(rows, signs, alpha, fraction, out=self._tried[rows])
-            weights = self.settings.start.block(block.start, block.stop) + moved
-            mask = weights @ self._fast.T >= np.float32(self.settings.shift)
-            bits = np.packbits(mask, axis=1)
+            active = (self.settings.start.block(block.start, block.stop) + moved) @ self._fast.T
+            active -= np.float32(self.settings.shift)
+            bits = np.packbits(active >= 0, axis=1)
             flips += int(np.bitwise_count(bits ^ self._bits[rows]).sum())
+            firing += int(np.bitwise_count(bits).sum())
             self._found[rows] = bits
-            fires = mask.astype(np.float32)
-            firing += int(mask.sum())
-            sums = (fires * signs[:, None]).T @ np.hstack([weights, moved, np.ones((len(moved), 1), np.float32)])
-            active, pushed, signs_sum = active + sums[:, :d], pushed + sums[:, d:-1], signs_sum + sums[:, -1]
+            outputs += self.settings.scale * (signs @ np.maximum(active, 0, out=active))
             distance += float(np.einsum("rd,rd->", moved, moved, dtype=np.float64))
-        return _Part(active, pushed, signs_sum, distance, firing, flips)
+        return _Point(outputs, distance, firing, flips)
 
     def _move(self, rows: slice, signs: Fast, alpha: Fast | None, fraction: np.float32, *, out: Fast) -> Fast:
         """Write to ``out`` what is added to the start weights of a block after the step."""
@@ -366,7 +366,7 @@ class _Descent(NamedTuple):
 
     def _solve(self, point: _Point, near: Matrix) -> tuple[Matrix, int]:
         """Return the next alpha by conjugate gradients from one that is near, and the products with J Jᵀ it took."""
-        rhs = self.targets - point.outputs + point.pushed
+        rhs = self.targets - point.outputs + self.dense.pushed()
         n, products = len(rhs), count()
 
         def times(vector: Matrix) -> Matrix:
