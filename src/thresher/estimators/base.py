@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from thresher.model.network import Network, NetworkSettings
 from thresher.parallel import core_count
 from thresher.theory import firing_probability, limit_kernel
 from thresher.training.history import Iteration
-from thresher.training.ridge import RidgeResult, RidgeStart, train_ridge
+from thresher.training.ridge import RidgeResult, RidgeStart, start_gram, train_ridge
 
 __all__ = ["LeftOut", "ThresherEstimator"]
 
@@ -104,10 +104,10 @@ class ThresherEstimator(BaseEstimator):
         scaler = SphereLift(scale=self.scale, bias=0.0).fit(data.X, sample_weight=data.weights)
         rows = scaler.scaling_.apply(data.X)
         metric: Matrix | None = None
-        choice = self._choose(rows, data, guess=1e-2)
-        rounds = self._rounds(rows, data, choice)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        for left in reversed(range(rounds.chosen)):
+        choice = self._choose(rows, data, choose.limit_of, guess=1e-2)
+        rounds = self._rounds(rows, data, choice)
+        for _ in range(rounds.chosen):
             lifted = self._lift(_times(rows, metric), data, choice, ridge=choice.ridge)
             alpha = features.mix_outputs(lifted.fit.alpha)
             gradients = features.limit_gradients(lifted.inputs, alpha, shift=choice.shift)
@@ -119,7 +119,10 @@ class ThresherEstimator(BaseEstimator):
                 metric=np.eye(d) if metric is None else metric,
                 power=rounds.power,
             )
-            choice = self._choose(_times(rows, metric), data, guess=choice.ridge, like=choice if left else None)
+            choice = self._choose(_times(rows, metric), data, choose.limit_of, guess=choice.ridge, like=choice)
+        if rounds.chosen or width != math.inf:
+            kernel_of = self._kernel_of(width, seed, rows=n)
+            choice = self._choose(_times(rows, metric), data, kernel_of, guess=choice.ridge)
         lifted = self._lift(_times(rows, metric), data, choice, ridge=self._fixed_ridge(), width=width, seed=seed)
         self._keep(data, lifted, metric, rounds)
         self.gains_ = self._gains(lifted, width)
@@ -155,10 +158,10 @@ class ThresherEstimator(BaseEstimator):
 
     def _width(self, outputs: int) -> int | float:
         if self.width == "auto":
-            return min(self._auto_width, max(_LEAST_WIDTH, _MOST_NEURONS // outputs // 2 * 2))
+            return min(self._auto_width, max(_LEAST_WIDTH, _even(_MOST_NEURONS / outputs)))
         if self.width == math.inf:
             return math.inf
-        return 2 * math.ceil(check_whole(self.width, "width", least=1) / 2)  # twins
+        return _even(check_whole(self.width, "width", least=1))
 
     def _threads(self) -> int:
         if self.n_jobs is None:
@@ -168,7 +171,29 @@ class ThresherEstimator(BaseEstimator):
             raise InvalidInput("n_jobs must be a number of threads, or negative for all but some cores; got 0.")
         return jobs if jobs > 0 else core_count() + 1 + jobs
 
-    def _choose(self, rows: Matrix, data: _Rows, *, guess: float, like: Choice | None = None) -> Choice:
+    def _kernel_of(self, width: int | float, seed: int, *, rows: int) -> Callable[[Matrix, float], Matrix]:
+        """Return what makes a kernel of lifted inputs and a shift: that of the limit, or of a network at its start.
+
+        Of fewer inputs than all rows it is that of a network with as much fewer neurons: as noisy as the whole one.
+        """
+        if width == math.inf:
+            return choose.limit_of
+
+        def kernel_of(inputs: Matrix, shift: float) -> Matrix:
+            settings = _settings(inputs, shift, width=_even(width * len(inputs) / rows), seed=seed)
+            return start_gram(inputs, settings, threads=self._threads())
+
+        return kernel_of
+
+    def _choose(
+        self,
+        rows: Matrix,
+        data: _Rows,
+        kernel_of: Callable[[Matrix, float], Matrix],
+        *,
+        guess: float,
+        like: Choice | None = None,
+    ) -> Choice:
         """Choose bias, shift and ridge on at most ROWS rows; only the ridge if the others are to be like those."""
         some = _some(len(rows), choose.ROWS)
         biases: Sequence[float] = self._biases if self.bias == "auto" else [float(self.bias)]
@@ -181,6 +206,7 @@ class ThresherEstimator(BaseEstimator):
             shifts=shifts if like is None else [like.shift],
             ridge=self._fixed_ridge(),
             guess=guess,
+            kernel_of=kernel_of,
         )
 
     def _fixed_ridge(self) -> float | None:
@@ -222,7 +248,10 @@ class ThresherEstimator(BaseEstimator):
         inputs, norms = lift_rows(rows, choice.bias * typical_norm(rows, data.weights))
         if not choice.bias:
             inputs = inputs[:, :-1]
-        start = None if width == math.inf else self._start(inputs, choice, int(width), seed)
+        start = None
+        if width != math.inf:
+            settings = _settings(inputs, choice.shift, width=int(width), seed=seed)
+            start = RidgeStart(inputs, settings=settings, threads=self._threads())
         kernel = limit_kernel(inputs @ inputs.T, choice.shift) if start is None else start.gram
         near: dict[str, float] = {"shift": choice.shift, "guess": choice.ridge}
         fit = choose.fit_kernel(kernel, data.targets, data.weights, ridge=ridge, **near)
@@ -235,12 +264,6 @@ class ThresherEstimator(BaseEstimator):
             )
         penalty = fit.ridge * firing_probability(choice.shift) / data.weights
         return _Lifted(inputs, norms, choice, fit, kernel, penalty, start)
-
-    def _start(self, inputs: Matrix, choice: Choice, width: int, seed: int) -> RidgeStart:
-        settings = NetworkSettings.checked(
-            width=width, dimension=inputs.shape[1], shift=choice.shift, seed=seed, twins=True
-        )
-        return RidgeStart(inputs, settings=settings, threads=self._threads())
 
     def _train(self, lifted: _Lifted, targets: Matrix) -> list[RidgeResult]:
         """Train one network for each output; none if the width is infinite."""
@@ -344,6 +367,15 @@ class ThresherEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
+
+
+def _settings(inputs: Matrix, shift: float, *, width: int, seed: int) -> NetworkSettings:
+    return NetworkSettings.checked(width=width, dimension=inputs.shape[1], shift=shift, seed=seed, twins=True)
+
+
+def _even(width: float) -> int:
+    """Return a number of neurons that come as twins."""
+    return 2 * math.ceil(width / 2)
 
 
 def _blocks(inputs: Matrix) -> list[Matrix]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.parallel import blas_for_size
 from thresher.theory import firing_probability, limit_kernel
 
-__all__ = ["SHIFTS", "Choice", "Fit", "choose", "fit_kernel", "leave_one_out"]
+__all__ = ["SHIFTS", "Choice", "Fit", "choose", "fit_kernel", "leave_one_out", "limit_of"]
 
 Matrix = NDArray[np.float64]
 # Tried one after the other: first the biases with the first shift, then the other shifts with the best bias.
@@ -96,6 +96,11 @@ def fit_kernel(
         best = lowest
 
 
+def limit_of(inputs: Matrix, shift: float) -> Matrix:
+    """Return the limit kernel (n, n) of inputs (n, d). Cost: O(n²d)."""
+    return limit_kernel(inputs @ inputs.T, shift)
+
+
 def choose(
     rows: Matrix,
     targets: Matrix,
@@ -105,17 +110,19 @@ def choose(
     shifts: Sequence[float],
     ridge: float | None,
     guess: float = 1e-2,
+    kernel_of: Callable[[Matrix, float], Matrix] = limit_of,
 ) -> Choice:
     """Return the bias, shift and ridge of the least leave-one-out error, for scaled rows (n, d) and targets (n, k).
 
-    A list of one is no choice. ``ridge=None`` is to be chosen. Cost: O(n³) for each ridge of each kernel tried.
+    A list of one is no choice. ``ridge=None`` is to be chosen. ``kernel_of`` returns the kernel (n, n) of lifted inputs
+    and a shift: that of the limit, or of a network. Cost: O(n³) for each ridge of each kernel tried.
     """
     tried: list[tuple[float, float, float, float]] = []
     length = typical_norm(rows, weights)
 
     def attempt(bias: float, shift: float) -> float:
         inputs, _ = lift_rows(rows, bias * length)
-        kernel = limit_kernel(inputs @ inputs.T, shift)
+        kernel = kernel_of(inputs, shift)
         near = tried[-1][2] if tried else guess
         fit = fit_kernel(kernel, targets, weights, shift=shift, ridge=ridge, guess=near)
         tried.append((bias, shift, near if fit is None else fit.ridge, math.inf if fit is None else fit.error))

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cached_property, partial
-from itertools import count
+from itertools import count as counter
 from operator import add
 from typing import NamedTuple, Self
 
@@ -35,11 +35,11 @@ from thresher.model.weights import DenseWeights
 from thresher.parallel import blas_for_size, in_order
 from thresher.training.history import History, Iteration, Status
 
-__all__ = ["RidgeResult", "RidgeStart", "RidgeStep", "Smoother", "replay_ridge", "train_ridge"]
+__all__ = ["RidgeResult", "RidgeStart", "RidgeStep", "Smoother", "replay_ridge", "start_gram", "train_ridge"]
 
 Matrix = NDArray[np.float64]
 Fast = NDArray[np.float32]
-_TASK, _COUNTED = 2048, 8192  # neurons whose sums, or co-firing counts, are made by one thread at a time
+_TASK, _COUNTED = 2048, 16384  # neurons whose sums, or co-firing counts, are made by one thread at a time
 _ENTRIES = 1 << 20  # pairs in a block: rows of neurons times inputs
 _INNER_TOLERANCE, _MOST_PRODUCTS = 1e-4, 200
 _HALVINGS = 4
@@ -83,6 +83,28 @@ class Smoother:
         return linalg.cho_solve((self.factor, True), rhs, check_finite=False)
 
 
+def start_gram(inputs: Matrix, settings: NetworkSettings, *, threads: int = 1) -> Matrix:
+    """Return the Gram matrix J Jᵀ (n, n) of a network at its start, on inputs (n, d). Cost: O(mn(n + d)).
+
+    Twins fire together, so one of each pair is counted.
+    """
+    n, every = len(inputs), 2 if settings.start.twins else 1
+    fast, shift = np.ascontiguousarray(inputs.T, np.float32), np.float32(settings.shift)
+
+    def count(task: range) -> Fast:
+        counts = np.zeros((n, n), np.float32, order="F")  # whole numbers below 2^24: exact
+        for block in row_blocks(task.start, task.stop, size=max(64, min(2048, _ENTRIES // n))):
+            fires = (settings.start.block(block.start, block.stop)[::every] @ fast >= shift).astype(np.float32)
+            counts = ssyrk(1.0, fires, beta=1.0, c=counts, trans=1, lower=1, overwrite_c=1)
+        return counts
+
+    total = np.zeros((n, n))
+    for counts in in_order(count, row_blocks(0, settings.width, size=_COUNTED), threads=threads):
+        total += counts
+    total += np.tril(total, -1).T
+    return total * (inputs @ inputs.T) * (every / settings.width)
+
+
 class RidgeStart:
     """What all outputs share: the inputs (n, d), rows of norm 1, and one pass over all neurons at their start.
 
@@ -115,7 +137,7 @@ class RidgeStart:
     def gram(self) -> Matrix:
         """The Gram matrix J Jᵀ (n, n): the kernel of the network linearised here. Cost: O(mn²)."""
         began = time.perf_counter()
-        gram = self._dense.gram()
+        gram = start_gram(self.inputs, self.settings, threads=self.threads)
         self.seconds += time.perf_counter() - began
         return gram
 
@@ -225,24 +247,6 @@ class _Dense:
 
     def weights(self) -> DenseWeights:
         return DenseWeights(self.settings.start, self._moved)
-
-    def gram(self) -> Matrix:
-        """Return J Jᵀ (n, n) at the start, where twins fire together. Cost: O(mn²)."""
-        n = len(self.inputs)
-        bits = self._bits[::2] if self.settings.start.twins else self._bits
-
-        def counted(task: range) -> Fast:
-            counts = np.zeros((n, n), np.float32, order="F")  # whole numbers below 2^24: exact
-            for block in row_blocks(task.start, task.stop, size=self._rows):
-                fires = np.unpackbits(bits[block.start : block.stop], axis=1, count=n).astype(np.float32)
-                counts = ssyrk(1.0, fires, beta=1.0, c=counts, trans=1, lower=1, overwrite_c=1)
-            return counts
-
-        total = np.zeros((n, n))
-        for counts in in_order(counted, row_blocks(0, len(bits), size=_COUNTED), threads=self.threads):
-            total += counts
-        total += np.tril(total, -1).T
-        return total * (self.inputs @ self.inputs.T) / len(bits)
 
     def times(self, vector: Matrix) -> Matrix:
         """Return J Jᵀ v (n,) at the held point, without forming a matrix. Cost: O(mnd)."""
@@ -367,7 +371,7 @@ class _Descent(NamedTuple):
     def _solve(self, point: _Point, near: Matrix) -> tuple[Matrix, int]:
         """Return the next alpha by conjugate gradients from one that is near, and the products with J Jᵀ it took."""
         rhs = self.targets - point.outputs + self.dense.pushed()
-        n, products = len(rhs), count()
+        n, products = len(rhs), counter()
 
         def times(vector: Matrix) -> Matrix:
             next(products)
