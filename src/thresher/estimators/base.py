@@ -81,7 +81,7 @@ class ThresherEstimator(BaseEstimator):
         bias: float | str = "auto",
         feature_learning: int | str = "auto",
         scale: str = "standardise",
-        tol: float = 1e-2,
+        tol: float = 2e-2,
         max_iterations: int = 4,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -107,7 +107,7 @@ class ThresherEstimator(BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31))
         choice = self._choose(rows, data, choose.limit_of, guess=1e-2)
         rounds = self._rounds(rows, data, choice)
-        for _ in range(rounds.chosen):
+        for left in reversed(range(rounds.chosen)):
             lifted = self._lift(_times(rows, metric), data, choice, ridge=choice.ridge)
             alpha = features.mix_outputs(lifted.fit.alpha)
             gradients = features.limit_gradients(lifted.inputs, alpha, shift=choice.shift)
@@ -119,10 +119,11 @@ class ThresherEstimator(BaseEstimator):
                 metric=np.eye(d) if metric is None else metric,
                 power=rounds.power,
             )
-            choice = self._choose(_times(rows, metric), data, choose.limit_of, guess=choice.ridge, like=choice)
-        if rounds.chosen or width != math.inf:
+            like = choice if left else None
+            choice = self._choose(_times(rows, metric), data, choose.limit_of, guess=choice.ridge, like=like)
+        if width != math.inf:
             kernel_of = self._kernel_of(width, seed, rows=n)
-            choice = self._choose(_times(rows, metric), data, kernel_of, guess=choice.ridge)
+            choice = self._choose(_times(rows, metric), data, kernel_of, guess=choice.ridge, favourite=choice)
         lifted = self._lift(_times(rows, metric), data, choice, ridge=self._fixed_ridge(), width=width, seed=seed)
         self._keep(data, lifted, metric, rounds)
         self.gains_ = self._gains(lifted, width)
@@ -158,7 +159,7 @@ class ThresherEstimator(BaseEstimator):
 
     def _width(self, outputs: int) -> int | float:
         if self.width == "auto":
-            return min(self._auto_width, max(_LEAST_WIDTH, _even(_MOST_NEURONS / outputs)))
+            return min(self._auto_width, max(_LEAST_WIDTH, _MOST_NEURONS // outputs // 2 * 2))
         if self.width == math.inf:
             return math.inf
         return _even(check_whole(self.width, "width", least=1))
@@ -193,6 +194,7 @@ class ThresherEstimator(BaseEstimator):
         *,
         guess: float,
         like: Choice | None = None,
+        favourite: Choice | None = None,
     ) -> Choice:
         """Choose bias, shift and ridge on at most ROWS rows; only the ridge if the others are to be like those."""
         some = _some(len(rows), choose.ROWS)
@@ -207,6 +209,7 @@ class ThresherEstimator(BaseEstimator):
             ridge=self._fixed_ridge(),
             guess=guess,
             kernel_of=kernel_of,
+            favourite=favourite,
         )
 
     def _fixed_ridge(self) -> float | None:

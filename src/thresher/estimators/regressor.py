@@ -39,7 +39,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     feature_learning : rounds that re-weigh the inputs by the gradients of the trained network; ``"auto"`` by
         cross-validation that repeats the learning
     scale : ``"standardise"``, ``"centre"`` or ``"none"``: what is done to the columns
-    tol : training stops when a step reduces the penalised loss by less than this share
+    tol : training stops when the gap to a minimum of the penalised loss is at most this share of the targets
     max_iterations : steps at the most
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores. Results do not depend on it.
