@@ -26,7 +26,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     """Regression by a very wide two-layer ReLU network, trained by Gauss-Newton steps with a penalty.
 
     Columns are standardised and rows lifted to the unit sphere. What is ``"auto"`` is chosen on the training rows
-    before training, on the network's limit of infinite width, where leaving one row out is exact and cheap.
+    before training: on the limit of infinite width and on the kernel of the network at its start, where leaving one row
+    out is exact and cheap.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     Attributes
     ----------
     bias_, shift_, ridge_, feature_learning_ : what was chosen
-    loo_error_ : mean squared leave-one-out error of the limit, in units of the targets' variance
+    loo_error_ : mean squared leave-one-out error of the network linearised at its start, in units of the targets' variance
     tried_ : (bias, shift, ridge, error) of every kernel tried
     feature_learning_errors_ : cross-validated error after 0, 1, ... rounds
     lift_ : the fitted :class:`SphereLift`
@@ -56,7 +57,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     n_iter_ : steps taken
     n_features_in_, feature_names_in_ : as in scikit-learn
 
-    Cost: O(n³) for the choice, then O(mnd + n³) an iteration; memory O(n² + md). Prediction O(md) a row and output.
+    Cost: O(n³) for the choice, O(mn²) for the Gram matrix, O(mnd) an iteration and output; memory O(n² + md). Prediction O(md) a row and output.
     """
 
     _biases, _auto_width = (1.0, 0.5, 2.0, 4.0), 1 << 16
