@@ -2,6 +2,7 @@
 
 import json
 
+import naive
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -75,6 +76,24 @@ def test_choices_are_reported_and_can_be_made_by_hand(regressor, diabetes):
     fixed = ThresherRegressor(shift=0.3, bias=0.7, ridge=0.02, feature_learning=2, **SMALL).fit(X, y)
     assert (fixed.shift_, fixed.bias_, fixed.ridge_, fixed.feature_learning_) == (0.3, 0.7, 0.02, 2)
     assert fixed.lift_.metric is not None
+
+
+def test_the_ridge_is_that_of_the_networks_own_kernel(regressor, diabetes):
+    _, y, *_ = diabetes
+    network, d = regressor.networks_[0], regressor.inputs_.shape[1]
+    W, signs = network.settings.start.block(0, 512).astype(float), network.settings.start.signs(np.arange(512))
+    assert W.shape == (512, d)
+    gram = naive.gram(W, signs, regressor.inputs_, network.shift)
+    standard = (y - y.mean()) / y.std()
+    targets = regressor.results_[0].steps[0].alpha @ (gram + np.diag(regressor.penalty_)) * regressor.gains_[0]
+    np.testing.assert_allclose(np.sort(targets), np.sort(standard), atol=1e-6)
+    errors = {}
+    for power in (-1, 0, 1):
+        ridge = regressor.ridge_ * 10 ** (power / 2)
+        left = naive.leave_one_out(gram, targets[:, None], regressor.penalty_[0] * 10 ** (power / 2), np.ones(200, int))
+        errors[ridge] = (left**2).mean()
+    assert min(errors, key=errors.get) == regressor.ridge_
+    assert errors[regressor.ridge_] == pytest.approx(regressor.loo_error_, rel=1e-4)
 
 
 def test_weights_are_repetitions(diabetes):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from thresher import InvalidInput, MemoryRefused, Status
-from thresher.estimators.choose import choose, fit_kernel, leave_one_out
+from thresher.estimators.choose import Choice, choose, fit_kernel, leave_one_out
 from thresher.estimators.features import choose_rounds, limit_gradients, mix_outputs, next_metric
 from thresher.estimators.lift import lift_rows
 from thresher.model.network import NetworkSettings
@@ -54,6 +54,17 @@ def test_steps_are_those_of_the_definition(case, twins, monkeypatch):
     outputs = naive.outputs(W, signs, X, settings.shift)
     assert result.history[-1].residual == pytest.approx(np.linalg.norm(outputs - y), rel=1e-4)
     np.testing.assert_allclose(result.network.predict(X), outputs, atol=1e-5)
+
+
+@pytest.mark.parametrize("twins", [True, False])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_first_gram_matrix_is_that_of_the_jacobian(case, twins, threads, monkeypatch):
+    X, _, _, settings = case
+    monkeypatch.setattr(ridge, "_COUNTED", 512)
+    settings = settings._replace(start=settings.start._replace(twins=twins), width=1400)
+    W, signs = settings.start.block(0, 1400).astype(float), settings.start.signs(np.arange(1400))
+    expected = naive.gram(W, signs, X, settings.shift)
+    np.testing.assert_allclose(ridge.start_gram(X, settings, threads=threads), expected, atol=1e-9)
 
 
 def test_training_ends_near_a_minimum_of_the_penalised_loss(case):
@@ -159,6 +170,25 @@ def test_choice_is_the_least_of_what_was_tried():
     assert (choice.bias, choice.shift, choice.ridge, choice.error) in choice.tried
     fixed = choose(rows, np.sin(rows[:, :1]), np.ones(50), biases=[2.0], shifts=[0.3], ridge=0.1)
     assert fixed[:3] == (2.0, 0.3, 0.1)
+
+
+def test_a_favourite_keeps_its_place_unless_another_is_clearly_better():
+    rng = np.random.default_rng(2)
+    rows, weights = rng.normal(size=(50, 3)), np.ones(50)
+    targets = np.sin(rows[:, :1])
+    lists = {"biases": (1.0, 0.5, 2.0), "shifts": (0.5, 0.0, 1.0), "ridge": None}
+    plain = choose(rows, targets, weights, **lists)
+    worst = max(plain.tried, key=lambda one: one[3])
+    assert plain.error < 0.99 * worst[3]
+    over = choose(rows, targets, weights, **lists, favourite=Choice(*worst, []))
+    assert over.tried[0][:2] == worst[:2]
+    assert (over.bias, over.shift) != worst[:2]
+
+    def alike(inputs, shift):  # kernels that hardly differ
+        return np.eye(50) * firing_probability(shift) * (1 + 1e-5 * shift)
+
+    kept = choose(rows, targets, weights, **lists, favourite=Choice(*worst, []), kernel_of=alike)
+    assert (kept.bias, kept.shift) == worst[:2]
 
 
 def test_gradients_of_the_limit():

@@ -49,7 +49,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     Attributes
     ----------
     bias_, shift_, ridge_, feature_learning_ : what was chosen
-    loo_error_ : mean squared leave-one-out error of the network linearised at its start, in units of the targets' variance
+    loo_error_ : mean squared leave-one-out error of the linearised network, in units of the targets' variance
     tried_ : (bias, shift, ridge, error) of every kernel tried
     feature_learning_errors_ : cross-validated error after 0, 1, ... rounds
     lift_ : the fitted :class:`SphereLift`
@@ -57,7 +57,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     n_iter_ : steps taken
     n_features_in_, feature_names_in_ : as in scikit-learn
 
-    Cost: O(n³) for the choice, O(mn²) for the Gram matrix, O(mnd) an iteration and output; memory O(n² + md). Prediction O(md) a row and output.
+    Cost: O(n³) for the choice, O(mn²) for the Gram matrix, then O(mnd) an iteration and output; memory O(n² + md).
+    Prediction O(md) a row and output.
     """
 
     _biases, _auto_width = (1.0, 0.5, 2.0, 4.0), 1 << 16
