@@ -151,12 +151,18 @@ class StartScan:
     def _shifts(self, Z: Floating) -> Floating:
         """Return by how much the first step shifts each pre-activation in Z (k, n), or nothing (0, n) if few fire.
 
-        Where many fire, two matrix products for the whole block cost less than following each firing pair.
+        Where many fire, or move far, two matrix products for the whole block cost less than following each firing pair
+        to all inputs that may enter the watchlist. Some rows tell.
         """
         fast, threshold = self._weights.fast_inputs, Z.dtype.type(self._settings.shift)
         n, d = fast.shape
-        sample = np.count_nonzero(Z[::16] >= threshold, axis=1)
-        if not self._step.any() or 2 * float(np.mean(sample**2)) < n * (1 + d / 25):
+        if not self._step.any():
+            return Z[:0]
+        fires = Z[::64] >= threshold
+        count, reach = fires.sum(axis=1), self._settings.scale * np.sqrt(fires @ self._step**2)
+        low = self._settings.shift - self._band * (np.sqrt(count) + 2) - reach
+        followed = count * (Z[::64] >= low[:, None]).sum(axis=1)
+        if float(followed.mean()) < n * (1 + d / 25):
             return Z[:0]
         pushes = np.greater_equal(Z, threshold) * (-self._settings.scale * self._step).astype(Z.dtype)
         return np.matmul(np.matmul(pushes, fast), fast.T)
