@@ -335,8 +335,18 @@ def test_where_few_fire_it_is_not(monkeypatch):
     monkeypatch.setattr(
         watchlists.StartScan, "_shifts", lambda scan, Z: asked.append(by_products(scan, Z)) or asked[-1]
     )
-    train(random_problem(inputs=70, dimension=6), width=3000)
+    train(random_problem(inputs=70, dimension=30), width=20_000)
     assert {len(one) for one in asked} == {0}
+
+
+def test_where_few_fire_but_move_far_it_is_a_matrix_product(monkeypatch):
+    asked = []
+    by_products = watchlists.StartScan._shifts
+    monkeypatch.setattr(
+        watchlists.StartScan, "_shifts", lambda scan, Z: asked.append(by_products(scan, Z)) or asked[-1]
+    )
+    train(random_problem(inputs=400, dimension=6), width=1000, max_iterations=2, audit=True)
+    assert 0 not in {len(one) for one in asked}
 
 
 @pytest.mark.parametrize("first_step", ["limit", "gram"])

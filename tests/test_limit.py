@@ -140,6 +140,12 @@ class TestReusedFactor:
         assert ours.history[-1].residual < 1e-6 * ours.history[0].residual
         assert theirs.history[2].loss == pytest.approx(ours.history[2].loss, rel=1e-6)
 
+    def test_products_are_with_the_matrix_not_by_pairs(self, monkeypatch):
+        monkeypatch.setattr("thresher.engines.local.add_gram_product", lambda *_: pytest.fail("O(d) a firing pair"))
+        result = train(random_problem(inputs=40, dimension=20), width=4000, solver=ReusedFactor())
+        assert result.status == Status.CONVERGED
+        assert sum(one.inner_iterations for one in result.history) > 0
+
 
 def test_a_bare_matrix_cannot_be_sketched():
     with pytest.raises(InvalidInput, match="cannot be sketched"):

@@ -28,7 +28,7 @@ __all__ = ["LocalEngine", "LocalGram", "shard_ranges"]
 Value = TypeVar("Value")
 _SHARD = 1 << 14  # neurons at least in a shard
 _MOST_SHARDS = 64
-_SHARED_COUNTS = 2000  # inputs up to which a thread gets its own copy of the counts to change them
+_SHARED_COUNTS = 4096  # inputs up to which a thread gets its own copy of the counts to change them
 _REMEDY = "This is a fault of thresher: please report it with the seed. index='scan' does without certificates."
 
 
