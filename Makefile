@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 WHEEL  := .venv-wheel
 
-.PHONY: setup demo test test-slow test-oldest test-wheel check docs pictures scaling certified bench reliability clean
+.PHONY: setup demo test test-slow test-oldest test-wheel check docs pictures scaling certified prediction bench reliability clean
 
 setup: $(VENV)/.ready
 
@@ -76,6 +76,10 @@ bench: setup
 # Certified search against a dense evaluation and dense Gauss-Newton; takes about a quarter of an hour.
 certified: setup
 	$(BIN)/python -m benchmarks.certified
+
+# What a prediction costs, with and without the neurons that never moved; about two minutes.
+prediction: setup
+	$(BIN)/python -m benchmarks.prediction
 
 clean:
 	rm -rf $(VENV) $(OLDEST) $(WHEEL) docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

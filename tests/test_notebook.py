@@ -29,7 +29,7 @@ class TestShown:
         assert rows[1][5].text == f"{result.history[1].looks:,}"
 
     def test_a_network(self, result):
-        assert f"{result.network.weights.moved_neurons():,} neurons" in result.network._repr_html_()
+        assert f"{len(result.network.weights.moved_neurons()):,} neurons" in result.network._repr_html_()
 
     def test_an_empty_history(self):
         assert "<tbody></tbody>" in History()._repr_html_()

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from thresher import Callback, History, Iteration, Problem, Status, to_sphere, train
+from thresher import Callback, History, InvalidInput, Iteration, MemoryRefused, Problem, Status, to_sphere, train
 from thresher.algebra import Cholesky, ConjugateGradient, Sketched, SketchQR
+from thresher.datasets import random_problem
 from thresher.model.start import Start
 from thresher.search import INDEXES
 
@@ -394,3 +395,31 @@ def test_twins_start_at_zero_in_odd_shards(monkeypatch):
     problem = make_problem()
     result = train_small(problem, twins=True, width=902, max_iterations=0)
     assert result.history[0].residual == pytest.approx(np.linalg.norm(problem.targets), rel=1e-14)
+
+
+class TestCompact:
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_it_says_what_the_network_says_with_fewer_neurons(self, dtype):
+        problem = random_problem(inputs=10, dimension=8)
+        network = train(problem, width=6000, twins=True, dtype=dtype).network
+        compact, others = network.compact(), random_problem(inputs=1200, dimension=8, seed=1).inputs
+        moved = set(network.weights.moved_neurons().tolist())
+        kept = np.flatnonzero([neuron in moved or neuron ^ 1 in moved for neuron in range(6000)])
+        assert len(compact.vectors) == len(kept) < 6000
+        np.testing.assert_allclose(compact.vectors, [network.neuron(neuron) for neuron in kept], rtol=1e-6)
+        close = 1e-5 if dtype == "float32" else 1e-12
+        np.testing.assert_allclose(compact.predict(others), network.predict(others), atol=close)
+        np.testing.assert_array_equal(compact.predict(others, threads=1), compact.predict(others, threads=3))
+
+    def test_an_untrained_network_of_twins_has_nothing_to_say(self):
+        network = train(Problem([[1.0, 0.0]], [0.0]), width=100, twins=True).network
+        assert len(network.compact().vectors) == 0
+        assert not network.compact().predict([[0.0, 1.0]]).any()
+
+    def test_what_cannot_be_is_refused(self):
+        problem = random_problem(inputs=5, dimension=3)
+        with pytest.raises(InvalidInput, match="twins=True"):
+            train(problem, width=100).network.compact()
+        network = train(problem, width=10_000, twins=True).network
+        with pytest.raises(MemoryRefused, match="compact network"):
+            network.compact(memory_budget=1000)

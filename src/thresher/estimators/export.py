@@ -7,7 +7,6 @@ the rest is multiplied by the gain: single precision would not do.
 
 from __future__ import annotations
 
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput, NotAvailable
-from thresher.model.network import Network
 from thresher.output import writing
 
 __all__ = ["predict_arrays", "to_numpy", "to_onnx", "to_torch"]
@@ -33,12 +31,13 @@ def to_numpy(estimator: Any, *, mean: NDArray[np.float64], unit: NDArray[np.floa
     networks = estimator.networks_
     if not networks:
         raise InvalidInput("an infinite network has no neurons to export. Fit with a finite width.")
-    parts = list(starmap(_compact, zip(networks, estimator.gains_, strict=True)))
-    most = max(len(coefficients) for _, coefficients in parts)
+    parts = [network.compact() for network in networks]
+    most = max(len(part.vectors) for part in parts)
     hidden = np.zeros((len(parts), most, networks[0].settings.start.dimension))
     coefficients = np.zeros((len(parts), most))
-    for place, (rows, factors) in enumerate(parts):
-        hidden[place, : len(rows)], coefficients[place, : len(rows)] = rows, factors
+    for place, (part, gain) in enumerate(zip(parts, estimator.gains_, strict=True)):
+        hidden[place, : len(part.vectors)] = part.vectors
+        coefficients[place, : len(part.vectors)] = gain * part.coefficients
     lift = estimator.lift_
     metric = np.eye(lift.n_features_in_) if lift.metric is None else np.asarray(lift.metric, np.float64)
     return {
@@ -52,16 +51,6 @@ def to_numpy(estimator: Any, *, mean: NDArray[np.float64], unit: NDArray[np.floa
         "mean": mean,
         "unit": unit,
     }
-
-
-def _compact(network: Network, gain: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    width = network.width
-    start = network.settings.start
-    vectors = network.weights.vectors(range(width))
-    moved = (vectors != start.block(0, width)).any(axis=1)
-    kept = np.repeat(moved[::2] | moved[1::2], 2)
-    signs = start.signs(np.arange(width))
-    return vectors[kept], gain * network.settings.scale * signs[kept]
 
 
 def predict_arrays(arrays: Arrays, X: NDArray[np.float64]) -> NDArray[np.float64]:

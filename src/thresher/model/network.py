@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from thresher.checks import check_number, check_whole
 from thresher.errors import InvalidInput
+from thresher.memory import require
+from thresher.model.compact import CompactNetwork
 from thresher.model.problem import check_inputs
 from thresher.model.start import Start
 from thresher.model.weights import DenseWeights, Floating, Weights
@@ -141,6 +143,24 @@ class Network:
         parts = [X[first : first + _INPUT_BLOCK] for first in range(0, len(X), _INPUT_BLOCK)]
         return np.concatenate([self._sum_over_neurons(part, threads, self._gradients_of_block) for part in parts])
 
+    def compact(self, *, memory_budget: int | None = None) -> CompactNetwork:
+        """Return the neurons that moved, and their twins, as plain arrays: for many predictions, or to take away.
+
+        Pairs of twins that never moved cancel, so nothing is lost. Without twins every neuron counts: refused.
+
+        Cost: O(d) a neuron that moved and its coefficients; memory for their vectors.
+        """
+        if not self.settings.start.twins:
+            raise InvalidInput("without twins the neurons that never moved count as well. Train with twins=True.")
+        pairs = np.unique(self.weights.moved_neurons() // 2)
+        neurons = np.stack([2 * pairs, 2 * pairs + 1], axis=1).ravel()
+        d, item = self.settings.start.dimension, self.weights.dtype.itemsize
+        what = f"a compact network of {len(neurons):,} neurons"
+        require(len(neurons) * d * (8 + item), budget=memory_budget, what=what, remedy="Use predict on the network.")
+        vectors = self.weights.vectors(neurons).astype(self.weights.dtype)
+        coefficients = (self.settings.scale * self.settings.start.signs(neurons)).astype(self.weights.dtype)
+        return CompactNetwork(vectors, coefficients, self.shift)
+
     def _checked(self, inputs: ArrayLike, threads: int | None) -> tuple[NDArray[np.float64], int]:
         X = check_inputs(inputs, dimension=self.settings.start.dimension)
         return X, core_count() if threads is None else check_whole(threads, "threads", least=1)
@@ -172,7 +192,7 @@ class Network:
         return total * self.settings.scale
 
     def __repr__(self) -> str:
-        moved = self.weights.moved_neurons()
+        moved = len(self.weights.moved_neurons())
         return f"Network(width={self.width}, shift={self.shift:.4g}, moved={moved})"
 
     def describe(self) -> dict[str, str]:
@@ -183,7 +203,7 @@ class Network:
             "inputs": f"{start.dimension} columns, rows of norm 1",
             "activation": f"{self.settings.activation}, shift {self.shift:.4g}",
             "seed": str(start.seed),
-            "moved": f"{self.weights.moved_neurons():,} neurons",
+            "moved": f"{len(self.weights.moved_neurons()):,} neurons",
         }
 
     def _repr_html_(self) -> str:

@@ -115,9 +115,9 @@ class Weights(NamedTuple):
         """The working precision."""
         return self.fast_inputs.dtype
 
-    def moved_neurons(self) -> int:
-        """Return how many neurons have left their start."""
-        return len(self.support.neurons)
+    def moved_neurons(self) -> NDArray[np.int64]:
+        """Return the neurons that have left their start, ascending (k,)."""
+        return self.support.neurons
 
     def block(self, neurons: range) -> Floating:
         """Return the weight vectors (k, d) of a block in working precision. Cost: O(d) a neuron and coefficient."""
@@ -209,9 +209,9 @@ class DenseWeights(NamedTuple):
         """The working precision: double, since what twins say nearly cancels."""
         return np.dtype(np.float64)
 
-    def moved_neurons(self) -> int:
-        """Return how many neurons have left their start. Cost: O(md)."""
-        return int(self.moved.any(axis=1).sum())
+    def moved_neurons(self) -> NDArray[np.int64]:
+        """Return the neurons that have left their start, ascending (k,). Cost: O(md)."""
+        return np.flatnonzero(self.moved.any(axis=1))
 
     def distances(self) -> NDArray[np.float64]:
         """Return how far each moved neuron is from its start (k,). Cost: O(md)."""

@@ -1,0 +1,124 @@
+"""What a prediction costs: networks as they are, in their compact form, their limit, and other people's models.
+
+    python -m benchmarks.prediction [--tiny] [--output FILE.json]
+
+The median of three times, on all cores, after a first prediction that is not timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from sklearn.datasets import load_diabetes, load_digits
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.svm import SVC, SVR
+
+from benchmarks import results
+from benchmarks.environment import environment
+from thresher import ThresherClassifier, ThresherRegressor, train
+from thresher.datasets import random_problem
+from thresher.estimators.export import predict_arrays
+
+OUTPUT = Path("results/prediction.json")
+ROWS = 2000  # predicted at a time
+
+
+class Case(NamedTuple):
+    """A model, how many neurons (or rows, trees) a prediction passes over, and what makes the prediction."""
+
+    problem: str
+    model: str
+    parts: str
+    predict: Callable[[], Any]
+
+
+def networks(*, shrink: int) -> Iterator[Case]:
+    """Yield networks that interpolate, with twins: what never moved is dropped from the compact form."""
+    for inputs, width in ((20, 2**20), (100, 2**20), (1000, 2**20)):
+        problem, width = random_problem(inputs=inputs, dimension=50), width // shrink
+        network = train(problem, width=width, twins=True).network
+        others, compact = random_problem(inputs=ROWS, dimension=50, seed=1).inputs, network.compact()
+        name = f"train, n {inputs}, d 50, m {width:,}"
+        yield Case(name, "network", f"{width:,} neurons", partial(network.predict, others))
+        yield Case(name, "compact form", f"{len(compact.vectors):,} neurons", partial(compact.predict, others))
+
+
+def estimators(*, shrink: int) -> Iterator[Case]:
+    """Yield fitted estimators and their rivals, defaults all, on data that comes with scikit-learn."""
+    trees = {"n_estimators": 500 // shrink, "n_jobs": -1, "random_state": 0}
+    forms = (
+        ("digits, 10 classes", load_digits, ThresherClassifier, RandomForestClassifier, SVC, MLPClassifier),
+        ("diabetes, regression", load_diabetes, ThresherRegressor, RandomForestRegressor, SVR, MLPRegressor),
+    )
+    for name, load, ours, forest, machine, perceptron in forms:
+        X, y = load(return_X_y=True)
+        rows = X[:: 2 * shrink], y[:: 2 * shrink]
+        others = np.resize(X[1::2], (ROWS, X.shape[1]))
+        problem = f"{name}, {len(rows[0])} rows"
+        model = ours(random_state=0, **({"width": 512} if shrink > 1 else {})).fit(*rows)
+        arrays = model.to_numpy()
+        hidden, outputs = arrays["hidden"].shape[1], len(model.networks_)
+        parts = f"{outputs} x {{:,}} neurons"
+        yield Case(problem, "thresher", parts.format(model.networks_[0].width), partial(model.predict, others))
+        yield Case(problem, "its arrays, `to_numpy()`", parts.format(hidden), partial(in_blocks, arrays, others))
+        limit = ours(width=float("inf")).fit(*rows)
+        yield Case(problem, "infinite width", f"{len(limit.inputs_)} rows", partial(limit.predict, others))
+        for rival, parts in (
+            (forest(**trees), f"{trees['n_estimators']} trees"),
+            (machine(), "support vectors"),
+            (perceptron(max_iter=500 // shrink, random_state=0), "100 neurons"),
+        ):
+            yield Case(problem, type(rival).__name__, parts, partial(_fitted(rival, *rows).predict, others))
+
+
+def in_blocks(arrays: dict[str, Any], rows: np.ndarray) -> np.ndarray:
+    """Return what exported arrays say, some rows at a time, since `predict_arrays` holds all activations at once."""
+    return np.concatenate([predict_arrays(arrays, rows[first : first + 250]) for first in range(0, len(rows), 250)])
+
+
+def seconds(predict: Callable[[], Any]) -> float:
+    """Return the median of three times, after one that is not counted."""
+    taken = []
+    for _ in range(4):
+        began = time.perf_counter()
+        predict()
+        taken.append(time.perf_counter() - began)
+    return median(taken[1:])
+
+
+def _fitted(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a perceptron that has not converged predicts as fast as one that has
+        return model.fit(X, y)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tiny", action="store_true", help="small sizes, to see that it works")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    options = parser.parse_args(arguments)
+    shrink, console, rows = 64 if options.tiny else 1, Console(), []
+    table = Table("problem", "model", "passes over", "ms for 1000 rows", title="Prediction")
+    with console.status("Training and predicting ..."):
+        for make in (networks, estimators):
+            for case in make(shrink=8 if options.tiny and make is estimators else shrink):
+                rows.append({**case._asdict(), "milliseconds": 1e6 * seconds(case.predict) / ROWS})
+                del rows[-1]["predict"]
+                table.add_row(case.problem, case.model, case.parts, f"{rows[-1]['milliseconds']:.1f}")
+    console.print(table)
+    results.write(options.output, {"environment": environment(), "rows": rows})
+
+
+if __name__ == "__main__":
+    main()

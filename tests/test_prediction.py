@@ -1,0 +1,19 @@
+"""The benchmark of predictions runs at small sizes, and its page shows what it wrote."""
+
+import json
+
+from benchmarks import page, prediction
+
+
+def test_it_writes_what_the_page_shows(tmp_path, capsys):
+    path = tmp_path / "prediction.json"
+    prediction.main(["--tiny", "--output", str(path)])
+    figures = json.loads(path.read_text())
+    models = [row["model"] for row in figures["rows"]]
+    assert models[:2] == ["network", "compact form"]
+    assert {"thresher", "infinite width", "SVC", "MLPRegressor"} <= set(models)
+    assert all(row["milliseconds"] > 0 for row in figures["rows"])
+    table = page.prediction_table(figures)
+    assert table.count("\n") == len(models) + 2
+    assert "compact form" in table
+    assert "Prediction" in capsys.readouterr().out
