@@ -5,7 +5,8 @@ import json
 from benchmarks import page, prediction
 
 
-def test_it_writes_what_the_page_shows(tmp_path, capsys):
+def test_it_writes_what_the_page_shows(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(prediction, "ROWS", 100)
     path = tmp_path / "prediction.json"
     prediction.main(["--tiny", "--output", str(path)])
     figures = json.loads(path.read_text())
