@@ -49,7 +49,7 @@ class Parts(NamedTuple):
 @click.option("--bias", type=Auto(), default="auto", show_default=True, help="Bias coordinate of the lift.")
 @click.option("--index", type=click.Choice(list(INDEX_NAMES)), help="With --ridge 0: how to find who fires.")
 @click.option("--solver", type=click.Choice(["auto", "cholesky", "cg", "sketched"]), help="With --ridge 0: which step.")
-@click.option("--tol", type=float, help="When to stop; else 1e-6 of the first residual, or 1e-3 with a ridge.")
+@click.option("--tol", type=float, help="When to stop; else 1e-6 of the first residual, or 2e-2 with a ridge.")
 @click.option("--seed", type=Count(), default=0, show_default=True, help="Of start weights and the choice of rows.")
 @click.option("--test-size", type=float, default=0.2, show_default=True, help="Share of rows kept for testing.")
 @click.option("--header/--no-header", default=None, help="Whether a CSV file has column names; else it is guessed.")
