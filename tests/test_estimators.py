@@ -1,6 +1,7 @@
 """Estimators as their users meet them: scikit-learn's own checks, choices, files, exports, error bars."""
 
 import json
+import warnings
 
 import naive
 import numpy as np
@@ -17,9 +18,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import thresher
 from thresher import InvalidInput, MemoryRefused, NotAvailable, SphereLift, ThresherClassifier, ThresherRegressor
-from thresher.estimators import base, export
+from thresher.estimators import base, export, model_files
 from thresher.estimators.export import predict_arrays
 from thresher.files import read_file, write_file
+from thresher.training.ridge import RidgeStart, start_gram
 
 SMALL = {"width": 512, "random_state": 0}
 
@@ -47,6 +49,54 @@ def regressor(diabetes):
 def classifier():
     X, y = load_iris(return_X_y=True)
     return ThresherClassifier(**SMALL).fit(X[::2], np.array(["setosa", "versicolor", "virginica"])[y[::2]])
+
+
+@pytest.fixture(scope="module")
+def growth():
+    """Rows whose targets grow exponentially, by a thousand from the least to the largest."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(300, 3))
+    y = np.exp(3.5 * X[:, 0] + X[:, 1] ** 2 + 0.02 * rng.normal(size=300))
+    return X[:200], y[:200], X[200:], y[200:]
+
+
+@pytest.fixture(scope="module")
+def logarithmic(growth):
+    return ThresherRegressor(**SMALL).fit(*growth[:2])
+
+
+class TestTargets:
+    def test_logarithms_are_taken_where_they_help(self, growth, logarithmic, regressor):
+        X, y, others, wanted = growth
+        assert (logarithmic.target_, regressor.target_) == ("log", "linear")
+        plain = ThresherRegressor(target="linear", **SMALL).fit(X, y)
+        errors = [np.mean((model.predict(others) - wanted) ** 2) for model in (logarithmic, plain)]
+        assert errors[0] < errors[1] / 2
+        by_hand = ThresherRegressor(target="linear", **SMALL).fit(X, np.log(y)).predict(others)
+        np.testing.assert_allclose(logarithmic.predict(others), np.exp(by_hand), rtol=1e-9)
+        assert ThresherRegressor(**SMALL).fit(X, y - y.min()).target_ == "linear"
+
+    def test_deviations_are_those_of_a_log_normal_variable(self, growth, logarithmic):
+        X, y, others, _ = growth
+        values, deviations = logarithmic.predict(others, return_std=True)
+        model = ThresherRegressor(target="linear", **SMALL).fit(X, np.log(y))
+        means, spreads = model.predict(others, return_std=True)
+        draws = np.exp(means[:, None] + spreads[:, None] * np.random.default_rng(0).normal(size=20_000))
+        np.testing.assert_allclose(values, np.median(draws, axis=1), rtol=0.02)
+        np.testing.assert_allclose(deviations, draws.std(axis=1), rtol=0.1)
+
+    def test_several_targets_are_alike(self, growth):
+        X, y, others, _ = growth
+        both = ThresherRegressor(target="log", **SMALL).fit(X, np.column_stack([y, 1 / y]))
+        assert both.predict(others).shape == (100, 2)
+        assert (both.predict(others, return_std=True)[1] > 0).all()
+
+    def test_what_has_no_logarithm_is_refused(self, growth):
+        X, y, *_ = growth
+        with pytest.raises(InvalidInput, match="above 0; the smallest is 0"):
+            ThresherRegressor(target="log").fit(X, y - y.min())
+        with pytest.raises(InvalidInput, match="target must be one of"):
+            ThresherRegressor(target="square").fit(X, y)
 
 
 def test_a_wide_network_says_what_its_limit_says(diabetes):
@@ -195,8 +245,92 @@ def test_lifting_can_be_undone_unless_lengths_are_lost(bias):
             lift.inverse_transform(lifted)
 
 
+class TestTheNetworksOwnKernel:
+    def test_what_is_chosen_on_some_rows_is_as_noisy_as_the_network(self, monkeypatch):
+        asked = []
+
+        def spy(inputs, settings, *, threads):
+            asked.append((len(inputs), settings.width))
+            return start_gram(inputs, settings, threads=threads)
+
+        monkeypatch.setattr(base, "start_gram", spy)
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(1024, 3))
+        model = ThresherRegressor(width=3000, feature_learning=0, random_state=0).fit(X, np.sin(2 * X[:, 0]))
+        assert set(asked) == {(512, 1500)}
+        assert len(model.tried_) == len(asked)
+
+    def test_it_has_the_last_word_on_shift(self, diabetes, monkeypatch):
+        X, y, *_ = diabetes
+        plain = ThresherRegressor(feature_learning=0, **SMALL).fit(X, y)
+        other = 1.5 if plain.shift_ != 1.5 else 0.0
+
+        def partial_to(inputs, settings, *, threads):
+            gram = start_gram(inputs, settings, threads=threads)
+            return gram if settings.shift == other else np.eye(len(gram)) * gram.diagonal().mean()
+
+        monkeypatch.setattr(base, "start_gram", partial_to)
+        assert ThresherRegressor(feature_learning=0, **SMALL).fit(X, y).shift_ == other
+
+    def test_gains_are_those_of_its_first_step(self, regressor):
+        network = regressor.networks_[0]
+        start, m = network.settings.start, network.width
+        gram = naive.gram(start.block(0, m).astype(float), start.signs(np.arange(m)), regressor.inputs_, network.shift)
+        travelled = regressor.alpha_[:, 0] @ gram @ regressor.alpha_[:, 0]
+        assert regressor.gains_[0] == pytest.approx(np.sqrt(travelled / m) / base._DRIFT, rel=1e-6)
+
+    def test_a_recipe_of_many_classes_passes_over_the_start_once(self, classifier, tmp_path, monkeypatch):
+        made = []
+        monkeypatch.setattr(model_files, "RidgeStart", lambda *a, **k: made.append(1) or RidgeStart(*a, **k))
+        classifier.save(tmp_path / "model", form="recipe")
+        thresher.load(tmp_path / "model")
+        assert len(made) == 1
+
+
 class TestWhatAReviewFound:
     """Each was wrong once."""
+
+    def test_a_failed_fit_leaves_the_old_model(self, diabetes, monkeypatch):
+        X, y, others, _ = diabetes
+        model = ThresherRegressor(feature_learning=0, **SMALL).fit(X, y)
+        before = model.predict(others)
+
+        def refuse(*_, **__):
+            raise MemoryRefused("no room")
+
+        monkeypatch.setattr(base, "train_ridge", refuse)
+        with pytest.raises(MemoryRefused):
+            model.fit(X, 1000 * np.exp(y / 50))
+        np.testing.assert_array_equal(model.predict(others), before)
+
+    def test_a_start_that_is_the_minimum_is_no_failure(self, diabetes):
+        X, y, *_ = diabetes
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            constant = ThresherRegressor(**SMALL).fit(np.ones((50, 3)), y[:50])
+            torn = ThresherClassifier(**SMALL).fit(np.repeat(X[:40], 2, axis=0), np.tile([0, 1], 40))
+        assert {constant.results_[0].status, torn.results_[0].status} == {thresher.Status.CONVERGED}
+        np.testing.assert_allclose(constant.predict(X[:5, :3]), y[:50].mean(), rtol=1e-6)
+
+    def test_a_ridge_too_small_for_the_limit_is_no_lost_training(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(300, 3))
+        y = np.sin(2 * X[:, 0]) * X[:, 1]
+        D = np.vstack([X, X + 1e-7 * rng.normal(size=X.shape)])
+        model = ThresherRegressor(width=1024, random_state=0, feature_learning=0, ridge=1e-9)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(D, 1e3 * np.r_[y, y + 0.1 * rng.normal(size=300)])
+        assert np.isfinite(model.predict(X)).all()
+        with pytest.raises(InvalidInput, match="too small for deviations"):
+            model.predict(X, return_std=True)
+
+    def test_the_limit_of_several_outputs_is_the_same_from_its_file(self, tmp_path):
+        rng = np.random.default_rng(0)
+        X, Y, others = rng.normal(size=(150, 4)), rng.normal(size=(150, 3)), rng.normal(size=(500, 4))
+        model = ThresherRegressor(width=float("inf")).fit(X, Y)
+        model.save(tmp_path / "model")
+        np.testing.assert_array_equal(thresher.load(tmp_path / "model").predict(others), model.predict(others))
 
     def test_error_bars_do_not_shrink_with_one_heavy_row(self, diabetes):
         X, y, others, unseen = diabetes
@@ -302,6 +436,15 @@ class TestFiles:
         assert [len(result.history) for result in loaded.results_] == [len(one.history) for one in classifier.results_]
         assert [path.name for path in tmp_path.iterdir()] == ["model.thresher"]
 
+    @pytest.mark.parametrize("form", ["full", "recipe"])
+    def test_logarithms_stay_logarithms(self, logarithmic, growth, tmp_path, form):
+        logarithmic.save(tmp_path / "model", form=form)
+        loaded = thresher.load(tmp_path / "model")
+        for told, expected in zip(
+            *(one.predict(growth[2], return_std=True) for one in (loaded, logarithmic)), strict=True
+        ):
+            np.testing.assert_array_equal(told, expected)
+
     def test_a_recipe_does_not_grow_with_the_width(self, diabetes, tmp_path):
         X, y, *_ = diabetes
         sizes = []
@@ -338,6 +481,7 @@ class TestFiles:
             "mean",
             "gains_",
             "inputs_",
+            "target_",
         ],
     )
     def test_files_that_lie_are_refused(self, regressor, tmp_path, damage, form):
@@ -359,6 +503,8 @@ class TestFiles:
             tensors["mean"] = tensors["mean"][:1]
         elif damage == "gains_":
             tensors["gains_"] = tensors["gains_"] * np.nan
+        elif damage == "target_":
+            about["values"]["target_"] = "square"
         elif damage == "inputs_":
             tensors["inputs_"] = 9 * tensors["inputs_"]
         else:
@@ -384,6 +530,10 @@ class TestExport:
         X = load_iris().data
         np.testing.assert_allclose(predict_arrays(classifier.to_numpy(), X), classifier.decision_function(X), atol=1e-9)
 
+    def test_arrays_of_logarithms_predict_the_same(self, logarithmic, growth):
+        found = predict_arrays(logarithmic.to_numpy(), growth[2])
+        np.testing.assert_allclose(found[:, 0], logarithmic.predict(growth[2]), rtol=1e-9)
+
     def test_neurons_that_never_moved_are_dropped(self, diabetes):
         X, y, others, _ = diabetes
         model = ThresherRegressor(shift=3.0, feature_learning=0, width=2000, random_state=0).fit(X[:20], y[:20])
@@ -391,17 +541,17 @@ class TestExport:
         assert arrays["hidden"].shape[1] < 200
         np.testing.assert_allclose(predict_arrays(arrays, others)[:, 0], model.predict(others), rtol=1e-9)
 
-    def test_onnx_predicts_the_same(self, regressor, classifier, diabetes, tmp_path):
+    def test_onnx_predicts_the_same(self, regressor, classifier, logarithmic, diabetes, growth, tmp_path):
         onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")
-        for model, X in ((regressor, diabetes[2]), (classifier, load_iris().data)):
+        for model, X in ((regressor, diabetes[2]), (classifier, load_iris().data), (logarithmic, growth[2])):
             model.to_onnx(tmp_path / "model.onnx")
             session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
             found = session.run(None, {"X": X})[0]
             np.testing.assert_allclose(found, predict_arrays(model.to_numpy(), X), rtol=1e-5, atol=1e-5)
 
-    def test_torch_predicts_the_same(self, regressor, classifier, diabetes):
+    def test_torch_predicts_the_same(self, regressor, classifier, logarithmic, diabetes, growth):
         torch = pytest.importorskip("torch", reason="an extra")
-        for model, X in ((regressor, diabetes[2]), (classifier, load_iris().data)):
+        for model, X in ((regressor, diabetes[2]), (classifier, load_iris().data), (logarithmic, growth[2])):
             found = model.to_torch()(torch.from_numpy(X)).numpy()
             np.testing.assert_allclose(found, predict_arrays(model.to_numpy(), X), rtol=1e-5, atol=1e-5)
 

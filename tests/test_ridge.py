@@ -105,6 +105,27 @@ def test_outputs_trained_together_are_those_trained_alone(case):
         np.testing.assert_array_equal(result.network.weights.moved, again.moved)
 
 
+def test_the_first_factor_makes_later_solves_short(case):
+    X, y, penalty, settings = case
+    result = train_one(X, y, settings=settings, penalty=penalty / 1000, tol=0.0, max_iterations=3)
+    later = [record.inner_iterations for record in result.history[2:]]
+    assert later
+    assert 0 < max(later) <= 12
+    assert result.history[1].inner_iterations == 0
+    assert result.history[1].factored
+
+
+def test_outputs_take_memory(case):
+    X, y, penalty, settings = case
+    Y, budget = np.tile(y[:, None], 50), 30_000_000
+    begun = start(X, settings, memory_budget=10**9)
+    begun.memory_budget = budget
+    assert len(train_ridge(begun, Y[:, :1], penalty=penalty)) == 1
+    begun.memory_budget = 50 * 4 * settings.width * X.shape[1]
+    with pytest.raises(MemoryRefused, match="50 networks"):
+        train_ridge(begun, Y, penalty=penalty)
+
+
 def test_gradients_are_those_of_the_outputs(case):
     X, y, penalty, settings = case
     network = train_one(X, y, settings=settings, penalty=penalty).network

@@ -112,7 +112,7 @@ class ReusedFactor:
         """Return the solution for right-hand side (n,)."""
         spent = 0
         if self.factor is not None and len(self.factor) == gram.size:
-            gram.dense()  # n² for a product from here on; counts that follow flips cost less than products by pairs
+            gram.dense()  # makes the matrix: then a product costs n², less than by pairs
             stale = _Stale(self.factor)
             reused = ConjugateGradient(self.tol, stale, max_iterations=self.patience)
             solution = reused.solve(gram, rhs, damping=damping, iteration=iteration)

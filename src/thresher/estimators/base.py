@@ -47,18 +47,22 @@ class _Rows(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """Targets (n, k) of the distinct training rows, what each would be given had it been left out, weights (n,)."""
+    """Targets (n, k) of distinct training rows, what leaving each out has shown, and their weights (n,)."""
 
     targets: Matrix
-    outputs: Matrix
+    fit: Fit
     weights: Matrix
+
+    @property
+    def outputs(self) -> Matrix:
+        """What each row would be given had it been left out (n, k)."""
+        return self.targets - self.fit.residuals
 
 
 class _Lifted(NamedTuple):
     """Inputs of networks under a metric, and ridge regression on their kernel: of their start, or of the limit."""
 
     inputs: Matrix
-    norms: Matrix
     choice: Choice
     fit: Fit
     kernel: Matrix
@@ -100,6 +104,7 @@ class ThresherEstimator(BaseEstimator):
         d = data.X.shape[1]
         what = f"fitting {n:,} rows of {d:,} columns"
         taken = 6 * 8 * n * n + 8 * (6 * n * d + (8 * d * d if self._learns(d) else 0))
+        taken += 0 if width == math.inf else 4 * outputs * width * (d + 1)
         require(taken, budget=None, what=what, remedy="Fit on fewer rows or columns.")
         scaler = SphereLift(scale=self.scale, bias=0.0).fit(data.X, sample_weight=data.weights)
         rows = scaler.scaling_.apply(data.X)
@@ -108,29 +113,30 @@ class ThresherEstimator(BaseEstimator):
         choice = self._choose(rows, data, choose.limit_of, guess=1e-2)
         rounds = self._rounds(rows, data, choice)
         for left in reversed(range(rounds.chosen)):
-            lifted = self._lift(_times(rows, metric), data, choice, ridge=choice.ridge)
-            alpha = features.mix_outputs(lifted.fit.alpha)
-            gradients = features.limit_gradients(lifted.inputs, alpha, shift=choice.shift)
-            metric = features.next_metric(
-                gradients,
-                inputs=lifted.inputs,
-                norms=lifted.norms,
-                weights=data.weights,
-                metric=np.eye(d) if metric is None else metric,
-                power=rounds.power,
-            )
+            metric = self._next_metric(rows, data, choice, metric, rounds.power)
             like = choice if left else None
             choice = self._choose(_times(rows, metric), data, choose.limit_of, guess=choice.ridge, like=like)
         if width != math.inf:
             kernel_of = self._kernel_of(width, seed, rows=n)
             choice = self._choose(_times(rows, metric), data, kernel_of, guess=choice.ridge, favourite=choice)
-        lifted = self._lift(_times(rows, metric), data, choice, ridge=self._fixed_ridge(), width=width, seed=seed)
+        lifted = self._fit_kernel(_times(rows, metric), data, choice, width=width, seed=seed)
+        gains = self._gains(lifted, width)
+        results = self._train(lifted, data.targets, gains)
         self._keep(data, lifted, metric, rounds)
-        self.gains_ = self._gains(lifted, width)
-        self.results_ = self._train(lifted, data.targets)
+        self.gains_, self.results_ = gains, results
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
         self._warn()
-        return LeftOut(data.targets, data.targets - lifted.fit.residuals, data.weights)
+        return LeftOut(data.targets, lifted.fit, data.weights)
+
+    def _leave_out(self, X: Matrix, targets: Matrix, weights: Matrix | None) -> LeftOut:
+        """Return what the limit says of left-out rows, at most ROWS, with what is best for them. Cost: O(ROWS³)."""
+        data = _distinct(X, targets, weights)
+        data = _Rows(*(part[_some(len(data.X), choose.ROWS)] for part in data))
+        scaler = SphereLift(scale=self.scale, bias=0.0).fit(data.X, sample_weight=data.weights)
+        rows = scaler.scaling_.apply(data.X)
+        choice = self._choose(rows, data, choose.limit_of, guess=1e-2)
+        lifted = self._fit_kernel(rows, data, choice, width=math.inf)
+        return LeftOut(data.targets, lifted.fit, data.weights)
 
     def _keep(self, data: _Rows, lifted: _Lifted, metric: Matrix | None, rounds: features.Rounds) -> None:
         choice = lifted.choice
@@ -237,46 +243,65 @@ class ThresherEstimator(BaseEstimator):
             guess=choice.ridge,
         )
 
-    def _lift(
-        self,
-        rows: Matrix,
-        data: _Rows,
-        choice: Choice,
-        *,
-        ridge: float | None,
-        width: int | float = math.inf,
-        seed: int = 0,
-    ) -> _Lifted:
-        """Lift the rows and fit the kernel of a network of this width, with this ridge or the best one for all rows."""
+    def _next_metric(
+        self, rows: Matrix, data: _Rows, choice: Choice, metric: Matrix | None, power: float
+    ) -> Matrix | None:
+        """Return the metric (d, d) after one more round; the same one if its kernel has no solution."""
+        inputs, norms = self._inputs(_times(rows, metric), data, choice)
+        kernel = choose.limit_of(inputs, choice.shift)
+        alpha = choose.solve_kernel(kernel, data.targets, data.weights, shift=choice.shift, ridge=choice.ridge)
+        if alpha is None:
+            return metric
+        gradients = features.limit_gradients(inputs, features.mix_outputs(alpha), shift=choice.shift)
+        identity = np.eye(rows.shape[1])
+        return features.next_metric(
+            gradients,
+            inputs=inputs,
+            norms=norms,
+            weights=data.weights,
+            metric=identity if metric is None else metric,
+            power=power,
+        )
+
+    @staticmethod
+    def _inputs(rows: Matrix, data: _Rows, choice: Choice) -> tuple[Matrix, Matrix]:
+        """Return the lifted rows (n, d + 1), or (n, d) without a bias, and what they were divided by (n,)."""
         inputs, norms = lift_rows(rows, choice.bias * typical_norm(rows, data.weights))
-        if not choice.bias:
-            inputs = inputs[:, :-1]
+        return inputs if choice.bias else inputs[:, :-1], norms
+
+    def _fit_kernel(self, rows: Matrix, data: _Rows, choice: Choice, *, width: int | float, seed: int = 0) -> _Lifted:
+        """Lift the rows and fit the kernel of a network of this width, with the best ridge for all rows."""
+        inputs, _ = self._inputs(rows, data, choice)
         start = None
         if width != math.inf:
             settings = _settings(inputs, choice.shift, width=int(width), seed=seed)
             start = RidgeStart(inputs, settings=settings, threads=self._threads())
-        kernel = limit_kernel(inputs @ inputs.T, choice.shift) if start is None else start.gram
-        near: dict[str, float] = {"shift": choice.shift, "guess": choice.ridge}
-        fit = choose.fit_kernel(kernel, data.targets, data.weights, ridge=ridge, **near)
-        if fit is None and self.ridge == "auto":
-            fit = choose.fit_kernel(kernel, data.targets, data.weights, ridge=None, **near)
+        kernel = choose.limit_of(inputs, choice.shift) if start is None else start.gram
+        fit = choose.fit_kernel(
+            kernel,
+            data.targets,
+            data.weights,
+            shift=choice.shift,
+            ridge=self._fixed_ridge(),
+            guess=choice.ridge,
+        )
         if fit is None:
             remedy = "Use a smaller shift" if self.ridge == "auto" else "Use a larger ridge, or a smaller shift"
             raise InvalidInput(
                 f"the kernel of these rows is not positive with shift={choice.shift:g}, ridge={self.ridge!r}. {remedy}."
             )
         penalty = fit.ridge * firing_probability(choice.shift) / data.weights
-        return _Lifted(inputs, norms, choice, fit, kernel, penalty, start)
+        return _Lifted(inputs, choice, fit, kernel, penalty, start)
 
-    def _train(self, lifted: _Lifted, targets: Matrix) -> list[RidgeResult]:
+    def _train(self, lifted: _Lifted, targets: Matrix, gains: Matrix) -> list[RidgeResult]:
         """Train one network for each output; none if the width is infinite."""
         if lifted.start is None:
             return []
         return train_ridge(
             lifted.start,
-            targets / self.gains_,
+            targets / gains,
             penalty=lifted.penalty,
-            first=lifted.fit.alpha / self.gains_,
+            first=lifted.fit.alpha / gains,
             tol=self.tol,
             max_iterations=self.max_iterations,
             on_iteration=self._tell,
@@ -346,6 +371,11 @@ class ThresherEstimator(BaseEstimator):
     def _target_frame(self) -> tuple[Matrix, Matrix]:
         """Return what outputs of networks are multiplied by, and what is then added, as (mean, unit)."""
         raise NotImplementedError
+
+    @property
+    def _logarithmic(self) -> bool:
+        """Whether the networks speak of logarithms."""
+        return False
 
     def _outputs(self, X: Any) -> Matrix:
         """Return what the networks say to raw rows (k, d): (k, outputs)."""

@@ -32,8 +32,8 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     temperature_ : what scores are multiplied by before they become probabilities: the value under which the labels are
         likeliest, given scores of rows that were left out
 
-    Each network has its own ``width`` neurons; all come from the same start and share the first Gram matrix and its
-    factor. They are trained in turn: memory does not grow with the classes except for the networks themselves.
+    Each network has its own ``width`` neurons; all come from the same start and share the first Gram matrix. They are
+    trained in turn, one a thread: memory does not grow with the classes except for the networks themselves.
     """
 
     _biases, _auto_width = (1.0, 0.5, 2.0), 1 << 14

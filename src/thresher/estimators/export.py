@@ -50,6 +50,7 @@ def to_numpy(estimator: Any, *, mean: NDArray[np.float64], unit: NDArray[np.floa
         "coefficients": coefficients,
         "mean": mean,
         "unit": unit,
+        "logarithmic": np.array(float(estimator._logarithmic)),
     }
 
 
@@ -63,7 +64,8 @@ def predict_arrays(arrays: Arrays, X: NDArray[np.float64]) -> NDArray[np.float64
         np.maximum(rows @ hidden.T - arrays["shift"], 0) @ coefficients
         for hidden, coefficients in zip(arrays["hidden"], arrays["coefficients"], strict=True)
     ]
-    return np.stack(outputs, axis=1) * arrays["unit"] + arrays["mean"]
+    told = np.stack(outputs, axis=1) * arrays["unit"] + arrays["mean"]
+    return np.exp(told) if arrays["logarithmic"] else told
 
 
 def to_torch(arrays: Arrays) -> Any:
@@ -124,7 +126,8 @@ def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
         helper.make_node("Mul", ["active", "coefficients"], ["weighted"]),
         helper.make_node("ReduceSum", ["weighted", "last_axis"], ["raw"], keepdims=0),
         helper.make_node("Mul", ["raw", "unit"], ["stretched"]),
-        helper.make_node("Add", ["stretched", "mean"], ["outputs"]),
+        helper.make_node("Add", ["stretched", "mean"], ["told"]),
+        helper.make_node("Exp" if arrays["logarithmic"] else "Identity", ["told"], ["outputs"]),
     ]
     graph = helper.make_graph(
         nodes,

@@ -40,6 +40,7 @@ _VALUES = (
     "n_iter_",
     "n_features_in_",
     "single_target_",
+    "target_",
     "temperature_",
 )
 
@@ -143,6 +144,8 @@ def _check(estimator: Any) -> None:
     }
     if hasattr(estimator, "target_scaling_"):
         shapes["noise"] = estimator.noise_.shape, (outputs,)
+        if estimator.target_ not in ("linear", "log"):
+            raise ValueError(f"targets are {estimator.target_!r}")
     frame = estimator._target_frame()
     shapes |= {f"target {place}": (part.shape, (outputs,)) for place, part in enumerate(frame)}
     for name, (found, expected) in shapes.items():

@@ -6,13 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import LinAlgError, solve_triangular
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from thresher.errors import InvalidInput
 from thresher.estimators.base import LeftOut, ThresherEstimator
-from thresher.estimators.choose import leave_one_out
+from thresher.estimators.choose import Fit, leave_one_out
 from thresher.estimators.lift import Scaling
 from thresher.theory import firing_probability
 from thresher.training.ridge import Smoother
@@ -20,6 +20,9 @@ from thresher.training.ridge import Smoother
 __all__ = ["ThresherRegressor"]
 
 Matrix = NDArray[np.float64]
+TARGETS = ("auto", "linear", "log")
+_FEW = 8  # rows below which nothing can be said of targets
+_CLEARLY = 0.8  # share of the error that logarithms must leave
 
 
 class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
@@ -37,8 +40,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     ridge : penalty on the distance from the start weights, relative to the diagonal of the limit kernel; ``"auto"`` by
         leave-one-out
     bias : bias coordinate of the lift, see :class:`SphereLift`; ``"auto"`` by leave-one-out
-    feature_learning : rounds that re-weigh the inputs by the gradients of the trained network; ``"auto"`` by
+    feature_learning : rounds that re-weigh the inputs by the gradients of the network's limit; ``"auto"`` by
         cross-validation that repeats the learning
+    target : ``"linear"``, ``"log"`` for a network of the targets' logarithms, or ``"auto"``: logarithms where all
+        targets are above 0 and leaving rows out of the limit says that they are clearly easier
     scale : ``"standardise"``, ``"centre"`` or ``"none"``: what is done to the columns
     tol : training stops when the gap to a minimum of the penalised loss is at most this share of the targets
     max_iterations : steps at the most
@@ -48,9 +53,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
     Attributes
     ----------
-    bias_, shift_, ridge_, feature_learning_ : what was chosen
+    target_, bias_, shift_, ridge_, feature_learning_ : what was chosen
     loo_error_ : mean squared leave-one-out error of the linearised network, in units of the targets' variance
-    tried_ : (bias, shift, ridge, error) of every kernel tried
+    tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
+        512 rows; ``ridge_`` and ``loo_error_`` are those of all rows
     feature_learning_errors_ : cross-validated error after 0, 1, ... rounds
     lift_ : the fitted :class:`SphereLift`
     networks_, results_ : the trained networks, one an output, with their histories
@@ -63,6 +69,37 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
     _biases, _auto_width = (1.0, 0.5, 2.0, 4.0), 1 << 16
 
+    def __init__(
+        self,
+        *,
+        width: int | float | str = "auto",
+        shift: float | str = "auto",
+        ridge: float | str = "auto",
+        bias: float | str = "auto",
+        feature_learning: int | str = "auto",
+        target: str = "auto",
+        scale: str = "standardise",
+        tol: float = 2e-2,
+        max_iterations: int = 4,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            width=width,
+            shift=shift,
+            ridge=ridge,
+            bias=bias,
+            feature_learning=feature_learning,
+            scale=scale,
+            tol=tol,
+            max_iterations=max_iterations,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.target = target
+
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d) and targets y (n,) or (n, k)."""
         self._check_parameters()
@@ -70,10 +107,12 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
         targets = np.asarray(y, np.float64)
         columns = targets.reshape(len(targets), -1)
+        target = self._choose_target(rows, columns, weights)
+        columns = np.log(columns) if target == "log" else columns
         scaling = Scaling.of(columns, scale="standardise", weights=weights)
         left_out = self._fit(rows, scaling.apply(columns), weights)
+        self.target_, self.single_target_, self.target_scaling_ = target, targets.ndim == 1, scaling
         self.noise_ = self._noise(left_out)
-        self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
         return self
 
     def predict(self, X: ArrayLike, *, return_std: bool = False) -> Any:
@@ -87,27 +126,61 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         check_is_fitted(self, "results_")
         inputs = self.lift_.transform(validate_data(self, X, dtype=np.float64, reset=False))
         values = self._outputs_of(inputs) * self.target_scaling_.unit + self.target_scaling_.mean
+        deviations = self._deviations(inputs) * self.target_scaling_.unit if return_std else np.zeros_like(values)
+        if self._logarithmic:
+            values = np.exp(values)  # the median; deviations are those of a log-normal distribution
+            deviations = values * np.exp(deviations**2 / 2) * np.sqrt(np.expm1(deviations**2))
         if not return_std:
             return values[:, 0] if self.single_target_ else values
-        deviations = self._deviations(inputs) * self.target_scaling_.unit
         return (values[:, 0], deviations[:, 0]) if self.single_target_ else (values, deviations)
 
     def _target_frame(self) -> tuple[Matrix, Matrix]:
         return self.target_scaling_.mean, self.target_scaling_.unit
 
+    @property
+    def _logarithmic(self) -> bool:
+        return bool(self.target_ == "log")
+
+    def _choose_target(self, rows: Matrix, columns: Matrix, weights: Matrix | None) -> str:
+        """Return "log" where it was asked for, or where targets (n, k) are above 0 and it clearly helps."""
+        if self.target not in TARGETS:
+            raise InvalidInput(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
+        lowest = float(columns.min())
+        if self.target == "log" and lowest <= 0:
+            raise InvalidInput(f"target='log' needs targets above 0; the smallest is {lowest:g}. Use target='linear'.")
+        if self.target != "auto":
+            return self.target
+        if lowest <= 0 or len(rows) < _FEW:
+            return "linear"
+        linear, log = (self._left_out_error(rows, columns, weights, log=log) for log in (False, True))
+        return "log" if log < _CLEARLY * linear else "linear"
+
+    def _left_out_error(self, rows: Matrix, columns: Matrix, weights: Matrix | None, *, log: bool) -> float:
+        """Return the mean square, in units of the targets' variance, by which the limit misses rows left out."""
+        plain = Scaling.of(columns, scale="standardise", weights=weights)
+        scaling = Scaling.of(np.log(columns), scale="standardise", weights=weights) if log else plain
+        left_out = self._leave_out(rows, scaling.apply(np.log(columns) if log else columns), weights)
+        both = np.stack([left_out.targets, left_out.outputs]) * scaling.unit + scaling.mean
+        with np.errstate(over="ignore"):
+            wanted, told = (np.exp(both) if log else both) / plain.unit
+            return float(np.average(((told - wanted) ** 2).sum(axis=1), weights=left_out.weights))
+
     def _noise(self, left_out: LeftOut) -> Matrix:
         """Return by what variances of the limit must be multiplied to be those of rows left out (outputs,)."""
-        kernel = self._cross_kernel(self.inputs_)
-        limit = leave_one_out(
-            kernel, left_out.targets, left_out.weights, ridge=self.ridge_, diagonal=firing_probability(self.shift_)
-        )
-        if limit is None:
-            raise InvalidInput(f"the kernel of these rows is not positive: ridge={self.ridge!r} is too small.")
-        squares = (left_out.targets - left_out.outputs) ** 2
+        limit: Fit | None = left_out.fit
+        if self.results_:
+            kernel, diagonal = self._cross_kernel(self.inputs_), firing_probability(self.shift_)
+            limit = leave_one_out(kernel, left_out.targets, left_out.weights, ridge=self.ridge_, diagonal=diagonal)
+        if limit is None:  # a tiny ridge that the network's own kernel could do with
+            limit = left_out.fit
+        squares = left_out.fit.residuals**2
         return np.average(squares * limit.precisions[:, None], axis=0, weights=left_out.weights)
 
     def _deviations(self, inputs: Matrix) -> Matrix:
-        factor = Smoother(self._cross_kernel(self.inputs_), self.penalty_).factor
+        try:
+            factor = Smoother(self._cross_kernel(self.inputs_), self.penalty_).factor
+        except LinAlgError as error:
+            raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger one.") from error
         prior = firing_probability(self.shift_)
         noise = self.ridge_ * prior  # of a row of median weight
         explained = [

@@ -29,4 +29,5 @@ class Model(torch.nn.Module):
             torch.relu(rows @ hidden.T - self.shift) @ factors
             for hidden, factors in zip(self.hidden, self.coefficients, strict=True)
         ]
-        return torch.stack(parts, dim=1) * self.unit + self.mean
+        told = torch.stack(parts, dim=1) * self.unit + self.mean
+        return torch.exp(told) if self.logarithmic else told

@@ -149,7 +149,7 @@ class StartScan:
         self.after = self.after.plus(Effort(moved=moved))
 
     def _shifts(self, Z: Floating) -> Floating:
-        """Return by how much the first step shifts each pre-activation in Z (k, n), or nothing (0, n) if few fire.
+        """Return by how much the first step shifts each pre-activation in Z (k, n); nothing, (0, n), if few fire.
 
         Where many fire, or move far, two matrix products for the whole block cost less than following each firing pair
         to all inputs that may enter the watchlist. Some rows tell.

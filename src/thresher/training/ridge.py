@@ -4,8 +4,8 @@ Each step starts again from W(0): W = W(0) + Jᵀ alpha with (G + mu/w) alpha = 
 of the point just reached. A pair that fires has the coefficient a_r alpha_j / sqrt(m), one that does not has none. At a
 minimum mu/w alpha = y - f: how far that fails, the *gap*, says when to stop.
 
-Several outputs share the start weights, the first pass over them, and the first Gram matrix with its factor, which
-solves their first steps directly and preconditions the later ones.
+Several outputs share the start weights, the first pass over them, and the first Gram matrix, whose factor
+preconditions all solves but the first, which is direct.
 
 Predictions often prefer small shifts, where a third of all pairs fire. There certificates expire faster than they
 pay, and matrix products are the cheaper search: every iteration passes over all pairs.
@@ -14,6 +14,7 @@ pay, and matrix products are the cheaper search: every iteration passes over all
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -70,13 +71,18 @@ class Smoother:
     """
 
     def __init__(self, kernel: Matrix, penalty: Matrix) -> None:
-        self._kernel, self._penalty = kernel, penalty
+        self._kernel, self._penalty, self._lock = kernel, penalty, threading.Lock()
+        self._factor: Matrix | None = None
 
-    @cached_property
+    @property
     def factor(self) -> Matrix:
-        """The lower Cholesky factor (n, n)."""
-        with blas_for_size(len(self._kernel)):
-            return linalg.cholesky(self._kernel + np.diag(self._penalty), lower=True, check_finite=False)
+        """The lower Cholesky factor (n, n), made by whoever asks first."""
+        with self._lock, blas_for_size(len(self._kernel)):
+            if self._factor is None:
+                matrix = self._kernel.copy(order="F")
+                matrix[np.diag_indices(len(matrix))] += self._penalty
+                self._factor = linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+            return self._factor
 
     def solve(self, rhs: Matrix) -> Matrix:
         """Return (H + mu/w)⁻¹ rhs for rhs (n,) or (n, k)."""
@@ -102,7 +108,9 @@ def start_gram(inputs: Matrix, settings: NetworkSettings, *, threads: int = 1) -
     for counts in in_order(count, row_blocks(0, settings.width, size=_COUNTED), threads=threads):
         total += counts
     total += np.tril(total, -1).T
-    return total * (inputs @ inputs.T) * (every / settings.width)
+    total *= inputs @ inputs.T
+    total *= every / settings.width
+    return total
 
 
 class RidgeStart:
@@ -162,20 +170,20 @@ def train_ridge(
     ----------
     targets : (n, k), one column an output
     penalty : mu/w_i (n,), above 0
-    first : the first alpha (n, k), (G + mu/w)⁻¹ y, if it is known
+    first : the first alpha (n, k), (G + mu/w)⁻¹ (y - f(0)), if it is known
     tol : stop when the gap, ||mu/w alpha - (y - f)||, is at most this share of ||y||, or no step reduces the loss
     max_iterations : steps at the most
-    on_iteration : called with the output and the record of each iteration
+    on_iteration : called with the output and the record of each iteration, by the thread that trains the output
 
     Cost: O(n³/3) for a factor of the Gram matrix, O(mnd) an iteration and output; all but the first solve take a few
     products of O(mnd).
     """
-    outputs, settings = targets.shape[1], start.settings
+    outputs, m, (n, d) = targets.shape[1], start.settings.width, start.inputs.shape
     beside = min(start.threads, outputs)
     require(
-        (outputs + 2 * beside) * 4 * settings.width * start.inputs.shape[1],
+        (outputs + 2 * beside) * 4 * m * d + beside * m * n / 4 + 2 * 8 * n * n,
         budget=start.memory_budget,
-        what=f"{outputs} networks of {settings.width:,} neurons",
+        what=f"training {outputs} networks of {m:,} neurons",
         remedy="Use a smaller width.",
     )
     smoother = Smoother(start.gram, penalty)
@@ -322,8 +330,9 @@ class _Descent(NamedTuple):
     max_iterations: int
     on_iteration: Callable[[Iteration], object]
 
-    def go(self, point: _Point, alpha: Matrix, *, seconds: float) -> RidgeResult:
-        """Descend from a point; alpha (n,) is the first step, the others are solved for."""
+    def go(self, start: _Point, alpha: Matrix, *, seconds: float) -> RidgeResult:
+        """Descend from the start; alpha (n,) is the first step, the others are solved for."""
+        point = start
         history, steps = History(), list[RidgeStep]()
         self._tell(history, point, 0.0, {"start": seconds})
         loss, gap = self._loss(point), 0.0
@@ -337,18 +346,31 @@ class _Descent(NamedTuple):
                 message = "No further step reduces the penalised loss."
                 return self._end(history, steps, Status.CONVERGED, message, gap)
             if step is None:
-                message = "No step reduces the loss: too few neurons fire. Lower the shift or raise the width."
-                return self._end(history, steps, Status.STALLED, message, math.inf)
+                return self._stay(history, start, alpha)
             point, taken = reached, {"solve": between - began, "move": time.perf_counter() - between}
             steps.append(step)
             self._tell(history, point, step.fraction, taken, products=products)
-            left = self.penalty * alpha - (self.targets - point.outputs)
-            gap = float(np.linalg.norm(left) / np.linalg.norm(self.targets))
+            gap = self._gap(alpha, point)
             if gap <= self.tol:
                 return self._end(history, steps, Status.CONVERGED, f"The gap is within {self.tol:g}.", gap)
             if len(steps) == self.max_iterations:
                 message = f"The gap was still {gap:.2g} of the targets. Use a larger width, ridge or max_iterations."
                 return self._end(history, steps, Status.OUT_OF_ITERATIONS, message, gap)
+
+    def _stay(self, history: History, start: _Point, alpha: Matrix) -> RidgeResult:
+        """End where no first step reduces the loss: the start is a minimum, or the step cannot be taken."""
+        gap = self._gap(alpha, start)
+        if gap <= self.tol and start.firing:
+            return self._end(history, [], Status.CONVERGED, "The start is a minimum of the penalised loss.", gap)
+        why = "too few neurons fire. Lower the shift or raise the width."
+        if gap > self.tol and start.firing:
+            why = "its parts cancel beyond single precision, or too few neurons fire. Raise the ridge or the width."
+        return self._end(history, [], Status.STALLED, f"No step reduces the loss: {why}", math.inf)
+
+    def _gap(self, alpha: Matrix, point: _Point) -> float:
+        """Return ||mu/w alpha - (y - f)|| / ||y||: what a minimum lacks."""
+        left = self.penalty * alpha - (self.targets - point.outputs)
+        return float(np.linalg.norm(left) / np.linalg.norm(self.targets))
 
     def _end(self, history: History, steps: list[RidgeStep], status: Status, message: str, gap: float) -> RidgeResult:
         return RidgeResult(Network(self.dense.settings, self.dense.weights()), history, status, message, steps, gap)
