@@ -312,6 +312,14 @@ class TestWhatAReviewFound:
         assert {constant.results_[0].status, torn.results_[0].status} == {thresher.Status.CONVERGED}
         np.testing.assert_allclose(constant.predict(X[:5, :3]), y[:50].mean(), rtol=1e-6)
 
+    def test_a_step_beyond_single_precision_is_not_taken(self, diabetes):
+        X, y, *_ = diabetes
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = ThresherRegressor(shift=20.0, feature_learning=0, **SMALL).fit(X, y)
+        assert model.results_[0].status == thresher.Status.STALLED
+
     def test_a_ridge_too_small_for_the_limit_is_no_lost_training(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(300, 3))

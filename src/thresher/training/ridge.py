@@ -44,6 +44,7 @@ _TASK, _COUNTED = 2048, 16384  # neurons whose sums, or co-firing counts, are ma
 _ENTRIES = 1 << 20  # pairs in a block: rows of neurons times inputs
 _INNER_TOLERANCE, _MOST_PRODUCTS = 1e-4, 200
 _HALVINGS = 4
+_LARGEST = float(np.finfo(np.float32).max)  # parts of a step beyond it cannot be taken
 
 
 class RidgeStep(NamedTuple):
@@ -341,7 +342,7 @@ class _Descent(NamedTuple):
             if steps:
                 alpha, products = self._solve(point, alpha)
             between = time.perf_counter()
-            step, reached, loss = self._descend(alpha, loss)
+            step, reached, loss = self._descend(point, alpha, loss)
             if step is None and (steps or not self.targets.any()):
                 message = "No further step reduces the penalised loss."
                 return self._end(history, steps, Status.CONVERGED, message, gap)
@@ -375,15 +376,17 @@ class _Descent(NamedTuple):
     def _end(self, history: History, steps: list[RidgeStep], status: Status, message: str, gap: float) -> RidgeResult:
         return RidgeResult(Network(self.dense.settings, self.dense.weights()), history, status, message, steps, gap)
 
-    def _descend(self, alpha: Matrix, loss: float) -> tuple[RidgeStep | None, _Point, float]:
+    def _descend(self, point: _Point, alpha: Matrix, loss: float) -> tuple[RidgeStep | None, _Point, float]:
         """Go the whole way to W(0) + Jᵀ alpha, or half of it, a quarter, ...: until the penalised loss falls."""
+        if np.abs(alpha).max(initial=0.0) > _LARGEST:
+            return None, point, loss
         for halving in range(_HALVINGS + 1):
             step = RidgeStep(alpha, 0.5**halving)
-            point = self.dense.look(step)
-            reached = self._loss(point)
+            there = self.dense.look(step)
+            reached = self._loss(there)
             if reached < loss:
                 self.dense.accept()
-                return step, point, reached
+                return step, there, reached
         return None, point, loss
 
     def _loss(self, point: _Point) -> float:
