@@ -166,9 +166,9 @@ def write_good(target: str, folder: Path) -> None:
     g = np.random.default_rng(0)
     X, y = g.normal(size=(8, 2)), g.normal(size=8)
     if target == "model":
-        for place, width in enumerate((8, float("inf"))):
-            regressor = ThresherRegressor(width=width, feature_learning=0, n_jobs=1).fit(X, y)
-            classifier = ThresherClassifier(width=width, feature_learning=1, n_jobs=1).fit(X, y > 0)
+        for place, width in enumerate((64, float("inf"))):
+            regressor = ThresherRegressor(width=width, shift=0.3, feature_learning=0, n_jobs=1).fit(X, y)
+            classifier = ThresherClassifier(width=width, shift=0.3, feature_learning=1, n_jobs=1).fit(X, y > 0)
             for form in ("full", "recipe"):
                 regressor.save(folder / f"good {place} regressor {form}", form=form)
                 classifier.save(folder / f"good {place} classifier {form}", form=form)
@@ -189,7 +189,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.folder:
-        places = [f"-artifact_prefix={Path.cwd()}/results/", str(arguments.folder / "corpus")]
+        Path("results").mkdir(exist_ok=True)
+        places = ["-artifact_prefix=results/", str(arguments.folder / "corpus")]
         limits = [f"-max_total_time={arguments.seconds}", "-print_final_stats=1", "-rss_limit_mb=4096", "-max_len=4096"]
         fuzz(arguments.target, arguments.folder, [*places, *limits])
     from reliability.record import RECORD, keep  # imports the package, which the fuzzer must do under its own eyes
