@@ -238,10 +238,12 @@ def _restore_classes(about: dict[str, Any]) -> NDArray[Any]:
     """Return labels (classes,) as they were written; refuse what cannot have been."""
     given, kind = about["labels"], np.dtype(about["type"])
     longest = max(len(label) if isinstance(label, str) else 2 for label in given)
-    require(4 * longest * len(given), budget=None, what="the labels of the classes", remedy="Give a smaller file.")
+    require(
+        4 * longest * len(given), budget=None, what="reading the labels of the classes", remedy="Give a smaller file."
+    )
     labels = np.array(given)
-    labels = labels if kind.kind == labels.dtype.kind == "U" else labels.astype(kind)
-    if kind.kind not in "iufbU" or labels.tolist() != given or len(set(given)) != len(given):
+    labels = labels.astype(kind) if kind.kind in "iufb" else labels  # text is as long as its longest label
+    if labels.dtype.kind != kind.kind or labels.tolist() != given or len(set(given)) != len(given):
         raise ValueError("its labels are not what their type says, or not different")
     return labels
 

@@ -114,7 +114,7 @@ def load_exact(run: Run, stored: Mapping[str, Any]) -> ExactModel:
     labels = 0 if classes is None else 2 if outputs == 1 else outputs
     if mean.shape != (columns,) or unit.shape != (columns,) or (classes is not None and classes.shape != (labels,)):
         raise ValueError("its columns or classes are not those of its inputs and targets")
-    numbers = [mean, unit, lift.last_, meaning.mean, meaning.unit]
+    numbers: list[Any] = [mean, unit, lift.last_, meaning.mean, meaning.unit]
     if not all(np.isfinite(one).all() for one in numbers) or (unit <= 0).any() or (lift.bias > 0) != (lift.last_ > 0):
         raise ValueError("its scaling is none")
     networks = replay_together(run.problems(), steps=[one.steps for one in run.trainings], **run.options)
