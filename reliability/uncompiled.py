@@ -63,7 +63,14 @@ class CutOff:
         self._idle[name] = 0 if self._known > self._before else self._idle[name] + 1
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self) -> Iterator[None]:
+        return (yield from self._timed())
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Iterator[None]:
+        return (yield from self._timed())
+
+    def _timed(self) -> Iterator[None]:
         signal.signal(signal.SIGALRM, self._look)
         signal.setitimer(signal.ITIMER_REAL, self._seconds, self._seconds)
         try:
@@ -72,7 +79,7 @@ class CutOff:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.when == "call":
+        if report.when == "call" or (report.when == "setup" and not report.passed):
             cut = report.skipped and TOO_SLOW in str(report.longrepr)
             self.ends["cut off" if cut else report.outcome] += 1
 
@@ -134,19 +141,21 @@ def main() -> None:
     ]
     pytest.main([*options, *arguments.tests], plugins=[cut_off])
     measured.stop()
-    lines, missing = 0, {}
+    sizes, missing = {}, {}
     for path in sorted(Path("src/thresher").rglob("*.py")):
         _, statements, _, absent, _ = measured.analysis2(str(path.resolve()))
-        lines += len(statements)
+        name = str(path.relative_to("src/thresher"))
+        sizes[name] = len(statements)
         if absent:
-            missing[str(path.relative_to("src/thresher"))] = absent
+            missing[name] = absent
+    lines = sum(sizes.values())
     reached = lines - sum(map(len, missing.values()))
     print(f"{reached} of {lines} lines reached: {reached / lines:.1%}")
     for name, absent in sorted(missing.items(), key=lambda item: -len(item[1])):
-        print(f"  {name}: {len(absent)} missing: {absent[:25]}")
+        print(f"  {name}: {len(absent)} missing: {absent}")
     from reliability.record import RECORD, keep  # imports the package, so not before its lines are counted
 
-    figures = {"lines": lines, "reached": reached, "missing": missing, "tests": dict(cut_off.ends)}
+    figures = {"lines": lines, "reached": reached, "sizes": sizes, "missing": missing, "tests": dict(cut_off.ends)}
     keep("coverage", figures, output=arguments.output or RECORD)
 
 
