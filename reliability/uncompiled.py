@@ -24,7 +24,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-TOO_SLOW = "reaches nothing new"
+TOO_SLOW = "cut off where they reached nothing new"
+LEFT_OUT = "left out after others with other parameters had reached nothing new"
+TOO_LATE = "not begun when the minutes were over"
 IDLE = 3  # sets of parameters in a row that reach nothing new, before the others are left out
 
 
@@ -45,25 +47,18 @@ class CutOff:
         # Coverage.get_data takes a lock, which a signal handler must not: the test below it may hold it.
         return sum(map(len, list(self._measured._collector.data.values())))
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: Any) -> bool | None:
-        """Leave a test out (True), or let others run it (None)."""
-        if time.monotonic() > self._end:
-            self.ends["not begun when the minutes were over"] += 1
-            return True
-        if self._idle[_function(item.nodeid)] >= IDLE:
-            self.ends["left out after others with other parameters reached nothing new"] += 1
-            return True
-        self._before = self._known
-        return None
-
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         self._known = self._reached()
         name = _function(nodeid)
         self._idle[name] = 0 if self._known > self._before else self._idle[name] + 1
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_setup(self) -> Iterator[None]:
+    def pytest_runtest_setup(self, item: Any) -> Iterator[None]:
+        self._before = self._known
+        if time.monotonic() > self._end:
+            pytest.skip(TOO_LATE)
+        if self._idle[_function(item.nodeid)] >= IDLE:
+            pytest.skip(LEFT_OUT)
         return (yield from self._timed())
 
     @pytest.hookimpl(wrapper=True)
@@ -80,8 +75,8 @@ class CutOff:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.when == "call" or (report.when == "setup" and not report.passed):
-            cut = report.skipped and TOO_SLOW in str(report.longrepr)
-            self.ends["cut off" if cut else report.outcome] += 1
+            reasons = [one for one in (TOO_SLOW, LEFT_OUT, TOO_LATE) if one in str(report.longrepr)]
+            self.ends[reasons[0] if report.skipped and reasons else report.outcome] += 1
 
     def _look(self, _: int, frame: FrameType | None) -> None:
         if frame is not None and "/coverage/" in frame.f_code.co_filename:  # it may hold its lock: a little later
