@@ -3,8 +3,8 @@
     python -m reliability.mutants --minutes 30 [--seed 0] [--room kernels]
 
 Mutants are drawn at random from all places where an operator, a comparison, a condition or a number can be changed.
-Each is tried on a copy of the package: first with the tests of its room, those that noticed others before first, then
-with others that train. What no test notices is kept, with the reason in reliability/survivors.json if it has one.
+Each is tried on a copy of the package: in plain Python, then with the tests of its room, those that noticed others
+before first, then with others that train. What no test notices is kept, with the reason in reliability/survivors.json if it has one.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ ROOMS = {
     "kernels": "certified search limit generator sketches",
     "algebra": "solvers sketches limit",
 }
+FIRST = "uncompiled"  # plain Python: nothing is compiled before it has noticed
 TRAINING = "edges replay soak audit"  # further tests, for what its own do not notice
 SWAPS: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -240,13 +241,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         trial = Trial(Path(folder))
         print("Compiling, and running the tests on the unchanged package ...", flush=True)
-        for names in (*{mutant.room: ROOMS[mutant.room] for mutant in everything}.values(), TRAINING):
+        for names in (*{mutant.room: ROOMS[mutant.room] for mutant in everything}.values(), FIRST, TRAINING):
             trial.warm(files(names))
         began = time.monotonic()
         for mutant in everything:
             if time.monotonic() - began > 60 * arguments.minutes:
                 break
-            survived = trial.survives(mutant, files(ROOMS[mutant.room]), files(TRAINING))
+            survived = trial.survives(mutant, files(FIRST), files(ROOMS[mutant.room]), files(TRAINING))
             tried[mutant.room] += 1
             if survived:
                 survivors.append({"place": mutant.place, "line": mutant.line, "what": mutant.what})

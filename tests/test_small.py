@@ -1,4 +1,4 @@
-"""The commands at the smallest sizes that make sense, so that plain Python can run them too (reliability/uncompiled)."""
+"""Commands at the smallest sizes that make sense: plain Python can run them too (reliability/uncompiled.py)."""
 
 import json
 import re
