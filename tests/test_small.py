@@ -10,6 +10,7 @@ from test_cli import run
 
 from thresher import ThresherRegressor, train
 from thresher.datasets import random_problem
+from thresher.estimators.export import predict_arrays
 from thresher.runs import read_run
 from thresher.verification import ladder
 
@@ -165,3 +166,67 @@ def test_gradients_are_those_of_the_output():
 
 def _unit(X):
     return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def regressor():
+    X = np.random.default_rng(1).normal(size=(10, 2))
+    return ThresherRegressor(width=16, shift=0.3, bias=1.0, feature_learning=1, random_state=0).fit(X, X @ [1, -2]), X
+
+
+def test_exports_say_what_the_estimator_says(regressor, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")
+    model, X = regressor
+    true = model.predict(X)
+    np.testing.assert_allclose(predict_arrays(model.to_numpy(), X)[:, 0], true, rtol=1e-6)
+    model.to_onnx(tmp_path / "model.onnx")
+    found = onnxruntime.InferenceSession(tmp_path / "model.onnx").run(None, {"X": X})[0]
+    np.testing.assert_allclose(found[:, 0], true, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["full", "recipe"])
+def test_a_model_file_on_the_command_line(regressor, capsys, tmp_path, form):
+    model, X = regressor
+    path, rows = tmp_path / "model", tmp_path / "rows.csv"
+    model.save(path, form=form)
+    rows.write_text("\n".join(",".join(map(str, row)) for row in X))
+    code, out, _ = run(capsys, "predict", str(path), str(rows))
+    assert code == 0
+    np.testing.assert_allclose([float(line) for line in out.split()[1:]], model.predict(X), rtol=1e-12)
+    code, out, _ = run(capsys, "inspect", str(path))
+    assert code == 0
+    assert "1 of 16 neurons" in out
+    rows.write_text("1\n2")
+    code, _, err = run(capsys, "predict", str(path), str(rows))
+    assert code == 2
+    assert "has 1 columns without names; the model was trained on 2" in err
+
+
+def test_error_bars_grow_away_from_the_rows(regressor):
+    model, X = regressor
+    _, near = model.predict(X, return_std=True)
+    _, far = model.predict(X + 5, return_std=True)
+    assert (near > 0).all()
+    assert near.mean() < far.mean()
+
+
+def test_a_history_as_a_table_and_as_a_picture():
+    pytest.importorskip("matplotlib", reason="an extra")
+    result = train(random_problem(inputs=4, dimension=3), width=40, shift=0.2)
+    frame, axes = result.history.to_pandas(), result.history.plot()
+    assert list(frame.index) == [record.iteration for record in result.history]
+    assert frame["loss"].tolist() == [record.loss for record in result.history]
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), frame["loss"])
+    assert result.status.value in repr(result)
+    assert result.status.value.capitalize() in result._repr_html_()
+
+
+def test_the_page_of_a_run(capsys, table, tmp_path):
+    arguments = ["--ridge", "0", "--shift", "0.2", "--width", "60", "--target", "y", "--quiet"]
+    run(capsys, "train", str(table), *arguments, "--save", str(tmp_path / "run"))
+    code, out, _ = run(capsys, "report", str(tmp_path / "run"))
+    assert code == 0
+    assert re.search(r"Written: .*report\.html \([\d.]+ [kM]B\)", out)
+    code, out, _ = run(capsys, "inspect", str(tmp_path / "run"))
+    assert code == 0
+    assert "60" in out
