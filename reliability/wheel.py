@@ -5,6 +5,7 @@ python -m reliability.wheel
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,8 @@ AUDIT = ("audit", "--inputs", "20", "--width", "2000")
 
 def run(*command: str | Path, folder: Path | None = None) -> str:
     """Run a command; return what it printed, or end with what it complained of."""
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # nothing but what is installed
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=clean)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout}\n{done.stderr}")
     return done.stdout.strip()
