@@ -1,6 +1,6 @@
 """Throw bytes at everything that reads a file, guided by coverage; anything but one of our errors is a fault.
 
-    python -m reliability.fuzz --seconds 60 [--target files|checkpoint|csv|npz]
+    python -m reliability.fuzz --seconds 60 [--target files|checkpoint|model|run|csv|npz|parquet]
 
 Needs atheris, which is not among the dependencies: ``pip install atheris`` (Linux, CPython 3.11 to 3.13).
 """
@@ -8,6 +8,7 @@ Needs atheris, which is not among the dependencies: ``pip install atheris`` (Lin
 from __future__ import annotations
 
 import argparse
+import copy
 import io
 import json
 import os
@@ -15,14 +16,17 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from reliability.record import RECORD, keep
+from reliability.tamper import tamper
 
-TARGETS = ("files", "checkpoint", "csv", "npz")
+TARGETS = ("files", "checkpoint", "model", "run", "csv", "npz", "parquet")
+ROOM = 1 << 28  # bytes that a reader may believe to be free: what would take more must be refused, not tried
+TABLES = ("csv", "npz", "parquet")
 SEED = {"inputs": 3, "dimension": 2}
 
 
@@ -30,12 +34,20 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
     """Run libFuzzer on one reader; never returns."""
     import atheris
 
-    with atheris.instrument_imports(include=["thresher.files", "thresher.training.checkpoint", "thresher.tables"]):
-        from thresher import ThresherError, files, tables
+    compiled = [f"thresher.kernels.{path.stem}" for path in Path("src/thresher/kernels").glob("*.py")]
+    with atheris.instrument_imports(include=["thresher"], exclude=compiled):
+        from thresher import ThresherError, files, load, memory, runs, tables
         from thresher.datasets import random_problem
+        from thresher.runs import page, saved
         from thresher.training import checkpoint
-    path = folder / f"input.{target if target in ('csv', 'npz') else 'run'}"
+    memory.available_bytes = lambda: ROOM
+    path = folder / f"input.{target if target in TABLES else 'thresher'}"
     problem = random_problem(**SEED)
+    stored = [
+        files.read_file(one, kind=target, newest=1)
+        for one in sorted(folder.glob("good*"))
+        if target in ("model", "run")
+    ]
 
     def read_files(data: bytes) -> None:
         place = files._place(data)
@@ -58,11 +70,39 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
         files.write_file(path, {"steps": steps}, metadata, kind="checkpoint", version=1)
         checkpoint.Checkpoint(None, path, [problem], {})
 
+    def write_tampered(data: bytes, path: Path) -> None:
+        """Write a good file with up to three lies in it."""
+        provider = atheris.FuzzedDataProvider(data)
+
+        def choose(options: Sequence[Any]) -> Any:
+            return options[provider.ConsumeIntInRange(0, len(options) - 1)]
+
+        good = choose(stored)
+        metadata, tensors = copy.deepcopy(good.metadata), dict(good.tensors)
+        for _ in range(choose([1, 1, 2, 3])):
+            tamper(metadata, tensors, choose)
+        files.write_file(path, tensors, metadata, kind=target, version=1)
+
+    def read_model(data: bytes) -> None:
+        write_tampered(data, path)
+        use(load(path, threads=1))
+
+    def read_run(data: bytes) -> None:
+        write_tampered(data, folder / runs.run.RUN_FILE)
+        run = runs.read_run(folder)
+        list(page.summarise(run)), page._iteration_rows(run), page._statements(run), page._settings(run)
+        use(saved.load_model(folder).model)
+
     def read_table(data: bytes) -> None:
         path.write_bytes(data)
         tables.split_table(tables.read_table(path), rows=5)
 
-    readers: dict[str, Callable[[bytes], None]] = {"files": read_files, "checkpoint": read_checkpoint}
+    readers: dict[str, Callable[[bytes], None]] = {
+        "files": read_files,
+        "checkpoint": read_checkpoint,
+        "model": read_model,
+        "run": read_run,
+    }
 
     def one(data: bytes) -> None:
         try:
@@ -74,44 +114,91 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
     atheris.Fuzz()
 
 
+def use(model: Any) -> None:
+    """Ask a loaded model all that it can be asked."""
+    rows = np.arange(2.0 * model.n_features_in_).reshape(2, -1) if hasattr(model, "n_features_in_") else np.eye(2)
+    with np.errstate(all="ignore"):
+        model.predict(rows)
+        if hasattr(model, "predict_proba"):
+            model.predict_proba(rows)
+        elif hasattr(model, "noise_"):
+            model.predict(rows, return_std=True)
+
+
 def corpus(target: str, folder: Path) -> None:
     """Write good files of the kind that the target reads: what the fuzzer begins with."""
     from thresher import train
     from thresher.datasets import random_problem
 
-    folder.mkdir()
+    begin = folder / "corpus"
+    begin.mkdir()
     if target == "csv":
-        (folder / "1").write_text("a,b,c\n1,2,3\n4,5,6\n7,8,10\n")
-        (folder / "2").write_bytes(b"\xef\xbb\xbf1;2\n3;NA\n")
+        (begin / "1").write_text("a,b,c\n1,2,3\n4,5,6\n7,8,10\n")
+        (begin / "2").write_bytes(b"\xef\xbb\xbf1;2\n3;NA\n")
     elif target == "npz":
         for place, save in enumerate((np.savez, np.savez_compressed)):
             buffer = io.BytesIO()
             save(buffer, X=np.eye(3), y=np.arange(3.0))
-            (folder / str(place)).write_bytes(buffer.getvalue())
+            (begin / str(place)).write_bytes(buffer.getvalue())
+    elif target == "parquet":
+        import pandas as pd
+
+        pd.DataFrame({"a": [1.5, 2, 3], "b": ["x", "y", "x"], "c": [1, 2, 4]}).to_parquet(begin / "1")
+    elif target in ("model", "run"):
+        write_good(target, folder)
+        for place in range(40):
+            (begin / str(place)).write_bytes(np.random.default_rng(place).bytes(64))
     else:
-        train(random_problem(**SEED), width=20, checkpoint=folder / "1", max_iterations=2)
+        train(random_problem(**SEED), width=20, checkpoint=begin / "1", max_iterations=2)
         if target == "checkpoint":
             from thresher.files import read_file
 
-            stored = read_file(folder / "1", kind="checkpoint", newest=1)
-            (folder / "1").write_text(json.dumps(stored.metadata["taken"]))
-        (folder / "1.previous").unlink()
+            stored = read_file(begin / "1", kind="checkpoint", newest=1)
+            (begin / "1").write_text(json.dumps(stored.metadata["taken"]))
+        (begin / "1.previous").unlink()
+
+
+def write_good(target: str, folder: Path) -> None:
+    """Write good models, in both forms, or good runs: exact ones and those of an estimator."""
+    from thresher import Certify, ThresherClassifier, ThresherRegressor
+    from thresher.runs import Recorder, exact, write_run
+
+    g = np.random.default_rng(0)
+    X, y = g.normal(size=(8, 2)), g.normal(size=8)
+    if target == "model":
+        for place, width in enumerate((64, float("inf"))):
+            regressor = ThresherRegressor(width=width, shift=0.3, feature_learning=0, n_jobs=1).fit(X, y)
+            classifier = ThresherClassifier(width=width, shift=0.3, feature_learning=1, n_jobs=1).fit(X, y > 0)
+            for form in ("full", "recipe"):
+                regressor.save(folder / f"good {place} regressor {form}", form=form)
+                classifier.save(folder / f"good {place} classifier {form}", form=form)
+        return
+    recorder, options = Recorder(), {"width": 64, "shift": 0.5, "threads": 1}
+    given = {**options, "callbacks": [recorder, Certify()]}
+    model, _ = exact.fit_exact(X, y, task="regression", options=given)
+    stored = {"kind": "exact", "task": "regression", "target": "y", "columns": [["a", None], ["b", None]]}
+    run = recorder.run("A run.", options=options, model={**stored, **model.to_json()}, test=exact.Test("RMSE", 1, 2, 3))
+    (write_run(run, folder) / "run.thresher").rename(folder / "good")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Coverage-guided fuzzing of all readers.")
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
     parser.add_argument("--target", choices=TARGETS)
-    parser.add_argument("--output", type=Path, default=RECORD)
+    parser.add_argument("--output", type=Path, help="results/reliability.json by default")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.folder:
+        Path("results").mkdir(exist_ok=True)
+        places = ["-artifact_prefix=results/", str(arguments.folder / "corpus")]
         limits = [f"-max_total_time={arguments.seconds}", "-print_final_stats=1", "-rss_limit_mb=4096", "-max_len=4096"]
-        fuzz(arguments.target, arguments.folder, [str(arguments.folder / "corpus"), *limits])
+        fuzz(arguments.target, arguments.folder, [*places, *limits])
+    from reliability.record import RECORD, keep  # imports the package, which the fuzzer must do under its own eyes
+
     figures, failed = {}, False
     for target in [arguments.target] if arguments.target else TARGETS:
         with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
-            corpus(target, Path(folder) / "corpus")
+            corpus(target, Path(folder))
             command = [
                 sys.executable,
                 "-m",
@@ -132,8 +219,8 @@ def main() -> None:
         print(target, figures[target])
         if done.returncode:
             failed = True
-            print(done.stderr[-4000:])
-    keep("fuzz", {"seconds": arguments.seconds, "targets": figures}, output=arguments.output)
+            print(done.stdout[-4000:], done.stderr[-4000:])
+    keep("fuzz", {"seconds": arguments.seconds, "targets": figures}, output=arguments.output or RECORD)
     sys.exit(int(failed))
 
 

@@ -1,9 +1,10 @@
-"""Change the code of search and algebra in one place at a time, and see whether the tests notice.
+"""Change the code of search, kernels and algebra in one place at a time, and see whether the tests notice.
 
-    python -m reliability.mutants --minutes 15 [--seed 0]
+    python -m reliability.mutants --minutes 30 [--seed 0] [--room kernels]
 
 Mutants are drawn at random from all places where an operator, a comparison, a condition or a number can be changed.
-Each is tried on a copy of the package with the tests of its room. Those that no test notices are printed and kept.
+Each is tried on a copy of the package: in plain Python, then with the tests of its room, those that noticed others
+before first, then with others that train. What no test notices is kept; reliability/survivors.json says why it may.
 """
 
 from __future__ import annotations
@@ -11,43 +12,105 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import json
 import os
 import random
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from rich.console import Console
-
-from reliability.record import RECORD, keep
+import pytest
 
 SOURCE = Path("src")
+SURVIVORS = Path("reliability/survivors.json")
 ROOMS = {
-    "search": ["tests/test_certified.py", "tests/test_search.py", "tests/test_limit.py"],
-    "algebra": ["tests/test_solvers.py", "tests/test_sketches.py", "tests/test_limit.py"],
+    "search": "certified search limit",
+    "kernels": "certified search limit generator sketches",
+    "algebra": "solvers sketches limit",
 }
+FIRST = "uncompiled"  # plain Python: nothing is compiled before it has noticed
+TRAINING = "edges replay soak audit"  # further tests, for what its own do not notice
 SWAPS: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
-    ast.FloorDiv: ast.Mult, ast.Pow: ast.Mult, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+    ast.FloorDiv: ast.Mult, ast.Pow: ast.Mult, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitOr, ast.Mod: ast.Mult,
 }  # fmt: skip
-LONGEST = 240  # seconds for the tests of one mutant
+MOST_MEMORY = 12 << 30  # address space of the tests of one mutant
 
 
-def mutants(tree: ast.Module) -> Iterator[tuple[int, str, ast.Module]]:
-    """Yield (line, what was changed, changed tree), one place at a time."""
-    places = [node for node in ast.walk(tree) if _changes(node)]
-    for place in range(len(places)):
-        changed = copy.deepcopy(tree)
-        node = [one for one in ast.walk(changed) if _changes(one)][place]
-        before = ast.unparse(node)
-        _change(node)
-        yield getattr(node, "lineno", 0), f"{before}  ->  {ast.unparse(node)}", changed
+class Mutant(NamedTuple):
+    """One change: where it is, and what it does to the first line of its statement."""
+
+    room: str
+    path: Path
+    place: str  # file and function
+    line: int
+    what: str
+    text: str  # of the whole file
+
+
+class KillersFirst:
+    """Runs first what noticed mutants before, and writes down what noticed this one."""
+
+    def __init__(self, killers: dict[str, int], said: Path) -> None:
+        self._killers, self._said = killers, said
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items.sort(key=lambda item: -self._killers.get(item.nodeid, 0))
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self._said.write_text(report.nodeid)
+
+
+def mutants(room: str, path: Path) -> Iterator[Mutant]:
+    """Yield every mutant of a file."""
+    tree = ast.parse(path.read_text())
+    statements = [
+        (place, statement)
+        for place, statement in _statements(tree, "")
+        if not (isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__")
+    ]
+    for place, statement in statements:
+        for number, _ in enumerate(_nodes(statement)):
+            changed = copy.deepcopy(statement)
+            _change(_nodes(changed)[number])
+            what = f"{_first_line(statement)}  ->  {_first_line(changed)}"
+            kept = dict(vars(statement))
+            vars(statement).update(vars(changed))
+            text = ast.unparse(tree)
+            vars(statement).update(kept)
+            where = f"{path.relative_to(SOURCE / 'thresher')}{place}"
+            yield Mutant(room, path, where, statement.lineno, what, text)
+
+
+def _statements(node: ast.AST, place: str) -> Iterator[tuple[str, ast.stmt]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.ClassDef):
+            yield from _statements(child, f"{place}{' ' if not place else '.'}{child.name}")
+        elif isinstance(child, ast.stmt):
+            yield place, child
+            yield from _statements(child, place)
+
+
+def _nodes(statement: ast.stmt) -> list[ast.AST]:
+    """Return the nodes of a statement that can be changed, without those of the statements in it."""
+    found: list[ast.AST] = [statement] if _changes(statement) else []
+    waiting: list[ast.AST] = [one for one in ast.iter_child_nodes(statement) if not isinstance(one, ast.stmt)]
+    while waiting:
+        node = waiting.pop()
+        if _changes(node):
+            found.append(node)
+        waiting += ast.iter_child_nodes(node)
+    return found
 
 
 def _changes(node: ast.AST) -> bool:
@@ -72,53 +135,133 @@ def _change(node: Any) -> None:
         ast.fix_missing_locations(node)
 
 
-def noticed(folder: Path, tests: list[str]) -> bool:
-    """Run the tests against the package in a folder; True if one of them fails, or none ends in time."""
-    paths = [str(folder), str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])]
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
-    try:
-        done = subprocess.run(
-            command, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}, capture_output=True, timeout=LONGEST
-        )
-    except subprocess.TimeoutExpired:
-        return True
-    return done.returncode != 0
+def _first_line(statement: ast.stmt) -> str:
+    return ast.unparse(statement).splitlines()[0]
+
+
+class Trial:
+    """A copy of the package, with compiled code, in which one file at a time is changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._package, self._clean = folder, folder / "src", folder / "clean"
+        self._killers = Counter[str]()
+        self.seconds: dict[str, float] = {}
+        shutil.copytree(SOURCE, self._package)  # modification times are kept, so compiled code is good
+        kernels = self._package / "thresher" / "kernels"
+        self._users = {
+            path.stem: {other.stem for other in kernels.glob("*.py") if f"kernels.{path.stem} " in other.read_text()}
+            for path in kernels.glob("*.py")
+        }
+
+    def warm(self, tests: list[str]) -> None:
+        """Run tests on the unchanged package; they must pass, and leave compiled code behind."""
+        began = _cpu()
+        if self.noticed(tests, most=3600):
+            sys.exit(f"The tests {tests} fail on the unchanged package.")
+        self.seconds[" ".join(tests)] = _cpu() - began
+        shutil.rmtree(self._clean, ignore_errors=True)
+        shutil.copytree(self._package / "thresher" / "kernels", self._clean)
+
+    def survives(self, mutant: Mutant, *tiers: list[str]) -> bool:
+        """Return whether no test of any tier notices the mutant."""
+        target = self._package / mutant.path.relative_to(SOURCE)
+        target.write_text(mutant.text)
+        if mutant.room == "kernels":  # Numba does not see that a helper in another file has changed
+            for stem in self._all_users(mutant.path.stem):
+                for compiled in (target.parent / "__pycache__").glob(f"{stem}.*.nb*"):
+                    compiled.unlink()
+        try:
+            most = 90 if mutant.room == "kernels" else 20  # seconds to compile and begin
+            return not any(self.noticed(tests, most=int(most + 2 * self.seconds[" ".join(tests)])) for tests in tiers)
+        finally:
+            shutil.copy2(mutant.path, target)
+            if mutant.room == "kernels":
+                shutil.rmtree(target.parent)
+                shutil.copytree(self._clean, target.parent)
+
+    def _all_users(self, stem: str) -> set[str]:
+        found, waiting = {stem}, [stem]
+        while waiting:
+            new = self._users[waiting.pop()] - found
+            found |= new
+            waiting += new
+        return found
+
+    def noticed(self, tests: list[str], *, most: int) -> bool:
+        """Run tests against the package as it is now; True if one fails, or takes so many seconds of a processor."""
+        paths = [str(self._package), str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])]
+        said = self._folder / "said"
+        said.unlink(missing_ok=True)
+        (self._folder / "killers").write_text(json.dumps(self._killers))
+        command = [sys.executable, "-m", "reliability.mutants", "--try", str(self._folder), "--most", str(most), *tests]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        done = subprocess.run(command, env=environment, capture_output=True)
+        if said.exists():
+            self._killers[said.read_text()] += 1
+        return done.returncode != 0
+
+
+def _cpu() -> float:
+    """Return the seconds of a processor that ended children have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run_tests(folder: Path, tests: list[str], *, most: int) -> int:
+    """Run tests until the first failure, those first that noticed mutants before."""
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most))
+    killers = KillersFirst(json.loads((folder / "killers").read_text()), folder / "said")
+    return pytest.main(["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=no", *tests], plugins=[killers])
+
+
+def files(names: str) -> list[str]:
+    return [f"tests/test_{name}.py" for name in names.split()]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Mutation tests of search and algebra.")
-    parser.add_argument("--minutes", type=float, default=15.0)
+    parser = argparse.ArgumentParser(description="Mutation tests of search, kernels and algebra.")
+    parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, default=RECORD)
+    parser.add_argument("--room", choices=list(ROOMS))
+    parser.add_argument("--only", help="try the mutants whose place or change contains this")
+    parser.add_argument("--output", type=Path, help="results/reliability.json by default")
+    parser.add_argument("--try", dest="folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--most", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("tests", nargs="*", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    console, began = Console(), time.monotonic()
+    if arguments.folder is not None:
+        sys.exit(run_tests(arguments.folder, arguments.tests, most=arguments.most))
+    from reliability.record import RECORD, keep  # imports the package, which a trial must not do before its time
+
     everything = [
-        (room, path, line, what, tree)
-        for room in ROOMS
+        mutant
+        for room in ([arguments.room] if arguments.room else ROOMS)
         for path in sorted((SOURCE / "thresher" / room).glob("*.py"))
-        for line, what, tree in mutants(ast.parse(path.read_text()))
-        if "__all__" not in what
+        for mutant in mutants(room, path)
+        if not arguments.only or arguments.only in f"{mutant.place} {mutant.what}"
     ]
     random.Random(arguments.seed).shuffle(everything)
-    tried, survivors = 0, []
+    tried, survivors = Counter[str](), []
     with tempfile.TemporaryDirectory() as folder:
-        package = Path(folder) / "src"
-        shutil.copytree(SOURCE, package)  # with its compiled code: modification times are kept
-        for room, path, line, what, tree in everything:
+        trial = Trial(Path(folder))
+        print("Compiling, and running the tests on the unchanged package ...", flush=True)
+        for names in (*{mutant.room: ROOMS[mutant.room] for mutant in everything}.values(), FIRST, TRAINING):
+            trial.warm(files(names))
+        began = time.monotonic()
+        for mutant in everything:
             if time.monotonic() - began > 60 * arguments.minutes:
                 break
-            target = package / path.relative_to(SOURCE)
-            target.write_text(ast.unparse(tree))
-            survived = not noticed(package, ROOMS[room])
-            shutil.copy2(path, target)
-            tried += 1
-            where = f"{path.relative_to(SOURCE / 'thresher')}:{line}"
+            survived = trial.survives(mutant, files(FIRST), files(ROOMS[mutant.room]), files(TRAINING))
+            tried[mutant.room] += 1
             if survived:
-                survivors.append({"where": where, "what": what})
+                survivors.append({"place": mutant.place, "line": mutant.line, "what": mutant.what})
             said = "SURVIVED" if survived else "noticed"
-            console.print(f"{tried} of {len(everything)}: {said} {where} {what}", highlight=False, markup=False)
-            figures = {"possible": len(everything), "tried": tried, "noticed": tried - len(survivors)}
-            keep("mutants", {**figures, "survivors": survivors, "seed": arguments.seed}, output=arguments.output)
+            minutes = (time.monotonic() - began) / 60
+            print(f"{minutes:.1f} min, {tried.total()} of {len(everything)}: {said} {mutant.place}:{mutant.line} {mutant.what}", flush=True)  # fmt: skip  # noqa: E501
+            figures = {"possible": dict(Counter(one.room for one in everything)), "tried": dict(tried)}
+            figures |= {"noticed": tried.total() - len(survivors), "survivors": survivors, "seed": arguments.seed}
+            keep("mutants", figures, output=arguments.output or RECORD)
 
 
 if __name__ == "__main__":

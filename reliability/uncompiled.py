@@ -1,9 +1,11 @@
 """Count the lines of the package that tests reach, with compilation off, so that compiled loops are counted too.
 
-    python -m reliability.uncompiled [--seconds 2] [--minutes 15]
+    python -m reliability.uncompiled [--seconds 3] [--minutes 30]
 
-Without compilation loops are a thousand times slower: a test that takes longer than some seconds is cut off there (the
-lines it has reached count), and when the minutes are over the rest is left out. What is measured is reach, not truth.
+Without compilation loops are hundreds of times slower, so a test is cut off once it has reached no new line for some
+seconds, and of a test with many parameters the rest is left out once some in a row have reached nothing new. The lines
+that a test reached before it was cut off count: what is measured is reach, not truth. Lines reached in other processes
+(commands that are killed, limited or interrupted) are not seen.
 """
 
 from __future__ import annotations
@@ -16,43 +18,78 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from reliability.record import RECORD, keep
-
-TESTS = (
-    "edges replay checkpoint files certified search solvers limit sketches theory trajectory training parallel ridge"
-)
+TOO_SLOW = "cut off where they reached nothing new"
+LEFT_OUT = "left out after others with other parameters had reached nothing new"
+TOO_LATE = "not begun when the minutes were over"
+IDLE = 3  # sets of parameters in a row that reach nothing new, before the others are left out
 
 
 class CutOff:
-    """Ends tests that take too long, and counts how tests ended."""
+    """Ends tests that reach nothing new, and counts how tests ended."""
 
-    def __init__(self, seconds: int, minutes: float) -> None:
-        self._seconds, self._end = seconds, time.monotonic() + 60 * minutes
+    def __init__(self, measured: Any, seconds: float, minutes: float) -> None:
+        self._measured, self._seconds, self._end = measured, seconds, time.monotonic() + 60 * minutes
+        self._known = self._before = 0
+        self._idle = Counter[str]()  # test function -> calls since the last that reached a new line
         self.ends = Counter[str]()
+
+    def _reached(self) -> int:
+        """Return the number of lines reached so far.
+
+        Cost: a pass over all files of the package, some milliseconds.
+        """
+        # Coverage.get_data takes a lock, which a signal handler must not: the test below it may hold it.
+        return sum(map(len, list(self._measured._collector.data.values())))
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._known = self._reached()
+        name = _function(nodeid)
+        self._idle[name] = 0 if self._known > self._before else self._idle[name] + 1
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: Any) -> Iterator[None]:
+        self._before = self._known
+        if time.monotonic() > self._end:
+            pytest.skip(TOO_LATE)
+        if self._idle[_function(item.nodeid)] >= IDLE:
+            pytest.skip(LEFT_OUT)
+        return (yield from self._timed())
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Iterator[None]:
-        if time.monotonic() > self._end:
-            pytest.skip("the minutes are over")
-        signal.signal(signal.SIGALRM, self._cut)
-        signal.alarm(self._seconds)
+        return (yield from self._timed())
+
+    def _timed(self) -> Iterator[None]:
+        signal.signal(signal.SIGALRM, self._look)
+        signal.setitimer(signal.ITIMER_REAL, self._seconds, self._seconds)
         try:
             return (yield)
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.when == "call":
-            self.ends[report.outcome] += 1
+        if report.when == "call" or (report.when == "setup" and not report.passed):
+            reasons = [one for one in (TOO_SLOW, LEFT_OUT, TOO_LATE) if one in str(report.longrepr)]
+            self.ends[reasons[0] if report.skipped and reasons else report.outcome] += 1
 
-    @staticmethod
-    def _cut(*_: object) -> None:
-        pytest.skip("too slow without compilation")
+    def _look(self, _: int, frame: FrameType | None) -> None:
+        if frame is not None and "/coverage/" in frame.f_code.co_filename:  # it may hold its lock: a little later
+            signal.setitimer(signal.ITIMER_REAL, 0.01, self._seconds)
+            return
+        known, self._known = self._known, self._reached()
+        if self._known == known or time.monotonic() > self._end:
+            pytest.skip(TOO_SLOW)
+
+
+def _function(test: str) -> str:
+    """Return the name of a test without its parameters."""
+    return test.partition("[")[0]
 
 
 def plain_python() -> None:
@@ -68,9 +105,10 @@ def plain_python() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Line coverage with compilation off.")
-    parser.add_argument("--seconds", type=int, default=2)
-    parser.add_argument("--minutes", type=float, default=15.0)
-    parser.add_argument("--output", type=Path, default=RECORD)
+    parser.add_argument("--seconds", type=float, default=3.0, help="without a new line")
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("tests", nargs="*", help="all by default")
+    parser.add_argument("--output", type=Path, help="results/reliability.json by default")
     arguments = parser.parse_args()
     if os.environ.get("NUMBA_DISABLE_JIT") != "1":  # must be set before anything is imported
         os.execve(
@@ -83,27 +121,37 @@ def main() -> None:
     measured = coverage.Coverage(source_pkgs=["thresher"], data_file=None, concurrency=["thread"])
     measured.start()
     plain_python()
-    cut_off = CutOff(arguments.seconds, arguments.minutes)
-    first = [f"tests/test_{name}.py" for name in TESTS.split()]
-    rest = [str(path) for path in sorted(Path("tests").glob("test_*.py")) if str(path) not in first]
-    options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-o", "filterwarnings=ignore", "--tb=no", "--no-header"]
-    pytest.main([*options, *first, *rest], plugins=[cut_off])
+    cut_off = CutOff(measured, arguments.seconds, arguments.minutes)
+    options = [
+        "-q",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "filterwarnings=ignore",
+        "--tb=no",
+        "--no-header",
+        "--durations=25",
+    ]
+    pytest.main([*options, *arguments.tests], plugins=[cut_off])
     measured.stop()
-    lines, missing = 0, {}
+    sizes, missing = {}, {}
     for path in sorted(Path("src/thresher").rglob("*.py")):
         _, statements, _, absent, _ = measured.analysis2(str(path.resolve()))
-        lines += len(statements)
+        name = str(path.relative_to("src/thresher"))
+        sizes[name] = len(statements)
         if absent:
-            missing[str(path.relative_to("src/thresher"))] = absent
+            missing[name] = absent
+    lines = sum(sizes.values())
     reached = lines - sum(map(len, missing.values()))
     print(f"{reached} of {lines} lines reached: {reached / lines:.1%}")
     for name, absent in sorted(missing.items(), key=lambda item: -len(item[1])):
-        print(f"  {name}: {len(absent)} missing: {absent[:25]}")
-    keep(
-        "coverage",
-        {"lines": lines, "reached": reached, "missing": missing, "tests": dict(cut_off.ends)},
-        output=arguments.output,
-    )
+        print(f"  {name}: {len(absent)} missing: {absent}")
+    from reliability.record import RECORD, keep  # imports the package, so not before its lines are counted
+
+    figures = {"lines": lines, "reached": reached, "sizes": sizes, "missing": missing, "tests": dict(cut_off.ends)}
+    keep("coverage", figures, output=arguments.output or RECORD)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@ from rich.console import Console
 def test_a_killed_process_is_resumed_to_the_bit(stage, monkeypatch):
     monkeypatch.setattr(kills, "STAGES_TO_KILL", (stage,))
     found = kills.kill_runs(1, seed=0, console=Console(quiet=True))
-    assert (found["kills"], found["identical"], found["different"]) == (1, 1, [])
+    assert found["kills"] == 1  # on a busy machine a run may end before its kill comes; then another one is tried
+    assert found["resumed"] == found["identical"] >= 1
+    assert found["different"] == []
 
 
 def test_every_damage_is_refused():

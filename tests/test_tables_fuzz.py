@@ -62,7 +62,7 @@ def test_any_arrays(tmp_path_factory, data):
         lambda dtype: arrays(dtype, array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
     )
     names = data.draw(st.sets(st.sampled_from(["X", "y", "z"])))
-    np.savez(path, **{name: data.draw(some) for name in names})
+    np.savez(path, **{name: data.draw(some) for name in sorted(names)})
     try_to_read(path)
 
 
@@ -121,3 +121,52 @@ def test_members_of_an_archive_are_never_written(tmp_path):
     with pytest.raises(InvalidInput, match="must hold arrays X and y"):
         read_table(path)
     assert not list(tmp_path.parent.parent.rglob("escaped*"))
+
+
+@pytest.mark.parametrize("column", ["X", "y"])
+def test_numbers_too_large_for_their_mean_are_refused(tmp_path, column):
+    path, table = tmp_path / "a.npz", {"X": np.eye(4), "y": np.arange(4.0)}
+    np.savez(path, **{**table, column: 1e308 * (1.5 - table[column] / 8)})
+    with pytest.raises(InvalidInput, match="too large to take means"):
+        split_table(read_table(path), rows=4)
+
+
+@pytest.fixture
+def pyarrow():
+    return pytest.importorskip("pyarrow", reason="the extra 'parquet'")
+
+
+def test_a_parquet_file_of_few_bytes_and_many_rows_is_refused(tmp_path, monkeypatch, pyarrow):
+    from pyarrow import parquet
+
+    path = tmp_path / "a.parquet"
+    column = pyarrow.array(np.zeros(10**6))
+    parquet.write_table(pyarrow.table({"a": column, "b": column}), path)
+    assert path.stat().st_size < 10**5
+    monkeypatch.setattr("thresher.memory.available_bytes", lambda: 1 << 26)
+    with pytest.raises(ThresherError, match="may be taken"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("cells", [[[1, 2], [3]], [{"x": 1}, {"x": 2}]], ids=["lists", "structures"])
+def test_nested_columns_of_parquet_are_refused(tmp_path, pyarrow, cells):
+    from pyarrow import parquet
+
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"a": cells, "y": [1.0, 2.0]}), path)
+    with pytest.raises(InvalidInput, match=r"column 'a' holds (list|struct)<.*; expected numbers or text"):
+        read_table(path)
+
+
+@settings(max_examples=150, deadline=None)
+@given(place=st.integers(0, 10**4), value=st.integers(0, 255))
+def test_a_changed_byte_of_a_parquet_file(tmp_path_factory, place, value):
+    pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet'")
+    from pyarrow import parquet
+
+    path = tmp_path_factory.mktemp("fuzz") / "a.parquet"
+    parquet.write_table(pyarrow.table({"a": [1.5, 2.5, 3.5], "b": ["x", "y", "x"], "y": [1, 2, 4]}), path)
+    raw = bytearray(path.read_bytes())
+    raw[place % len(raw)] = value
+    path.write_bytes(raw)
+    try_to_read(path)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thresher.errors import InvalidInput
 
-__all__ = ["check_number", "check_values", "check_whole"]
+__all__ = ["check_fields", "check_number", "check_values", "check_whole"]
 
 
 def check_whole(value: object, name: str, *, least: int, most: int | None = None) -> int:
@@ -68,3 +69,21 @@ def _as_real(values: ArrayLike, name: str) -> NDArray[np.float64]:
     if array.dtype.kind not in "fiub":
         raise InvalidInput(f"{name} must be numbers; got values of type {array.dtype}. Encode them first.")
     return np.array(array, dtype=np.float64, order="C")
+
+
+def check_fields(kind: type, values: Mapping[str, Any]) -> None:
+    """Raise TypeError unless values from a file are of the types that the fields of a class of ours say."""
+    for name, expected in get_type_hints(kind).items():
+        if name in values and not _fits(values[name], expected):
+            raise TypeError(f"{name} is {str(values[name])[:40]!r}")
+
+
+def _fits(value: object, expected: Any) -> bool:
+    if get_origin(expected) is dict:
+        _, inner = get_args(expected)
+        return isinstance(value, dict) and all(isinstance(key, str) and _fits(one, inner) for key, one in value.items())
+    if expected in (int, float):
+        if isinstance(value, int) and not isinstance(value, bool):
+            return abs(value) < 2**63
+        return expected is float and isinstance(value, float)
+    return expected is Any or not isinstance(expected, type) or isinstance(value, expected)

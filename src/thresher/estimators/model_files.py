@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.checks import check_fields, check_number, check_whole
 from thresher.errors import InvalidInput
-from thresher.estimators.lift import Scaling, SphereLift
+from thresher.estimators.lift import SCALES, Scaling, SphereLift
 from thresher.files import Stored, read_file, write_file
+from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
@@ -91,9 +93,8 @@ def load_model(path: str | Path, kinds: Sequence[type], *, threads: int | None =
     try:
         return _build(stored, {kind.__name__: kind for kind in kinds}, threads or core_count())
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(f"{path} does not describe a model: {type(error).__name__}, {error}.") from error
+        said = str(error)[:200] if isinstance(error, InvalidInput) else f"{type(error).__name__}, {str(error)[:200]}."
+        raise InvalidInput(f"{path} does not describe a model: {said}") from error
 
 
 def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
@@ -102,9 +103,9 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     if parameters["width"] == "inf":
         parameters["width"] = math.inf
     estimator: Any = kinds[about["estimator"]](**parameters)
-    for name in _VALUES:
-        if name in about["values"]:
-            setattr(estimator, name, about["values"][name])
+    estimator._check_parameters()
+    for name, value in _check_values(about["values"], classifies=about["classes"] is not None).items():
+        setattr(estimator, name, value)
     for name in _ARRAYS:
         if name in tensors:
             setattr(estimator, name, tensors[name].astype(np.float64))
@@ -117,7 +118,8 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     if about["names"] is not None:
         estimator.feature_names_in_ = np.array(about["names"], dtype=object)
     if about["classes"] is not None:
-        estimator.classes_ = np.array(about["classes"]["labels"], dtype=np.dtype(about["classes"]["type"]))
+        estimator.classes_ = _restore_classes(about["classes"])
+    _check(estimator, networks=len(about["networks"]))
     starts = cache(partial(RidgeStart, estimator.inputs_, threads=threads))
     estimator.results_ = [
         _restore(one, tensors.get(f"moved{place}"), tensors[f"steps{place}"], estimator.inputs_, starts)
@@ -125,42 +127,69 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     ]
     estimator.tried_ = [tuple(one) for one in about["tried"]]
     estimator.feature_learning_errors_ = {float(power): errors for power, errors in about["rounds"]}
-    _check(estimator)
+    for result in estimator.results_:
+        if result.network.shift != estimator.shift_ or not np.isfinite(result.network.weights.moved).all():
+            raise ValueError("a network does not fit its estimator")
     return estimator
 
 
-def _check(estimator: Any) -> None:
+def _check_values(values: dict[str, Any], *, classifies: bool) -> dict[str, Any]:
+    """Return the values of a fitted estimator, each of its type; refuse others."""
+    checked: dict[str, Any] = {
+        "bias_": check_number(values["bias_"], "bias", least=0.0),
+        "shift_": NetworkSettings.checked(width=2, dimension=1, shift=check_number(values["shift_"], "shift")).shift,
+        "ridge_": check_number(values["ridge_"], "ridge", above=0.0),
+        "loo_error_": float(values["loo_error_"]),
+        "feature_learning_": check_whole(values["feature_learning_"], "feature_learning", least=0),
+        "n_iter_": check_whole(values["n_iter_"], "n_iter", least=0),
+        "n_features_in_": check_whole(values["n_features_in_"], "n_features_in", least=1),
+    }
+    if classifies:
+        return {**checked, "temperature_": check_number(values["temperature_"], "temperature", above=0.0)}
+    if not isinstance(values["single_target_"], bool):
+        raise TypeError(f"single_target is {str(values['single_target_'])[:40]!r}")
+    if values["target_"] not in ("linear", "log"):
+        raise ValueError(f"targets are {str(values['target_'])[:40]!r}")
+    return {**checked, "single_target_": values["single_target_"], "target_": values["target_"]}
+
+
+def _check(estimator: Any, *, networks: int) -> None:
     """Refuse parts that do not fit together: predictions must not depend on luck."""
     n, outputs = estimator.alpha_.shape
     d = estimator.n_features_in_
-    scaling = estimator.lift_.scaling_
+    lift, scaling, labels = estimator.lift_, estimator.lift_.scaling_, getattr(estimator, "classes_", None)
+    names = getattr(estimator, "feature_names_in_", None)
     shapes = {
         "inputs": (estimator.inputs_.shape, (n, d + bool(estimator.bias_))),
         "penalty": (estimator.penalty_.shape, (n,)),
         "gains": (estimator.gains_.shape, (outputs,)),
         "mean": (scaling.mean.shape, (d,)),
         "unit": (scaling.unit.shape, (d,)),
-        "metric": (np.shape(estimator.lift_.metric), (d, d) if estimator.lift_.metric is not None else ()),
+        "metric": (np.shape(lift.metric), (d, d) if lift.metric is not None else ()),
     }
-    if hasattr(estimator, "target_scaling_"):
-        shapes["noise"] = estimator.noise_.shape, (outputs,)
-        if estimator.target_ not in ("linear", "log"):
-            raise ValueError(f"targets are {estimator.target_!r}")
+    noise = estimator.gains_ if labels is not None else estimator.noise_
+    shapes["noise"] = noise.shape, (outputs,)
     frame = estimator._target_frame()
     shapes |= {f"target {place}": (part.shape, (outputs,)) for place, part in enumerate(frame)}
+    if labels is not None:
+        shapes["classes"] = (labels.shape, (2 if outputs == 1 else outputs,))
+    if names is not None:
+        shapes["names"] = (names.shape, (d,))
     for name, (found, expected) in shapes.items():
         if found != expected:
             raise ValueError(f"{name} has shape {found}, not {expected}")
-    numbers = [estimator.inputs_, estimator.alpha_, estimator.penalty_, estimator.gains_, *scaling, *frame]
+    numbers = [getattr(estimator, name) for name in ("inputs_", "alpha_", "penalty_", "gains_")]
+    numbers += [noise, *scaling, *frame, lift.last_, 0.0 if lift.metric is None else lift.metric]
     if not all(np.isfinite(one).all() for one in numbers):
         raise ValueError("some numbers are not finite")
+    if lift.scale not in SCALES or (lift.bias > 0) != (lift.last_ > 0) or (estimator.penalty_ <= 0).any():
+        raise ValueError("its lift or its penalty is none")
+    if labels is None and estimator.single_target_ and outputs > 1:
+        raise ValueError(f"{outputs} outputs for a single target")
     if np.abs(np.linalg.norm(estimator.inputs_, axis=1) - 1).max() > 1e-6 or (scaling.unit <= 0).any():
         raise ValueError("inputs are not of unit norm")
-    if len(estimator.results_) != (0 if estimator.width == math.inf else outputs):
-        raise ValueError(f"{len(estimator.results_)} networks for {outputs} outputs")
-    for result in estimator.results_:
-        if result.network.shift != estimator.shift_ or not np.isfinite(result.network.weights.moved).all():
-            raise ValueError("a network does not fit its estimator")
+    if networks != (0 if estimator.width == math.inf else outputs):
+        raise ValueError(f"{networks} networks for {outputs} outputs")
 
 
 def _plain(value: Any) -> Any:
@@ -203,9 +232,26 @@ def _restore(
     else:
         weights = DenseWeights(settings.start, moved.astype(np.float32, copy=False))
     known = {field.name for field in fields(Iteration)}
-    records = [Iteration(**{**one, "statements": ()}) for one in about["history"] if set(one) == known]
+    records = [one for one in about["history"] if set(one) == known]
+    for one in records:
+        check_fields(Iteration, one)
     status, gap = Status(about["status"]), float(about["gap"])
-    return RidgeResult(Network(settings, weights), History(records), status, about["message"], steps, gap)
+    history = History([Iteration(**{**one, "statements": ()}) for one in records])
+    return RidgeResult(Network(settings, weights), history, status, str(about["message"]), steps, gap)
+
+
+def _restore_classes(about: dict[str, Any]) -> NDArray[Any]:
+    """Return labels (classes,) as they were written; refuse what cannot have been."""
+    given, kind = about["labels"], np.dtype(about["type"])
+    longest = max(len(label) if isinstance(label, str) else 2 for label in given)
+    require(
+        4 * longest * len(given), budget=None, what="reading the labels of the classes", remedy="Give a smaller file."
+    )
+    labels = np.array(given)
+    labels = labels.astype(kind) if kind.kind in "iufb" else labels  # text is as long as its longest label
+    if labels.dtype.kind != kind.kind or labels.tolist() != given or len(set(given)) != len(given):
+        raise ValueError("its labels are not what their type says, or not different")
+    return labels
 
 
 def _describe_classes(estimator: Any) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.estimators import Scaling, SphereLift
 from thresher.model.network import Network
@@ -105,10 +106,17 @@ def fit_exact(
 def load_exact(run: Run, stored: Mapping[str, Any]) -> ExactModel:
     """Return the model of a run, from what ``to_json`` gave; its networks are made again from the steps, to the bit."""
     mean, unit = (np.array(stored[f"column {name}"], dtype=np.float64) for name in ("means", "units"))
-    lift = SphereLift(bias=float(stored["bias"]))
+    lift = SphereLift(bias=check_number(stored["bias"], "bias", least=0.0))
     lift.scaling_, lift.last_, lift.n_features_in_ = Scaling(mean, unit), float(stored["last"]), len(mean)
     classes = None if stored["classes"] is None else np.array(stored["classes"])
     meaning = Meaning(classes, float(stored["target mean"]), float(stored["target unit"]))
+    columns, outputs = run.inputs.shape[1] - bool(lift.bias), len(run.targets)
+    labels = 0 if classes is None else 2 if outputs == 1 else outputs
+    if mean.shape != (columns,) or unit.shape != (columns,) or (classes is not None and classes.shape != (labels,)):
+        raise ValueError("its columns or classes are not those of its inputs and targets")
+    numbers: list[Any] = [mean, unit, lift.last_, meaning.mean, meaning.unit]
+    if not all(np.isfinite(one).all() for one in numbers) or (unit <= 0).any() or (lift.bias > 0) != (lift.last_ > 0):
+        raise ValueError("its scaling is none")
     networks = replay_together(run.problems(), steps=[one.steps for one in run.trainings], **run.options)
     return ExactModel(lift, networks, meaning)
 

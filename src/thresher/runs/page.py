@@ -53,7 +53,8 @@ def summarise(run: Run) -> Iterator[tuple[str, str]]:
     yield str(max(len(one.history) - 1 for one in trainings)), "iterations"
     records = [record for one in trainings for record in one.history]
     yield f"{sum(sum(record.seconds.values()) for record in records):.3g} s", "of training"
-    share = max(one.history[-1].residual / one.history[0].residual for one in trainings if one.history[0].residual)
+    shares = (one.history[-1].residual / one.history[0].residual for one in trainings if one.history[0].residual)
+    share = max(shares, default=0.0)
     yield f"{share:.1e}", "residual left, of the first"
     later = [record for one in trainings for record in one.history[2:]]
     if later:

@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.checks import check_fields
 from thresher.errors import InvalidInput
 from thresher.files import read_file, write_file
 from thresher.model.problem import Problem
@@ -57,6 +58,15 @@ class Training:
     audited: int = 0
     histograms: dict[str, Histogram] = field(default_factory=dict)  # "distance" from the start; "band": drift over band
     steps: tuple[NDArray[np.float64], ...] = ()  # that were taken, (n,) each: they make the network again
+
+
+class _Sizes(TypedDict):
+    """What a run must know of its network."""
+
+    width: int
+    inputs: int
+    shift: float
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -151,16 +161,23 @@ def read_run(folder: Path) -> Run:
     try:
         trainings = [_training(one, place, tensors) for place, one in enumerate(plain.pop("trainings"))]
         test = plain.pop("test")
+        test = test and {key: _float(value) for key, value in test.items()}
+        check_fields(Test, test or {})
+        check_fields(Run, plain)
         run = Run(
             **plain,
             trainings=trainings,
             inputs=tensors["inputs"],
             targets=tensors["targets"],
-            test=Test(**{key: _float(value) for key, value in test.items()}) if test else None,
+            test=Test(**test) if test else None,
         )
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise InvalidInput(f"{folder} holds a run that cannot be understood: {error}. {_REMEDY}") from None
-    if not trainings or not {"width", "inputs", "shift", "seed"} <= set(run.network):
+        check_fields(_Sizes, run.network)
+        whole = trainings and set(_Sizes.__annotations__) <= set(run.network)
+        if run.inputs.ndim != 2 or run.targets.ndim != 2 or (whole and not run.pairs > 0):
+            raise ValueError("its sizes are none")
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+        raise InvalidInput(f"{folder} holds a run that cannot be understood: {str(error)[:200]}. {_REMEDY}") from None
+    if not whole:
         raise InvalidInput(f"{folder} holds a run without a training. {_REMEDY}")
     return run
 
@@ -169,17 +186,26 @@ def _training(one: dict[str, Any], place: int, arrays: Mapping[str, NDArray[Any]
     histograms = {
         name: Histogram(arrays[f"{name} edges {place}"], arrays[f"{name} counts {place}"]) for name in one["histograms"]
     }
+    if any(edges.ndim != 1 or counts.shape != (len(edges) - 1,) for edges, counts in histograms.values()):
+        raise ValueError("its histograms are none")
     history = History([_iteration(record) for record in one["history"]])
+    if not len(history):
+        raise ValueError("its history is empty")
     steps = tuple(arrays.get(f"steps {place}", ()))
+    check_fields(Training, {**one, "history": history, "status": Status(one["status"]), "histograms": histograms})
     return Training(one["name"], history, Status(one["status"]), one["message"], one["audited"], histograms, steps)
 
 
 def _iteration(record: dict[str, Any]) -> Iteration:
-    statements = tuple(
-        Statement(**{key: _float(value) if key in ("measured", "bound") else value for key, value in one.items()})
-        for one in record.pop("statements")
-    )
-    return Iteration(**{key: _float(value) for key, value in record.items()}, statements=statements)
+    statements = tuple(_statement({key: _float(value) for key, value in one.items()}) for one in record["statements"])
+    plain = {key: _float(value) for key, value in record.items() if key != "statements"}
+    check_fields(Iteration, plain)
+    return Iteration(**plain, statements=statements)
+
+
+def _statement(one: dict[str, Any]) -> Statement:
+    check_fields(Statement, one)
+    return Statement(**one)
 
 
 def _float(value: Any) -> Any:

@@ -53,9 +53,15 @@ def load_model(path: Path) -> SavedModel:
         if stored["kind"] == "exact":
             from thresher.runs.exact import load_exact
 
-            return SavedModel(load_exact(run, stored), encoding, target, task)
-        return SavedModel(thresher.load(path / MODEL_FILE), encoding, target, task)
-    except (LookupError, TypeError, ValueError) as error:
+            model: Any = load_exact(run, stored)
+            count = model.lift.n_features_in_
+        else:
+            model = thresher.load(path / MODEL_FILE)
+            count = model.n_features_in_
+        if len(encoding.names) != count:
+            raise ValueError(f"{len(encoding.names)} columns are encoded for a model of {count}")
+        return SavedModel(model, encoding, target, task)
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"{path} holds a run without a model. Train with thresher train --save.") from None

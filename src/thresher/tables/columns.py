@@ -20,6 +20,7 @@ __all__ = ["Column", "read_columns"]
 KINDS = "a CSV, Parquet, .npz or .npy file"
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 _BYTES_A_BYTE = 12  # of a file of text, in memory at the same time: cells are Python's strings
+_BYTES_A_CELL = 100  # of a Parquet file, in memory at the same time: cells are Python's numbers and strings
 _FILL_IN = "Remove such rows or fill them in."
 
 
@@ -134,18 +135,35 @@ def _read_arrays(path: Path) -> list[Column]:
 def _read_parquet(path: Path) -> list[Column]:
     try:
         from pyarrow import ArrowException, parquet
+        from pyarrow.types import is_nested
     except ModuleNotFoundError as error:
         raise NotAvailable("Parquet files need pyarrow: pip install -e '.[parquet]'") from error
     try:
+        about = parquet.read_metadata(path)
+        groups = [about.row_group(place).num_rows for place in range(about.num_row_groups)]
+        cells = max(about.num_rows, sum(groups)) * about.num_columns  # few bytes may stand for many equal ones
+        require(_BYTES_A_CELL * cells, budget=None, what=f"reading {path}", remedy="Give a smaller file.")
         table = parquet.read_table(path)
-    except ArrowException as error:
-        raise InvalidInput(f"{path} is no Parquet file: {str(error).splitlines()[0]} Give {KINDS}.") from None
-    columns = []
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        missing = np.flatnonzero(column.is_null().to_numpy()) + 1
-        _refuse_missing(path, name, missing.tolist(), len(column))
-        columns.append(_from_array(path, name, np.asarray(column.to_pylist())))
-    return columns
+        return [
+            _from_arrow(path, name, column, nested=is_nested(column.type))
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        ]
+    except (ArrowException, OSError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        said = next(iter(str(error).splitlines()), "it cannot be read.")[:200]
+        raise InvalidInput(f"{path} is no Parquet file: {said} Give {KINDS}.") from None
+
+
+def _from_arrow(path: Path, name: str, column: Any, *, nested: bool) -> Column:
+    missing = np.flatnonzero(column.is_null().to_numpy()) + 1
+    _refuse_missing(path, name, missing.tolist(), len(column))
+    if nested:
+        raise InvalidInput(
+            f"{path}: column {name[:40]!r} holds {str(column.type)[:40]}; expected numbers or text. "
+            "Convert the column, or leave it out with --drop."
+        )
+    return _from_array(path, name, np.asarray(column.to_pylist()))
 
 
 def _from_array(path: Path, name: str, values: NDArray[Any]) -> Column:

@@ -98,13 +98,17 @@ def split_table(table: Table, *, rows: int, seed: int = 0) -> Split:
     order = np.random.default_rng(check_whole(seed, "seed", least=0)).permutation(count)
     train, test = order[:used], order[used : used + _MOST_UNSEEN]
     test = test if len(test) else train
-    rows_centred = table.inputs - table.inputs[train].mean(axis=0)
+    try:
+        with np.errstate(over="raise"):
+            rows_centred = table.inputs - table.inputs[train].mean(axis=0)
+            centred = table.targets - table.targets[train].mean()
+            targets = centred / (centred[train].std() or 1.0)
+    except FloatingPointError:
+        raise InvalidInput("some numbers are too large to take means and variances of. Rescale the columns.") from None
     zero = np.flatnonzero(~rows_centred.any(axis=1))
     if len(zero):
         raise InvalidInput(f"row {zero[0] + 1} is the mean of those trained on and has no direction. Remove it.")
     inputs = to_sphere(rows_centred)
-    centred = table.targets - table.targets[train].mean()
-    targets = centred / (centred[train].std() or 1.0)
     words = (
         f"{used:,} of {count:,} rows, {inputs.shape[1]} columns centred and put on the sphere, target {table.target!r}"
     )

@@ -1,0 +1,167 @@
+"""Files that fit their checksum and lie: a model, or one of our errors, and nothing else."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reliability.fuzz import use, write_good
+from reliability.tamper import tamper
+
+import thresher
+from thresher import InvalidInput, MemoryRefused, ThresherError
+from thresher.files import read_file, write_file
+from thresher.runs import page, read_run, saved
+from thresher.runs.run import RUN_FILE
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # numbers without sense may overflow
+
+
+def make_good(kind, folder):
+    """Return the kind, good files of it, and a place to write bad ones to."""
+    write_good(kind, folder)
+    return kind, [read_file(path, kind=kind, newest=1) for path in sorted(folder.glob("good*"))], folder
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    return make_good("model", tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return make_good("run", tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(params=["models", "runs"])
+def good(request):
+    return request.getfixturevalue(request.param)
+
+
+def read_and_use(kind, folder):
+    if kind == "model":
+        use(thresher.load(folder / RUN_FILE, threads=1))
+        return
+    run = read_run(folder)
+    assert list(page.summarise(run))
+    use(saved.load_model(folder).model)
+
+
+def test_good_files_are_read(good):
+    kind, stored, folder = good
+    for one in stored:
+        write_file(folder / RUN_FILE, one.tensors, one.metadata, kind=kind, version=1)
+        read_and_use(kind, folder)
+
+
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_no_lie_gives_anything_but_our_errors(good, data):
+    def choose(options):
+        return options[data.draw(st.integers(0, len(options) - 1))]
+
+    kind, stored, folder = good
+    chosen = choose(stored)
+    metadata, tensors = copy.deepcopy(chosen.metadata), dict(chosen.tensors)
+    for _ in range(choose([1, 1, 2, 3])):
+        tamper(metadata, tensors, choose)
+    write_file(folder / RUN_FILE, tensors, metadata, kind=kind, version=1)
+    try:
+        read_and_use(kind, folder)
+    except ThresherError as error:
+        assert 0 < len(str(error)) < 400 + len(str(folder)), "an error is a line or two"
+
+
+def changed(good, change):
+    """Write a good file with one change; return its folder."""
+    kind, stored, folder = good
+    metadata, tensors = copy.deepcopy(stored[0].metadata), dict(stored[0].tensors)
+    change(metadata, tensors)
+    write_file(folder / RUN_FILE, tensors, metadata, kind=kind, version=1)
+    return folder
+
+
+MODELS = {
+    "a type that takes 400 MB a label": (lambda m: m["classes"].update(type="<U99999999", labels=[0, 1]), "its labels"),
+    "a type with code": (lambda m: m["classes"].update(type="O"), "its labels"),
+    "a label twice": (lambda m: m["classes"].update(labels=[True, True]), "its labels"),
+    "labels for more outputs": (lambda m: m["classes"].update(type="<i8", labels=[1, 2, 3]), "classes has shape"),
+    "a temperature that is text": (lambda m: m["values"].update(temperature_="x"), "temperature must be a number"),
+    "a shift beyond all weights": (lambda m: m["values"].update(shift_=1e300), "shift"),
+    "no columns": (lambda m: m["values"].update(n_features_in_=0), "n_features_in must be at least 1"),
+    "names of other columns": (lambda m: m.update(names=["a"]), "names has shape"),
+    "no scale": (lambda m: m["parameters"].update(scale="x"), "its lift or its penalty is none"),
+    "a bias that is not there": (lambda m: m.update(last=0.0), "its lift or its penalty is none"),
+    "a history of words": (lambda m: m["networks"][0]["history"][0].update(looks="many"), "looks is 'many'"),
+    "a number beyond all sizes": (lambda m: m["networks"][0]["history"][0].update(looks=10**400), "looks is"),
+    "threads that are none": (lambda m: m["parameters"].update(n_jobs=0), "n_jobs must be"),
+}
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_what_a_model_says_is_checked(models, case):
+    change, message = MODELS[case]
+    folder = changed(models, lambda metadata, _: change(metadata))
+    with pytest.raises(InvalidInput, match=f"does not describe a model: .*{message}"):
+        thresher.load(folder / RUN_FILE)
+
+
+def test_labels_that_would_fill_the_memory_are_refused(models, monkeypatch):
+    monkeypatch.setattr("thresher.memory.available_bytes", lambda: 1 << 22)
+    labels = [*map(str, range(2000)), "x" * 2000]
+    folder = changed(models, lambda metadata, _: metadata["classes"].update(type="<U9", labels=labels))
+    with pytest.raises(MemoryRefused, match=r"reading the labels of the classes needs about 15\.3 MiB"):
+        thresher.load(folder / RUN_FILE)
+
+
+RUNS = {
+    "a test that is text": (lambda m: m["test"].update(rows="x"), "rows is 'x'"),
+    "a width that is text": (lambda m: m["network"].update(width="x"), "width is 'x'"),
+    "no neurons": (lambda m: m["network"].update(width=0), "its sizes are none"),
+    "no network": (lambda m: m["network"].clear(), "a run without a training"),
+    "no training": (lambda m: m.update(trainings=[]), "a run without a training"),
+    "an empty history": (lambda m: m["trainings"][0].update(history=[]), "its history is empty"),
+    "a name that is none": (lambda m: m["trainings"][0].update(name=3), "name is '3'"),
+    "seconds that are text": (lambda m: m["trainings"][0]["history"][0].update(seconds={"a": "b"}), "seconds is"),
+    "a truth that is text": (lambda m: m["trainings"][0]["history"][0].update(factored="x"), "factored is 'x'"),
+}
+
+
+@pytest.mark.parametrize("case", RUNS)
+def test_what_a_run_says_is_checked(runs, case):
+    change, message = RUNS[case]
+    folder = changed(runs, lambda metadata, _: change(metadata))
+    with pytest.raises(InvalidInput, match=message):
+        read_run(folder)
+
+
+def test_histograms_must_fit_their_edges(runs):
+    def cut(_, tensors):
+        tensors["distance counts 0"] = tensors["distance counts 0"][1:]
+
+    with pytest.raises(InvalidInput, match="its histograms are none"):
+        read_run(changed(runs, cut))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("column means", [0.0]), ("column units", [1.0, -1.0]), ("last", 0.0), ("classes", [1, 2, 3]),
+        ("target unit", "inf"), ("columns", [["a", None]]), ("bias", -1.0), ("target mean", 10**400),
+    ],
+)  # fmt: skip
+def test_models_of_runs_are_checked(runs, name, value):
+    folder = changed(runs, lambda metadata, _: metadata["model"].update({name: value}))
+    with pytest.raises(InvalidInput, match=r"a run without a model|bias must be at least 0"):
+        saved.load_model(folder)
+
+
+def test_the_truth_is_what_was_written(runs):
+    """The checks refuse lies only: a file that was read and written again is read again."""
+    folder = changed(runs, lambda *_: None)
+    run = read_run(folder)
+    assert run.test == ("RMSE", 1, 2, 3)
+    assert json.dumps(run.network)
+    assert np.isfinite([record.loss for record in run.trainings[0].history]).all()

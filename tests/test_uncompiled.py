@@ -1,0 +1,56 @@
+"""Compiled loops against themselves in plain Python, where an index outside its array is an error."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from thresher import train
+from thresher.datasets import random_problem
+
+ROOT = Path(__file__).parent.parent
+CASES = {
+    "certified": {"width": 60, "shift": 0.4, "max_iterations": 4},
+    "from the Gram matrix": {"width": 40, "shift": 0.2, "max_iterations": 3, "first_step": "gram", "dtype": "float64"},
+    "twins": {"width": 40, "shift": 0.3, "max_iterations": 3, "twins": True},
+    "tournament": {"width": 30, "shift": 0.3, "max_iterations": 2, "index": "tournament"},
+    "scan": {"width": 30, "shift": 0.3, "max_iterations": 2, "index": "scan"},
+    "sketched": {"width": 60, "shift": 0.2, "max_iterations": 2, "solver": "sketched", "first_step": "gram"},
+}
+
+CHILD = """
+import json, sys
+from reliability.uncompiled import plain_python
+plain_python()
+from tests.test_uncompiled import CASES, run
+print(json.dumps({name: run(options) for name, options in CASES.items()}))
+"""
+
+
+def run(options):
+    """All that a training decides, as plain numbers: who fires, how it ended, and what the network says."""
+    problem = random_problem(inputs=9, dimension=4)
+    result = train(problem, **options, audit=True, threads=1)
+    support = [part.tolist() for part in result.network.weights.support]
+    records = [(one.looks, one.flips, one.moved, one.firing, one.rescans, one.visits) for one in result.history]
+    return [support, records, result.status.value, result.network.predict(problem.inputs).tolist()]
+
+
+@pytest.fixture(scope="module")
+def uncompiled():
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", CHILD]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_plain_python_does_the_same_and_stays_within_its_arrays(uncompiled, case):
+    support, records, status, outputs = json.loads(json.dumps(run(CASES[case])))
+    assert uncompiled[case][:3] == [support, records, status]
+    np.testing.assert_allclose(uncompiled[case][3], outputs, rtol=1e-5, atol=1e-6)
