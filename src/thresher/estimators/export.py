@@ -96,39 +96,7 @@ def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
         "last_axis": np.array([-1]),
         "zero": np.zeros((1, 1)),
     }
-    steps = [
-        ("Sub", ["X", "input_mean"], "centred"),
-        ("Div", ["centred", "input_unit"], "scaled"),
-        ("MatMul", ["scaled", "metric"], "weighed"),
-    ]
-    nodes = [helper.make_node(kind, inputs, [name]) for kind, inputs, name in steps]
-    first = "weighed"
-    if len(arrays["last"]):
-        nodes += [
-            helper.make_node("ReduceSum", ["weighed", "last_axis"], ["sums"], keepdims=1),
-            helper.make_node("Mul", ["sums", "zero"], ["column"]),
-            helper.make_node("Add", ["column", "last"], ["bias"]),
-            helper.make_node("Concat", ["weighed", "bias"], ["longer"], axis=1),
-        ]
-        first = "longer"
-    nodes += [
-        helper.make_node("Abs", [first], ["sizes"]),
-        helper.make_node("ReduceMax", ["sizes"], ["largest"], axes=[1], keepdims=1),
-        helper.make_node("Div", [first, "largest"], ["small"]),
-        helper.make_node("Mul", ["small", "small"], ["squares"]),
-        helper.make_node("ReduceSum", ["squares", "last_axis"], ["length2"], keepdims=1),
-        helper.make_node("Sqrt", ["length2"], ["length"]),
-        helper.make_node("Div", ["small", "length"], ["inputs"]),
-        helper.make_node("MatMul", ["inputs", "hidden"], ["flat"]),
-        helper.make_node("Reshape", ["flat", "by_output"], ["preactivations"]),
-        helper.make_node("Sub", ["preactivations", "shift"], ["above"]),
-        helper.make_node("Relu", ["above"], ["active"]),
-        helper.make_node("Mul", ["active", "coefficients"], ["weighted"]),
-        helper.make_node("ReduceSum", ["weighted", "last_axis"], ["raw"], keepdims=0),
-        helper.make_node("Mul", ["raw", "unit"], ["stretched"]),
-        helper.make_node("Add", ["stretched", "mean"], ["told"]),
-        helper.make_node("Exp" if arrays["logarithmic"] else "Identity", ["told"], ["outputs"]),
-    ]
+    nodes = [helper.make_node(kind, inputs, [name], **more) for kind, inputs, name, more in _steps(arrays)]
     graph = helper.make_graph(
         nodes,
         "thresher",
@@ -142,3 +110,36 @@ def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
         with writing(Path(path)) as unfinished:
             unfinished.write_bytes(model.SerializeToString())
     return model
+
+
+def _steps(arrays: Arrays) -> list[tuple[str, list[str], str, dict[str, Any]]]:
+    """Return what an ONNX graph does, in order: operator, inputs, name of the result, attributes."""
+    rows = "longer" if len(arrays["last"]) else "weighed"
+    bias: list[tuple[str, list[str], str, dict[str, Any]]] = [
+        ("ReduceSum", ["weighed", "last_axis"], "sums", {"keepdims": 1}),
+        ("Mul", ["sums", "zero"], "column", {}),
+        ("Add", ["column", "last"], "bias", {}),
+        ("Concat", ["weighed", "bias"], "longer", {"axis": 1}),
+    ]
+    return [
+        ("Sub", ["X", "input_mean"], "centred", {}),
+        ("Div", ["centred", "input_unit"], "scaled", {}),
+        ("MatMul", ["scaled", "metric"], "weighed", {}),
+        *(bias if rows == "longer" else []),
+        ("Abs", [rows], "sizes", {}),
+        ("ReduceMax", ["sizes"], "largest", {"axes": [1], "keepdims": 1}),
+        ("Div", [rows, "largest"], "small", {}),
+        ("Mul", ["small", "small"], "squares", {}),
+        ("ReduceSum", ["squares", "last_axis"], "length2", {"keepdims": 1}),
+        ("Sqrt", ["length2"], "length", {}),
+        ("Div", ["small", "length"], "inputs", {}),
+        ("MatMul", ["inputs", "hidden"], "flat", {}),
+        ("Reshape", ["flat", "by_output"], "preactivations", {}),
+        ("Sub", ["preactivations", "shift"], "above", {}),
+        ("Relu", ["above"], "active", {}),
+        ("Mul", ["active", "coefficients"], "weighted", {}),
+        ("ReduceSum", ["weighted", "last_axis"], "raw", {"keepdims": 0}),
+        ("Mul", ["raw", "unit"], "stretched", {}),
+        ("Add", ["stretched", "mean"], "told", {}),
+        ("Exp" if arrays["logarithmic"] else "Identity", ["told"], "outputs", {}),
+    ]
