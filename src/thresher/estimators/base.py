@@ -33,6 +33,8 @@ __all__ = ["LeftOut", "ThresherEstimator"]
 
 Matrix = NDArray[np.float64]
 _MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # of all outputs together, and of one, with width="auto"
+_PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
+_QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
 _DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
 _FAR = 0.2  # gap, as a share of the targets, from which training is said to have failed
 _ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
@@ -74,7 +76,7 @@ class ThresherEstimator(BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there."""
 
     _biases: tuple[float, ...]  # that bias="auto" chooses from
-    _auto_width: int  # neurons of an output with width="auto", if there are not too many outputs
+    _auto_widths: tuple[int, int]  # least and most neurons of an output with width="auto", if outputs are few
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class ThresherEstimator(BaseEstimator):
         """Fit targets (n, k) of weighted mean 0 on raw rows (n, d); return what leaving rows out has shown."""
         data = _distinct(X, targets, weights)
         n, outputs = data.targets.shape
-        width = self._width(outputs)
+        width = self._width(n, outputs)
         d = data.X.shape[1]
         what = f"fitting {n:,} rows of {d:,} columns"
         taken = 6 * 8 * n * n + 8 * (6 * n * d + (8 * d * d if self._learns(d) else 0))
@@ -163,9 +165,11 @@ class ThresherEstimator(BaseEstimator):
         check_number(self.tol, "tol", least=0.0)
         check_whole(self.max_iterations, "max_iterations", least=1)
 
-    def _width(self, outputs: int) -> int | float:
+    def _width(self, rows: int, outputs: int) -> int | float:
         if self.width == "auto":
-            return min(self._auto_width, max(_LEAST_WIDTH, _MOST_NEURONS // outputs // 2 * 2))
+            least, most = self._auto_widths
+            enough = min(max(_PER_ROW * rows, least), most)
+            return min(enough, max(_LEAST_WIDTH, _MOST_NEURONS // outputs // 2 * 2))
         if self.width == math.inf:
             return math.inf
         return _even(check_whole(self.width, "width", least=1))
@@ -206,6 +210,8 @@ class ThresherEstimator(BaseEstimator):
         some = _some(len(rows), choose.ROWS)
         biases: Sequence[float] = self._biases if self.bias == "auto" else [float(self.bias)]
         shifts: Sequence[float] = choose.SHIFTS if self.shift == "auto" else [float(self.shift)]
+        if favourite is not None and self.shift == "auto":
+            shifts = [favourite.shift, _QUIETEST]
         return choose.choose(
             rows[some],
             data.targets[some],

@@ -34,8 +34,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
     Parameters
     ----------
-    width : neurons of each output (made even); ``"auto"`` for 65536 (a classifier: 16384), fewer if outputs are
-        many; ``float("inf")`` for the limit of infinite width itself, in closed form
+    width : neurons of each output (made even); ``"auto"`` for 65536 (a classifier: 32 a row, from 4096 to 16384),
+        fewer if outputs are many; ``float("inf")`` for the limit of infinite width itself, in closed form
     shift : threshold above which a neuron fires; ``"auto"`` by leave-one-out
     ridge : penalty on the distance from the start weights, relative to the diagonal of the limit kernel; ``"auto"`` by
         leave-one-out
@@ -67,7 +67,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     Prediction O(md) a row and output.
     """
 
-    _biases, _auto_width = (1.0, 0.5, 2.0, 4.0), 1 << 16
+    _biases, _auto_widths = (1.0, 0.5, 2.0, 4.0), (1 << 16, 1 << 16)
 
     def __init__(
         self,
