@@ -76,6 +76,7 @@ class ThresherEstimator(BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there."""
 
     _biases: tuple[float, ...]  # that bias="auto" chooses from
+    _rows: int  # on which bias, shift and features are chosen; the ridge is chosen on all
     _auto_widths: tuple[int, int]  # least and most neurons of an output with width="auto", if outputs are few
 
     def __init__(
@@ -131,9 +132,9 @@ class ThresherEstimator(BaseEstimator):
         return LeftOut(data.targets, lifted.fit, data.weights)
 
     def _leave_out(self, X: Matrix, targets: Matrix, weights: Matrix | None) -> LeftOut:
-        """Return what the limit says of left-out rows, at most ROWS, with what is best for them. Cost: O(ROWS³)."""
+        """Return what the limit says of left-out rows, at most ``_rows``, with what is best for them."""
         data = _distinct(X, targets, weights)
-        data = _Rows(*(part[_some(len(data.X), choose.ROWS)] for part in data))
+        data = _Rows(*(part[_some(len(data.X), self._rows)] for part in data))
         scaler = SphereLift(scale=self.scale, bias=0.0).fit(data.X, sample_weight=data.weights)
         rows = scaler.scaling_.apply(data.X)
         choice = self._choose(rows, data, choose.limit_of, guess=1e-2)
@@ -206,8 +207,8 @@ class ThresherEstimator(BaseEstimator):
         like: Choice | None = None,
         favourite: Choice | None = None,
     ) -> Choice:
-        """Choose bias, shift and ridge on at most ROWS rows; only the ridge if the others are to be like those."""
-        some = _some(len(rows), choose.ROWS)
+        """Choose bias, shift and ridge on at most ``_rows`` rows; only the ridge if the others are to be like those."""
+        some = _some(len(rows), self._rows)
         biases: Sequence[float] = self._biases if self.bias == "auto" else [float(self.bias)]
         shifts: Sequence[float] = choose.SHIFTS if self.shift == "auto" else [float(self.shift)]
         if favourite is not None and self.shift == "auto":
@@ -236,7 +237,7 @@ class ThresherEstimator(BaseEstimator):
             return features.Rounds(0, features.POWERS[0], {})
         if self.feature_learning != "auto":
             return features.Rounds(int(self.feature_learning), features.POWERS[0], {})
-        some = _some(len(rows), features.ROWS)
+        some = _some(len(rows), self._rows)
         if len(some) < 8:  # too few to judge
             return features.Rounds(0, features.POWERS[0], {})
         return features.choose_rounds(

@@ -19,7 +19,6 @@ __all__ = ["SHIFTS", "Choice", "Fit", "choose", "fit_kernel", "leave_one_out", "
 Matrix = NDArray[np.float64]
 # Tried one after the other: first the biases with the first shift, then the other shifts with the best bias.
 SHIFTS = (0.5, 0.0, 1.0, 1.5)
-ROWS = 512  # rows on which shift and bias are chosen; the ridge is chosen on all
 _WORTH = 0.99  # a share of the error of what is in favour: kernels of networks are noisy
 _LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of a network cannot follow
 

@@ -36,7 +36,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     trained in turn, one a thread: memory does not grow with the classes except for the networks themselves.
     """
 
-    _biases, _auto_widths = (1.0, 0.5, 2.0), (1 << 12, 1 << 14)
+    _biases, _rows, _auto_widths = (1.0, 0.5, 2.0), 256, (1 << 12, 1 << 14)
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d) and labels y (n,)."""

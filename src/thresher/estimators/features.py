@@ -25,7 +25,6 @@ __all__ = ["Rounds", "choose_rounds", "limit_gradients", "mix_outputs", "next_me
 
 Matrix = NDArray[np.float64]
 COLUMNS = 512  # columns up to which features are learnt by themselves
-ROWS = 512  # rows on which the number of rounds is chosen
 MOST_ROUNDS = 5
 POWERS = (0.25, 0.4)
 _FOLDS = 4

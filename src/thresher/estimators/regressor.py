@@ -56,7 +56,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     target_, bias_, shift_, ridge_, feature_learning_ : what was chosen
     loo_error_ : mean squared leave-one-out error of the linearised network, in units of the targets' variance
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
-        512 rows; ``ridge_`` and ``loo_error_`` are those of all rows
+        512 rows (a classifier: 256); ``ridge_`` and ``loo_error_`` are those of all rows
     feature_learning_errors_ : cross-validated error after 0, 1, ... rounds
     lift_ : the fitted :class:`SphereLift`
     networks_, results_ : the trained networks, one an output, with their histories
@@ -67,7 +67,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     Prediction O(md) a row and output.
     """
 
-    _biases, _auto_widths = (1.0, 0.5, 2.0, 4.0), (1 << 16, 1 << 16)
+    _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 16, 1 << 16)
 
     def __init__(
         self,
