@@ -4,7 +4,7 @@
 
 Mutants are drawn at random from all places where an operator, a comparison, a condition or a number can be changed.
 Each is tried on a copy of the package: a kernel in plain Python, then with the tests of its room, those that noticed
-others before first, then with others that train. What no test notices is kept; reliability/survivors.json says why it may.
+others before first, then with others that train. What none notices is kept; reliability/survivors.json says why it may.
 """
 
 from __future__ import annotations
