@@ -13,7 +13,6 @@ from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
 
-
 # What these want is newer than they are: the oldest matplotlib calls what pyparsing has come to warn of since.
 OF_THEIR_TIME = ("pyparsing<3.2",)
 
