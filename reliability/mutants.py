@@ -105,7 +105,9 @@ def _statements(node: ast.AST, place: str) -> Iterator[tuple[str, ast.stmt]]:
 def _nodes(statement: ast.stmt) -> list[ast.AST]:
     """Return the nodes of a statement that can be changed, without those of the statements in it."""
     found: list[ast.AST] = [statement] if _changes(statement) else []
-    waiting: list[ast.AST] = [one for one in ast.iter_child_nodes(statement) if not isinstance(one, ast.stmt)]
+    types = getattr(statement, "annotation", None)  # which nobody evaluates
+    parts = ast.iter_child_nodes(statement)
+    waiting: list[ast.AST] = [one for one in parts if not isinstance(one, ast.stmt) and one is not types]
     while waiting:
         node = waiting.pop()
         if _changes(node):
