@@ -121,7 +121,8 @@ def machine(figures: dict[str, Any]) -> str:
 def computer(e: dict[str, Any]) -> str:
     """Return an environment in one line, without its commit."""
     versions = ", ".join(f"{name} {version}" for name, version in e["versions"].items())
-    return f"Machine: {e['processor']}, {e['cores']} cores, {e['memory_gib']} GiB; Python {e['python']}; {versions}"
+    cores = "1 core" if e["cores"] == 1 else f"{e['cores']} cores"
+    return f"Machine: {e['processor']}, {cores}, {e['memory_gib']} GiB; Python {e['python']}; {versions}"
 
 
 def rivals(results: dict[str, Any]) -> list[str]:

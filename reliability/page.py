@@ -96,7 +96,7 @@ def soak(runs: list[dict[str, Any]]) -> str:
     failures = [failure for run in runs for failure in run["failures"]]
     lines = [
         "## Soak\n",
-        f"{total('problems'):,} random problems (seeds {', '.join(str(run['seed']) for run in runs)}), "
+        f"{total('problems'):,} random problems (seed{'s' * (len(runs) > 1)} {', '.join(str(run['seed']) for run in runs)}), "
         f"audited after every iteration: **{total('pairs'):.3g} pairs compared with a full scan, {total('missed')} flips missed**, "
         f"{total('ties')} ties. Largest error of an output, relative to the largest output, 1, or what cancels: "
         f"{worst['float32']:.1e} in float32, {worst['float64']:.1e} in float64. Ends: {ends}.\n",
@@ -118,31 +118,22 @@ def fuzz(figures: dict[str, Any]) -> str:
 
 
 def coverage(figures: dict[str, Any]) -> str:
-    ends = ", ".join(f"{count} {name}" for name, count in figures["tests"].items())
+    ends = ", ".join(f"{count:,} {name}" for name, count in figures["tests"].items())
+    missing = {name: len(lines) for name, lines in figures["missing"].items()}
+    most = sorted(missing, key=lambda name: -missing[name])[:8]
+    rest = sum(missing.values()) - sum(missing[name] for name in most)
     lines = [
         "## Lines reached\n",
         f"**{figures['reached'] / figures['lines']:.1%}** of {figures['lines']:,} lines are reached by tests with compilation "
-        f"off. Tests: {ends}. A test is cut off once it reaches nothing new: loops are hundreds of times slower without "
-        "compilation. A test that fails here fails for that alone; with compilation all pass.\n",
+        f"off. Tests: {ends}. A test is cut off once it reaches nothing new, since loops are hundreds of times slower without "
+        "compilation; so this says what tests reach, and `make test` whether they pass.\n",
         machine(figures),
-        "What is not reached:\n",
+        f"Not reached: {', '.join(f'`{name}` {missing[name]}' for name in most)}, and {rest} in {len(missing) - len(most)} "
+        "other files. What cannot be reached in this way: `estimators/torch_module.py` where torch is not installed, the two "
+        "files in which instructions of the processor are named that exist in compiled code only (`kernels/start_scan.py`, "
+        "`kernels/counting.py`), and what runs in processes of its own.\n",
     ]
-    whole = [name for name, missing in figures["missing"].items() if len(missing) == figures["sizes"][name]]
-    if whole:
-        lines.append(f"- not imported, for want of an extra: {', '.join(f'`{name}`' for name in whole)}")
-    parts = [f"`{name}` {_spans(missing)}" for name, missing in figures["missing"].items() if name not in whole]
-    return "\n".join([*lines, f"- lines of {'; '.join(parts)}"]) + "\n"
-
-
-def _spans(numbers: list[int]) -> str:
-    """Return line numbers as people write them: 3, 7 to 9."""
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in spans)
+    return "\n".join(lines)
 
 
 def mutants(figures: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_cli import run
 
-from thresher import ThresherRegressor, train
+from thresher import SphereLift, ThresherRegressor, train
 from thresher.datasets import random_problem
 from thresher.estimators.export import predict_arrays
 from thresher.runs import read_run
@@ -136,8 +136,7 @@ def test_a_random_audit(capsys):
 @pytest.mark.parametrize("metric", [None, [[2.0, 0.0], [1.0, 1.0]]])
 def test_a_lift_goes_there_and_back(bias, metric):
     X = np.random.default_rng(0).normal(size=(6, 2))
-    lift = ThresherRegressor(width=2, bias=bias, shift=0.1).fit(X, X[:, 0]).lift_
-    lift.set_params(metric=metric)
+    lift = SphereLift(bias=bias, metric=metric).fit(X)
     lifted = lift.transform(X)
     np.testing.assert_allclose(np.linalg.norm(lifted, axis=1), 1)
     assert len(lift.get_feature_names_out()) == lifted.shape[1] == 2 + bool(bias)
