@@ -240,6 +240,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Mutation tests of search, kernels and algebra.")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--more", action="store_true", help="go on where the record ends")
     parser.add_argument("--room", choices=list(ROOMS))
     parser.add_argument("--only", help="try the mutants whose place or change contains this")
     parser.add_argument("--output", type=Path, help="results/reliability.json by default")
@@ -249,7 +250,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.folder is not None:
         sys.exit(run_tests(arguments.folder, arguments.tests, most=arguments.most))
-    from reliability.record import RECORD, keep  # imports the package, which a trial must not do before its time
+    from benchmarks import results  # these import the package, which a trial must not do before its time
+
+    from reliability.record import RECORD, keep
 
     everything = [
         mutant
@@ -259,7 +262,9 @@ def main() -> None:
         if not arguments.only or arguments.only in f"{mutant.place} {mutant.what}"
     ]
     everything = order(everything, arguments.seed)
-    tried, survivors = Counter[str](), []
+    output = arguments.output or RECORD
+    known = results.read(output).get("mutants", {}) if arguments.more else {}
+    tried, survivors = Counter[str](known.get("tried", {})), list(known.get("survivors", []))
     with tempfile.TemporaryDirectory() as folder:
         trial = Trial(Path(folder))
         print("Compiling, and running the tests on the unchanged package ...", flush=True)
@@ -267,7 +272,7 @@ def main() -> None:
         for test in dict.fromkeys(files(" ".join([PLAIN, TRAINING, *(ROOMS[room] for room in rooms)]))):
             trial.warm([test])
         began = time.monotonic()
-        for mutant in everything:
+        for mutant in everything[tried.total() :]:
             if time.monotonic() - began > 60 * arguments.minutes:
                 break
             tiers = [PLAIN] if mutant.room == "kernels" else []
@@ -280,7 +285,7 @@ def main() -> None:
             print(f"{minutes:.1f} min, {tried.total()} of {len(everything)}: {said} {mutant.place}:{mutant.line} {mutant.what}", flush=True)  # fmt: skip  # noqa: E501
             figures = {"possible": dict(Counter(one.room for one in everything)), "tried": dict(tried)}
             figures |= {"noticed": tried.total() - len(survivors), "survivors": survivors, "seed": arguments.seed}
-            keep("mutants", figures, output=arguments.output or RECORD)
+            keep("mutants", figures, output=output)
 
 
 if __name__ == "__main__":

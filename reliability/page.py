@@ -17,6 +17,7 @@ from benchmarks.page import machine
 from reliability.mutants import SURVIVORS
 from reliability.record import RECORD
 
+AROUND = 40  # characters of a changed line that are shown beside the change
 PAGE = Path("docs/reliability.md")
 
 PROMISES = """# Reliability
@@ -153,10 +154,28 @@ def mutants(figures: dict[str, Any]) -> str:
     if survivors:
         lines += ["| not noticed | before | after | why |", "| --- | --- | --- | --- |"]
     for one in survivors:
-        before, after = (f"`{part}`".replace("|", "\\|") for part in one["what"].split("  ->  "))
+        before, after = (f"`{part}`".replace("|", "\\|") for part in _around_the_change(*one["what"].split("  ->  ")))
         why = reasons.get((one["place"], one["what"]), "**NOT EXPLAINED**")
         lines.append(f"| {one['place']}, line {one['line']} | {before} | {after} | {why} |")
     return "\n".join(lines) + "\n"
+
+
+def _around_the_change(before: str, after: str) -> tuple[str, str]:
+    """Return two long lines without what they have in common at both ends, but for some characters."""
+    same = _in_common(before, after)
+    end = _in_common(before[same:][::-1], after[same:][::-1])
+    first, last = (size - AROUND if size > AROUND + 9 else 0 for size in (same, end))
+    cut = [
+        f"{'... ' if first else ''}{one[first : len(one) - last]}{' ...' if last else ''}" for one in (before, after)
+    ]
+    return cut[0], cut[1]
+
+
+def _in_common(one: str, other: str) -> int:
+    """Return with how many equal characters two texts begin."""
+    return next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 def oldest(figures: dict[str, Any]) -> str:

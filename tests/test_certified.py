@@ -371,3 +371,30 @@ def test_a_network_does_not_outlive_its_training():
         assert not [one for one in gc.get_objects() if isinstance(one, LocalEngine)]
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("twins", [False, True])
+def test_after_the_first_step_only_neurons_that_flipped_are_waiting(twins):
+    problem = random_problem(inputs=12, dimension=5)
+    settings = NetworkSettings.checked(width=400, dimension=5, shift=0.8, seed=1, twins=twins)
+    weights = Weights.at_start(settings.start, problem.inputs, dtype="float64")
+    shard = make_shard("certified", settings, weights, range(400))
+    shard.start(problem.targets, expected=0.1)
+    waiting = set(shard._lists.neurons[shard._pending].tolist())
+    before = _pairs(shard.pattern())
+    shard.linearise(None)
+    flipped = before ^ _pairs(shard.pattern())
+    assert waiting == {neuron for neuron, _ in flipped}
+    assert 0 < len(waiting) < len(before)
+    assert not len(shard._pending)
+
+
+def _pairs(pattern):
+    return set(zip(pattern.per_pair(pattern.neurons).tolist(), pattern.inputs.tolist(), strict=True))
+
+
+def test_inputs_are_numbered_in_as_few_bytes_as_they_need():
+    def made(inputs):
+        return watchlists.Watchlists.with_capacity(3, 5, dtype=np.dtype("f4"), inputs=inputs).inputs.dtype
+
+    assert (made(1), made(1 << 16), made((1 << 16) + 1)) == (np.uint16, np.uint16, np.uint32)
