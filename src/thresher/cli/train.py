@@ -188,6 +188,8 @@ def _train_estimator(
     say(console, f"Choosing shift, ridge and features on {len(y):,} rows, then training.")
     with console.status("Working ..."):
         model.fit(X, y)
+    if getattr(model, "target_", "linear") == "log":
+        say(console, "The targets are learnt as logarithms, which leaves less error.")
     results = model.results_
     settings = results[0].network.settings
     classes = getattr(model, "classes_", [])
