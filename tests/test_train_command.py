@@ -63,6 +63,15 @@ class TestTrain:
         rmse, guess = map(float, found.groups())
         assert rmse < 0.8 * guess
 
+    def test_it_says_that_targets_are_learnt_as_logarithms(self, capsys, tmp_path):
+        rng = np.random.default_rng(0)
+        a, b = rng.uniform(-1, 1, size=(2, 80))
+        rows = [f"{one},{two},{np.exp(4 * one + two**2)}" for one, two in zip(a, b, strict=True)]
+        (tmp_path / "table.csv").write_text("\n".join(["a,b,price", *rows]))
+        code, out, _ = run(capsys, "train", str(tmp_path / "table.csv"), "--width", "512")
+        assert code == 0
+        assert "learnt as logarithms" in out
+
     def test_json_is_one_object_and_nothing_else(self, capsys, tmp_path):
         table = write_csv(tmp_path / "table.csv", classes=True)
         code, out, err = run(capsys, "train", str(table), "--ridge", "0", "--width", "2^12", "--json")
