@@ -73,17 +73,29 @@ class TestTargets:
         plain = ThresherRegressor(target="linear", **SMALL).fit(X, y)
         errors = [np.mean((model.predict(others) - wanted) ** 2) for model in (logarithmic, plain)]
         assert errors[0] < errors[1] / 2
-        by_hand = ThresherRegressor(target="linear", **SMALL).fit(X, np.log(y)).predict(others)
-        np.testing.assert_allclose(logarithmic.predict(others), np.exp(by_hand), rtol=1e-9)
-        assert ThresherRegressor(**SMALL).fit(X, y - y.min()).target_ == "linear"
+        by_hand = ThresherRegressor(target="linear", **SMALL).fit(X, np.log(y - logarithmic.floor_)).predict(others)
+        np.testing.assert_allclose(logarithmic.predict(others), np.exp(by_hand) + logarithmic.floor_, rtol=1e-9)
+        assert 0 < (y.min() - logarithmic.floor_[0]) / y.std() < 0.2
+
+    @pytest.mark.parametrize(("unit", "zero"), [(1e-6, 0.0), (1.0, -5.0), (1e6, 3e7)])
+    def test_their_unit_and_zero_do_not_matter(self, growth, logarithmic, unit, zero):
+        X, y, others, _ = growth
+        told = ThresherRegressor(**SMALL).fit(X, unit * y + zero).predict(others)
+        np.testing.assert_allclose((told - zero) / unit, logarithmic.predict(others), rtol=2e-3)
+
+    def test_rows_without_weight_do_not_set_the_floor(self, growth, logarithmic):
+        X, y, others, _ = growth
+        weights = np.append(np.ones(200), 0.0)
+        told = ThresherRegressor(**SMALL).fit(np.vstack([X, X[:1]]), np.append(y, -1e3), weights)
+        np.testing.assert_allclose(told.predict(others), logarithmic.predict(others), rtol=1e-9)
 
     def test_deviations_are_those_of_a_log_normal_variable(self, growth, logarithmic):
         X, y, others, _ = growth
         values, deviations = logarithmic.predict(others, return_std=True)
-        model = ThresherRegressor(target="linear", **SMALL).fit(X, np.log(y))
+        model = ThresherRegressor(target="linear", **SMALL).fit(X, np.log(y - logarithmic.floor_))
         means, spreads = model.predict(others, return_std=True)
         draws = np.exp(means[:, None] + spreads[:, None] * np.random.default_rng(0).normal(size=20_000))
-        np.testing.assert_allclose(values, np.median(draws, axis=1), rtol=0.02)
+        np.testing.assert_allclose(values - logarithmic.floor_, np.median(draws, axis=1), rtol=0.02)
         np.testing.assert_allclose(deviations, draws.std(axis=1), rtol=0.1)
 
     def test_several_targets_are_alike(self, growth):
@@ -92,10 +104,14 @@ class TestTargets:
         assert both.predict(others).shape == (100, 2)
         assert (both.predict(others, return_std=True)[1] > 0).all()
 
-    def test_what_has_no_logarithm_is_refused(self, growth):
+    def test_few_or_equal_targets_have_logarithms(self, growth):
         X, y, *_ = growth
-        with pytest.raises(InvalidInput, match="above 0; the smallest is 0"):
-            ThresherRegressor(target="log").fit(X, y - y.min())
+        for some in (y[:4], np.full(4, 3.0)):
+            few = ThresherRegressor(target="log", **SMALL).fit(X[:4], some)
+            assert np.isfinite(few.predict(X[:4])).all()
+
+    def test_other_targets_are_refused(self, growth):
+        X, y, *_ = growth
         with pytest.raises(InvalidInput, match="target must be one of"):
             ThresherRegressor(target="square").fit(X, y)
 
@@ -250,9 +266,9 @@ class TestTheNetworksOwnKernel:
     def test_what_is_chosen_on_some_rows_is_as_noisy_as_the_network(self, monkeypatch):
         asked = []
 
-        def spy(inputs, settings, *, threads):
+        def spy(inputs, settings):
             asked.append((len(inputs), settings.width))
-            return start_gram(inputs, settings, threads=threads)
+            return start_gram(inputs, settings)
 
         monkeypatch.setattr(base, "start_gram", spy)
         rng = np.random.default_rng(0)
@@ -264,8 +280,8 @@ class TestTheNetworksOwnKernel:
     def test_it_has_the_last_word_on_shift(self, diabetes, monkeypatch):
         X, y, *_ = diabetes
 
-        def partial_to_zero(inputs, settings, *, threads):
-            gram = start_gram(inputs, settings, threads=threads)
+        def partial_to_zero(inputs, settings):
+            gram = start_gram(inputs, settings)
             return gram if settings.shift == 0 else np.eye(len(gram)) * gram.diagonal().mean()
 
         monkeypatch.setattr(choose, "SHIFTS", (1.0,))
@@ -488,6 +504,7 @@ class TestFiles:
             "gains_",
             "inputs_",
             "target_",
+            "floor_",
         ],
     )
     def test_files_that_lie_are_refused(self, regressor, tmp_path, damage, form):
@@ -511,6 +528,9 @@ class TestFiles:
             tensors["gains_"] = tensors["gains_"] * np.nan
         elif damage == "target_":
             about["values"]["target_"] = "square"
+        elif damage == "floor_":
+            about["values"]["target_"] = "log"
+            tensors["floor_"] = np.full(1, np.nan)
         elif damage == "inputs_":
             tensors["inputs_"] = 9 * tensors["inputs_"]
         else:

@@ -37,6 +37,7 @@ _PER_ROW = 32  # neurons for each training row, between bounds: the noise of a k
 _QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
 _DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
 _FAR = 0.2  # gap, as a share of the targets, from which training is said to have failed
+_LEARNT = 2048  # rows at most that a metric is learnt on: a round costs the cube of them
 _ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
 
 
@@ -117,7 +118,7 @@ class ThresherEstimator(BaseEstimator):
         rounds = self._rounds(rows, data, choice)
         for left in reversed(range(rounds.chosen)):
             metric = self._next_metric(rows, data, choice, metric, rounds.power)
-            like = choice if left else None
+            like = choice if left or width != math.inf else None
             choice = self._choose(_times(rows, metric), data, choose.limit_of, guess=choice.ridge, like=like)
         if width != math.inf:
             kernel_of = self._kernel_of(width, seed, rows=n)
@@ -193,7 +194,7 @@ class ThresherEstimator(BaseEstimator):
 
         def kernel_of(inputs: Matrix, shift: float) -> Matrix:
             settings = _settings(inputs, shift, width=_even(width * len(inputs) / rows), seed=seed)
-            return start_gram(inputs, settings, threads=self._threads())
+            return start_gram(inputs, settings)
 
         return kernel_of
 
@@ -253,13 +254,15 @@ class ThresherEstimator(BaseEstimator):
     def _next_metric(
         self, rows: Matrix, data: _Rows, choice: Choice, metric: Matrix | None, power: float
     ) -> Matrix | None:
-        """Return the metric (d, d) after one more round; the same one if its kernel has no solution."""
-        inputs, norms = self._inputs(_times(rows, metric), data, choice)
+        """Return the metric (d, d) after one more round on some rows; the same one if their kernel has no solution."""
+        some = _some(len(rows), _LEARNT)
+        data = _Rows(*(part[some] for part in data))
+        inputs, norms = self._inputs(_times(rows[some], metric), data, choice)
         kernel = choose.limit_of(inputs, choice.shift)
         alpha = choose.solve_kernel(kernel, data.targets, data.weights, shift=choice.shift, ridge=choice.ridge)
         if alpha is None:
             return metric
-        gradients = features.limit_gradients(inputs, features.mix_outputs(alpha), shift=choice.shift)
+        gradients = features.limit_gradients(inputs, features.mix_outputs(alpha), kernel=kernel, shift=choice.shift)
         identity = np.eye(rows.shape[1])
         return features.next_metric(
             gradients,
@@ -380,9 +383,9 @@ class ThresherEstimator(BaseEstimator):
         raise NotImplementedError
 
     @property
-    def _logarithmic(self) -> bool:
-        """Whether the networks speak of logarithms."""
-        return False
+    def _floor(self) -> Matrix | None:
+        """What targets lie above (outputs,), if networks speak of the distance's logarithm; None if they do not."""
+        return None
 
     def _outputs(self, X: Any) -> Matrix:
         """Return what the networks say to raw rows (k, d): (k, outputs)."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.parallel import blas_for_size
@@ -21,6 +21,9 @@ Matrix = NDArray[np.float64]
 SHIFTS = (0.5, 0.0, 1.0, 1.5)
 _WORTH = 0.99  # a share of the error of what is in favour: kernels of networks are noisy
 _LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of a network cannot follow
+
+
+Tried = tuple[float, float, float, float]  # bias, shift, ridge, error
 
 
 class Fit(NamedTuple):
@@ -40,7 +43,7 @@ class Choice(NamedTuple):
     shift: float
     ridge: float
     error: float
-    tried: list[tuple[float, float, float, float]]
+    tried: list[Tried]
 
 
 def leave_one_out(kernel: Matrix, targets: Matrix, weights: Matrix, *, ridge: float, diagonal: float) -> Fit | None:
@@ -50,7 +53,7 @@ def leave_one_out(kernel: Matrix, targets: Matrix, weights: Matrix, *, ridge: fl
     w above 1 is w copies of one row, as new rows may be copies too; if one of them is left out the residual is
     alpha p w / (w - 1 + p P), and the error is that of single copies.
 
-    Cost: O(n³), one factor and one inverse.
+    Cost: O(n³), one factor and its inverse.
     """
     penalty = ridge * diagonal / weights
     with blas_for_size(len(kernel)):
@@ -58,7 +61,8 @@ def leave_one_out(kernel: Matrix, targets: Matrix, weights: Matrix, *, ridge: fl
         if solved is None:
             return None
         factor, alpha = solved
-        inverse = dpotri(factor, lower=1, overwrite_c=1)[0].diagonal().copy()
+        root = dtrtri(factor, lower=1, overwrite_c=1)[0]
+        inverse = np.einsum("ij,ij->j", root, root)
     copies = np.maximum(weights, 1.0)
     of_copies = alpha * (penalty * copies / (copies - 1 + penalty * inverse))[:, None]
     error = float(np.average((of_copies**2).sum(axis=1), weights=weights))
@@ -130,18 +134,16 @@ def choose(
     and a shift: that of the limit, or of a network. A favourite among them is tried first and keeps its place
     unless another is better by a hundredth. Cost: O(n³) for each ridge of each kernel tried.
     """
-    tried: list[tuple[float, float, float, float]] = []
+    tried: list[Tried] = []
     length = typical_norm(rows, weights)
 
-    def attempt(bias: float, shift: float) -> float:
+    def attempt(bias: float, shift: float) -> None:
         inputs, _ = lift_rows(rows, bias * length)
-        kernel = kernel_of(inputs, shift)
-        near = tried[-1][2] if tried else guess
-        fit = fit_kernel(kernel, targets, weights, shift=shift, ridge=ridge, guess=near)
-        tried.append((bias, shift, near if fit is None else fit.ridge, math.inf if fit is None else fit.error))
-        return tried[-1][3]
+        near = best()[2] if tried else guess
+        fit = fit_kernel(kernel_of(inputs, shift), targets, weights, shift=shift, ridge=ridge, guess=near)
+        tried.append((bias, shift, near, math.inf) if fit is None else (bias, shift, fit.ridge, fit.error))
 
-    def best() -> tuple[float, float, float, float]:
+    def best() -> Tried:
         least = min(tried, key=lambda one: one[3])
         return tried[0] if favourite is not None and least[3] > _WORTH * tried[0][3] else least
 

@@ -1,8 +1,9 @@
 """Fitted estimators for other programs: plain arrays, torch, ONNX. All compute in double precision.
 
 Rows are scaled, multiplied by the metric, given a bias coordinate and divided by their norms; then output k is
-mean_k + unit_k sum over r of coefficients[k, r] max(<hidden[k, r], x> - shift, 0). What twins say nearly cancels, and
-the rest is multiplied by the gain: single precision would not do.
+mean_k + unit_k sum over r of coefficients[k, r] max(<hidden[k, r], x> - shift, 0), or floor_k plus the
+exponential of that if it is logarithmic. What twins say nearly cancels, and the rest is multiplied by the gain: single
+precision would not do.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def to_numpy(estimator: Any, *, mean: NDArray[np.float64], unit: NDArray[np.floa
         "coefficients": coefficients,
         "mean": mean,
         "unit": unit,
-        "logarithmic": np.array(float(estimator._logarithmic)),
+        "logarithmic": np.array(float(estimator._floor is not None)),
+        "floor": np.zeros_like(mean) if estimator._floor is None else estimator._floor,
     }
 
 
@@ -65,7 +67,7 @@ def predict_arrays(arrays: Arrays, X: NDArray[np.float64]) -> NDArray[np.float64
         for hidden, coefficients in zip(arrays["hidden"], arrays["coefficients"], strict=True)
     ]
     told = np.stack(outputs, axis=1) * arrays["unit"] + arrays["mean"]
-    return np.exp(told) if arrays["logarithmic"] else told
+    return np.exp(told) + arrays["floor"] if arrays["logarithmic"] else told
 
 
 def to_torch(arrays: Arrays) -> Any:
@@ -88,7 +90,10 @@ def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
         raise NotAvailable("to_onnx needs onnx. Install it with: pip install 'thresher[onnx]'") from error
     outputs, most, dimension = arrays["hidden"].shape
     constants = {
-        **{name: np.asarray(arrays[name]) for name in ("input_mean", "input_unit", "metric", "shift", "mean", "unit")},
+        **{
+            name: np.asarray(arrays[name])
+            for name in ("input_mean", "input_unit", "metric", "shift", "mean", "unit", "floor")
+        },
         "last": arrays["last"].reshape(1, -1),
         "hidden": arrays["hidden"].reshape(outputs * most, dimension).T.copy(),
         "coefficients": arrays["coefficients"],
@@ -141,5 +146,6 @@ def _steps(arrays: Arrays) -> list[tuple[str, list[str], str, dict[str, Any]]]:
         ("ReduceSum", ["weighted", "last_axis"], "raw", {"keepdims": 0}),
         ("Mul", ["raw", "unit"], "stretched", {}),
         ("Add", ["stretched", "mean"], "told", {}),
-        ("Exp" if arrays["logarithmic"] else "Identity", ["told"], "outputs", {}),
+        ("Exp" if arrays["logarithmic"] else "Identity", ["told"], "above_floor", {}),
+        ("Add", ["above_floor", "floor"], "outputs", {}),
     ]

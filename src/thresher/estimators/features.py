@@ -12,12 +12,12 @@ noisy at practical widths that the metric suffers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.estimators.choose import Fit, fit_kernel
+from thresher.estimators.choose import fit_kernel, solve_kernel
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.theory import cofiring_slope, limit_kernel
 
@@ -29,6 +29,7 @@ MOST_ROUNDS = 5
 POWERS = (0.25, 0.4)
 _FOLDS = 4
 _OUTPUTS = 16  # outputs whose gradients are taken one by one
+_A_ROUND = 0.99  # rounds are tried while each leaves at most this share of the error
 _WORTH = 0.9  # the strong power is tried if the mild one brings the error down to this share
 
 
@@ -40,14 +41,16 @@ class Rounds(NamedTuple):
     errors: dict[float, list[float]]
 
 
-def limit_gradients(inputs: Matrix, alpha: Matrix, *, shift: float) -> Iterator[Matrix]:
+def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: float) -> Iterator[Matrix]:
     """Yield for each output the gradients (n, d) of h(x) alpha at the inputs (n, d) themselves, alpha (n, k).
+
+    ``kernel`` (n, n) is that of the inputs.
 
     The kernel bends sharply at x = x_i, where its gradient points nowhere: such a pair counts as nothing.
 
     Cost: O(n²d) an output.
     """
-    slopes = cofiring_slope(inputs @ inputs.T, shift)
+    slopes = cofiring_slope(inputs @ inputs.T, kernel, shift)
     for one in alpha.T:
         yield slopes @ (one[:, None] * inputs)
 
@@ -87,56 +90,90 @@ def next_metric(
 
 
 def choose_rounds(
-    rows: Matrix, targets: Matrix, weights: Matrix, *, bias: float, shift: float, ridge: float | None, guess: float
-) -> Rounds:
-    """Return the number of rounds of the least cross-validated error, with all of the learning repeated in each fold.
-
-    Leave-one-out would be optimistic: the metric was learnt on the row that is left out. Rounds are tried while they
-    help. The limit kernel stands for the network. Cost: O(n³) for each fold, round and ridge tried.
-    """
-    folds = np.random.default_rng(0).permutation(len(rows)) % min(_FOLDS, len(rows))
-    total, errors = float(weights.sum()), dict[float, list[float]]()
-    for power in POWERS:
-        if errors and min(errors[POWERS[0]]) > _WORTH * errors[POWERS[0]][0]:
-            break
-        settings: dict[str, Any] = {"bias": bias, "shift": shift, "ridge": ridge, "guess": guess, "power": power}
-        learners = [_learn(rows, targets, weights, folds != k, **settings) for k in range(int(folds.max()) + 1)]
-        errors[power] = [sum(map(next, learners)) / total]
-        for _ in range(MOST_ROUNDS):
-            errors[power].append(sum(map(next, learners)) / total)
-            if not errors[power][-1] < errors[power][-2]:
-                break
-    best = min(errors, key=lambda power: min(errors[power]))
-    return Rounds(int(np.argmin(errors[best])), best, errors)
-
-
-def _learn(
     rows: Matrix,
     targets: Matrix,
     weights: Matrix,
-    kept: NDArray[np.bool_],
     *,
     bias: float,
     shift: float,
     ridge: float | None,
     guess: float,
-    power: float,
-) -> Iterator[float]:
-    """Yield the summed squared error on the rows that are not kept, after 0, 1, ... rounds on those that are."""
-    metric = np.eye(rows.shape[1])
-    known, own = targets[kept], weights[kept]
-    while True:
-        scaled = rows @ metric
-        last = bias * typical_norm(scaled[kept], own)
+) -> Rounds:
+    """Return the number of rounds of the least cross-validated error, with all of the learning repeated in each fold.
+
+    Leave-one-out would be optimistic: the metric was learnt on the row that is left out. Rounds are tried while they
+    help clearly. The limit kernel stands for the network. Cost: O(n³) for each fold, round and ridge tried.
+    """
+    errors = dict[float, list[float]]()
+    for power in POWERS:
+        if errors and min(errors[POWERS[0]]) > _WORTH * errors[POWERS[0]][0]:
+            break
+        learning = _Learning(rows, targets, weights, bias, shift, ridge, power).errors(guess)
+        errors[power] = [next(learning)]
+        for _ in range(MOST_ROUNDS):
+            errors[power].append(next(learning))
+            if not errors[power][-1] < _A_ROUND * errors[power][-2]:
+                break
+    best = min(errors, key=lambda power: min(errors[power]))
+    return Rounds(int(np.argmin(errors[best])), best, errors)
+
+
+class _HeldOut(NamedTuple):
+    """The summed squared error on rows held out, the ridge of the fit to the others, and what a metric is learnt of."""
+
+    error: float
+    ridge: float
+    gradients: Iterator[Matrix]
+    inputs: Matrix
+    norms: Matrix
+
+
+class _Learning(NamedTuple):
+    """Cross-validation that repeats the learning of a metric in every fold."""
+
+    rows: Matrix
+    targets: Matrix
+    weights: Matrix
+    bias: float
+    shift: float
+    ridge: float | None
+    power: float
+
+    def errors(self, guess: float) -> Iterator[float]:
+        """Yield the mean squared error on rows held out, after 0, 1, ... rounds on the others.
+
+        A ridge that is to be chosen is found on the first fold, from the guess, and taken by all: folds are alike.
+        """
+        folds = np.random.default_rng(0).permutation(len(self.rows)) % min(_FOLDS, len(self.rows))
+        kept = [folds != k for k in range(int(folds.max()) + 1)]
+        metrics = [np.eye(self.rows.shape[1])] * len(kept)
+        while True:
+            tried = [self._hold_out(kept[0], metrics[0], self.ridge, guess)]
+            guess = tried[0].ridge
+            tried += [self._hold_out(*one, guess, guess) for one in zip(kept[1:], metrics[1:], strict=True)]
+            yield sum(one.error for one in tried) / float(self.weights.sum())
+            metrics = list(map(self._next_metric, tried, kept, metrics))
+
+    def _hold_out(self, kept: NDArray[np.bool_], metric: Matrix, ridge: float | None, guess: float) -> _HeldOut:
+        scaled, known, own = self.rows @ metric, self.targets[kept], self.weights[kept]
+        last = self.bias * typical_norm(scaled[kept], own)
         inputs, norms = lift_rows(scaled[kept], last)
         others, _ = lift_rows(scaled[~kept], last)
-        kernel = limit_kernel(inputs @ inputs.T, shift)
-        fit: Fit | None = fit_kernel(kernel, known, own, shift=shift, ridge=ridge, guess=guess)
-        if fit is None:
-            while True:
-                yield np.inf
-        guess = fit.ridge
-        outputs = limit_kernel(others @ inputs.T, shift, symmetric=False) @ fit.alpha
-        yield float((weights[~kept] * ((outputs - targets[~kept]) ** 2).sum(axis=1)).sum())
-        gradients = limit_gradients(inputs, mix_outputs(fit.alpha), shift=shift)
-        metric = next_metric(gradients, inputs=inputs, norms=norms, weights=own, metric=metric, power=power)
+        kernel = limit_kernel(inputs @ inputs.T, self.shift)
+        if ridge is None:
+            fit = fit_kernel(kernel, known, own, shift=self.shift, ridge=None, guess=guess)
+            alpha, ridge = (None, guess) if fit is None else (fit.alpha, fit.ridge)
+        else:
+            alpha = solve_kernel(kernel, known, own, shift=self.shift, ridge=ridge)
+        if alpha is None:
+            return _HeldOut(np.inf, ridge, iter(()), inputs, norms)
+        outputs = limit_kernel(others @ inputs.T, self.shift, symmetric=False) @ alpha
+        error = float((self.weights[~kept] * ((outputs - self.targets[~kept]) ** 2).sum(axis=1)).sum())
+        gradients = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=self.shift)
+        return _HeldOut(error, ridge, gradients, inputs, norms)
+
+    def _next_metric(self, held: _HeldOut, kept: NDArray[np.bool_], metric: Matrix) -> Matrix:
+        own = self.weights[kept]
+        return next_metric(
+            held.gradients, inputs=held.inputs, norms=held.norms, weights=own, metric=metric, power=self.power
+        )

@@ -32,7 +32,7 @@ __all__ = ["FORMS", "load_model", "save_model"]
 
 FORMS = ("full", "recipe")
 _KIND, _VERSION = "model", 1
-_ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "prior_")
+_ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "floor_", "prior_")
 _VALUES = (
     "bias_",
     "shift_",
@@ -173,13 +173,16 @@ def _check(estimator: Any, *, networks: int) -> None:
     shapes |= {f"target {place}": (part.shape, (outputs,)) for place, part in enumerate(frame)}
     if labels is not None:
         shapes["classes"] = (labels.shape, (2 if outputs == 1 else outputs,))
+    floor = estimator._floor
+    if floor is not None:
+        shapes["floor"] = (floor.shape, (outputs,))
     if names is not None:
         shapes["names"] = (names.shape, (d,))
     for name, (found, expected) in shapes.items():
         if found != expected:
             raise ValueError(f"{name} has shape {found}, not {expected}")
     numbers = [getattr(estimator, name) for name in ("inputs_", "alpha_", "penalty_", "gains_")]
-    numbers += [noise, *scaling, *frame, lift.last_, 0.0 if lift.metric is None else lift.metric]
+    numbers += [noise, *scaling, *frame, lift.last_, *(one for one in (lift.metric, floor) if one is not None)]
     if not all(np.isfinite(one).all() for one in numbers):
         raise ValueError("some numbers are not finite")
     if lift.scale not in SCALES or (lift.bias > 0) != (lift.last_ > 0) or (estimator.penalty_ <= 0).any():

@@ -22,6 +22,7 @@ __all__ = ["ThresherRegressor"]
 Matrix = NDArray[np.float64]
 TARGETS = ("auto", "linear", "log")
 _FEW = 8  # rows below which nothing can be said of targets
+_ABOVE = (0.001, 0.1)  # how far the least target may lie above the floor of logarithms, in deviations of the targets
 _CLEARLY = 0.8  # share of the error that logarithms must leave
 
 
@@ -42,8 +43,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     bias : bias coordinate of the lift, see :class:`SphereLift`; ``"auto"`` by leave-one-out
     feature_learning : rounds that re-weigh the inputs by the gradients of the network's limit; ``"auto"`` by
         cross-validation that repeats the learning
-    target : ``"linear"``, ``"log"`` for a network of the targets' logarithms, or ``"auto"``: logarithms where all
-        targets are above 0 and leaving rows out of the limit says that they are clearly easier
+    target : ``"linear"``, ``"log"`` for a network of logarithms, of how far targets lie above a floor just below the
+        least of them, or ``"auto"``: logarithms where leaving rows out of the limit says that they are clearly easier
     scale : ``"standardise"``, ``"centre"`` or ``"none"``: what is done to the columns
     tol : training stops when the gap to a minimum of the penalised loss is at most this share of the targets
     max_iterations : steps at the most
@@ -53,7 +54,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
     Attributes
     ----------
-    target_, bias_, shift_, ridge_, feature_learning_ : what was chosen
+    target_, floor_, bias_, shift_, ridge_, feature_learning_ : what was chosen
     loo_error_ : mean squared leave-one-out error of the linearised network, in units of the targets' variance
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
         512 rows (a classifier: 256); ``ridge_`` and ``loo_error_`` are those of all rows
@@ -107,11 +108,15 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
         targets = np.asarray(y, np.float64)
         columns = targets.reshape(len(targets), -1)
-        target = self._choose_target(rows, columns, weights)
-        columns = np.log(columns) if target == "log" else columns
+        if weights is not None:
+            rows, columns, weights = rows[weights > 0], columns[weights > 0], weights[weights > 0]
+        floor = self._choose_floor(rows, columns, weights)
+        columns = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(columns, scale="standardise", weights=weights)
         left_out = self._fit(rows, scaling.apply(columns), weights)
-        self.target_, self.single_target_, self.target_scaling_ = target, targets.ndim == 1, scaling
+        self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
+        self.target_ = "linear" if floor is None else "log"
+        self.floor_ = np.zeros(columns.shape[1]) if floor is None else floor
         self.noise_ = self._noise(left_out)
         return self
 
@@ -127,9 +132,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         inputs = self.lift_.transform(validate_data(self, X, dtype=np.float64, reset=False))
         values = self._outputs_of(inputs) * self.target_scaling_.unit + self.target_scaling_.mean
         deviations = self._deviations(inputs) * self.target_scaling_.unit if return_std else np.zeros_like(values)
-        if self._logarithmic:
-            values = np.exp(values)  # the median; deviations are those of a log-normal distribution
-            deviations = values * np.exp(deviations**2 / 2) * np.sqrt(np.expm1(deviations**2))
+        if self._floor is not None:
+            above = np.exp(values)  # the median; deviations are those of a log-normal distribution
+            values = above + self._floor
+            deviations = above * np.exp(deviations**2 / 2) * np.sqrt(np.expm1(deviations**2))
         if not return_std:
             return values[:, 0] if self.single_target_ else values
         return (values[:, 0], deviations[:, 0]) if self.single_target_ else (values, deviations)
@@ -138,32 +144,36 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         return self.target_scaling_.mean, self.target_scaling_.unit
 
     @property
-    def _logarithmic(self) -> bool:
-        return bool(self.target_ == "log")
+    def _floor(self) -> Matrix | None:
+        return self.floor_ if self.target_ == "log" else None
 
-    def _choose_target(self, rows: Matrix, columns: Matrix, weights: Matrix | None) -> str:
-        """Return "log" where it was asked for, or where targets (n, k) are above 0 and it clearly helps."""
+    def _choose_floor(self, rows: Matrix, columns: Matrix, weights: Matrix | None) -> Matrix | None:
+        """Return the floor (k,) of targets (n, k) that are learnt as logarithms; None for those that are not."""
         if self.target not in TARGETS:
             raise InvalidInput(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
-        lowest = float(columns.min())
-        if self.target == "log" and lowest <= 0:
-            raise InvalidInput(f"target='log' needs targets above 0; the smallest is {lowest:g}. Use target='linear'.")
-        if self.target != "auto":
-            return self.target
-        if lowest <= 0 or len(rows) < _FEW:
-            return "linear"
-        linear, log = (self._left_out_error(rows, columns, weights, log=log) for log in (False, True))
-        return "log" if log < _CLEARLY * linear else "linear"
+        if self.target == "linear" or (self.target == "auto" and len(rows) < _FEW):
+            return None
+        unit = Scaling.of(columns, scale="standardise", weights=weights).unit
+        floors = [columns.min(axis=0) - above * unit for above in _ABOVE]
+        if len(rows) < _FEW:
+            return floors[0]
+        errors = [self._left_out_error(rows, columns, weights, floor=floor) for floor in floors]
+        best = int(np.argmin(errors))
+        if self.target == "log":
+            return floors[best]
+        plain = self._left_out_error(rows, columns, weights, floor=None)
+        return floors[best] if errors[best] < _CLEARLY * plain else None
 
-    def _left_out_error(self, rows: Matrix, columns: Matrix, weights: Matrix | None, *, log: bool) -> float:
+    def _left_out_error(self, rows: Matrix, columns: Matrix, weights: Matrix | None, *, floor: Matrix | None) -> float:
         """Return the mean square, in units of the targets' variance, by which the limit misses rows left out."""
-        plain = Scaling.of(columns, scale="standardise", weights=weights)
-        scaling = Scaling.of(np.log(columns), scale="standardise", weights=weights) if log else plain
-        left_out = self._leave_out(rows, scaling.apply(np.log(columns) if log else columns), weights)
+        told = columns if floor is None else np.log(columns - floor)
+        scaling = Scaling.of(told, scale="standardise", weights=weights)
+        left_out = self._leave_out(rows, scaling.apply(told), weights)
         both = np.stack([left_out.targets, left_out.outputs]) * scaling.unit + scaling.mean
+        unit = Scaling.of(columns, scale="standardise", weights=weights).unit
         with np.errstate(over="ignore"):
-            wanted, told = (np.exp(both) if log else both) / plain.unit
-            return float(np.average(((told - wanted) ** 2).sum(axis=1), weights=left_out.weights))
+            wanted, found = (both if floor is None else np.exp(both)) / unit
+            return float(np.average(((found - wanted) ** 2).sum(axis=1), weights=left_out.weights))
 
     def _noise(self, left_out: LeftOut) -> Matrix:
         """Return by what variances of the limit must be multiplied to be those of rows left out (outputs,)."""

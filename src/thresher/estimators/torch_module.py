@@ -30,4 +30,4 @@ class Model(torch.nn.Module):
             for hidden, factors in zip(self.hidden, self.coefficients, strict=True)
         ]
         told = torch.stack(parts, dim=1) * self.unit + self.mean
-        return torch.exp(told) if self.logarithmic else told
+        return torch.exp(told) + self.floor if self.logarithmic else told

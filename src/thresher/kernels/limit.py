@@ -6,7 +6,7 @@ import math
 
 from thresher.kernels import compiled
 
-__all__ = ["interpolate"]
+__all__ = ["differentiate", "interpolate"]
 
 
 @compiled
@@ -27,3 +27,21 @@ def interpolate(products, values, slopes, kernel):
             both = rest * rest * ((1.0 + 2.0 * t) * values[node] + t * slopes[node])
             both += t * t * ((1.0 + 2.0 * rest) * values[node + 1] - rest * slopes[node + 1])
             kernel[i, j] = rho * max(both, 0.0)
+
+
+@compiled
+def differentiate(products, shift, kernel):
+    """Replace rho P(rho) in ``kernel`` (k, n) by its derivative by rho (k, n), 0 where rho is 1 or -1 and it has none.
+
+    P'(rho) = exp(-b² / (1 + rho)) / (2 pi sqrt(1 - rho²)); where rho is 0 the derivative is P(0) = P(Z >= b)².
+    """
+    alone = 0.5 * math.erfc(shift / math.sqrt(2.0))
+    for i in range(products.shape[0]):
+        for j in range(products.shape[1]):
+            rho = min(max(products[i, j], -1.0), 1.0)
+            room = 1.0 - rho * rho
+            if room <= 1e-10:
+                kernel[i, j] = 0.0
+                continue
+            both = kernel[i, j] / rho if rho != 0.0 else alone * alone
+            kernel[i, j] = both + rho * math.exp(-shift * shift / (1.0 + rho)) / (2.0 * math.pi * math.sqrt(room))

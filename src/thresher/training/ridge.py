@@ -100,7 +100,7 @@ def start_gram(inputs: Matrix, settings: NetworkSettings, *, threads: int = 1) -
 
     def count(task: range) -> Fast:
         counts = np.zeros((n, n), np.float32, order="F")  # whole numbers below 2^24: exact
-        for block in row_blocks(task.start, task.stop, size=max(64, min(2048, _ENTRIES // n))):
+        for block in row_blocks(task.start, task.stop, size=_rows(n, most=2048)):
             fires = (settings.start.block(block.start, block.stop)[::every] @ fast >= shift).astype(np.float32)
             counts = ssyrk(1.0, fires, beta=1.0, c=counts, trans=1, lower=1, overwrite_c=1)
         return counts
@@ -208,6 +208,11 @@ def replay_ridge(start: RidgeStart, steps: list[RidgeStep]) -> DenseWeights:
     return dense.weights()
 
 
+def _rows(inputs: int, *, most: int) -> int:
+    """Return the rows of a block: an even number, since twins stay together."""
+    return max(64, min(most, _ENTRIES // inputs) // 2 * 2)
+
+
 class _Point(NamedTuple):
     """What a pass over all neurons finds: sums over neurons, at the point that was looked at."""
 
@@ -223,7 +228,7 @@ class _Dense:
     def __init__(self, inputs: Matrix, settings: NetworkSettings, threads: int) -> None:
         self.inputs, self.settings, self.threads = inputs, settings, threads
         self._fast = np.ascontiguousarray(inputs, np.float32)
-        self._rows = max(64, min(1024, _ENTRIES // len(inputs)))
+        self._rows, self._held = _rows(len(inputs), most=1024), 0  # points held so far; the first is the start
         self._moved = np.zeros((settings.width, inputs.shape[1]), np.float32)
         self._bits = np.zeros((settings.width, -(-len(inputs) // 8)), np.uint8)
         self._tried, self._found = np.empty_like(self._moved), np.empty_like(self._bits)
@@ -253,6 +258,7 @@ class _Dense:
         """Hold the point that was looked at last; the one held before may be held by others."""
         self._moved, self._tried = self._tried, np.empty_like(self._moved)
         self._bits, self._found = self._found, np.empty_like(self._bits)
+        self._held += 1
 
     def weights(self) -> DenseWeights:
         return DenseWeights(self.settings.start, self._moved)
@@ -314,9 +320,10 @@ class _Dense:
         if alpha is None:
             out[:] = 0
             return out
-        fires = np.unpackbits(self._bits[rows], axis=1, count=len(alpha))
-        np.matmul(np.multiply(fires, alpha, dtype=np.float32), self._fast, out=out)
-        out *= (np.float32(self.settings.scale) * signs)[:, None]
+        every = 2 if self.settings.start.twins and self._held == 1 else 1  # at the start twins fire together
+        fires = np.unpackbits(self._bits[rows][::every], axis=1, count=len(alpha))
+        moves = np.multiply(fires, alpha, dtype=np.float32) @ self._fast
+        np.multiply(np.repeat(moves, every, axis=0), (np.float32(self.settings.scale) * signs)[:, None], out=out)
         if fraction != 1:
             out += (1 - fraction) * (self._moved[rows] - out)
         return out
