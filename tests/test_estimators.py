@@ -21,6 +21,7 @@ from thresher import InvalidInput, MemoryRefused, NotAvailable, SphereLift, Thre
 from thresher.estimators import base, choose, export, model_files
 from thresher.estimators import regressor as regressor_module
 from thresher.estimators.export import predict_arrays
+from thresher.estimators.regressor import _calibrate
 from thresher.files import read_file, write_file
 from thresher.training.ridge import RidgeStart, start_gram
 
@@ -114,6 +115,16 @@ class TestTargets:
         X, y, *_ = growth
         with pytest.raises(InvalidInput, match="target must be one of"):
             ThresherRegressor(target="square").fit(X, y)
+
+
+@pytest.mark.parametrize(("factor", "addend"), [(2.0, 0.5), (3.0, 0.0), (0.0, 1.0)])
+def test_error_bars_are_those_under_which_residuals_are_likeliest(factor, addend):
+    rng = np.random.default_rng(0)
+    variances = rng.exponential(size=4000)
+    squares = (factor * variances + addend) * rng.normal(size=4000) ** 2
+    found = _calibrate(squares, variances, np.ones(4000))
+    np.testing.assert_allclose(found, [factor, addend], atol=0.15)
+    np.testing.assert_array_equal(_calibrate(np.zeros(5), np.ones(5), np.ones(5)), [0, 0])
 
 
 def test_a_wide_network_says_what_its_limit_says(diabetes):

@@ -167,8 +167,8 @@ def _check(estimator: Any, *, networks: int) -> None:
         "unit": (scaling.unit.shape, (d,)),
         "metric": (np.shape(lift.metric), (d, d) if lift.metric is not None else ()),
     }
-    noise = estimator.gains_ if labels is not None else estimator.noise_
-    shapes["noise"] = noise.shape, (outputs,)
+    noise = np.zeros((2, outputs)) if labels is not None else estimator.noise_
+    shapes["noise"] = noise.shape, (2, outputs)
     frame = estimator._target_frame()
     shapes |= {f"target {place}": (part.shape, (outputs,)) for place, part in enumerate(frame)}
     if labels is not None:

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, solve_triangular
+from scipy.optimize import minimize
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -55,6 +56,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     Attributes
     ----------
     target_, floor_, bias_, shift_, ridge_, feature_learning_ : what was chosen
+    noise_ : (2, outputs), factor and addend that make variances of the limit those of targets
     loo_error_ : mean squared leave-one-out error of the linearised network, in units of the targets' variance
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
         512 rows (a classifier: 256); ``ridge_`` and ``loo_error_`` are those of all rows
@@ -124,7 +126,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         """Return predictions (k,) or (k, outputs), and their standard deviations of the same shape if asked.
 
         The deviation is that of a new target: the variance of the Gaussian process that the linearised network is in
-        the limit of infinite width, plus noise; both are scaled so that leave-one-out residuals have the size they say.
+        the limit of infinite width, times a factor, plus an addend: those under which leave-one-out residuals are
+        likeliest.
 
         Cost: O(md) a row and output; deviations O(n³/3) and O(n²) a row.
         """
@@ -176,15 +179,15 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             return float(np.average(((found - wanted) ** 2).sum(axis=1), weights=left_out.weights))
 
     def _noise(self, left_out: LeftOut) -> Matrix:
-        """Return by what variances of the limit must be multiplied to be those of rows left out (outputs,)."""
+        """Return factor and addend (2, k) that make variances of the limit those of rows left out."""
         limit: Fit | None = left_out.fit
         if self.results_:
             kernel, diagonal = self._cross_kernel(self.inputs_), firing_probability(self.shift_)
             limit = leave_one_out(kernel, left_out.targets, left_out.weights, ridge=self.ridge_, diagonal=diagonal)
         if limit is None:  # a tiny ridge that the network's own kernel could do with
             limit = left_out.fit
-        squares = left_out.fit.residuals**2
-        return np.average(squares * limit.precisions[:, None], axis=0, weights=left_out.weights)
+        pairs = [_calibrate(one**2, 1 / limit.precisions, left_out.weights) for one in left_out.fit.residuals.T]
+        return np.transpose(pairs)
 
     def _deviations(self, inputs: Matrix) -> Matrix:
         try:
@@ -198,4 +201,20 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             for block in np.array_split(inputs, max(1, len(inputs) // 1024))
         ]
         variance = np.maximum(prior - np.concatenate(explained), 0.0) + noise
-        return np.sqrt(variance[:, None] * self.noise_)
+        factor, addend = self.noise_
+        return np.sqrt(variance[:, None] * factor + addend)
+
+
+def _calibrate(squares: Matrix, variances: Matrix, weights: Matrix) -> Matrix:
+    """Return factor and addend, above 0, of variances (n,) under which residuals with these squares are likeliest."""
+    size = float(np.average(squares, weights=weights))
+    if size == 0:
+        return np.zeros(2)
+
+    def surprise(logarithms: Matrix) -> float:
+        factor, addend = np.exp(logarithms)
+        scaled = factor * variances + addend
+        return float(np.average(np.log(scaled) + squares / scaled, weights=weights))
+
+    start = np.log([size / np.average(variances, weights=weights) / 2, size / 2])
+    return np.asarray(np.exp(minimize(surprise, start, method="Nelder-Mead").x))
