@@ -117,6 +117,18 @@ def test_the_first_factor_makes_later_solves_short(case):
     assert result.history[1].factored
 
 
+def test_it_says_how_solves_and_training_ended(case, monkeypatch):
+    X, y, penalty, settings = case
+    settled = train_one(X, y, settings=settings, penalty=penalty, tol=0.0, max_iterations=50)
+    assert settled.status == Status.STALLED
+    assert settled.gap > 0
+    assert "the gap was still" in settled.message
+    assert {record.solve for record in settled.history[1:]} == {"solved"}
+    monkeypatch.setattr(ridge, "_MOST_PRODUCTS", 1)
+    hasty = train_one(X, y, settings=settings, penalty=penalty / 1000, tol=0.0, max_iterations=2)
+    assert [record.solve for record in hasty.history] == ["", "solved", "inexact"]
+
+
 def test_outputs_take_memory(case):
     X, y, penalty, settings = case
     Y, budget = np.tile(y[:, None], 50), 30_000_000

@@ -30,6 +30,7 @@ from scipy.linalg.blas import ssyrk
 from scipy.sparse.linalg import LinearOperator, cg
 
 from thresher.errors import InvalidInput
+from thresher.interfaces import SolveStatus
 from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings, row_blocks
 from thresher.model.weights import DenseWeights
@@ -345,19 +346,19 @@ class _Descent(NamedTuple):
         self._tell(history, point, 0.0, {"start": seconds})
         loss, gap = self._loss(point), 0.0
         while True:
-            began, products = time.perf_counter(), 0
+            began, products, solve = time.perf_counter(), 0, SolveStatus.SOLVED
             if steps:
-                alpha, products = self._solve(point, alpha)
+                alpha, products, solve = self._solve(point, alpha)
             between = time.perf_counter()
             step, reached, loss = self._descend(point, alpha, loss)
-            if step is None and (steps or not self.targets.any()):
-                message = "No further step reduces the penalised loss."
-                return self._end(history, steps, Status.CONVERGED, message, gap)
+            if step is None and steps:
+                message = f"No further step reduces the penalised loss; the gap was still {gap:.2g} of the targets."
+                return self._end(history, steps, Status.STALLED, f"{message} Use a larger width or ridge.", gap)
             if step is None:
                 return self._stay(history, start, alpha)
             point, taken = reached, {"solve": between - began, "move": time.perf_counter() - between}
             steps.append(step)
-            self._tell(history, point, step.fraction, taken, products=products)
+            self._tell(history, point, step.fraction, taken, products=products, solve=solve)
             gap = self._gap(alpha, point)
             if gap <= self.tol:
                 return self._end(history, steps, Status.CONVERGED, f"The gap is within {self.tol:g}.", gap)
@@ -367,8 +368,8 @@ class _Descent(NamedTuple):
 
     def _stay(self, history: History, start: _Point, alpha: Matrix) -> RidgeResult:
         """End where no first step reduces the loss: the start is a minimum, or the step cannot be taken."""
-        gap = self._gap(alpha, start)
-        if gap <= self.tol and start.firing:
+        gap = self._gap(alpha, start) if self.targets.any() else 0.0
+        if gap <= self.tol and (start.firing or gap == 0):
             return self._end(history, [], Status.CONVERGED, "The start is a minimum of the penalised loss.", gap)
         why = "too few neurons fire. Lower the shift or raise the width."
         if gap > self.tol and start.firing:
@@ -400,8 +401,8 @@ class _Descent(NamedTuple):
         """Return the penalised loss, divided by mu: ½ Σ (f - y)² / penalty + ½ ||W - W(0)||²."""
         return float(((point.outputs - self.targets) ** 2 / self.penalty).sum() + point.distance) / 2
 
-    def _solve(self, point: _Point, near: Matrix) -> tuple[Matrix, int]:
-        """Return the next alpha by conjugate gradients from one that is near, and the products with J Jᵀ it took."""
+    def _solve(self, point: _Point, near: Matrix) -> tuple[Matrix, int, SolveStatus]:
+        """Return the next alpha, by conjugate gradients from one that is near, how many products it took, its end."""
         rhs = self.targets - point.outputs + self.dense.pushed()
         n, products = len(rhs), counter()
 
@@ -411,8 +412,8 @@ class _Descent(NamedTuple):
 
         operator = LinearOperator((n, n), times, dtype=np.float64)
         inverse = LinearOperator((n, n), lambda vector: self.smoother.solve(vector.ravel()), dtype=np.float64)
-        alpha, _ = cg(operator, rhs, x0=near, rtol=_INNER_TOLERANCE, M=inverse, maxiter=_MOST_PRODUCTS)
-        return alpha, next(products)
+        alpha, stopped = cg(operator, rhs, x0=near, rtol=_INNER_TOLERANCE, M=inverse, maxiter=_MOST_PRODUCTS)
+        return alpha, next(products), SolveStatus.INEXACT if stopped else SolveStatus.SOLVED
 
     def _tell(
         self,
@@ -422,6 +423,7 @@ class _Descent(NamedTuple):
         seconds: dict[str, float],
         *,
         products: int = 0,
+        solve: str = "",
     ) -> None:
         residual = float(np.linalg.norm(point.outputs - self.targets))
         width = self.dense.settings.width
@@ -442,7 +444,7 @@ class _Descent(NamedTuple):
             factored=len(history) == 1,
             damping=float(self.penalty.mean()),
             rank=len(self.targets),
-            solve="solved" if history else "",
+            solve=solve,
             seconds=seconds,
         )
         history.append(record)
