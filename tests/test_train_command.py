@@ -4,11 +4,11 @@ import json
 import re
 import sys
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import Whole
 from test_cli import run
 
 from thresher import History
@@ -243,22 +243,6 @@ class TestRun:
         assert code == 0
         assert "<figure" not in text
         assert "Figures need matplotlib" in text
-
-
-class Whole(HTMLParser):
-    """Checks that every tag that is opened is closed, in order."""
-
-    def check(self, text):
-        self.open = []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in ("meta", "br", "link"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
 
 
 GOOD = "a,b,y\n" + "".join(f"{k},{k * k % 7},{k % 5}.5\n" for k in range(20))

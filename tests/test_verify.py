@@ -3,12 +3,12 @@
 import re
 import sys
 from dataclasses import replace
-from html.parser import HTMLParser
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from pages import Whole
 from test_cli import README, run
 
 from thresher import Problem, verification
@@ -128,22 +128,6 @@ class TestReport:
         code, out, _ = run(capsys, "verify", "--widths", "2^8", "--output", str(tmp_path))
         assert code == 0
         assert "Figures need matplotlib: pip install -e '.[plot]'" in out
-
-
-class Whole(HTMLParser):
-    """Checks that every tag that is opened is closed, in order."""
-
-    def check(self, text):
-        self.open = []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in ("meta", "br", "link"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
 
 
 class TestRow:
