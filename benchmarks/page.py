@@ -74,8 +74,12 @@ PREDICTION = """## Prediction
 
 Milliseconds for 1000 rows, on all cores, predicted 2000 at a time. A network makes its start weights again for each batch and
 holds none of them; `Network.compact()` and `to_numpy()` hold the neurons that moved, without those that never did. Where
-inputs are many nearly every neuron has moved. The estimators' networks compute in double precision, since what twins say nearly
-cancels. All models have their defaults.
+inputs are many nearly every neuron has moved. The estimators ask all their networks together (`model/twins.py`); exported
+arrays compute every neuron in double precision, since what twins say nearly cancels. All models have their defaults.
+"""
+
+SEEDS = """**What the seed changes.** Estimators fitted on every other row of diabetes, the others predicted: root mean square difference
+between the predictions of two seeds, between one of them and the infinite width, and from the targets, in deviations of the targets.
 """
 
 LOSSES = """## Where we lose
@@ -102,7 +106,7 @@ def main() -> None:
     if scaling:
         parts += [scaling_table(scaling)]
     if prediction:
-        parts += [PREDICTION, machine(prediction), prediction_table(prediction)]
+        parts += [PREDICTION, machine(prediction), prediction_table(prediction), SEEDS, seeds_table(prediction)]
     parts.append(LOSSES)
     PAGE.write_text("\n".join(parts))
     print(f"Written to {PAGE}.")
@@ -183,6 +187,13 @@ def prediction_table(figures: dict[str, Any]) -> str:
     lines = ["| problem | model | passes over | ms for 1000 rows |", "| --- | --- | ---: | ---: |"]
     for row in figures["rows"]:
         lines.append(f"| {row['problem']} | {row['model']} | {row['parts']} | {row['milliseconds']:.3g} |")
+    return "\n".join(lines) + "\n"
+
+
+def seeds_table(figures: dict[str, Any]) -> str:
+    lines = ["| width | two seeds | infinite width | targets |", "| ---: | ---: | ---: | ---: |"]
+    for row in figures["seeds"]:
+        lines.append(f"| {row['width']:,} | {row['seeds']:.3g} | {row['limit']:.3g} | {row['targets']:.3g} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,5 @@
-"""What a prediction costs: networks as they are, in their compact form, their limit, and other people's models.
+"""What a prediction costs: networks as they are, in their compact form, their limit, and other people's models; and
+how much the seed of a network changes it.
 
     python -m benchmarks.prediction [--tiny] [--output FILE.json]
 
@@ -82,6 +83,18 @@ def estimators(*, shrink: int) -> Iterator[Case]:
             yield Case(problem, type(rival).__name__, parts, partial(_fitted(rival, *rows).predict, others))
 
 
+def seeds(*, shrink: int) -> Iterator[dict[str, float]]:
+    """Yield how far two seeds, a seed and the limit, and a seed and the targets are apart, for several widths."""
+    X, y = load_diabetes(return_X_y=True)
+    rows, (others, wanted), unit = (X[::2], y[::2]), (X[1::2], y[1::2]), y[::2].std()
+    limit = ThresherRegressor(width=float("inf")).fit(*rows).predict(others)
+    for width in (2**10, 2**12, 2**14, 2**16):
+        width //= shrink
+        one, two = (ThresherRegressor(width=width, random_state=seed).fit(*rows).predict(others) for seed in (0, 1))
+        apart = {"seeds": one - two, "limit": one - limit, "targets": one - wanted}
+        yield {"width": width} | {name: float(np.sqrt(np.mean(gap**2)) / unit) for name, gap in apart.items()}
+
+
 def in_blocks(arrays: dict[str, Any], rows: np.ndarray) -> np.ndarray:
     """Return what exported arrays say, some rows at a time, since `predict_arrays` holds all activations at once."""
     return np.concatenate([predict_arrays(arrays, rows[first : first + 250]) for first in range(0, len(rows), 250)])
@@ -116,8 +129,9 @@ def main(arguments: list[str] | None = None) -> None:
                 rows.append({**case._asdict(), "milliseconds": 1e6 * seconds(case.predict) / ROWS})
                 del rows[-1]["predict"]
                 table.add_row(case.problem, case.model, case.parts, f"{rows[-1]['milliseconds']:.1f}")
+        apart = list(seeds(shrink=8 if options.tiny else 1))
     console.print(table)
-    results.write(options.output, {"environment": environment(), "rows": rows})
+    results.write(options.output, {"environment": environment(), "rows": rows, "seeds": apart})
 
 
 if __name__ == "__main__":

@@ -17,4 +17,6 @@ def test_it_writes_what_the_page_shows(tmp_path, capsys, monkeypatch):
     table = page.prediction_table(figures)
     assert table.count("\n") == len(models) + 2
     assert "compact form" in table
+    assert page.seeds_table(figures).count("\n") == 6
+    assert all(0 < row["seeds"] < 2 and 0 < row["limit"] < 2 for row in figures["seeds"])
     assert "Prediction" in capsys.readouterr().out

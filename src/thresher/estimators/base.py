@@ -24,6 +24,7 @@ from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
 from thresher.estimators.model_files import save_model
 from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings
+from thresher.model.twins import predict_twins
 from thresher.parallel import core_count
 from thresher.theory import firing_probability, limit_kernel
 from thresher.training.history import Iteration
@@ -396,9 +397,7 @@ class ThresherEstimator(BaseEstimator):
     def _outputs_of(self, inputs: Matrix) -> Matrix:
         if not self.results_:
             return self._by_limit(inputs)
-        threads = self._threads()
-        outputs = [network.predict(inputs, threads=threads) for network in self.networks_]
-        return np.column_stack(outputs) * self.gains_
+        return predict_twins(self.networks_, inputs, threads=self._threads()) * self.gains_
 
     def _by_limit(self, inputs: Matrix) -> Matrix:
         return np.concatenate([self._cross_kernel(block) @ self.alpha_ for block in _blocks(inputs)])

@@ -128,7 +128,9 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     estimator.tried_ = [tuple(one) for one in about["tried"]]
     estimator.feature_learning_errors_ = {float(power): errors for power, errors in about["rounds"]}
     for result in estimator.results_:
-        if result.network.shift != estimator.shift_ or not np.isfinite(result.network.weights.moved).all():
+        fits = result.network.settings == estimator.results_[0].network.settings
+        fits = fits and result.network.shift == estimator.shift_
+        if not fits or not np.isfinite(result.network.weights.moved).all():
             raise ValueError("a network does not fit its estimator")
     return estimator
 

@@ -1,0 +1,99 @@
+"""What networks of twins say, many at a time: what cancels is never computed.
+
+Twins begin at the same weights w with opposite signs; u and v were added to them. If both fire on an input x they say
+<u - v, x> together, whatever w is; if neither fires, nothing. Which of the two it is can be told from <w, x>, unless
+that is as close to the threshold as u or v are long: such pairs are few, and computed one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidInput
+from thresher.kernels.twins import divide
+from thresher.model.network import Network, NetworkSettings, row_blocks
+from thresher.model.weights import DenseWeights
+from thresher.parallel import in_order
+
+__all__ = ["predict_twins"]
+
+Matrix = NDArray[np.float64]
+Fast = NDArray[np.float32]
+_INPUTS = 4096  # rows for which start weights are made once
+_TOGETHER = 256  # rows of one matrix product
+_NUMBERS = 1 << 20  # of what was added to the neurons of a block, for all networks
+_RARE = 1000  # of so many pairs one may be close to the threshold before room is made for more
+
+
+def predict_twins(networks: Sequence[Network], inputs: Matrix, *, threads: int = 1) -> Matrix:
+    """Return the outputs (k, networks) of networks of twins with the same start, on unit-norm inputs (k, d).
+
+    Their weights must be dense. The result does not depend on ``threads``, and is exact to double precision.
+
+    Cost: O(md/2) a row for who fires, and as much a network; memory for a block of 2^20 numbers a thread.
+    """
+    settings = networks[0].settings
+    moved = [network.weights.moved for network in networks if isinstance(network.weights, DenseWeights)]
+    if len(moved) < len(networks) or not settings.start.twins or any(one.settings != settings for one in networks):
+        raise InvalidInput("networks can be asked together if they are dense twins of one start. Ask each for itself.")
+    size = max(64, min(2048, _NUMBERS // (len(networks) * inputs.shape[1])) // 2 * 2)
+
+    def sums(rows: Matrix) -> Matrix:
+        def part(block: range) -> Matrix:
+            pairs = _Pairs(settings, moved, block, longest=float(np.linalg.norm(rows, axis=1).max()))
+            return np.concatenate([pairs.outputs(some) for some in _blocks(rows, _TOGETHER)])
+
+        total = np.zeros((len(rows), len(networks)))
+        for one in in_order(part, row_blocks(0, settings.width, size=size), threads=threads):
+            total += one
+        return total * settings.scale
+
+    return np.concatenate([sums(rows) for rows in _blocks(inputs, _INPUTS)])
+
+
+def _blocks(inputs: Matrix, size: int) -> Iterator[Matrix]:
+    return (inputs[first : first + size] for first in range(0, len(inputs), size))
+
+
+class _Pairs:
+    """A block of pairs of twins, of all networks."""
+
+    def __init__(self, settings: NetworkSettings, moved: Sequence[Fast], block: range, *, longest: float) -> None:
+        self._shift, self._networks = settings.shift, len(moved)
+        self._start = settings.start.block(block.start, block.stop)[::2]  # (pairs, d)
+        self._signs = settings.start.signs(np.arange(block.start, block.stop, 2)).astype(
+            np.float64
+        )  # of the first twin
+        self._added = np.stack([one[block.start : block.stop] for one in moved], axis=1)  # (neurons, networks, d)
+        both = self._added[::2].astype(np.float64) - self._added[1::2]
+        self._both = (self._signs[:, None, None] * both).reshape(len(self._start), -1)  # (pairs, networks times d)
+        farthest = np.linalg.norm(self._added, axis=2).max(axis=1).reshape(-1, 2).max(axis=1)
+        rounding = (self._start.shape[1] + 4) * np.finfo(np.float32).eps
+        lengths = np.linalg.norm(self._start, axis=1) + abs(self._shift)
+        self._reach = ((farthest + rounding * lengths) * longest * 1.001).astype(np.float32)
+
+    def outputs(self, inputs: Matrix) -> Matrix:
+        """Return what the block adds to the outputs (k, networks) on inputs (k, d)."""
+        heights, fires = inputs.astype(np.float32) @ self._start.T, np.empty((len(inputs), len(self._start)))
+        room = 1 + heights.size // _RARE
+        while True:
+            rows, pairs = np.empty((2, room), np.int64)
+            found = divide(heights, np.float32(self._shift), self._reach, fires, rows, pairs)
+            if found <= room:
+                break
+            room = found
+        pushed = (fires @ self._both).reshape(len(inputs), self._networks, -1)
+        total = np.einsum("knd,kd->kn", pushed, inputs)
+        self._add_near(total, inputs, rows[:found], pairs[:found])
+        return total
+
+    def _add_near(self, total: Matrix, inputs: Matrix, rows: NDArray[np.int64], pairs: NDArray[np.int64]) -> None:
+        """Add to ``total`` what pairs say on rows, computed in full."""
+        heights = np.einsum("pd,pd->p", self._start[pairs].astype(np.float64), inputs[rows]) - self._shift
+        for twin, sign in ((0, 1.0), (1, -1.0)):
+            added = np.einsum("pnd,pd->pn", self._added[2 * pairs + twin].astype(np.float64), inputs[rows])
+            said = (sign * self._signs[pairs])[:, None] * np.maximum(heights[:, None] + added, 0.0)
+            np.add.at(total, rows, said)
