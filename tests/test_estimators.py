@@ -111,6 +111,29 @@ class TestTargets:
             few = ThresherRegressor(target="log", **SMALL).fit(X[:4], some)
             assert np.isfinite(few.predict(X[:4])).all()
 
+    @pytest.mark.parametrize(("unit", "zero"), [(1e-5, 1e10), (1.0, -1e15), (0.0, 1e17)])
+    @pytest.mark.parametrize("target", ["auto", "log"])
+    def test_the_floor_is_below_targets_far_from_zero(self, growth, unit, zero, target):
+        X, y, *_ = growth
+        told = ThresherRegressor(target=target, width=float("inf")).fit(X[:30], unit * y[:30] + zero)
+        assert (told.floor_ < unit * y[:30].min() + zero).all() or told.target_ == "linear"
+        assert np.isfinite(told.predict(X[:30])).all()
+
+    def test_copies_do_not_make_few_targets_many(self, growth):
+        X, y, others, _ = growth
+        for target in ("auto", "log"):
+            model = ThresherRegressor(target=target, width=float("inf"))
+            doubled, plain = (clone(model).fit(np.tile(X[:5], (n, 1)), np.tile(y[:5], n)) for n in (2, 1))
+            np.testing.assert_allclose(doubled.predict(others), plain.predict(others), rtol=1e-6)
+
+    def test_a_ridge_too_small_for_the_limit_leaves_targets_as_they_are(self, growth):
+        X, y, *_ = growth
+        twice, close = np.vstack([X[:30], X[:30] + 1e-9]), np.append(y[:30], y[:30] + 0.1)
+        model = ThresherRegressor(ridge=1e-12, width=256, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert model.fit(twice, close).target_ == "linear"
+
     def test_other_targets_are_refused(self, growth):
         X, y, *_ = growth
         with pytest.raises(InvalidInput, match="target must be one of"):
@@ -577,6 +600,14 @@ class TestExport:
         arrays = model.to_numpy()
         assert arrays["hidden"].shape[1] < 200
         np.testing.assert_allclose(predict_arrays(arrays, others)[:, 0], model.predict(others), rtol=1e-9)
+
+    def test_networks_that_never_moved_are_exported(self, diabetes):
+        onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")
+        X, *_ = diabetes
+        model = ThresherRegressor(**SMALL).fit(X[:9], np.full(9, 3.0))
+        np.testing.assert_array_equal(predict_arrays(model.to_numpy(), X)[:, 0], np.full(200, 3.0))
+        session = onnxruntime.InferenceSession(model.to_onnx().SerializeToString())
+        np.testing.assert_array_equal(session.run(None, {"X": X})[0][:, 0], np.full(200, 3.0))
 
     def test_onnx_predicts_the_same(self, regressor, classifier, logarithmic, diabetes, growth, tmp_path):
         onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")

@@ -26,14 +26,14 @@ _OPSET = 17
 def to_numpy(estimator: Any, *, mean: NDArray[np.float64], unit: NDArray[np.float64]) -> Arrays:
     """Return the arrays of a fitted estimator; :func:`predict_arrays` shows what they mean.
 
-    Twins that never moved cancel and are dropped: this is the compact form. Outputs with fewer neurons than others are
-    filled up with coefficients 0. Cost: O(md) an output.
+    Twins that never moved cancel and are dropped: this is the compact form. Outputs with fewer neurons than others, or
+    with none, are filled up with coefficients 0. Cost: O(md) an output.
     """
     networks = estimator.networks_
     if not networks:
         raise InvalidInput("an infinite network has no neurons to export. Fit with a finite width.")
     parts = [network.compact() for network in networks]
-    most = max(len(part.vectors) for part in parts)
+    most = max(1, *(len(part.vectors) for part in parts))
     hidden = np.zeros((len(parts), most, networks[0].settings.start.dimension))
     coefficients = np.zeros((len(parts), most))
     for place, (part, gain) in enumerate(zip(parts, estimator.gains_, strict=True)):

@@ -22,7 +22,6 @@ __all__ = ["ThresherRegressor"]
 
 Matrix = NDArray[np.float64]
 TARGETS = ("auto", "linear", "log")
-_FEW = 8  # rows below which nothing can be said of targets
 _ABOVE = (0.001, 0.1)  # how far the least target may lie above the floor of logarithms, in deviations of the targets
 _CLEARLY = 0.8  # share of the error that logarithms must leave
 
@@ -154,12 +153,12 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         """Return the floor (k,) of targets (n, k) that are learnt as logarithms; None for those that are not."""
         if self.target not in TARGETS:
             raise InvalidInput(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
-        if self.target == "linear" or (self.target == "auto" and len(rows) < _FEW):
+        if self.target == "linear":
             return None
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit
-        floors = [columns.min(axis=0) - above * unit for above in _ABOVE]
-        if len(rows) < _FEW:
-            return floors[0]
+        least = columns.min(axis=0)
+        below = np.nextafter(least, -np.inf)  # where a share of the unit is lost in rounding
+        floors = [np.minimum(least - above * unit, below) for above in _ABOVE]
         errors = [self._left_out_error(rows, columns, weights, floor=floor) for floor in floors]
         best = int(np.argmin(errors))
         if self.target == "log":
@@ -168,10 +167,15 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         return floors[best] if errors[best] < _CLEARLY * plain else None
 
     def _left_out_error(self, rows: Matrix, columns: Matrix, weights: Matrix | None, *, floor: Matrix | None) -> float:
-        """Return the mean square, in units of the targets' variance, by which the limit misses rows left out."""
+        """Return the mean square, in units of the targets' variance, by which the limit misses rows left out.
+
+        Infinity where that cannot be said.
+        """
         told = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(told, scale="standardise", weights=weights)
         left_out = self._leave_out(rows, scaling.apply(told), weights)
+        if left_out is None:
+            return np.inf
         both = np.stack([left_out.targets, left_out.outputs]) * scaling.unit + scaling.mean
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit
         with np.errstate(over="ignore"):
