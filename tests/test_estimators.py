@@ -197,6 +197,20 @@ def test_the_ridge_is_that_of_the_networks_own_kernel(regressor, diabetes):
     assert errors[regressor.ridge_] == pytest.approx(regressor.loo_error_, rel=1e-4)
 
 
+def test_a_lift_does_not_see_rows_without_weight():
+    lift = SphereLift().fit([[1.0, 3.0], [1.0, 4.0], [2.0, 9.0]], sample_weight=[1, 1, 0])
+    expected = SphereLift().fit([[1.0, 3.0], [1.0, 4.0]])
+    np.testing.assert_array_equal(lift.transform([[3.0, 5.0]]), expected.transform([[3.0, 5.0]]))
+
+
+@pytest.mark.parametrize("weight", [1e-320, 1e308])
+@pytest.mark.parametrize("kind", [ThresherRegressor, ThresherClassifier])
+def test_weights_too_far_apart_are_refused_as_such(kind, weight):
+    X, weights = np.arange(10.0)[:, None], np.append(np.ones(9), weight)
+    with pytest.raises(InvalidInput, match="sample weights must be at most"):
+        kind(**SMALL).fit(X, np.arange(10) % 2, sample_weight=weights)
+
+
 def test_weights_are_repetitions(diabetes):
     X, y, others, _ = diabetes
     X, y, times = X[:60], y[:60], np.arange(60) % 3
@@ -539,6 +553,7 @@ class TestFiles:
             "inputs_",
             "target_",
             "floor_",
+            "noise_",
         ],
     )
     def test_files_that_lie_are_refused(self, regressor, tmp_path, damage, form):
@@ -565,6 +580,8 @@ class TestFiles:
         elif damage == "floor_":
             about["values"]["target_"] = "log"
             tensors["floor_"] = np.full(1, np.nan)
+        elif damage == "noise_":
+            tensors["noise_"] = -tensors["noise_"]
         elif damage == "inputs_":
             tensors["inputs_"] = 9 * tensors["inputs_"]
         else:
@@ -600,6 +617,13 @@ class TestExport:
         arrays = model.to_numpy()
         assert arrays["hidden"].shape[1] < 200
         np.testing.assert_allclose(predict_arrays(arrays, others)[:, 0], model.predict(others), rtol=1e-9)
+
+    @pytest.mark.parametrize("bias", [0.0, 1.0])
+    def test_onnx_models_hold_nothing_that_is_not_used(self, diabetes, bias):
+        pytest.importorskip("onnx", reason="an extra")
+        X, y, *_ = diabetes
+        graph = ThresherRegressor(bias=bias, **SMALL).fit(X[:20], y[:20]).to_onnx().graph
+        assert {one.name for one in graph.initializer} <= {name for node in graph.node for name in node.input}
 
     def test_networks_that_never_moved_are_exported(self, diabetes):
         onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")

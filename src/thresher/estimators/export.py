@@ -101,13 +101,15 @@ def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
         "last_axis": np.array([-1]),
         "zero": np.zeros((1, 1)),
     }
-    nodes = [helper.make_node(kind, inputs, [name], **more) for kind, inputs, name, more in _steps(arrays)]
+    steps = _steps(arrays)
+    nodes = [helper.make_node(kind, inputs, [name], **more) for kind, inputs, name, more in steps]
+    used = {one for _, inputs, _, _ in steps for one in inputs}
     graph = helper.make_graph(
         nodes,
         "thresher",
         [helper.make_tensor_value_info("X", TensorProto.DOUBLE, [None, len(arrays["input_mean"])])],
         [helper.make_tensor_value_info("outputs", TensorProto.DOUBLE, [None, outputs])],
-        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+        [numpy_helper.from_array(value, name) for name, value in constants.items() if name in used],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=8)
     checker.check_model(model)

@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, solve_triangular
 from scipy.optimize import minimize
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thresher.errors import InvalidInput
 from thresher.estimators.base import LeftOut, ThresherEstimator
 from thresher.estimators.choose import Fit, leave_one_out
-from thresher.estimators.lift import Scaling
+from thresher.estimators.lift import Scaling, check_weights
 from thresher.theory import firing_probability
 from thresher.training.ridge import Smoother
 
@@ -56,10 +56,11 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     ----------
     target_, floor_, bias_, shift_, ridge_, feature_learning_ : what was chosen
     noise_ : (2, outputs), factor and addend that make variances of the limit those of targets
-    loo_error_ : mean squared leave-one-out error of the linearised network, in units of the targets' variance
+    loo_error_ : mean squared leave-one-out error of the linearised network, in units of the variance of what it learns
+        (targets or their logarithms), summed over outputs
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
         512 rows (a classifier: 256); ``ridge_`` and ``loo_error_`` are those of all rows
-    feature_learning_errors_ : cross-validated error after 0, 1, ... rounds
+    feature_learning_errors_ : by the power of the metric that was tried, cross-validated errors after 0, 1, ... rounds
     lift_ : the fitted :class:`SphereLift`
     networks_, results_ : the trained networks, one an output, with their histories
     n_iter_ : steps taken
@@ -106,7 +107,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         """Fit rows X (n, d) and targets y (n,) or (n, k)."""
         self._check_parameters()
         rows, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
+        weights = check_weights(sample_weight, rows)
         targets = np.asarray(y, np.float64)
         columns = targets.reshape(len(targets), -1)
         if weights is not None:
@@ -195,13 +196,13 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
     def _deviations(self, inputs: Matrix) -> Matrix:
         try:
-            factor = Smoother(self._cross_kernel(self.inputs_), self.penalty_).factor
+            root = Smoother(self._cross_kernel(self.inputs_), self.penalty_).factor
         except LinAlgError as error:
             raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger one.") from error
         prior = firing_probability(self.shift_)
         noise = self.ridge_ * prior  # of a row of median weight
         explained = [
-            (solve_triangular(factor, self._cross_kernel(block).T, lower=True) ** 2).sum(axis=0)
+            (solve_triangular(root, self._cross_kernel(block).T, lower=True) ** 2).sum(axis=0)
             for block in np.array_split(inputs, max(1, len(inputs) // 1024))
         ]
         variance = np.maximum(prior - np.concatenate(explained), 0.0) + noise
