@@ -1,6 +1,7 @@
 """Estimators as their users meet them: scikit-learn's own checks, choices, files, exports, error bars."""
 
 import json
+import tracemalloc
 import warnings
 
 import naive
@@ -209,6 +210,21 @@ def test_weights_too_far_apart_are_refused_as_such(kind, weight):
     X, weights = np.arange(10.0)[:, None], np.append(np.ones(9), weight)
     with pytest.raises(InvalidInput, match="sample weights must be at most"):
         kind(**SMALL).fit(X, np.arange(10) % 2, sample_weight=weights)
+
+
+def test_the_estimate_of_memory_counts_outputs(monkeypatch):
+    asked = []
+    monkeypatch.setattr(base, "require", lambda taken, **_: asked.append(taken))
+    monkeypatch.setattr(regressor_module, "_calibrate", lambda *_: np.ones(2))  # takes time, not memory
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(100, 3)), rng.normal(size=(100, 1000))
+    tracemalloc.start()
+    try:
+        ThresherRegressor(width=float("inf"), feature_learning=0).fit(X, Y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < asked[0] < 4 * peak
 
 
 def test_weights_are_repetitions(diabetes):

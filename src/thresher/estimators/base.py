@@ -108,7 +108,7 @@ class ThresherEstimator(BaseEstimator):
         width = self._width(n, outputs)
         d = data.X.shape[1]
         what = f"fitting {n:,} rows of {d:,} columns"
-        taken = 6 * 8 * n * n + 8 * (6 * n * d + (8 * d * d if self._learns(d) else 0))
+        taken = 8 * (6 * n * n + 48 * n * outputs + 6 * n * d + (8 * d * d if self._learns(d) else 0))
         taken += 0 if width == math.inf else 4 * outputs * width * (d + 1)
         require(taken, budget=None, what=what, remedy="Fit on fewer rows or columns.")
         scaler = SphereLift(scale=self.scale, bias=0.0).fit(data.X, sample_weight=data.weights)
