@@ -151,6 +151,23 @@ def test_error_bars_are_those_under_which_residuals_are_likeliest(factor, addend
     np.testing.assert_array_equal(_calibrate(np.zeros(5), np.ones(5), np.ones(5)), [0, 0])
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_error_bars_do_not_stop_at_a_hill(seed):
+    rng = np.random.default_rng(seed)
+    variances, weights = np.exp(4 * rng.normal(size=50)), np.exp(4 * rng.normal(size=50))
+    squares = variances * rng.normal(size=50) ** 2
+    squares[0] *= 1e8
+
+    def surprise(factor, addend):
+        scaled = factor * variances + addend
+        return np.average(np.log(scaled) + squares / scaled, weights=weights)
+
+    found = surprise(*_calibrate(squares, variances, weights))
+    for share in 1 / (1 + np.exp(np.linspace(-30, 30, 121))):
+        size = np.average(squares / (share * variances + 1 - share), weights=weights)
+        assert found < surprise(size * share, size * (1 - share)) + 1e-3
+
+
 def test_a_wide_network_says_what_its_limit_says(diabetes):
     X, y, others, _ = diabetes
     options = {"shift": 0.5, "ridge": 0.1, "bias": 1.0, "feature_learning": 1}

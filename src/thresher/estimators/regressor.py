@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, solve_triangular
-from scipy.optimize import minimize
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -23,6 +24,7 @@ __all__ = ["ThresherRegressor"]
 Matrix = NDArray[np.float64]
 TARGETS = ("auto", "linear", "log")
 _ABOVE = (0.001, 0.1)  # how far the least target may lie above the floor of logarithms, in deviations of the targets
+_SHARES = np.linspace(-36.0, 36.0, 37)  # of variances in error bars, as log(share / (1 - share)): where they are sought
 _CLEARLY = 0.8  # share of the error that logarithms must leave
 
 
@@ -211,15 +213,25 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
 
 def _calibrate(squares: Matrix, variances: Matrix, weights: Matrix) -> Matrix:
-    """Return factor and addend, above 0, of variances (n,) under which residuals with these squares are likeliest."""
-    size = float(np.average(squares, weights=weights))
-    if size == 0:
+    """Return factor and addend of variances (n,) under which residuals with these squares are likeliest.
+
+    Of a share between the two the best size is known: only the share is searched for, on a grid and then around its
+    best point. Cost: O(n) for some hundred shares.
+    """
+    typical = float(np.average(variances, weights=weights))
+    if not squares.any():
         return np.zeros(2)
 
-    def surprise(logarithms: Matrix) -> float:
-        factor, addend = np.exp(logarithms)
-        scaled = factor * variances + addend
-        return float(np.average(np.log(scaled) + squares / scaled, weights=weights))
+    def shape(place: float) -> Matrix:
+        return expit(place) * (variances / typical) + expit(-place)
 
-    start = np.log([size / np.average(variances, weights=weights) / 2, size / 2])
-    return np.asarray(np.exp(minimize(surprise, start, method="Nelder-Mead").x))
+    def surprise(place: float) -> float:
+        scaled = shape(place)
+        return float(
+            np.average(np.log(scaled), weights=weights) + np.log(np.average(squares / scaled, weights=weights))
+        )
+
+    best, step = min(_SHARES, key=surprise), _SHARES[1] - _SHARES[0]
+    place = minimize_scalar(surprise, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-3}).x
+    size = float(np.average(squares / shape(place), weights=weights))
+    return np.array([size * expit(place) / typical, size * expit(-place)])
