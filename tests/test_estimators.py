@@ -1,6 +1,7 @@
 """Estimators as their users meet them: scikit-learn's own checks, choices, files, exports, error bars."""
 
 import json
+import tracemalloc
 import warnings
 
 import naive
@@ -111,6 +112,29 @@ class TestTargets:
             few = ThresherRegressor(target="log", **SMALL).fit(X[:4], some)
             assert np.isfinite(few.predict(X[:4])).all()
 
+    @pytest.mark.parametrize(("unit", "zero"), [(1e-5, 1e10), (1.0, -1e15), (0.0, 1e17)])
+    @pytest.mark.parametrize("target", ["auto", "log"])
+    def test_the_floor_is_below_targets_far_from_zero(self, growth, unit, zero, target):
+        X, y, *_ = growth
+        told = ThresherRegressor(target=target, width=float("inf")).fit(X[:30], unit * y[:30] + zero)
+        assert (told.floor_ < unit * y[:30].min() + zero).all() or told.target_ == "linear"
+        assert np.isfinite(told.predict(X[:30])).all()
+
+    def test_copies_do_not_make_few_targets_many(self, growth):
+        X, y, others, _ = growth
+        for target in ("auto", "log"):
+            model = ThresherRegressor(target=target, width=float("inf"))
+            doubled, plain = (clone(model).fit(np.tile(X[:5], (n, 1)), np.tile(y[:5], n)) for n in (2, 1))
+            np.testing.assert_allclose(doubled.predict(others), plain.predict(others), rtol=1e-6)
+
+    def test_a_ridge_too_small_for_the_limit_leaves_targets_as_they_are(self, growth):
+        X, y, *_ = growth
+        twice, close = np.vstack([X[:30], X[:30] + 1e-9]), np.append(y[:30], y[:30] + 0.1)
+        model = ThresherRegressor(ridge=1e-12, width=256, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert model.fit(twice, close).target_ == "linear"
+
     def test_other_targets_are_refused(self, growth):
         X, y, *_ = growth
         with pytest.raises(InvalidInput, match="target must be one of"):
@@ -125,6 +149,23 @@ def test_error_bars_are_those_under_which_residuals_are_likeliest(factor, addend
     found = _calibrate(squares, variances, np.ones(4000))
     np.testing.assert_allclose(found, [factor, addend], atol=0.15)
     np.testing.assert_array_equal(_calibrate(np.zeros(5), np.ones(5), np.ones(5)), [0, 0])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_error_bars_do_not_stop_at_a_hill(seed):
+    rng = np.random.default_rng(seed)
+    variances, weights = np.exp(4 * rng.normal(size=50)), np.exp(4 * rng.normal(size=50))
+    squares = variances * rng.normal(size=50) ** 2
+    squares[0] *= 1e8
+
+    def surprise(factor, addend):
+        scaled = factor * variances + addend
+        return np.average(np.log(scaled) + squares / scaled, weights=weights)
+
+    found = surprise(*_calibrate(squares, variances, weights))
+    for share in 1 / (1 + np.exp(np.linspace(-30, 30, 121))):
+        size = np.average(squares / (share * variances + 1 - share), weights=weights)
+        assert found < surprise(size * share, size * (1 - share)) + 1e-3
 
 
 def test_a_wide_network_says_what_its_limit_says(diabetes):
@@ -172,6 +213,35 @@ def test_the_ridge_is_that_of_the_networks_own_kernel(regressor, diabetes):
         errors[ridge] = (left**2).mean()
     assert min(errors, key=errors.get) == regressor.ridge_
     assert errors[regressor.ridge_] == pytest.approx(regressor.loo_error_, rel=1e-4)
+
+
+def test_a_lift_does_not_see_rows_without_weight():
+    lift = SphereLift().fit([[1.0, 3.0], [1.0, 4.0], [2.0, 9.0]], sample_weight=[1, 1, 0])
+    expected = SphereLift().fit([[1.0, 3.0], [1.0, 4.0]])
+    np.testing.assert_array_equal(lift.transform([[3.0, 5.0]]), expected.transform([[3.0, 5.0]]))
+
+
+@pytest.mark.parametrize("weight", [1e-320, 1e308])
+@pytest.mark.parametrize("kind", [ThresherRegressor, ThresherClassifier])
+def test_weights_too_far_apart_are_refused_as_such(kind, weight):
+    X, weights = np.arange(10.0)[:, None], np.append(np.ones(9), weight)
+    with pytest.raises(InvalidInput, match="sample weights must be at most"):
+        kind(**SMALL).fit(X, np.arange(10) % 2, sample_weight=weights)
+
+
+def test_the_estimate_of_memory_counts_outputs(monkeypatch):
+    asked = []
+    monkeypatch.setattr(base, "require", lambda taken, **_: asked.append(taken))
+    monkeypatch.setattr(regressor_module, "_calibrate", lambda *_: np.ones(2))  # takes time, not memory
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(100, 3)), rng.normal(size=(100, 1000))
+    tracemalloc.start()
+    try:
+        ThresherRegressor(width=float("inf"), feature_learning=0).fit(X, Y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < asked[0] < 4 * peak
 
 
 def test_weights_are_repetitions(diabetes):
@@ -516,6 +586,7 @@ class TestFiles:
             "inputs_",
             "target_",
             "floor_",
+            "noise_",
         ],
     )
     def test_files_that_lie_are_refused(self, regressor, tmp_path, damage, form):
@@ -542,6 +613,8 @@ class TestFiles:
         elif damage == "floor_":
             about["values"]["target_"] = "log"
             tensors["floor_"] = np.full(1, np.nan)
+        elif damage == "noise_":
+            tensors["noise_"] = -tensors["noise_"]
         elif damage == "inputs_":
             tensors["inputs_"] = 9 * tensors["inputs_"]
         else:
@@ -577,6 +650,21 @@ class TestExport:
         arrays = model.to_numpy()
         assert arrays["hidden"].shape[1] < 200
         np.testing.assert_allclose(predict_arrays(arrays, others)[:, 0], model.predict(others), rtol=1e-9)
+
+    @pytest.mark.parametrize("bias", [0.0, 1.0])
+    def test_onnx_models_hold_nothing_that_is_not_used(self, diabetes, bias):
+        pytest.importorskip("onnx", reason="an extra")
+        X, y, *_ = diabetes
+        graph = ThresherRegressor(bias=bias, **SMALL).fit(X[:20], y[:20]).to_onnx().graph
+        assert {one.name for one in graph.initializer} <= {name for node in graph.node for name in node.input}
+
+    def test_networks_that_never_moved_are_exported(self, diabetes):
+        onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")
+        X, *_ = diabetes
+        model = ThresherRegressor(**SMALL).fit(X[:9], np.full(9, 3.0))
+        np.testing.assert_array_equal(predict_arrays(model.to_numpy(), X)[:, 0], np.full(200, 3.0))
+        session = onnxruntime.InferenceSession(model.to_onnx().SerializeToString())
+        np.testing.assert_array_equal(session.run(None, {"X": X})[0][:, 0], np.full(200, 3.0))
 
     def test_onnx_predicts_the_same(self, regressor, classifier, logarithmic, diabetes, growth, tmp_path):
         onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")

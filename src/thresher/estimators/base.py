@@ -38,6 +38,7 @@ _PER_ROW = 32  # neurons for each training row, between bounds: the noise of a k
 _QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
 _DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
 _FAR = 0.2  # gap, as a share of the targets, from which training is said to have failed
+_FEW = 8  # distinct rows below which leaving some out says nothing of targets or features
 _LEARNT = 2048  # rows at most that a metric is learnt on: a round costs the cube of them
 _ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
 
@@ -108,7 +109,7 @@ class ThresherEstimator(BaseEstimator):
         width = self._width(n, outputs)
         d = data.X.shape[1]
         what = f"fitting {n:,} rows of {d:,} columns"
-        taken = 6 * 8 * n * n + 8 * (6 * n * d + (8 * d * d if self._learns(d) else 0))
+        taken = 8 * (6 * n * n + 48 * n * outputs + 6 * n * d + (8 * d * d if self._learns(d) else 0))
         taken += 0 if width == math.inf else 4 * outputs * width * (d + 1)
         require(taken, budget=None, what=what, remedy="Fit on fewer rows or columns.")
         scaler = SphereLift(scale=self.scale, bias=0.0).fit(data.X, sample_weight=data.weights)
@@ -133,13 +134,20 @@ class ThresherEstimator(BaseEstimator):
         self._warn()
         return LeftOut(data.targets, lifted.fit, data.weights)
 
-    def _leave_out(self, X: Matrix, targets: Matrix, weights: Matrix | None) -> LeftOut:
-        """Return what the limit says of left-out rows, at most ``_rows``, with what is best for them."""
+    def _leave_out(self, X: Matrix, targets: Matrix, weights: Matrix | None) -> LeftOut | None:
+        """Return what the limit says of left-out rows, at most ``_rows``, with what is best for them.
+
+        None if rows are too few, or its kernel not positive: a tiny ridge that the kernel of a network may do with.
+        """
         data = _distinct(X, targets, weights)
+        if len(data.X) < _FEW:
+            return None
         data = _Rows(*(part[_some(len(data.X), self._rows)] for part in data))
         scaler = SphereLift(scale=self.scale, bias=0.0).fit(data.X, sample_weight=data.weights)
         rows = scaler.scaling_.apply(data.X)
         choice = self._choose(rows, data, choose.limit_of, guess=1e-2)
+        if choice.error == math.inf:
+            return None
         lifted = self._fit_kernel(rows, data, choice, width=math.inf)
         return LeftOut(data.targets, lifted.fit, data.weights)
 
@@ -240,7 +248,7 @@ class ThresherEstimator(BaseEstimator):
         if self.feature_learning != "auto":
             return features.Rounds(int(self.feature_learning), features.POWERS[0], {})
         some = _some(len(rows), self._rows)
-        if len(some) < 8:  # too few to judge
+        if len(some) < _FEW:
             return features.Rounds(0, features.POWERS[0], {})
         return features.choose_rounds(
             rows[some],

@@ -10,10 +10,11 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
 from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
+from thresher.estimators.lift import check_weights
 
 __all__ = ["ThresherClassifier"]
 
@@ -24,7 +25,8 @@ _MOST_LOG_TEMPERATURE = 8.0
 class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     """Classification by very wide two-layer ReLU networks: one for each class against the rest, or one for two classes.
 
-    Parameters and attributes are those of :class:`ThresherRegressor`, and
+    Parameters and attributes are those of :class:`ThresherRegressor`, less what is said of targets and error bars
+    (``target``, ``target_``, ``floor_``, ``noise_``), and
 
     Attributes
     ----------
@@ -43,7 +45,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         self._check_parameters()
         rows, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
+        weights = check_weights(sample_weight, rows)
         present = slice(None) if weights is None else weights > 0
         classes, codes = np.unique(np.asarray(y)[present], return_inverse=True)
         if len(classes) < 2:

@@ -26,14 +26,14 @@ _OPSET = 17
 def to_numpy(estimator: Any, *, mean: NDArray[np.float64], unit: NDArray[np.float64]) -> Arrays:
     """Return the arrays of a fitted estimator; :func:`predict_arrays` shows what they mean.
 
-    Twins that never moved cancel and are dropped: this is the compact form. Outputs with fewer neurons than others are
-    filled up with coefficients 0. Cost: O(md) an output.
+    Twins that never moved cancel and are dropped: this is the compact form. Outputs with fewer neurons than others, or
+    with none, are filled up with coefficients 0. Cost: O(md) an output.
     """
     networks = estimator.networks_
     if not networks:
         raise InvalidInput("an infinite network has no neurons to export. Fit with a finite width.")
     parts = [network.compact() for network in networks]
-    most = max(len(part.vectors) for part in parts)
+    most = max(1, *(len(part.vectors) for part in parts))
     hidden = np.zeros((len(parts), most, networks[0].settings.start.dimension))
     coefficients = np.zeros((len(parts), most))
     for place, (part, gain) in enumerate(zip(parts, estimator.gains_, strict=True)):
@@ -101,13 +101,15 @@ def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
         "last_axis": np.array([-1]),
         "zero": np.zeros((1, 1)),
     }
-    nodes = [helper.make_node(kind, inputs, [name], **more) for kind, inputs, name, more in _steps(arrays)]
+    steps = _steps(arrays)
+    nodes = [helper.make_node(kind, inputs, [name], **more) for kind, inputs, name, more in steps]
+    used = {one for _, inputs, _, _ in steps for one in inputs}
     graph = helper.make_graph(
         nodes,
         "thresher",
         [helper.make_tensor_value_info("X", TensorProto.DOUBLE, [None, len(arrays["input_mean"])])],
         [helper.make_tensor_value_info("outputs", TensorProto.DOUBLE, [None, outputs])],
-        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+        [numpy_helper.from_array(value, name) for name, value in constants.items() if name in used],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=8)
     checker.check_model(model)

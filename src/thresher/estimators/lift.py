@@ -12,10 +12,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
 
-__all__ = ["Scaling", "SphereLift", "lift_rows", "typical_norm"]
+__all__ = ["Scaling", "SphereLift", "check_weights", "lift_rows", "typical_norm"]
 
 Matrix = NDArray[np.float64]
 SCALES = ("standardise", "centre", "none")
+_MOST_WEIGHT = _FARTHEST = 1e300  # sums of weights, and penalties divided by them, stay finite
 
 
 class Scaling(NamedTuple):
@@ -89,7 +90,9 @@ class SphereLift(TransformerMixin, BaseEstimator):
         if self.scale not in SCALES:
             raise InvalidInput(f"scale must be one of {', '.join(map(repr, SCALES))}; got {self.scale!r}.")
         bias = check_number(self.bias, "bias", least=0.0)
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
+        weights = check_weights(sample_weight, rows)
+        if weights is not None:
+            rows, weights = rows[weights > 0], weights[weights > 0]
         self.scaling_ = Scaling.of(rows, scale=self.scale, weights=weights)
         self.last_ = bias * typical_norm(self._scaled(rows), weights)
         return self
@@ -138,6 +141,22 @@ class SphereLift(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
+
+
+def check_weights(sample_weight: ArrayLike | None, rows: Matrix) -> Matrix | None:
+    """Return the weights (n,) of rows (n, d), None for equal ones; refuse those that cannot be added or compared."""
+    if sample_weight is None:
+        return None
+    weights: Matrix = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
+    if not weights.any():  # newer scikit-learn has said so
+        raise InvalidInput("sample weights must not all be 0. Give at least one row a weight.")
+    least, largest = float(weights[weights > 0].min()), float(weights.max())
+    if largest > _MOST_WEIGHT or largest / _FARTHEST > least:
+        raise InvalidInput(
+            f"sample weights must be at most {_MOST_WEIGHT:g} and, but for 0, within a factor of {_FARTHEST:g};"
+            f" got {least:g} to {largest:g}. Rescale them, or give 0 to rows that do not count."
+        )
+    return weights
 
 
 def typical_norm(rows: Matrix, weights: Matrix | None = None) -> float:

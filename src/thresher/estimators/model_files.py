@@ -189,6 +189,8 @@ def _check(estimator: Any, *, networks: int) -> None:
         raise ValueError("some numbers are not finite")
     if lift.scale not in SCALES or (lift.bias > 0) != (lift.last_ > 0) or (estimator.penalty_ <= 0).any():
         raise ValueError("its lift or its penalty is none")
+    if (noise < 0).any():
+        raise ValueError("its error bars are none")
     if labels is None and estimator.single_target_ and outputs > 1:
         raise ValueError(f"{outputs} outputs for a single target")
     if np.abs(np.linalg.norm(estimator.inputs_, axis=1) - 1).max() > 1e-6 or (scaling.unit <= 0).any():

@@ -7,14 +7,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, solve_triangular
-from scipy.optimize import minimize
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thresher.errors import InvalidInput
 from thresher.estimators.base import LeftOut, ThresherEstimator
 from thresher.estimators.choose import Fit, leave_one_out
-from thresher.estimators.lift import Scaling
+from thresher.estimators.lift import Scaling, check_weights
 from thresher.theory import firing_probability
 from thresher.training.ridge import Smoother
 
@@ -22,8 +23,8 @@ __all__ = ["ThresherRegressor"]
 
 Matrix = NDArray[np.float64]
 TARGETS = ("auto", "linear", "log")
-_FEW = 8  # rows below which nothing can be said of targets
 _ABOVE = (0.001, 0.1)  # how far the least target may lie above the floor of logarithms, in deviations of the targets
+_SHARES = np.linspace(-36.0, 36.0, 37)  # of variances in error bars, as log(share / (1 - share)): where they are sought
 _CLEARLY = 0.8  # share of the error that logarithms must leave
 
 
@@ -57,10 +58,11 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     ----------
     target_, floor_, bias_, shift_, ridge_, feature_learning_ : what was chosen
     noise_ : (2, outputs), factor and addend that make variances of the limit those of targets
-    loo_error_ : mean squared leave-one-out error of the linearised network, in units of the targets' variance
+    loo_error_ : mean squared leave-one-out error of the linearised network, in units of the variance of what it learns
+        (targets or their logarithms), summed over outputs
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
         512 rows (a classifier: 256); ``ridge_`` and ``loo_error_`` are those of all rows
-    feature_learning_errors_ : cross-validated error after 0, 1, ... rounds
+    feature_learning_errors_ : by the power of the metric that was tried, cross-validated errors after 0, 1, ... rounds
     lift_ : the fitted :class:`SphereLift`
     networks_, results_ : the trained networks, one an output, with their histories
     n_iter_ : steps taken
@@ -107,7 +109,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         """Fit rows X (n, d) and targets y (n,) or (n, k)."""
         self._check_parameters()
         rows, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
+        weights = check_weights(sample_weight, rows)
         targets = np.asarray(y, np.float64)
         columns = targets.reshape(len(targets), -1)
         if weights is not None:
@@ -154,12 +156,12 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         """Return the floor (k,) of targets (n, k) that are learnt as logarithms; None for those that are not."""
         if self.target not in TARGETS:
             raise InvalidInput(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
-        if self.target == "linear" or (self.target == "auto" and len(rows) < _FEW):
+        if self.target == "linear":
             return None
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit
-        floors = [columns.min(axis=0) - above * unit for above in _ABOVE]
-        if len(rows) < _FEW:
-            return floors[0]
+        least = columns.min(axis=0)
+        below = np.nextafter(least, -np.inf)  # where a share of the unit is lost in rounding
+        floors = [np.minimum(least - above * unit, below) for above in _ABOVE]
         errors = [self._left_out_error(rows, columns, weights, floor=floor) for floor in floors]
         best = int(np.argmin(errors))
         if self.target == "log":
@@ -168,10 +170,15 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         return floors[best] if errors[best] < _CLEARLY * plain else None
 
     def _left_out_error(self, rows: Matrix, columns: Matrix, weights: Matrix | None, *, floor: Matrix | None) -> float:
-        """Return the mean square, in units of the targets' variance, by which the limit misses rows left out."""
+        """Return the mean square, in units of the targets' variance, by which the limit misses rows left out.
+
+        Infinity where that cannot be said.
+        """
         told = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(told, scale="standardise", weights=weights)
         left_out = self._leave_out(rows, scaling.apply(told), weights)
+        if left_out is None:
+            return np.inf
         both = np.stack([left_out.targets, left_out.outputs]) * scaling.unit + scaling.mean
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit
         with np.errstate(over="ignore"):
@@ -191,13 +198,13 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
     def _deviations(self, inputs: Matrix) -> Matrix:
         try:
-            factor = Smoother(self._cross_kernel(self.inputs_), self.penalty_).factor
+            root = Smoother(self._cross_kernel(self.inputs_), self.penalty_).factor
         except LinAlgError as error:
             raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger one.") from error
         prior = firing_probability(self.shift_)
         noise = self.ridge_ * prior  # of a row of median weight
         explained = [
-            (solve_triangular(factor, self._cross_kernel(block).T, lower=True) ** 2).sum(axis=0)
+            (solve_triangular(root, self._cross_kernel(block).T, lower=True) ** 2).sum(axis=0)
             for block in np.array_split(inputs, max(1, len(inputs) // 1024))
         ]
         variance = np.maximum(prior - np.concatenate(explained), 0.0) + noise
@@ -206,15 +213,25 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
 
 def _calibrate(squares: Matrix, variances: Matrix, weights: Matrix) -> Matrix:
-    """Return factor and addend, above 0, of variances (n,) under which residuals with these squares are likeliest."""
-    size = float(np.average(squares, weights=weights))
-    if size == 0:
+    """Return factor and addend of variances (n,) under which residuals with these squares are likeliest.
+
+    Of a share between the two the best size is known: only the share is searched for, on a grid and then around its
+    best point. Cost: O(n) for some hundred shares.
+    """
+    typical = float(np.average(variances, weights=weights))
+    if not squares.any():
         return np.zeros(2)
 
-    def surprise(logarithms: Matrix) -> float:
-        factor, addend = np.exp(logarithms)
-        scaled = factor * variances + addend
-        return float(np.average(np.log(scaled) + squares / scaled, weights=weights))
+    def shape(place: float) -> Matrix:
+        return expit(place) * (variances / typical) + expit(-place)
 
-    start = np.log([size / np.average(variances, weights=weights) / 2, size / 2])
-    return np.asarray(np.exp(minimize(surprise, start, method="Nelder-Mead").x))
+    def surprise(place: float) -> float:
+        scaled = shape(place)
+        return float(
+            np.average(np.log(scaled), weights=weights) + np.log(np.average(squares / scaled, weights=weights))
+        )
+
+    best, step = min(_SHARES, key=surprise), _SHARES[1] - _SHARES[0]
+    place = minimize_scalar(surprise, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-3}).x
+    size = float(np.average(squares / shape(place), weights=weights))
+    return np.array([size * expit(place) / typical, size * expit(-place)])
