@@ -386,7 +386,7 @@ class _Descent(NamedTuple):
 
     def _descend(self, point: _Point, alpha: Matrix, loss: float) -> tuple[RidgeStep | None, _Point, float]:
         """Go the whole way to W(0) + Jᵀ alpha, or half of it, a quarter, ...: until the penalised loss falls."""
-        if np.abs(alpha).max(initial=0.0) > _LARGEST:
+        if not alpha.any() or np.abs(alpha).max() > _LARGEST:
             return None, point, loss
         for halving in range(_HALVINGS + 1):
             step = RidgeStep(alpha, 0.5**halving)
