@@ -24,7 +24,8 @@ from thresher.estimators import regressor as regressor_module
 from thresher.estimators.export import predict_arrays
 from thresher.estimators.regressor import _calibrate
 from thresher.files import read_file, write_file
-from thresher.training.ridge import RidgeStart, start_gram
+from thresher.training.dense import start_gram
+from thresher.training.ridge import RidgeStart
 
 SMALL = {"width": 512, "random_state": 0}
 

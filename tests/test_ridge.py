@@ -10,7 +10,7 @@ from thresher.estimators.features import choose_rounds, limit_gradients, mix_out
 from thresher.estimators.lift import lift_rows
 from thresher.model.network import NetworkSettings
 from thresher.theory import cofiring_probability, cofiring_slope, firing_probability, limit_kernel
-from thresher.training import ridge
+from thresher.training import dense, ridge
 from thresher.training.ridge import RidgeStart, replay_ridge, train_ridge
 
 
@@ -61,12 +61,12 @@ def test_steps_are_those_of_the_definition(case, twins, monkeypatch):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_first_gram_matrix_is_that_of_the_jacobian(case, twins, threads, rows, monkeypatch):
     X, _, _, settings = case
-    monkeypatch.setattr(ridge, "_COUNTED", 512)
-    monkeypatch.setattr(ridge, "_ENTRIES", rows * len(X))
+    monkeypatch.setattr(dense, "_COUNTED", 512)
+    monkeypatch.setattr(dense, "PAIRS", rows * len(X))
     settings = settings._replace(start=settings.start._replace(twins=twins), width=1400)
     W, signs = settings.start.block(0, 1400).astype(float), settings.start.signs(np.arange(1400))
     expected = naive.gram(W, signs, X, settings.shift)
-    np.testing.assert_allclose(ridge.start_gram(X, settings, threads=threads), expected, atol=1e-9)
+    np.testing.assert_allclose(dense.start_gram(X, settings, threads=threads), expected, atol=1e-9)
 
 
 def test_training_ends_near_a_minimum_of_the_penalised_loss(case):
@@ -80,7 +80,7 @@ def test_training_ends_near_a_minimum_of_the_penalised_loss(case):
 
 def test_neither_threads_nor_replaying_change_a_bit(case, monkeypatch):
     X, y, penalty, settings = case
-    monkeypatch.setattr(ridge, "_TASK", 512)
+    monkeypatch.setattr(dense, "_TASK", 512)
     runs = [train_one(X, y, settings=settings, penalty=penalty, threads=threads) for threads in (1, 3)]
     for step, other in zip(*(run.steps for run in runs), strict=True):
         np.testing.assert_array_equal(step.alpha, other.alpha)
@@ -115,6 +115,44 @@ def test_the_first_factor_makes_later_solves_short(case):
     assert 0 < max(later) <= 12
     assert result.history[1].inner_iterations == 0
     assert result.history[1].factored
+
+
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
+@pytest.mark.parametrize("twins", [True, False])
+def test_a_short_first_step_is_known_without_a_pass(case, twins, fraction, monkeypatch):
+    X, y, _, settings = case
+    settings = settings._replace(start=settings.start._replace(twins=twins), width=60_000)
+    begun = start(X, settings, threads=2)
+    step = dense.RidgeStep(0.02 * y, fraction)
+    near, passed = (begun.output(threads=2, gram=begun.gram) for _ in range(2))
+    monkeypatch.setattr(dense, "_BAND", 1e-3)
+    found = near.look(step)
+    monkeypatch.setattr(dense, "_BAND", 0.0)
+    expected = passed.look(step)
+    assert found.looks < expected.looks / 100 == settings.width * len(y) / 100
+    assert found.flips == expected.flips > 20
+    assert found.firing == expected.firing
+    assert found.distance == pytest.approx(expected.distance)
+    np.testing.assert_array_equal(near._found, passed._found)
+    W = settings.start.block(0, settings.width) + near._tried.astype(float)
+    outputs = naive.outputs(W, settings.start.signs(np.arange(settings.width)), X, settings.shift)
+    np.testing.assert_allclose(found.outputs, outputs, atol=1e-8 if twins else 1e-6)
+    np.testing.assert_allclose(expected.outputs, outputs, atol=1e-6)
+
+
+def test_a_long_first_step_passes_over_all_pairs(case):
+    X, y, penalty, settings = case
+    looks = {scale: train_one(X, scale * y, settings, penalty=penalty).history[1].looks for scale in (1e-4, 1.0)}
+    assert looks[1.0] == settings.width * len(y) > 100 * looks[1e-4]
+
+
+def test_many_columns_are_not_told_apart_in_single_precision():
+    rng = np.random.default_rng(0)
+    X, y = sphere(rng, 10, 3000), 1e-3 * rng.normal(size=10)
+    settings = NetworkSettings.checked(width=400, dimension=3000, shift=0.5, seed=3, twins=True)
+    result = train_one(X, y, settings=settings, penalty=np.full(10, 0.01))
+    assert result.history[1].looks == 400 * 10
+    np.testing.assert_allclose(result.network.predict(X), y, atol=3e-4)
 
 
 def test_it_says_how_solves_and_training_ended(case, monkeypatch):

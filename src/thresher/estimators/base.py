@@ -27,8 +27,9 @@ from thresher.model.network import Network, NetworkSettings
 from thresher.model.twins import predict_twins
 from thresher.parallel import core_count
 from thresher.theory import firing_probability, limit_kernel
+from thresher.training.dense import start_gram
 from thresher.training.history import Iteration
-from thresher.training.ridge import RidgeResult, RidgeStart, start_gram, train_ridge
+from thresher.training.ridge import RidgeResult, RidgeStart, train_ridge
 
 __all__ = ["LeftOut", "ThresherEstimator"]
 

@@ -25,8 +25,9 @@ from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
+from thresher.training.dense import RidgeStep
 from thresher.training.history import History, Iteration, Status
-from thresher.training.ridge import RidgeResult, RidgeStart, RidgeStep, replay_ridge
+from thresher.training.ridge import RidgeResult, RidgeStart, replay_ridge
 
 __all__ = ["FORMS", "load_model", "save_model"]
 

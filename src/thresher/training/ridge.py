@@ -16,43 +16,32 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
-from copy import copy
+from collections.abc import Callable
 from functools import cached_property, partial
 from itertools import count as counter
-from operator import add
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
-from scipy.linalg.blas import ssyrk
 from scipy.sparse.linalg import LinearOperator, cg
 
 from thresher.errors import InvalidInput
 from thresher.interfaces import SolveStatus
 from thresher.memory import require
-from thresher.model.network import Network, NetworkSettings, row_blocks
+from thresher.model.network import Network, NetworkSettings
 from thresher.model.weights import DenseWeights
 from thresher.parallel import blas_for_size, in_order
+from thresher.training.dense import PAIRS, Dense, Point, RidgeStep, start_gram
 from thresher.training.history import History, Iteration, Status
 
-__all__ = ["RidgeResult", "RidgeStart", "RidgeStep", "Smoother", "replay_ridge", "start_gram", "train_ridge"]
+__all__ = ["RidgeResult", "RidgeStart", "RidgeStep", "Smoother", "replay_ridge", "train_ridge"]
 
 Matrix = NDArray[np.float64]
 Fast = NDArray[np.float32]
-_TASK, _COUNTED = 2048, 16384  # neurons whose sums, or co-firing counts, are made by one thread at a time
-_ENTRIES = 1 << 20  # pairs in a block: rows of neurons times inputs
 _INNER_TOLERANCE, _MOST_PRODUCTS = 1e-4, 200
 _HALVINGS = 4
 _LARGEST = float(np.finfo(np.float32).max)  # parts of a step beyond it cannot be taken
-
-
-class RidgeStep(NamedTuple):
-    """One step: alpha (n,), and the fraction of the way to W(0) + Jᵀ alpha that was gone."""
-
-    alpha: Matrix
-    fraction: float
 
 
 class RidgeResult(NamedTuple):
@@ -91,30 +80,6 @@ class Smoother:
         return linalg.cho_solve((self.factor, True), rhs, check_finite=False)
 
 
-def start_gram(inputs: Matrix, settings: NetworkSettings, *, threads: int = 1) -> Matrix:
-    """Return the Gram matrix J Jᵀ (n, n) of a network at its start, on inputs (n, d). Cost: O(mn(n + d)).
-
-    Twins fire together, so one of each pair is counted.
-    """
-    n, every = len(inputs), 2 if settings.start.twins else 1
-    fast, shift = np.ascontiguousarray(inputs.T, np.float32), np.float32(settings.shift)
-
-    def count(task: range) -> Fast:
-        counts = np.zeros((n, n), np.float32, order="F")  # whole numbers below 2^24: exact
-        for block in row_blocks(task.start, task.stop, size=_rows(n, most=2048)):
-            fires = (settings.start.block(block.start, block.stop)[::every] @ fast >= shift).astype(np.float32)
-            counts = ssyrk(1.0, fires, beta=1.0, c=counts, trans=1, lower=1, overwrite_c=1)
-        return counts
-
-    total = np.zeros((n, n))
-    for counts in in_order(count, row_blocks(0, settings.width, size=_COUNTED), threads=threads):
-        total += counts
-    total += np.tril(total, -1).T
-    total *= inputs @ inputs.T
-    total *= every / settings.width
-    return total
-
-
 class RidgeStart:
     """What all outputs share: the inputs (n, d), rows of norm 1, and one pass over all neurons at their start.
 
@@ -131,16 +96,15 @@ class RidgeStart:
             raise InvalidInput(f"training with a penalty needs activation='relu'; got {settings.activation!r}.")
         m, (n, d) = settings.width, inputs.shape
         require(
-            8 * m * d + m * n / 4 + 8 * 4 * n * n + threads * (24 * _ENTRIES + 4 * n * n),
+            8 * m * d + m * n / 3 + 8 * 4 * n * n + threads * (24 * PAIRS + 4 * n * n),
             budget=memory_budget,
             what=f"training {m:,} neurons on {n:,} inputs with a penalty",
             remedy="Use a smaller width or fewer rows.",
         )
         began = time.perf_counter()
         self.inputs, self.settings, self.threads, self.memory_budget = inputs, settings, threads, memory_budget
-        self._dense = _Dense(inputs, settings, threads)
-        self.point = self._dense.look(None)
-        self._dense.accept()
+        self._dense = Dense(inputs, settings, threads)
+        self.point = self._dense.start
         self.seconds = time.perf_counter() - began
 
     @cached_property
@@ -151,9 +115,9 @@ class RidgeStart:
         self.seconds += time.perf_counter() - began
         return gram
 
-    def output(self, *, threads: int) -> _Dense:
+    def output(self, *, threads: int, gram: Matrix | None = None) -> Dense:
         """Return the neurons of one output, which stand here."""
-        return self._dense.fork(threads=threads)
+        return self._dense.fork(threads=threads, gram=gram)
 
 
 def train_ridge(
@@ -192,7 +156,7 @@ def train_ridge(
     alphas = smoother.solve(targets - start.point.outputs[:, None]) if first is None else first
 
     def descend(output: int) -> RidgeResult:
-        dense = start.output(threads=start.threads // beside)
+        dense = start.output(threads=start.threads // beside, gram=start.gram)
         tell = partial(on_iteration, output)
         descent = _Descent(dense, targets[:, output], penalty, smoother, tol, max_iterations, tell)
         return descent.go(start.point, alphas[:, output], seconds=start.seconds / outputs)
@@ -209,129 +173,8 @@ def replay_ridge(start: RidgeStart, steps: list[RidgeStep]) -> DenseWeights:
     return dense.weights()
 
 
-def _rows(inputs: int, *, most: int) -> int:
-    """Return the rows of a block: an even number, since twins stay together."""
-    return max(64, min(most, _ENTRIES // inputs) // 2 * 2)
-
-
-class _Point(NamedTuple):
-    """What a pass over all neurons finds: sums over neurons, at the point that was looked at."""
-
-    outputs: Matrix  # f (n,)
-    distance: float  # ||W - W(0)||²
-    firing: int
-    flips: int
-
-
-class _Dense:
-    """All neurons of one output: what was added to each, and who fires, as bits; held, and tried."""
-
-    def __init__(self, inputs: Matrix, settings: NetworkSettings, threads: int) -> None:
-        self.inputs, self.settings, self.threads = inputs, settings, threads
-        self._fast = np.ascontiguousarray(inputs, np.float32)
-        self._rows, self._held = _rows(len(inputs), most=1024), 0  # points held so far; the first is the start
-        self._moved = np.zeros((settings.width, inputs.shape[1]), np.float32)
-        self._bits = np.zeros((settings.width, -(-len(inputs) // 8)), np.uint8)
-        self._tried, self._found = np.empty_like(self._moved), np.empty_like(self._bits)
-
-    def fork(self, *, threads: int) -> Self:
-        """Return another output that stands at the point held here, without copying it."""
-        other = copy(self)
-        other.threads = threads
-        other._tried, other._found = np.empty_like(self._moved), np.empty_like(self._bits)
-        return other
-
-    def look(self, step: RidgeStep | None) -> _Point:
-        """Stand at the held point moved by a step, or at the start, and pass over all neurons."""
-        alpha = None if step is None else step.alpha.astype(np.float32)
-        fraction = 0.0 if step is None else step.fraction
-
-        def part(task: range) -> _Point:
-            return self._part(task, alpha, np.float32(fraction))
-
-        parts = in_order(part, self._tasks(), threads=self.threads)
-        total = next(parts)
-        for one in parts:
-            total = _Point(*map(add, total, one))
-        return total
-
-    def accept(self) -> None:
-        """Hold the point that was looked at last; the one held before may be held by others."""
-        self._moved, self._tried = self._tried, np.empty_like(self._moved)
-        self._bits, self._found = self._found, np.empty_like(self._bits)
-        self._held += 1
-
-    def weights(self) -> DenseWeights:
-        return DenseWeights(self.settings.start, self._moved)
-
-    def times(self, vector: Matrix) -> Matrix:
-        """Return J Jᵀ v (n,) at the held point, without forming a matrix. Cost: O(mnd)."""
-        values = vector.astype(np.float32)
-
-        def back(rows: slice, fires: NDArray[np.uint8]) -> Fast:
-            return np.multiply(fires, values, dtype=np.float32) @ self._fast
-
-        return self.settings.scale**2 * self._sum_where_firing(back)
-
-    def pushed(self) -> Matrix:
-        """Return J (W - W(0)) (n,) at the held point. Cost: O(mnd)."""
-
-        def moved(rows: slice, fires: NDArray[np.uint8]) -> Fast:
-            signs = self.settings.start.signs(np.arange(rows.start, rows.stop)).astype(np.float32)
-            return signs[:, None] * self._moved[rows]
-
-        return self.settings.scale * self._sum_where_firing(moved)
-
-    def _sum_where_firing(self, vectors: Callable[[slice, NDArray[np.uint8]], Fast]) -> Matrix:
-        """Return for each input the sum, over the neurons that fire on it, of its product with their vector (n,)."""
-        n = len(self.inputs)
-
-        def part(task: range) -> Matrix:
-            total = np.zeros_like(self.inputs)
-            for block in row_blocks(task.start, task.stop, size=self._rows):
-                rows = slice(block.start, block.stop)
-                fires = np.unpackbits(self._bits[rows], axis=1, count=n)
-                total += fires.astype(np.float32).T @ vectors(rows, fires)
-            return total
-
-        total = sum(in_order(part, self._tasks(), threads=self.threads), np.zeros_like(self.inputs))
-        return np.einsum("nd,nd->n", self.inputs, total)
-
-    def _tasks(self) -> Iterator[range]:
-        return row_blocks(0, self.settings.width, size=_TASK)
-
-    def _part(self, task: range, alpha: Fast | None, fraction: np.float32) -> _Point:
-        outputs, distance, firing, flips = np.zeros(len(self.inputs)), 0.0, 0, 0
-        for block in row_blocks(task.start, task.stop, size=self._rows):
-            rows = slice(block.start, block.stop)
-            signs = self.settings.start.signs(np.arange(block.start, block.stop)).astype(np.float32)
-            moved = self._move(rows, signs, alpha, fraction, out=self._tried[rows])
-            active = (self.settings.start.block(block.start, block.stop) + moved) @ self._fast.T
-            active -= np.float32(self.settings.shift)
-            bits = np.packbits(active >= 0, axis=1)
-            flips += int(np.bitwise_count(bits ^ self._bits[rows]).sum())
-            firing += int(np.bitwise_count(bits).sum())
-            self._found[rows] = bits
-            outputs += self.settings.scale * (signs @ np.maximum(active, 0, out=active))
-            distance += float(np.einsum("rd,rd->", moved, moved, dtype=np.float64))
-        return _Point(outputs, distance, firing, flips)
-
-    def _move(self, rows: slice, signs: Fast, alpha: Fast | None, fraction: np.float32, *, out: Fast) -> Fast:
-        """Write to ``out`` what is added to the start weights of a block after the step."""
-        if alpha is None:
-            out[:] = 0
-            return out
-        every = 2 if self.settings.start.twins and self._held == 1 else 1  # at the start twins fire together
-        fires = np.unpackbits(self._bits[rows][::every], axis=1, count=len(alpha))
-        moves = np.multiply(fires, alpha, dtype=np.float32) @ self._fast
-        np.multiply(np.repeat(moves, every, axis=0), (np.float32(self.settings.scale) * signs)[:, None], out=out)
-        if fraction != 1:
-            out += (1 - fraction) * (self._moved[rows] - out)
-        return out
-
-
 class _Descent(NamedTuple):
-    dense: _Dense
+    dense: Dense
     targets: Matrix
     penalty: Matrix
     smoother: Smoother
@@ -339,7 +182,7 @@ class _Descent(NamedTuple):
     max_iterations: int
     on_iteration: Callable[[Iteration], object]
 
-    def go(self, start: _Point, alpha: Matrix, *, seconds: float) -> RidgeResult:
+    def go(self, start: Point, alpha: Matrix, *, seconds: float) -> RidgeResult:
         """Descend from the start; alpha (n,) is the first step, the others are solved for."""
         point = start
         history, steps = History(), list[RidgeStep]()
@@ -366,7 +209,7 @@ class _Descent(NamedTuple):
                 message = f"The gap was still {gap:.2g} of the targets. Use a larger width, ridge or max_iterations."
                 return self._end(history, steps, Status.OUT_OF_ITERATIONS, message, gap)
 
-    def _stay(self, history: History, start: _Point, alpha: Matrix) -> RidgeResult:
+    def _stay(self, history: History, start: Point, alpha: Matrix) -> RidgeResult:
         """End where no first step reduces the loss: the start is a minimum, or the step cannot be taken."""
         gap = self._gap(alpha, start) if self.targets.any() else 0.0
         if gap <= self.tol and (start.firing or gap == 0):
@@ -376,7 +219,7 @@ class _Descent(NamedTuple):
             why = "its parts cancel beyond single precision, or too few neurons fire. Raise the ridge or the width."
         return self._end(history, [], Status.STALLED, f"No step reduces the loss: {why}", math.inf)
 
-    def _gap(self, alpha: Matrix, point: _Point) -> float:
+    def _gap(self, alpha: Matrix, point: Point) -> float:
         """Return ||mu/w alpha - (y - f)|| / ||y||: what a minimum lacks."""
         left = self.penalty * alpha - (self.targets - point.outputs)
         return float(np.linalg.norm(left) / np.linalg.norm(self.targets))
@@ -384,7 +227,7 @@ class _Descent(NamedTuple):
     def _end(self, history: History, steps: list[RidgeStep], status: Status, message: str, gap: float) -> RidgeResult:
         return RidgeResult(Network(self.dense.settings, self.dense.weights()), history, status, message, steps, gap)
 
-    def _descend(self, point: _Point, alpha: Matrix, loss: float) -> tuple[RidgeStep | None, _Point, float]:
+    def _descend(self, point: Point, alpha: Matrix, loss: float) -> tuple[RidgeStep | None, Point, float]:
         """Go the whole way to W(0) + Jᵀ alpha, or half of it, a quarter, ...: until the penalised loss falls."""
         if not alpha.any() or np.abs(alpha).max() > _LARGEST:
             return None, point, loss
@@ -397,11 +240,11 @@ class _Descent(NamedTuple):
                 return step, there, reached
         return None, point, loss
 
-    def _loss(self, point: _Point) -> float:
+    def _loss(self, point: Point) -> float:
         """Return the penalised loss, divided by mu: ½ Σ (f - y)² / penalty + ½ ||W - W(0)||²."""
         return float(((point.outputs - self.targets) ** 2 / self.penalty).sum() + point.distance) / 2
 
-    def _solve(self, point: _Point, near: Matrix) -> tuple[Matrix, int, SolveStatus]:
+    def _solve(self, point: Point, near: Matrix) -> tuple[Matrix, int, SolveStatus]:
         """Return the next alpha, by conjugate gradients from one that is near, how many products it took, its end."""
         rhs = self.targets - point.outputs + self.dense.pushed()
         n, products = len(rhs), counter()
@@ -418,7 +261,7 @@ class _Descent(NamedTuple):
     def _tell(
         self,
         history: History,
-        point: _Point,
+        point: Point,
         fraction: float,
         seconds: dict[str, float],
         *,
@@ -433,7 +276,7 @@ class _Descent(NamedTuple):
             residual=residual,
             contraction=residual / history[-1].residual if history and history[-1].residual else math.nan,
             step=fraction,
-            looks=width * len(self.targets),
+            looks=point.looks,
             flips=point.flips if history else 0,
             moved=width if history else 0,
             firing=point.firing,
