@@ -124,7 +124,7 @@ def test_a_short_first_step_is_known_without_a_pass(case, twins, fraction, monke
     settings = settings._replace(start=settings.start._replace(twins=twins), width=60_000)
     begun = start(X, settings, threads=2)
     step = dense.RidgeStep(0.02 * y, fraction)
-    near, passed = (begun.output(threads=2, gram=begun.gram) for _ in range(2))
+    near, passed = (begun.output(threads=2) for _ in range(2))
     monkeypatch.setattr(dense, "_BAND", 1e-3)
     found = near.look(step)
     monkeypatch.setattr(dense, "_BAND", 0.0)

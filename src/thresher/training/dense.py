@@ -2,8 +2,8 @@
 
 The first step from the start hardly moves a neuron if targets are small or the width is large. Only pairs that were
 closer to the threshold than their neuron travels can then flip; they are listed, once for all outputs, when
-the start is passed over. What such a step leads to follows from the Gram matrix and the pairs listed. Steps that go
-farther, and later ones, pass over all pairs.
+the start is passed over. What such a step leads to is linear but for these. Steps that go farther, and later ones, pass
+over all pairs.
 """
 
 from __future__ import annotations
@@ -99,19 +99,14 @@ class Dense:
         self._rows, self._copies = _rows(len(inputs), most=1024), _copies(settings)
         self._moved = np.zeros((settings.width, inputs.shape[1]), np.float32)
         self._bits = np.zeros((settings.width, -(-len(inputs) // 8)), np.uint8)
-        self._gram: Matrix | None = None
         self.start, self._near = self._begin()
         self._at_start = True
         self._make_room()
 
-    def fork(self, *, threads: int, gram: Matrix | None = None) -> Self:
-        """Return another output that stands at the point held here, without copying it.
-
-        With the Gram matrix (n, n) of the start the outputs after a short first step are known; without it, they
-        are those of the flips alone.
-        """
+    def fork(self, *, threads: int) -> Self:
+        """Return another output that stands at the point held here, without copying it."""
         other = copy(self)
-        other.threads, other._gram = threads, gram
+        other.threads = threads
         other._make_room()
         return other
 
@@ -219,17 +214,20 @@ class Dense:
         if self._near is None:
             return None
 
-        def part(task: range) -> tuple[float, float]:
-            squares = 0.0, 0.0
+        def part(task: range) -> tuple[Matrix, float, float]:
+            total, distance, farthest = np.zeros_like(self.inputs), 0.0, 0.0
             for rows in self._blocks(task):
-                moved = self._move(rows, push, np.float32(step.fraction)).astype(np.float64)
-                lengths = np.einsum("rd,rd->r", moved, moved)
-                squares = squares[0] + float(lengths.sum()), max(squares[1], float(lengths.max()))
-            return squares
+                fires = self._fires(rows, every=self._copies)
+                moved = self._move(rows, fires, push, np.float32(step.fraction))
+                squares = np.einsum("rd,rd->r", moved, moved, dtype=np.float64)
+                distance, farthest = distance + float(squares.sum()), max(farthest, float(squares.max()))
+                signed = self._signs(rows)[:, None] * moved
+                total += fires.T @ signed.reshape(len(fires), self._copies, -1).sum(axis=1)
+            return total, distance, farthest
 
-        distance, farthest = 0.0, 0.0
-        for squares in in_order(part, self._tasks(), threads=self.threads):
-            distance, farthest = distance + squares[0], max(farthest, squares[1])
+        total, distance, farthest = np.zeros_like(self.inputs), 0.0, 0.0
+        for one in in_order(part, self._tasks(), threads=self.threads):
+            total, distance, farthest = total + one[0], distance + one[1], max(farthest, one[2])
         if not np.sqrt(farthest) * (1 + 1e-6) <= _BAND:
             return None
         change, firing, flips = np.zeros(len(self.inputs)), self.start.firing, 0
@@ -245,15 +243,15 @@ class Dense:
             where = neurons[flipped], near.inputs[flipped] >> 3
             np.bitwise_xor.at(self._found, where, (128 >> (near.inputs[flipped] & 7)).astype(np.uint8))
             firing, flips = firing + int(fires.sum()) - int(near.fires.sum()), flips + int(flipped.sum())
-        linear = 0.0 if self._gram is None else step.fraction * (self._gram @ step.alpha)
-        outputs = self.start.outputs + linear + self.settings.scale * change
+        linear = np.einsum("nd,nd->n", self.inputs, total)
+        outputs = self.start.outputs + self.settings.scale * (linear + change)
         return Point(outputs, distance, firing, flips, self._copies * len(near.inputs))
 
     def _look_everywhere(self, push: Fast, fraction: np.float32) -> Point:
         def part(task: range) -> Point:
             outputs, distance, firing, flips = np.zeros(len(self.inputs)), 0.0, 0, 0
             for rows in self._blocks(task):
-                moved = self._move(rows, push, fraction)
+                moved = self._move(rows, self._fires(rows), push, fraction)
                 active = (self.settings.start.block(rows.start, rows.stop) + moved) @ self._fast.T
                 active -= np.float32(self.settings.shift)
                 bits = np.packbits(active >= 0, axis=1)
@@ -266,11 +264,13 @@ class Dense:
 
         return _total(in_order(part, self._tasks(), threads=self.threads))
 
-    def _move(self, rows: slice, push: Fast, fraction: np.float32) -> Fast:
-        """Return what is added to the start weights of a block after a step, and keep it as tried."""
-        every = self._copies if self._at_start else 1  # at the start twins fire together
-        moves = np.repeat(self._fires(rows, every=every) @ push, every, axis=0)
+    def _move(self, rows: slice, fires: Fast, push: Fast, fraction: np.float32) -> Fast:
+        """Return what is added to the start weights of a block after a step, and keep it as tried.
+
+        Who fires may be told of one twin of each pair, if they fire together.
+        """
         out = self._tried[rows]
+        moves = np.repeat(fires @ push, len(out) // len(fires), axis=0)
         np.multiply(moves, (np.float32(self.settings.scale) * self._signs(rows))[:, None], out=out)
         if fraction != 1:
             out += (1 - fraction) * (self._moved[rows] - out)

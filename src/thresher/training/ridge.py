@@ -8,7 +8,7 @@ Several outputs share the start weights, the first pass over them, and the first
 preconditions all solves but the first, which is direct.
 
 Predictions often prefer small shifts, where a third of all pairs fire. There certificates expire faster than they
-pay, and matrix products are the cheaper search: every iteration passes over all pairs.
+pay, and matrix products are the cheaper search (``dense.py``): every iteration passes over all neurons.
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ class RidgeStart:
         self.seconds += time.perf_counter() - began
         return gram
 
-    def output(self, *, threads: int, gram: Matrix | None = None) -> Dense:
+    def output(self, *, threads: int) -> Dense:
         """Return the neurons of one output, which stand here."""
-        return self._dense.fork(threads=threads, gram=gram)
+        return self._dense.fork(threads=threads)
 
 
 def train_ridge(
@@ -156,7 +156,7 @@ def train_ridge(
     alphas = smoother.solve(targets - start.point.outputs[:, None]) if first is None else first
 
     def descend(output: int) -> RidgeResult:
-        dense = start.output(threads=start.threads // beside, gram=start.gram)
+        dense = start.output(threads=start.threads // beside)
         tell = partial(on_iteration, output)
         descent = _Descent(dense, targets[:, output], penalty, smoother, tol, max_iterations, tell)
         return descent.go(start.point, alphas[:, output], seconds=start.seconds / outputs)
