@@ -146,6 +146,51 @@ def test_a_long_first_step_passes_over_all_pairs(case):
     assert looks[1.0] == settings.width * len(y) > 100 * looks[1e-4]
 
 
+def test_a_long_first_step_is_noticed_before_many_neurons_have_moved(case, monkeypatch):
+    X, y, _, settings = case
+    monkeypatch.setattr(dense, "_TASK", 512)
+    moves, move = [], dense.Dense._move
+    monkeypatch.setattr(dense.Dense, "_move", lambda *given: moves.append(given[1]) or move(*given))
+    start(X, settings).output(threads=1).look(dense.RidgeStep(y, 1.0))
+    assert settings.width < sum(rows.stop - rows.start for rows in moves) <= settings.width + 512
+
+
+def test_longer_inputs_flip_farther_from_the_threshold(monkeypatch):
+    X = np.array([[1.5]])
+    settings = NetworkSettings.checked(width=20_000, dimension=1, shift=0.2, seed=3)
+    near, passed = (start(X, settings).output(threads=1) for _ in range(2))
+    step = dense.RidgeStep(np.array([-0.0009 / 1.5 * np.sqrt(20_000)]), 1.0)
+    found = near.look(step)
+    monkeypatch.setattr(dense, "_BAND", 0.0)
+    assert found.flips == passed.look(step).flips > 0
+
+
+def test_a_step_that_is_no_number_is_not_short(case):
+    X, y, _, settings = case
+    output = start(X, settings).output(threads=1)
+    with np.errstate(all="ignore"):
+        found = output.look(dense.RidgeStep(np.full(len(y), np.nan), 1.0))
+    assert found.looks == settings.width * len(y)
+
+
+def test_short_and_long_first_steps_are_replayed_to_the_bit(case, monkeypatch):
+    X, y, _, settings = case
+    monkeypatch.setattr(dense, "_TASK", 512)
+    probe = start(X, settings).output(threads=1)
+    probe.look(dense.RidgeStep(y, 1.0))
+    band = dense._BAND / np.linalg.norm(probe._tried, axis=1).max()
+    for reach, short in ((0.999, True), (1.001, False)):
+        steps = [dense.RidgeStep(reach * band * y, 1.0), dense.RidgeStep(0.5 * band * y[::-1], 0.5)]
+        output = start(X, settings, threads=3).output(threads=3)
+        output.look(steps[0]._replace(fraction=0.25))  # tried, and not accepted
+        assert (output.look(steps[0]).looks < settings.width * len(y)) == short
+        output.accept()
+        output.look(steps[1])
+        output.accept()
+        again = replay_ridge(start(X, settings), steps)
+        np.testing.assert_array_equal(again.moved, output.weights().moved)
+
+
 def test_many_columns_are_not_told_apart_in_single_precision():
     rng = np.random.default_rng(0)
     X, y = sphere(rng, 10, 3000), 1e-3 * rng.normal(size=10)

@@ -96,6 +96,7 @@ class Dense:
     def __init__(self, inputs: Matrix, settings: NetworkSettings, threads: int) -> None:
         self.inputs, self.settings, self.threads = inputs, settings, threads
         self._fast = np.ascontiguousarray(inputs, np.float32)
+        self._longest = float(np.linalg.norm(inputs, axis=1).max())  # 1, but for rounding
         self._rows, self._copies = _rows(len(inputs), most=1024), _copies(settings)
         self._moved = np.zeros((settings.width, inputs.shape[1]), np.float32)
         self._bits = np.zeros((settings.width, -(-len(inputs) // 8)), np.uint8)
@@ -186,7 +187,7 @@ class Dense:
                 self._bits[rows] = np.repeat(bits, self._copies, axis=0)
                 firing += self._copies * int(np.bitwise_count(bits).sum())
                 if told:
-                    reach = _BAND + rounding * (np.linalg.norm(weights, axis=1) + shift)
+                    reach = _BAND + rounding * (self._longest * np.linalg.norm(weights, axis=1) + shift)
                     pairs, inputs = np.nonzero(np.abs(heights) <= reach[:, None].astype(np.float32))
                     exact = self._along(weights, pairs, inputs) - self.settings.shift
                     near.append(_Near(rows.start + self._copies * pairs, inputs, exact, heights[pairs, inputs] >= 0))
@@ -220,16 +221,17 @@ class Dense:
                 fires = self._fires(rows, every=self._copies)
                 moved = self._move(rows, fires, push, np.float32(step.fraction))
                 squares = np.einsum("rd,rd->r", moved, moved, dtype=np.float64)
-                distance, farthest = distance + float(squares.sum()), max(farthest, float(squares.max()))
+                distance += float(squares.sum())
+                farthest = float(np.maximum(farthest, np.sqrt(squares.max())))  # nan stays
                 signed = self._signs(rows)[:, None] * moved
                 total += fires.T @ signed.reshape(len(fires), self._copies, -1).sum(axis=1)
             return total, distance, farthest
 
-        total, distance, farthest = np.zeros_like(self.inputs), 0.0, 0.0
-        for one in in_order(part, self._tasks(), threads=self.threads):
-            total, distance, farthest = total + one[0], distance + one[1], max(farthest, one[2])
-        if not np.sqrt(farthest) * (1 + 1e-6) <= _BAND:
-            return None
+        total, distance = np.zeros_like(self.inputs), 0.0
+        for products, squares, farthest in in_order(part, self._tasks(), threads=self.threads):
+            if not farthest * self._longest <= _BAND:
+                return None  # before the other tasks are begun
+            total, distance = total + products, distance + squares
         change, firing, flips = np.zeros(len(self.inputs)), self.start.firing, 0
         self._found[:] = self._bits
         near = self._near
