@@ -1,5 +1,7 @@
 """Networks of twins asked together say what each says by its definition."""
 
+import tracemalloc
+
 import naive
 import numpy as np
 import pytest
@@ -66,6 +68,28 @@ def test_what_single_precision_cannot_tell_is_looked_at():
     X = height[:, None] * along + np.sqrt(1 - height**2)[:, None] * X
     expected = by_definition(networks, X)
     np.testing.assert_allclose(predict_twins(networks, X), expected, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("drifts", "dimension"), [([1.0], 60), ([1e-6] * 40, 200)])  # many pairs, many networks
+def test_memory_is_bounded(drifts, dimension, monkeypatch):
+    monkeypatch.setattr(twins, "_NUMBERS", 1 << 15)
+    networks = family(width=64, dimension=dimension, shift=0.5, drifts=drifts)
+    X = rows_of(600, dimension)
+    expected = by_definition(networks, X)
+    tracemalloc.start()
+    try:
+        found = predict_twins(networks, X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_allclose(found, expected, atol=1e-12 * (1 + np.abs(expected).max()))
+    numbers = max(twins._NUMBERS, 64 * len(drifts) * dimension)  # a block has 64 neurons at least
+    assert peak < 8 * 4 * numbers + 1_000_000
+
+
+def test_no_rows_get_no_outputs():
+    networks = family(width=8, dimension=3, shift=0.5, drifts=[0.1, 0.2])
+    assert predict_twins(networks, np.empty((0, 3))).shape == (0, 2)
 
 
 def test_others_are_refused():

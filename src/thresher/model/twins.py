@@ -23,8 +23,8 @@ __all__ = ["predict_twins"]
 Matrix = NDArray[np.float64]
 Fast = NDArray[np.float32]
 _INPUTS = 4096  # rows for which start weights are made once
-_TOGETHER = 256  # rows of one matrix product
-_NUMBERS = 1 << 20  # of what was added to the neurons of a block, for all networks
+_TOGETHER = 256  # rows of one matrix product, at most
+_NUMBERS = 1 << 20  # at a time: of what was added to the neurons of a block, of what products give
 _RARE = 1000  # of so many pairs one may be close to the threshold before room is made for more
 
 
@@ -33,25 +33,28 @@ def predict_twins(networks: Sequence[Network], inputs: Matrix, *, threads: int =
 
     Their weights must be dense. The result does not depend on ``threads``, and is exact to double precision.
 
-    Cost: O(md/2) a row for who fires, and as much a network; memory for a block of 2^20 numbers a thread.
+    Cost: O(md/2) a row for who fires, and as much a network, many times that if neurons have moved as far as their
+    start weights; memory for some blocks of 2^20 numbers, or of 64 neurons of all networks, a thread.
     """
     settings = networks[0].settings
     moved = [network.weights.moved for network in networks if isinstance(network.weights, DenseWeights)]
     if len(moved) < len(networks) or not settings.start.twins or any(one.settings != settings for one in networks):
         raise InvalidInput("networks can be asked together if they are dense twins of one start. Ask each for itself.")
-    size = max(64, min(2048, _NUMBERS // (len(networks) * inputs.shape[1])) // 2 * 2)
+    most = _NUMBERS // (len(networks) * inputs.shape[1])
+    size, together = max(64, min(2048, most) // 2 * 2), max(16, min(_TOGETHER, most))
 
     def sums(rows: Matrix) -> Matrix:
         def part(block: range) -> Matrix:
             pairs = _Pairs(settings, moved, block, longest=float(np.linalg.norm(rows, axis=1).max()))
-            return np.concatenate([pairs.outputs(some) for some in _blocks(rows, _TOGETHER)])
+            return np.concatenate([pairs.outputs(some) for some in _blocks(rows, together)])
 
         total = np.zeros((len(rows), len(networks)))
         for one in in_order(part, row_blocks(0, settings.width, size=size), threads=threads):
             total += one
         return total * settings.scale
 
-    return np.concatenate([sums(rows) for rows in _blocks(inputs, _INPUTS)])
+    none = np.empty((0, len(networks)))
+    return np.concatenate([none, *(sums(rows) for rows in _blocks(inputs, _INPUTS))])
 
 
 def _blocks(inputs: Matrix, size: int) -> Iterator[Matrix]:
@@ -64,9 +67,7 @@ class _Pairs:
     def __init__(self, settings: NetworkSettings, moved: Sequence[Fast], block: range, *, longest: float) -> None:
         self._shift, self._networks = settings.shift, len(moved)
         self._start = settings.start.block(block.start, block.stop)[::2]  # (pairs, d)
-        self._signs = settings.start.signs(np.arange(block.start, block.stop, 2)).astype(
-            np.float64
-        )  # of the first twin
+        self._signs = settings.start.signs(np.arange(block.start, block.stop, 2))  # of the first twin
         self._added = np.stack([one[block.start : block.stop] for one in moved], axis=1)  # (neurons, networks, d)
         both = self._added[::2].astype(np.float64) - self._added[1::2]
         self._both = (self._signs[:, None, None] * both).reshape(len(self._start), -1)  # (pairs, networks times d)
@@ -87,7 +88,10 @@ class _Pairs:
             room = found
         pushed = (fires @ self._both).reshape(len(inputs), self._networks, -1)
         total = np.einsum("knd,kd->kn", pushed, inputs)
-        self._add_near(total, inputs, rows[:found], pairs[:found])
+        most = max(1, _NUMBERS // self._added[0].size)
+        for first in range(0, found, most):
+            some = slice(first, min(first + most, found))
+            self._add_near(total, inputs, rows[some], pairs[some])
         return total
 
     def _add_near(self, total: Matrix, inputs: Matrix, rows: NDArray[np.int64], pairs: NDArray[np.int64]) -> None:
