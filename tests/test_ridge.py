@@ -140,6 +140,26 @@ def test_a_short_first_step_is_known_without_a_pass(case, twins, fraction, monke
     np.testing.assert_allclose(expected.outputs, outputs, atol=1e-6)
 
 
+@pytest.mark.parametrize("twins", [True, False])
+def test_a_step_after_a_short_one_counts_from_where_that_led(case, twins):
+    X, y, _, settings = case
+    settings = settings._replace(start=settings.start._replace(twins=twins), width=60_000)
+    output = start(X, settings).output(threads=1)
+    assert output.look(dense.RidgeStep(0.02 * y, 1.0)).flips > 20
+    output.accept()
+    m, signs = settings.width, settings.start.signs(np.arange(settings.width))
+    before = output.weights().vectors(range(m))
+    found = output.look(dense.RidgeStep(0.02 * y[::-1], 0.5))
+    output.accept()
+    after = output.weights().vectors(range(m))
+    fired, fires = (naive.firing(W, X, settings.shift) for W in (before, after))
+    pulled = settings.start.block(0, m) + signs[:, None] * (fired * 0.02 * y[::-1]) @ X / np.sqrt(m)
+    np.testing.assert_allclose(after, (before + pulled) / 2, atol=1e-8)
+    assert found.flips == pytest.approx(np.count_nonzero(fired != fires), abs=2)  # single precision
+    assert found.firing == pytest.approx(np.count_nonzero(fires), abs=2)
+    np.testing.assert_allclose(found.outputs, naive.outputs(after, signs, X, settings.shift), atol=1e-6)
+
+
 def test_a_long_first_step_passes_over_all_pairs(case):
     X, y, penalty, settings = case
     looks = {scale: train_one(X, scale * y, settings, penalty=penalty).history[1].looks for scale in (1e-4, 1.0)}

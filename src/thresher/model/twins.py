@@ -33,8 +33,8 @@ def predict_twins(networks: Sequence[Network], inputs: Matrix, *, threads: int =
 
     Their weights must be dense. The result does not depend on ``threads``, and is exact to double precision.
 
-    Cost: O(md/2) a row for who fires, and as much a network, many times that if neurons have moved as far as their
-    start weights; memory for some blocks of 2^20 numbers, or of 64 neurons of all networks, a thread.
+    Cost: O(md/2) a row for who fires, and as much a network; many times that if neurons have moved by more than some
+    hundredths. Memory for some blocks of 2^20 numbers, or of 64 neurons of all networks, a thread.
     """
     settings = networks[0].settings
     moved = [network.weights.moved for network in networks if isinstance(network.weights, DenseWeights)]

@@ -202,7 +202,7 @@ class Dense:
 
     def _along(self, vectors: Fast, rows: Numbers, inputs: Numbers) -> Matrix:
         """Return the products (p,) of some rows of vectors with some inputs, in double precision."""
-        pieces = max(1, len(rows) * len(self.inputs[0]) // PAIRS)
+        pieces = 1 + len(rows) * len(self.inputs[0]) // PAIRS
         return np.concatenate(
             [
                 np.einsum("pd,pd->p", vectors[some].astype(np.float64), self.inputs[others])
