@@ -211,6 +211,35 @@ def test_short_and_long_first_steps_are_replayed_to_the_bit(case, monkeypatch):
         np.testing.assert_array_equal(again.moved, output.weights().moved)
 
 
+@pytest.mark.parametrize(("dimension", "shift"), [(2, 0.0), (30, 2.0), (300, 0.5)])
+def test_no_flip_is_missed_at_the_edge_of_the_band(dimension, shift, monkeypatch):
+    m, rng, little = 400, np.random.default_rng(0), 1e-6
+    settings = NetworkSettings.checked(width=m, dimension=dimension, shift=shift, seed=3)
+    W = settings.start.block(0, m).astype(float)
+    along = W / np.linalg.norm(W, axis=1, keepdims=True)
+    X = sphere(rng, m, dimension)
+    X -= (X * along).sum(axis=1, keepdims=True) * along
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    sides = rng.choice([-1.0, 1.0], m)
+    heights = (shift + sides * dense._BAND * (1 - 2 * little)) / np.linalg.norm(W, axis=1)  # of row k above neuron k
+    kept = np.abs(heights) < 1
+    heights = np.clip(heights, -1, 1)[:, None]
+    X = heights * along + np.sqrt(1 - heights**2) * X
+    moves = (-sides[:, None] * dense._BAND * (1 - little) * X).astype(np.float32)  # just across the threshold
+
+    def move(self, rows, *_):
+        self._tried[rows] = moves[rows]
+        return self._tried[rows]
+
+    monkeypatch.setattr(dense.Dense, "_move", move)
+    output = start(X, settings).output(threads=1)
+    assert output.look(dense.RidgeStep(np.ones(m), 1.0)).looks < m * m / 50
+    output.accept()
+    fires = output._fires(slice(0, m)).diagonal()
+    assert np.count_nonzero(kept) > 50
+    np.testing.assert_array_equal(fires[kept], sides[kept] < 0)
+
+
 def test_many_columns_are_not_told_apart_in_single_precision():
     rng = np.random.default_rng(0)
     X, y = sphere(rng, 10, 3000), 1e-3 * rng.normal(size=10)
