@@ -35,7 +35,7 @@ import pytest
 SOURCE = Path("src")
 SURVIVORS = Path("reliability/survivors.json")
 ROOMS = ("search", "algebra", "kernels")
-TESTS = "certified search solvers sketches limit training theory edges replay soak audit generator"
+TESTS = "certified watchlists search solvers sketches inner limit training theory edges replay soak audit generator"
 PLAIN = "tests/test_uncompiled.py::test_no_loop_leaves_its_arrays_and_every_audit_passes"  # before anything is compiled
 KERNELS_EVERY = 20  # mutants: those of kernels cost most, since they must be compiled
 # Imported once; processes for mutants are copies of this one. Nothing of the package may be among them.

@@ -8,6 +8,7 @@ Reads results/reliability.json, so that no figure is typed by hand.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -146,21 +147,21 @@ def coverage(figures: dict[str, Any]) -> str:
 
 def mutants(figures: dict[str, Any]) -> str:
     reasons = {(one["place"], one["what"]): one["why"] for one in json.loads(SURVIVORS.read_text())}
-    tried, survivors = sum(figures["tried"].values()), figures["survivors"]
-    rooms = ", ".join(
-        f"{count} of {figures['possible'][room]:,} in `{room}`" for room, count in figures["tried"].items()
-    )
+    tried = figures["tried"]
+    counts = Counter(one["place"].partition("/")[0] for one in tried)
+    rooms = ", ".join(f"{counts[room]} of {possible:,} in `{room}`" for room, possible in figures["possible"].items())
+    survivors = [one for one in tried if not one["noticed"]]
     unexplained = [one for one in survivors if (one["place"], one["what"]) not in reasons]
     lines = [
         "## Mutants\n",
         f"Single changes to an operator, a comparison, a condition or a number, drawn at random: {rooms}. "
-        f"**{figures['noticed']} of {tried}** were noticed by a test; of the {len(survivors)} others "
+        f"**{len(tried) - len(survivors)} of {len(tried)}** were noticed by a test; of the {len(survivors)} others "
         f"{len(survivors) - len(unexplained)} are explained and {len(unexplained)} are not.\n",
         machine(figures),
     ]
     if survivors:
         lines += ["| not noticed | before | after | why |", "| --- | --- | --- | --- |"]
-    for one in survivors:
+    for one in sorted(survivors, key=lambda one: (one["place"].partition(" ")[0], one["line"])):
         before, after = (f"`{part}`".replace("|", "\\|") for part in _around_the_change(*one["what"].split("  ->  ")))
         why = reasons.get((one["place"], one["what"]), "**NOT EXPLAINED**")
         lines.append(f"| {one['place']}, line {one['line']} | {before} | {after} | {why} |")
