@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reliability.uncompiled import CutOff
 
 from thresher import train
 from thresher.datasets import random_problem
@@ -59,3 +60,14 @@ def test_plain_python_does_the_same(uncompiled, case):
     support, records, status, outputs = json.loads(json.dumps(run(CASES[case])))
     assert uncompiled[case][:3] == [support, records, status]
     np.testing.assert_allclose(uncompiled[case][3], outputs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("cut", "ends"), [(True, pytest.skip.Exception), (False, ValueError)])
+def test_what_a_cut_breaks_is_no_failure(cut, ends):
+    """Hypothesis calls a test flaky that is cut off while it draws."""
+    watched = CutOff(None, seconds=60, minutes=1)
+    running = watched._timed()
+    next(running)
+    watched._cut = cut
+    with pytest.raises(ends):
+        running.throw(ValueError("flaky"))

@@ -76,6 +76,10 @@ def test_rounding_of_the_weights_that_are_given_back():
     shard, _, settings = make()
     shard.start(None, expected=0.1)
     assert shard.weights().rounding == 0
+    silent, _, _ = make(shift=50.0)
+    silent.start(np.ones(12), expected=0.1)
+    silent.linearise(None)
+    assert silent.weights().rounding == 0
     steps = [np.linspace(-3, 3, 12), np.linspace(200, -100, 12), np.linspace(2, -1, 12)]
     for step in steps:
         shard.move(step)
