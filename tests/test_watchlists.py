@@ -89,7 +89,7 @@ def test_rounding_of_the_weights_that_are_given_back():
     longest = int(np.diff(made.support.bounds).max())
     peak = settings.scale * np.abs(np.cumsum(steps, axis=0)).max()
     assert longest > 2
-    assert made.rounding - alone == pytest.approx(4 * longest * FINE * peak, rel=1e-9)
+    assert made.rounding - alone == pytest.approx(4 * longest * FINE * peak, rel=1e-6, abs=0)
 
 
 # Effort
