@@ -1,12 +1,12 @@
 """Change the code of search, algebra and kernels in one place at a time, and see whether the tests notice.
 
-    python -m reliability.mutants --minutes 30 [--more] [--seed 0] [--room search]
+    python -m reliability.mutants --minutes 30 [--more] [--seed 0] [--rooms search algebra]
 
 Mutants are drawn at random from all places where an operator, a comparison, a condition or a number can be changed.
 One pass over the tests tells how long each takes and which lines it reaches. Each mutant is then written into a copy of
 the package and shown to the tests that reach its lines, until one fails: quick ones and those that noticed first.
 A mutant of a kernel, whose lines no pass can see, is shown to one test in plain Python and then to all. A test that
-takes ten times as long as before has noticed. What none notices is kept; reliability/survivors.json says why it may.
+takes five times as long as before has noticed. What none notices is kept; reliability/survivors.json says why it may.
 """
 
 from __future__ import annotations
@@ -246,8 +246,8 @@ class Trial:
             tests = self.tests(mutant)
             first = [PLAIN] if slow else []
             others = sorted(tests - set(first), key=lambda test: self.seconds[test] / (1 + self._kills[test]))
-            for tier in filter(None, (first, others)):
-                if test := self._fails({test: (90 if slow else 5) + 10 * self.seconds[test] for test in tier}):
+            for tier, compiling in ((first, 0), (others, 80 if slow else 0)):
+                if tier and (test := self._fails({test: compiling + 5 + 5 * self.seconds[test] for test in tier})):
                     self._kills[test] += 1
                     return test
             return None
@@ -272,7 +272,7 @@ class Trial:
 
         def work() -> int:
             resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-            resource.setrlimit(resource.RLIMIT_CPU, (most := int(60 + sum(tests.values())), most))  # children as well
+            resource.setrlimit(resource.RLIMIT_CPU, (most := int(20 + sum(tests.values())), most))  # children as well
             return self._pytest(["-x", *sorted({test.partition("::")[0] for test in tests})], Chosen(tests, said))
 
         status = apart(work)
@@ -326,7 +326,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--more", action="store_true", help="go on with the record; try the unexplained again, first")
-    parser.add_argument("--room", choices=ROOMS)
+    parser.add_argument("--rooms", nargs="+", choices=ROOMS, default=ROOMS)
     parser.add_argument("--only", default="", help="try the mutants whose place or change contains this")
     parser.add_argument("--output", type=Path, default=Path("results/reliability.json"))
     arguments = parser.parse_args()
@@ -340,7 +340,7 @@ def main() -> None:
     waiting = [
         mutant
         for mutant in everything
-        if arguments.room in (None, mutant.room) and arguments.only in f"{mutant.place} {mutant.what}"
+        if mutant.room in arguments.rooms and arguments.only in f"{mutant.place} {mutant.what}"
         if not known.get(mutant.name) and not (mutant.name in known and mutant.name in explained)
     ]
     waiting.sort(key=lambda mutant: mutant.name not in known)

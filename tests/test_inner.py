@@ -262,3 +262,8 @@ def test_distortion_counts_directions_that_are_weak():
     half = np.linalg.cholesky(gram.dense())
     SU = np.linalg.solve(half, gram.sketch(wide).T).T
     assert distortion(gram, wide) == pytest.approx(np.linalg.norm(np.eye(3) - SU.T @ SU, 2), rel=1e-4)
+
+
+def test_nothing_is_distorted_where_nobody_fires():
+    gram, _ = make_gram(inputs=random_inputs(4, 3), width=6, shift=9.0)
+    assert distortion(gram, SKETCHES["count"](9)) == 0
