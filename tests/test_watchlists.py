@@ -49,6 +49,7 @@ def test_room_is_forecast_from_the_rows_that_were_scanned(first, twins, monkeypa
     shard, _, _ = make(width=50_000, shift=0.3, twins=twins, neurons=range(first, first + 8000))
     shard.start(None, expected=0.01)
     used = int(shard._lists.length.sum())
+    assert shard._room == used  # none is left out
     assert 1 <= len(made) <= 4
     assert used < made[-1] < 1.4 * used
 
