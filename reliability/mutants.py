@@ -225,12 +225,10 @@ class Trial:
         shutil.copytree(self._package / "thresher" / "kernels", self._clean)
 
     def tests(self, mutant: Mutant) -> set[str]:
-        """Return the tests that reach the mutant; of a line that is run on import those that reach its file."""
-        if mutant.room == "kernels":
-            return set(self.seconds)
+        """Return the tests that reach the mutant: all, if it is a kernel or if its line is run on import."""
         reach = self._reach[str(self._package / mutant.path.relative_to(SOURCE))]
         found = {test for line in mutant.lines for test in reach.get(str(line), [])}
-        return {test for tests in reach.values() for test in tests if test} if "" in found else found
+        return set(self.seconds) if "" in found or mutant.room == "kernels" else found
 
     def noticed(self, mutant: Mutant) -> str | None:
         """Return the test that notices the mutant, None if none does."""
