@@ -154,7 +154,38 @@ def test_bands_are_wider_before_the_first_step_than_after():
         np.testing.assert_allclose(shard._lists.band, 0.1 * share * (np.sqrt(counts) + 2), rtol=1e-6)
 
 
-# Two ways to the first step
+# Two ways to the same
+
+
+def told_of(module, names, monkeypatch):
+    """What is called in a module, in order: names and arguments."""
+    calls = []
+    for name in names:
+        original = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda *given, name=name, original=original: calls.append((name, given)) or original(*given)
+        )
+    return calls
+
+
+def test_a_tree_is_climbed_for_few_and_built_for_many(monkeypatch):
+    shard, _, _ = make()
+    shard._nodes = np.full((80, 1), -np.inf, np.float32)
+    calls = told_of(certified.trees, ("climb", "build"), monkeypatch)
+    for count in range(40):
+        shard._climb(np.arange(count))
+    assert [name for name, _ in calls] == ["climb"] * 10 + ["build"] * 30  # a path of eight nodes each, about
+
+
+def test_neurons_that_fire_on_many_are_counted_by_bits(monkeypatch):
+    shard, _, _ = make(inputs=60, dimension=30, shift=1.5)
+    shard.start(None, expected=0.1)
+    calls = told_of(certified.counting, ("count_pairs", "count_bits"), monkeypatch)
+    shard.count_cofiring(np.zeros((60, 60), np.int32))
+    many = certified.counting.BITS_PER_PAIR * shard._lists.linear.astype(int) ** 2 > 60**2
+    assert 0 < many.sum() < len(many)
+    for (name, given), expected in zip(calls, (~many, many), strict=True):
+        np.testing.assert_array_equal(given[3], np.flatnonzero(expected), err_msg=name)
 
 
 def naive_choice(Z, step, *, shift, scale, band, d):
