@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from grams import make_gram, random_inputs
 from test_sketches import slice_of
-from test_solvers import ExplicitGram, gram_of, random_vector
+from test_solvers import ExplicitGram, _Nothing, gram_of, norm, random_vector
 
 from thresher import InvalidInput
 from thresher.algebra import (
@@ -91,6 +91,30 @@ def test_conjugate_gradient_takes_10_n_and_100_steps_at_the_most():
         found = ConjugateGradient(max_iterations=n).solve(Whirl(np.eye(2)), np.ones(2))
         assert found.inner_iterations == most
         assert found.status == SolveStatus.INEXACT
+
+
+class Changing(ExplicitGram):
+    """Twice itself for some products; what was multiplied is written down."""
+
+    def __init__(self, transposed, twice):
+        super().__init__(transposed)
+        self.asked, self._twice = [], twice
+
+    def times(self, vector):
+        self.asked.append(vector.copy())
+        return super().times(vector) * (2 if len(self.asked) <= self._twice else 1)
+
+
+def test_conjugate_gradient_starts_again_from_the_true_residual():
+    solver, rhs = ConjugateGradient(tol=0.1, preconditioner=_Nothing()), random_vector(8)
+    rhs *= 0.75 / norm(rhs)  # is not scaled then
+    root = np.diag(np.geomspace(1, 3, 8))
+    steps = solver.solve(Changing(root, twice=10**6), rhs).inner_iterations
+    gram = Changing(root, twice=steps)  # all seems well until the residual is made anew
+    assert solver.solve(gram, rhs).status == SolveStatus.SOLVED
+    value, direction = gram.asked[steps : steps + 2]
+    np.testing.assert_allclose(direction, rhs - gram.matrix @ value, rtol=1e-12)
+    assert norm(direction) > 0.3 * norm(rhs)
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-170, 1e-3, 1.0, 1e3, 1e170, 1e300])
@@ -190,8 +214,9 @@ def test_a_factor_is_reused_for_its_size_only():
         found = solver.solve(gram_of(np.geomspace(1, 0.1, size)), random_vector(size))
         assert found.factored == (len(solver.factor) != size or found.inner_iterations == 0)
         assert found.status == SolveStatus.SOLVED
-    first = ReusedFactor().solve(gram_of([1.0, 0.5]), random_vector(2))
-    assert (first.factored, first.inner_iterations) == (True, 0)
+    for solver in (ReusedFactor(), Cholesky()):
+        first = solver.solve(gram_of([1.0, 0.5]), random_vector(2))
+        assert (first.factored, first.inner_iterations) == (True, 0)
 
 
 def test_defaults_are_a_promise():
