@@ -93,6 +93,21 @@ def test_rounding_of_the_weights_that_are_given_back():
     assert made.rounding - alone == pytest.approx(4 * longest * FINE * peak, rel=1e-6, abs=0)
 
 
+def test_the_clock_goes_on_by_the_largest_change_of_the_running_sum():
+    """Wherever a step comes from: a retreat that crosses zero is the longer for it."""
+    shard, _, _ = make()
+    shard.start(None, expected=0.1)
+    far, near = np.linspace(-3, 1, 12), np.linspace(4, 0, 12)
+    clock = shard._clock
+    for step, change in ((far, 3.0), (near, 7.0), (far, 7.0), (far, 0.0)):
+        shard.move(step)
+        assert shard._clock - clock == pytest.approx(change)
+        clock = shard._clock
+    shard.linearise(None)
+    shard.move(near)
+    assert shard._clock - clock == pytest.approx(4.0)
+
+
 # Effort
 
 
