@@ -136,6 +136,14 @@ def test_the_tree_has_two_nodes_a_neuron_and_a_step_writes_no_more():
     assert nobody.touches <= nodes - 1
 
 
+def test_nobody_is_looked_at_where_nothing_moves():
+    shard, _, _ = make()
+    shard.start(None, expected=0.1)
+    effort = shard.move(np.zeros(12)).effort
+    assert (effort.looks, effort.flips, effort.rescans) == (0, 0, 0)
+    assert effort.firing == int(shard._lists.linear.sum())
+
+
 def test_neurons_that_are_scanned_again_are_looked_at_on_every_input():
     shard, _, _ = make()
     shard.start(None, expected=1e-9)
