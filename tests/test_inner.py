@@ -292,3 +292,10 @@ def test_distortion_counts_directions_that_are_weak():
 def test_nothing_is_distorted_where_nobody_fires():
     gram, _ = make_gram(inputs=random_inputs(4, 3), width=6, shift=9.0)
     assert distortion(gram, SKETCHES["count"](9)) == 0
+
+
+def test_distortion_of_one_input_is_that_of_its_length():
+    gram, _ = make_gram(inputs=random_inputs(1, 3), width=60, shift=0.0)
+    sketch = SKETCHES["gaussian"](9)
+    expected = abs(1 - np.sum(gram.sketch(sketch) ** 2) / gram.dense()[0, 0])
+    assert distortion(gram, sketch) == pytest.approx(expected, rel=1e-9)
