@@ -29,7 +29,7 @@ What is promised, and how each promise is tested. Figures on this page were writ
     python -m reliability.soak --minutes 25    # random problems, every iteration audited
     python -m reliability.fuzz --seconds 120   # coverage-guided fuzzing of all readers; needs atheris
     python -m reliability.uncompiled           # line coverage with compilation off; needs coverage
-    python -m reliability.mutants              # mutation tests of search, kernels and algebra
+    python -m reliability.mutants --minutes 60 # mutation tests of search, algebra and kernels; goes on with --more
     make test-oldest                           # the tests with the oldest versions that pyproject.toml allows
     make test-wheel                            # wheel and sdist, built and installed into an empty environment
     python -m reliability.page                 # this page
@@ -154,7 +154,8 @@ def mutants(figures: dict[str, Any]) -> str:
     unexplained = [one for one in survivors if (one["place"], one["what"]) not in reasons]
     lines = [
         "## Mutants\n",
-        f"Single changes to an operator, a comparison, a condition or a number, drawn at random: {rooms}. "
+        f"Single changes to an operator, a comparison, a condition or a number, drawn at random: {rooms}. Each is shown to the "
+        "tests that reach its line, those of a compiled loop to all tests of these rooms and of training. "
         f"**{len(tried) - len(survivors)} of {len(tried)}** were noticed by a test; of the {len(survivors)} others "
         f"{len(survivors) - len(unexplained)} are explained and {len(unexplained)} are not.\n",
         machine(figures),

@@ -3,7 +3,7 @@
 import ast
 
 import pytest
-from reliability import mutants
+from reliability import changes, mutants
 
 TEXT = '''"""A file."""
 __all__ = ["half"]
@@ -22,11 +22,11 @@ def half(x: int = 7) -> float:
 
 @pytest.fixture
 def found(tmp_path, monkeypatch):
-    monkeypatch.setattr(mutants, "SOURCE", tmp_path)
+    monkeypatch.setattr(changes, "SOURCE", tmp_path)
     path = tmp_path / "thresher" / "search" / "file.py"
     path.parent.mkdir(parents=True)
     path.write_text(TEXT)
-    return list(mutants.mutants("search", path))
+    return list(changes.mutants("search", path))
 
 
 def test_every_operator_condition_and_number_is_changed_once(found):
@@ -62,11 +62,11 @@ def test_the_lines_of_a_mutant_are_those_of_the_copy(found):
 
 
 def test_equal_changes_in_one_function_have_different_names(tmp_path, monkeypatch):
-    monkeypatch.setattr(mutants, "SOURCE", tmp_path)
+    monkeypatch.setattr(changes, "SOURCE", tmp_path)
     path = tmp_path / "thresher" / "search" / "file.py"
     path.parent.mkdir(parents=True)
     path.write_text("def twice(x):\n    x += 1\n    x += 1\n")
-    names = [one.name for one in mutants.mutants("search", path)]
+    names = [one.name for one in changes.mutants("search", path)]
     assert len(names) == len(set(names)) == 4
 
 
