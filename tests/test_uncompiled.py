@@ -37,7 +37,8 @@ def run(options):
     problem = random_problem(inputs=9, dimension=4)
     result = train(problem, **options, audit=True, threads=1)
     support = [part.tolist() for part in result.network.weights.support]
-    records = [(one.looks, one.flips, one.moved, one.firing, one.rescans, one.visits) for one in result.history]
+    counters = ("looks", "flips", "moved", "firing", "rescans", "visits")
+    records = [[int(getattr(one, name)) for name in counters] for one in result.history]
     return [support, records, result.status.value, result.network.predict(problem.inputs).tolist()]
 
 

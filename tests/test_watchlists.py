@@ -201,11 +201,11 @@ def test_a_tree_is_climbed_for_few_and_built_for_many(monkeypatch):
 
 
 def test_neurons_that_fire_on_many_are_counted_by_bits(monkeypatch):
-    shard, _, _ = make(inputs=60, dimension=30, shift=1.5)
+    shard, _, _ = make(inputs=90, dimension=30, shift=1.5)
     shard.start(None, expected=0.1)
     calls = told_of(certified.counting, ("count_pairs", "count_bits"), monkeypatch)
-    shard.count_cofiring(np.zeros((60, 60), np.int32))
-    many = certified.counting.BITS_PER_PAIR * shard._lists.linear.astype(int) ** 2 > 60**2
+    shard.count_cofiring(np.zeros((90, 90), np.int32))
+    many = certified.counting.BITS_PER_PAIR * shard._lists.linear.astype(int) ** 2 > 90**2
     assert 0 < many.sum() < len(many)
     for (name, given), expected in zip(calls, (~many, many), strict=True):
         np.testing.assert_array_equal(given[3], np.flatnonzero(expected), err_msg=name)
