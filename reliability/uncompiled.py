@@ -127,6 +127,7 @@ def main() -> None:
     measured = coverage.Coverage(source_pkgs=["thresher"], data_file=None, concurrency=["thread"])
     measured.start()
     plain_python()
+    np.seterr(over="ignore")  # words of random numbers are meant to overflow, and do so silently in compiled code
     cut_off = CutOff(measured, arguments.seconds, arguments.minutes)
     options = [
         "-q",
