@@ -152,6 +152,16 @@ def test_neurons_that_are_scanned_again_are_looked_at_on_every_input():
     assert effort.looks >= 12 * effort.rescans
 
 
+def test_neurons_that_are_scanned_again_have_wider_bands():
+    shard, _, _ = make(width=200)
+    shard.start(None, expected=1e-9)
+    step = np.linspace(-1, 1, 12)
+    assert shard.move(step).effort.rescans == len(shard._lists.neurons)
+    drifts, bands = shard.drifts()
+    np.testing.assert_allclose(bands, 2 * drifts, rtol=1e-5)
+    assert shard.move(1.001 * step).effort.rescans == 0
+
+
 @pytest.mark.parametrize("first", [0, 1000])
 def test_part_of_the_neurons_is_scanned_again_like_all(first):
     step = np.linspace(-20, 30, 12)
