@@ -36,6 +36,7 @@ class CutOff:
     def __init__(self, measured: Any, seconds: float, minutes: float) -> None:
         self._measured, self._seconds, self._end = measured, seconds, time.monotonic() + 60 * minutes
         self._known = self._before = 0
+        self._cut = False  # whether the test that runs was cut off
         self._idle = Counter[str]()  # test function -> calls since the last that reached a new line
         self.ends = Counter[str]()
 
@@ -71,12 +72,15 @@ class CutOff:
         self._cut = False
         try:
             return (yield)
-        except Exception:
-            if self._cut:  # while Hypothesis was drawing, say, which then calls the test flaky
-                pytest.skip(TOO_SLOW)
-            raise
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: Any) -> Iterator[None]:
+        report = yield
+        if report.failed and self._cut:  # while Hypothesis was drawing, say, which then calls the test flaky
+            report.outcome, report.longrepr = "skipped", (str(item.path), 0, TOO_SLOW)
+        return report
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.when == "call" or (report.when == "setup" and not report.passed):
