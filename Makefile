@@ -41,7 +41,7 @@ reliability: setup
 	$(BIN)/python -m reliability.kills --count 50
 	$(BIN)/python -m reliability.soak --minutes 25
 	$(BIN)/python -m reliability.uncompiled
-	$(BIN)/python -m reliability.mutants
+	$(BIN)/python -m reliability.mutants --minutes 60
 	$(BIN)/python -m reliability.page
 
 check: setup

@@ -1,145 +1,84 @@
-"""Change the code of search, kernels and algebra in one place at a time, and see whether the tests notice.
+"""Change the code of search, algebra and kernels in one place at a time, and see whether the tests notice.
 
-    python -m reliability.mutants --minutes 30 [--seed 0] [--room kernels]
+    python -m reliability.mutants --minutes 30 [--more] [--seed 0] [--rooms search algebra]
 
 Mutants are drawn at random from all places where an operator, a comparison, a condition or a number can be changed.
-Each is tried on a copy of the package: a kernel in plain Python, then with the tests of its room, those that noticed
-others before first, then with others that train. What none notices is kept; reliability/survivors.json says why it may.
+One pass over the tests tells how long each takes and which lines it reaches. Each mutant is then written into a copy of
+the package and shown to the tests that reach its lines, until one fails: quick ones and those that noticed first.
+A mutant of a kernel, whose lines no pass can see, is shown to one test in plain Python and then to all. A test that
+takes five times as long as before has noticed. What none notices is kept; reliability/survivors.json says why it may.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import copy
+import importlib
 import json
 import os
 import random
 import resource
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator
+import traceback
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-SOURCE = Path("src")
+from reliability.changes import SOURCE, Mutant, mutants
+
 SURVIVORS = Path("reliability/survivors.json")
-ROOMS = {
-    "search": "certified search limit",
-    "algebra": "solvers sketches limit",
-    "kernels": "generator certified search limit sketches",
-}
-PLAIN = "uncompiled.py::test_no_loop_leaves_its_arrays_and_every_audit_passes"  # notices before anything is compiled
-TRAINING = "edges replay soak audit"  # further tests, for what its own do not notice
-KERNELS_EVERY = 5  # mutants: those of kernels cost most, since they must be compiled
-SWAPS: dict[type, type] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
-    ast.FloorDiv: ast.Mult, ast.Pow: ast.Mult, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.LShift: ast.RShift,
-    ast.RShift: ast.LShift, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitOr, ast.Mod: ast.Mult,
-}  # fmt: skip
+ROOMS = ("search", "algebra", "kernels")
+TESTS = "certified watchlists search solvers sketches inner limit training theory edges replay soak audit generator"
+PLAIN = "tests/test_uncompiled.py::test_no_loop_leaves_its_arrays_and_every_audit_passes"  # before anything is compiled
+KERNELS_EVERY = 20  # mutants: those of kernels cost most, since they must be compiled
+# Imported once; processes for mutants are copies of this one. Nothing of the package may be among them.
+HEAVY = "numba scipy.fft scipy.stats scipy.special sklearn.utils hypothesis.stateful rich.progress safetensors.numpy"
 MOST_MEMORY = 12 << 30  # address space of the tests of one mutant
 
 
-class Mutant(NamedTuple):
-    """One change: where it is, and what it does to the first line of its statement."""
+class Told:
+    """What pytest tells: how long tests take and, of the unchanged package, which lines they reach."""
 
-    room: str
-    path: Path
-    place: str  # file and function
-    line: int
-    what: str
-    text: str  # of the whole file
+    def __init__(self, measured: Any = None) -> None:
+        self._measured = measured
+        self.seconds = Counter[str]()
 
+    def pytest_collection(self) -> None:
+        from hypothesis import Phase, settings
 
-class KillersFirst:
-    """Runs first what noticed mutants before, and writes down what noticed this one."""
+        phases = [Phase.explicit, Phase.generate, Phase.target]  # a failure is enough: nobody reads a smaller one
+        settings.register_profile("unshrunk", settings.get_profile("same"), phases=phases)
+        settings.load_profile("unshrunk")
 
-    def __init__(self, killers: dict[str, int], said: Path) -> None:
-        self._killers, self._said = killers, said
-
-    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items.sort(key=lambda item: -self._killers.get(item.nodeid, 0))
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if self._measured:
+            self._measured.switch_context(nodeid)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.failed:
-            self._said.write_text(report.nodeid)
+        self.seconds[report.nodeid] += report.duration
 
 
-def mutants(room: str, path: Path) -> Iterator[Mutant]:
-    """Yield every mutant of a file."""
-    tree = ast.parse(path.read_text())
-    statements = [
-        (place, statement)
-        for place, statement in _statements(tree, "")
-        if not (isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__")
-    ]
-    for place, statement in statements:
-        for number, _ in enumerate(_nodes(statement)):
-            changed = copy.deepcopy(statement)
-            _change(_nodes(changed)[number])
-            what = f"{_first_line(statement)}  ->  {_first_line(changed)}"
-            kept = dict(vars(statement))
-            vars(statement).update(vars(changed))
-            text = ast.unparse(tree)
-            vars(statement).update(kept)
-            where = f"{path.relative_to(SOURCE / 'thresher')}{place}"
-            yield Mutant(room, path, where, statement.lineno, what, text)
+class Chosen(Told):
+    """Runs some tests only, in their order, and ends the process at one that takes too many seconds of a processor."""
 
+    def __init__(self, tests: dict[str, float], said: Path) -> None:
+        super().__init__()
+        self._tests, self._said = tests, said  # test -> most seconds
 
-def _statements(node: ast.AST, place: str) -> Iterator[tuple[str, ast.stmt]]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.ClassDef):
-            yield from _statements(child, f"{place}{' ' if not place else '.'}{child.name}")
-        elif isinstance(child, ast.stmt):
-            yield place, child
-            yield from _statements(child, place)
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        found = {item.nodeid: item for item in items}
+        items[:] = [found[test] for test in self._tests]
 
-
-def _nodes(statement: ast.stmt) -> list[ast.AST]:
-    """Return the nodes of a statement that can be changed, without those of the statements in it."""
-    found: list[ast.AST] = [statement] if _changes(statement) else []
-    types = getattr(statement, "annotation", None)  # which nobody evaluates
-    parts = ast.iter_child_nodes(statement)
-    waiting: list[ast.AST] = [one for one in parts if not isinstance(one, ast.stmt) and one is not types]
-    while waiting:
-        node = waiting.pop()
-        if _changes(node):
-            found.append(node)
-        waiting += ast.iter_child_nodes(node)
-    return found
-
-
-def _changes(node: ast.AST) -> bool:
-    if isinstance(node, ast.Compare):
-        return type(node.ops[0]) in SWAPS
-    if isinstance(node, ast.BinOp | ast.BoolOp | ast.AugAssign):
-        return type(node.op) in SWAPS
-    if isinstance(node, ast.If | ast.While | ast.IfExp):
-        return True
-    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
-
-
-def _change(node: Any) -> None:
-    if isinstance(node, ast.Compare):
-        node.ops[0] = SWAPS[type(node.ops[0])]()
-    elif isinstance(node, ast.BinOp | ast.BoolOp | ast.AugAssign):
-        node.op = SWAPS[type(node.op)]()
-    elif isinstance(node, ast.Constant):
-        node.value = node.value + 1 if isinstance(node.value, int) else node.value * 1.5 + 1e-3
-    else:
-        node.test = ast.UnaryOp(ast.Not(), node.test)
-        ast.fix_missing_locations(node)
-
-
-def _first_line(statement: ast.stmt) -> str:
-    return ast.unparse(statement).splitlines()[0]
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._said.write_text(nodeid)
+        signal.setitimer(signal.ITIMER_PROF, self._tests[nodeid])  # nobody handles it: the process ends
 
 
 class Trial:
@@ -147,40 +86,73 @@ class Trial:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._package, self._clean = folder, folder / "src", folder / "clean"
-        self._killers = Counter[str]()
-        self.seconds: dict[str, float] = {}
-        shutil.copytree(SOURCE, self._package)  # modification times are kept, so compiled code is good
+        self._kills = Counter[str]()
+        shutil.copytree(SOURCE, self._package, ignore=shutil.ignore_patterns("*.pyc"))  # with what Numba compiled
+        for room in ("search", "algebra"):
+            for path in (self._package / "thresher" / room).glob("*.py"):
+                path.write_text(ast.unparse(ast.parse(path.read_text())))  # as mutants are written
         kernels = self._package / "thresher" / "kernels"
         self._users = {
             path.stem: {other.stem for other in kernels.glob("*.py") if f"kernels.{path.stem} " in other.read_text()}
             for path in kernels.glob("*.py")
         }
+        sys.path.insert(0, str(self._package))
+        sys.dont_write_bytecode = True  # which is told from another's by whole seconds
+        paths = [str(self._package), str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])]
+        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
-    def warm(self, tests: list[str]) -> None:
-        """Run tests on the unchanged package; they must pass, and leave compiled code behind."""
-        began = _cpu()
-        if self.noticed(tests, most=3600):
-            sys.exit(f"The tests {tests} fail on the unchanged package.")
-        self.seconds |= {test: (_cpu() - began) / len(tests) for test in tests}
-        shutil.rmtree(self._clean, ignore_errors=True)
+    def learn(self) -> None:
+        """Run all tests on the unchanged package; they must pass. What each reaches and costs is remembered."""
+        told = self._folder / "told"
+
+        def work() -> int:
+            import coverage
+
+            measured = coverage.Coverage(include=[f"{self._package}/*"], data_file=None, concurrency=["thread"])
+            measured.start()
+            watched = Told(measured)
+            status = self._pytest([*(f"tests/test_{name}.py" for name in TESTS.split()), PLAIN], watched)
+            measured.stop()
+            data = measured.get_data()
+            reach = {path: data.contexts_by_lineno(path) for path in data.measured_files()}
+            told.write_text(json.dumps({"seconds": watched.seconds, "reach": reach}))
+            return status
+
+        if status := apart(work):
+            sys.exit(f"Tests fail on the unchanged package, with status {status}:\n{self._output()[-4000:]}")
+        learned = json.loads(told.read_text())
+        self.seconds: dict[str, float] = learned["seconds"]
+        self._reach: dict[str, dict[str, list[str]]] = learned["reach"]
         shutil.copytree(self._package / "thresher" / "kernels", self._clean)
 
-    def survives(self, mutant: Mutant, *tiers: list[str]) -> bool:
-        """Return whether no test of any tier notices the mutant."""
+    def tests(self, mutant: Mutant) -> set[str]:
+        """Return the tests that reach the mutant: all, if it is a kernel or if its line is run on import."""
+        reach = self._reach[str(self._package / mutant.path.relative_to(SOURCE))]
+        found = {test for line in mutant.lines for test in reach.get(str(line), [])}
+        return set(self.seconds) if "" in found or mutant.room == "kernels" else found
+
+    def noticed(self, mutant: Mutant) -> str | None:
+        """Return the test that notices the mutant, None if none does."""
         target = self._package / mutant.path.relative_to(SOURCE)
+        unchanged = target.read_text()
         target.write_text(mutant.text)
-        if mutant.room == "kernels":  # Numba does not see that a helper in another file has changed
+        slow = mutant.room == "kernels"
+        if slow:  # Numba does not see that a helper in another file has changed
             for stem in self._all_users(mutant.path.stem):
                 for compiled in (target.parent / "__pycache__").glob(f"{stem}.*.nb*"):
                     compiled.unlink()
         try:
-            most = 90 if mutant.room == "kernels" else 20  # seconds to compile and begin
-            return not any(
-                self.noticed(tests, most=int(most + 2 * sum(self.seconds[test] for test in tests))) for tests in tiers
-            )
+            tests = self.tests(mutant)
+            first = [PLAIN] if slow else []
+            others = sorted(tests - set(first), key=lambda test: self.seconds[test] / (1 + self._kills[test]))
+            for tier, compiling in ((first, 0), (others, 80 if slow else 0)):
+                if tier and (test := self._fails({test: compiling + 5 + 5 * self.seconds[test] for test in tier})):
+                    self._kills[test] += 1
+                    return test
+            return None
         finally:
-            shutil.copy2(mutant.path, target)
-            if mutant.room == "kernels":
+            target.write_text(unchanged)
+            if slow:
                 shutil.rmtree(target.parent)
                 shutil.copytree(self._clean, target.parent)
 
@@ -192,44 +164,56 @@ class Trial:
             waiting += new
         return found
 
-    def noticed(self, tests: list[str], *, most: int) -> bool:
-        """Run tests against the package as it is now; True if one fails, or takes so many seconds of a processor."""
-        paths = [str(self._package), str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])]
+    def _fails(self, tests: dict[str, float]) -> str | None:
+        """Return the first of the tests that fails on the package as it is now."""
         said = self._folder / "said"
-        said.unlink(missing_ok=True)
-        (self._folder / "killers").write_text(json.dumps(self._killers))
-        command = [sys.executable, "-m", "reliability.mutants", "--try", str(self._folder), "--most", str(most), *tests]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-        done = subprocess.run(command, env=environment, capture_output=True)
-        if said.exists():
-            self._killers[said.read_text()] += 1
-        return done.returncode != 0
+        said.write_text("when the tests are collected")
+
+        def work() -> int:
+            resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+            resource.setrlimit(resource.RLIMIT_CPU, (most := int(20 + sum(tests.values())), most))  # children as well
+            return self._pytest(["-x", *sorted({test.partition("::")[0] for test in tests})], Chosen(tests, said))
+
+        status = apart(work)
+        if status >= pytest.ExitCode.INTERNAL_ERROR:
+            sys.exit(f"Tests could not be run, status {status}:\n{self._output()[-4000:]}")
+        return said.read_text() if status else None
+
+    def _pytest(self, arguments: list[str], told: Told) -> int:
+        with (self._folder / "output").open("w") as output:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+        options = ["-q", "-n", "0", "-p", "no:cacheprovider", "--tb=short"]
+        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what was imported before
+        return pytest.main([*options, *arguments], plugins=[told])
+
+    def _output(self) -> str:
+        return (self._folder / "output").read_text()
 
 
-def _cpu() -> float:
-    """Return the seconds of a processor that ended children have used."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def run_tests(folder: Path, tests: list[str], *, most: int) -> int:
-    """Run tests until the first failure, those first that noticed mutants before."""
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (most, most))
-    killers = KillersFirst(json.loads((folder / "killers").read_text()), folder / "said")
-    return pytest.main(["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=no", *tests], plugins=[killers])
-
-
-def files(names: str) -> list[str]:
-    return [f"tests/test_{name}" if ".py" in name else f"tests/test_{name}.py" for name in names.split()]
+def apart(work: Callable[[], int]) -> int:
+    """Do some work in a copy of this process; return its status, negative if a signal ended it."""
+    sys.stdout.flush()
+    if process := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    status = 70
+    try:
+        status = work()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def order(everything: list[Mutant], seed: int) -> list[Mutant]:
     """Return the mutants in a random order in which one of so many is of a kernel."""
     random.Random(seed).shuffle(everything)
-    kernels = [mutant for mutant in everything if mutant.room == "kernels"]
-    others = [mutant for mutant in everything if mutant.room != "kernels"]
-    mixed = []
+    rooms = defaultdict[bool, list[Mutant]](list)
+    for mutant in everything:
+        rooms[mutant.room == "kernels"].append(mutant)
+    others, kernels, mixed = rooms[False], rooms[True], list[Mutant]()
     while kernels or others:
         mixed += others[: KERNELS_EVERY - 1] + kernels[:1]
         others, kernels = others[KERNELS_EVERY - 1 :], kernels[1:]
@@ -237,55 +221,59 @@ def order(everything: list[Mutant], seed: int) -> list[Mutant]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Mutation tests of search, kernels and algebra.")
+    parser = argparse.ArgumentParser(description="Mutation tests of search, algebra and kernels.")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--more", action="store_true", help="go on where the record ends")
-    parser.add_argument("--room", choices=list(ROOMS))
-    parser.add_argument("--only", help="try the mutants whose place or change contains this")
-    parser.add_argument("--output", type=Path, help="results/reliability.json by default")
-    parser.add_argument("--try", dest="folder", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--most", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("tests", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--more", action="store_true", help="go on with the record; try the unexplained again, first")
+    parser.add_argument("--rooms", nargs="+", choices=ROOMS, default=ROOMS)
+    parser.add_argument("--only", default="", help="try the mutants whose place or change contains this")
+    parser.add_argument("--output", type=Path, default=Path("results/reliability.json"))
     arguments = parser.parse_args()
-    if arguments.folder is not None:
-        sys.exit(run_tests(arguments.folder, arguments.tests, most=arguments.most))
-    from benchmarks import results  # these import the package, which a trial must not do before its time
-
-    from reliability.record import RECORD, keep
-
-    everything = [
+    paths = [(room, path) for room in ROOMS for path in sorted((SOURCE / "thresher" / room).glob("*.py"))]
+    everything = order([mutant for room, path in paths for mutant in mutants(room, path)], arguments.seed)
+    known = {}
+    if arguments.more and arguments.output.is_file():
+        record = json.loads(arguments.output.read_text()).get("mutants", {})
+        known = {(one["place"], one["what"]): one["noticed"] for one in record.get("tried", [])}
+    explained = {(one["place"], one["what"]) for one in json.loads(SURVIVORS.read_text())}
+    waiting = [
         mutant
-        for room in ([arguments.room] if arguments.room else ROOMS)
-        for path in sorted((SOURCE / "thresher" / room).glob("*.py"))
-        for mutant in mutants(room, path)
-        if not arguments.only or arguments.only in f"{mutant.place} {mutant.what}"
+        for mutant in everything
+        if mutant.room in arguments.rooms and arguments.only in f"{mutant.place} {mutant.what}"
+        if not known.get(mutant.name) and not (mutant.name in known and mutant.name in explained)
     ]
-    everything = order(everything, arguments.seed)
-    output = arguments.output or RECORD
-    known = results.read(output).get("mutants", {}) if arguments.more else {}
-    tried, survivors = Counter[str](known.get("tried", {})), list(known.get("survivors", []))
+    waiting.sort(key=lambda mutant: mutant.name not in known)
     with tempfile.TemporaryDirectory() as folder:
         trial = Trial(Path(folder))
-        print("Compiling, and running the tests on the unchanged package ...", flush=True)
-        rooms = dict.fromkeys(mutant.room for mutant in everything)
-        for test in dict.fromkeys(files(" ".join([PLAIN, TRAINING, *(ROOMS[room] for room in rooms)]))):
-            trial.warm([test])
+        for name in HEAVY.split():
+            importlib.import_module(name)
+        print("Running the tests on the unchanged package ...", flush=True)
+        trial.learn()
         began = time.monotonic()
-        for mutant in everything[tried.total() :]:
-            if time.monotonic() - began > 60 * arguments.minutes:
-                break
-            tiers = [PLAIN] if mutant.room == "kernels" else []
-            survived = trial.survives(mutant, *map(files, [*tiers, ROOMS[mutant.room], TRAINING]))
-            tried[mutant.room] += 1
-            if survived:
-                survivors.append({"place": mutant.place, "line": mutant.line, "what": mutant.what})
-            said = "SURVIVED" if survived else "noticed"
+        for number, mutant in enumerate(waiting, 1):
+            known[mutant.name] = test = trial.noticed(mutant)
             minutes = (time.monotonic() - began) / 60
-            print(f"{minutes:.1f} min, {tried.total()} of {len(everything)}: {said} {mutant.place}:{mutant.line} {mutant.what}", flush=True)  # fmt: skip  # noqa: E501
-            figures = {"possible": dict(Counter(one.room for one in everything)), "tried": dict(tried)}
-            figures |= {"noticed": tried.total() - len(survivors), "survivors": survivors, "seed": arguments.seed}
-            keep("mutants", figures, output=output)
+            said = f"noticed by {test}" if test else "SURVIVED"
+            print(f"{minutes:.1f} min, {number} of {len(waiting)}: {mutant.place}:{mutant.line} {mutant.what}: {said}")
+            tried = [
+                {"place": one.place, "line": one.line, "what": one.what, "noticed": known[one.name]}
+                for one in everything
+                if one.name in known
+            ]
+            possible = dict(Counter(one.room for one in everything))
+            figures = {"possible": possible, "tried": tried, "seed": arguments.seed}
+            if status := apart(lambda figures=figures: keep(figures, arguments.output)):
+                sys.exit(status)
+            if minutes > arguments.minutes:
+                break
+
+
+def keep(figures: dict[str, Any], output: Path) -> int:
+    """Write the figures into the record. This imports the package, so it is done apart."""
+    from reliability import record
+
+    record.keep("mutants", figures, output=output)
+    return 0
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ Reads results/reliability.json, so that no figure is typed by hand.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ What is promised, and how each promise is tested. Figures on this page were writ
     python -m reliability.soak --minutes 25    # random problems, every iteration audited
     python -m reliability.fuzz --seconds 120   # coverage-guided fuzzing of all readers; needs atheris
     python -m reliability.uncompiled           # line coverage with compilation off; needs coverage
-    python -m reliability.mutants              # mutation tests of search, kernels and algebra
+    python -m reliability.mutants --minutes 60 # mutation tests of search, algebra and kernels; goes on with --more
     make test-oldest                           # the tests with the oldest versions that pyproject.toml allows
     make test-wheel                            # wheel and sdist, built and installed into an empty environment
     python -m reliability.page                 # this page
@@ -146,21 +147,22 @@ def coverage(figures: dict[str, Any]) -> str:
 
 def mutants(figures: dict[str, Any]) -> str:
     reasons = {(one["place"], one["what"]): one["why"] for one in json.loads(SURVIVORS.read_text())}
-    tried, survivors = sum(figures["tried"].values()), figures["survivors"]
-    rooms = ", ".join(
-        f"{count} of {figures['possible'][room]:,} in `{room}`" for room, count in figures["tried"].items()
-    )
+    tried = figures["tried"]
+    counts = Counter(one["place"].partition("/")[0] for one in tried)
+    rooms = ", ".join(f"{counts[room]} of {possible:,} in `{room}`" for room, possible in figures["possible"].items())
+    survivors = [one for one in tried if not one["noticed"]]
     unexplained = [one for one in survivors if (one["place"], one["what"]) not in reasons]
     lines = [
         "## Mutants\n",
-        f"Single changes to an operator, a comparison, a condition or a number, drawn at random: {rooms}. "
-        f"**{figures['noticed']} of {tried}** were noticed by a test; of the {len(survivors)} others "
+        f"Single changes to an operator, a comparison, a condition or a number, drawn at random: {rooms}. Each is shown to the "
+        "tests that reach its line, those of a compiled loop to all tests of these rooms and of training. "
+        f"**{len(tried) - len(survivors)} of {len(tried)}** were noticed by a test; of the {len(survivors)} others "
         f"{len(survivors) - len(unexplained)} are explained and {len(unexplained)} are not.\n",
         machine(figures),
     ]
     if survivors:
         lines += ["| not noticed | before | after | why |", "| --- | --- | --- | --- |"]
-    for one in survivors:
+    for one in sorted(survivors, key=lambda one: (one["place"].partition(" ")[0], one["line"])):
         before, after = (f"`{part}`".replace("|", "\\|") for part in _around_the_change(*one["what"].split("  ->  ")))
         why = reasons.get((one["place"], one["what"]), "**NOT EXPLAINED**")
         lines.append(f"| {one['place']}, line {one['line']} | {before} | {after} | {why} |")

@@ -386,3 +386,14 @@ def test_doubtful_pairs_are_looked_at_again_and_counted(dtype):
         _, at_a_value = spent_by(index, lambda index=index: index.query(0, value))
         _, at_nothing = spent_by(index, lambda index=index: index.query(0, 50.0))
         assert at_a_value.looks - at_nothing.looks == 2
+
+
+@every_dtype
+@every_index
+def test_pairs_beyond_rounding_are_not_looked_at_again(index, dtype):
+    model = Model(neurons=range(100), n=1, d=3, dtype=dtype)
+    searched = index()
+    searched.init(model.weights, model.neurons)
+    _, beside = spent_by(searched, lambda: searched.query(0, model.values[10, 0] + 1e-4))
+    _, beyond = spent_by(searched, lambda: searched.query(0, 50.0))
+    assert beside.looks == beyond.looks

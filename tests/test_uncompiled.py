@@ -5,9 +5,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from reliability.uncompiled import TOO_SLOW, CutOff
 
 from thresher import train
 from thresher.datasets import random_problem
@@ -36,7 +38,8 @@ def run(options):
     problem = random_problem(inputs=9, dimension=4)
     result = train(problem, **options, audit=True, threads=1)
     support = [part.tolist() for part in result.network.weights.support]
-    records = [(one.looks, one.flips, one.moved, one.firing, one.rescans, one.visits) for one in result.history]
+    counters = ("looks", "flips", "moved", "firing", "rescans", "visits")
+    records = [[int(getattr(one, name)) for name in counters] for one in result.history]
     return [support, records, result.status.value, result.network.predict(problem.inputs).tolist()]
 
 
@@ -59,3 +62,18 @@ def test_plain_python_does_the_same(uncompiled, case):
     support, records, status, outputs = json.loads(json.dumps(run(CASES[case])))
     assert uncompiled[case][:3] == [support, records, status]
     np.testing.assert_allclose(uncompiled[case][3], outputs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("cut", "outcome"), [(True, "skipped"), (False, "failed")])
+def test_what_a_cut_breaks_is_no_failure(cut, outcome):
+    """Hypothesis calls a test flaky that is cut off while it draws."""
+    watched = CutOff(None, seconds=60, minutes=1)
+    watched._cut = cut
+    told = SimpleNamespace(failed=True, outcome="failed", when="call", passed=False, skipped=cut, longrepr="flaky")
+    reporting = watched.pytest_runtest_makereport(SimpleNamespace(path="test_x.py"))
+    next(reporting)
+    with pytest.raises(StopIteration):
+        reporting.send(told)
+    assert told.outcome == outcome
+    watched.pytest_runtest_logreport(told)
+    assert watched.ends == {TOO_SLOW if cut else "failed": 1}

@@ -341,7 +341,7 @@ class _Search:
         self._best = (math.inf, self._value)  # smallest gauge, and the iterate that had it
         self._mark = (math.inf, 0)  # the gauge when it last fell by a per cent, and when that was
         self._iterations = 0
-        self._done = self._size == 0
+        self._done = False
         self.restarted = True
 
     def step(self, direction: Vector, change: Vector, length: float) -> None:

@@ -189,7 +189,7 @@ class Certified:
             self._lists, places, products, start, self._room, *self._place(), corrections, pending
         )
         kernels.write_wake_ups(self._lists, places, self._clock, self._settings.scale, self._leaves())
-        return pending[:waiting], looks, on, off
+        return pending[:waiting], looks, int(on), int(off)  # NumPy's numbers where nothing is compiled
 
     def _commit(self, places: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
         kernels.commit(self._lists, places, self._sums, self._now, self._settings.scale, counts)

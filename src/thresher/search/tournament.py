@@ -28,8 +28,7 @@ class Tournament:
     def init(self, weights: Weights, neurons: range) -> None:
         """Compute all pre-activations and build the trees. Cost: O(mnd)."""
         self._weights, self._first, self._count = weights, neurons.start, len(neurons)
-        self._nodes = np.empty((2 * self._count, len(weights.inputs)), weights.fast_inputs.dtype)
-        self._nodes[0] = -np.inf  # node 0 does not exist
+        self._nodes = np.empty((2 * self._count, len(weights.inputs)), weights.fast_inputs.dtype)  # row 0 is no node
         self._guard = 0.0
         leaves = self._nodes[self._count :]
         for block in row_blocks(neurons.start, neurons.stop):
