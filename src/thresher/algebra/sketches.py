@@ -179,7 +179,8 @@ def distortion(gram: Gram, sketch: Sketch) -> float:
     values, vectors = linalg.eigh(gram.dense())
     kept = values > 1e-12 * values[-1]
     basis = gram.sketch(sketch) @ (vectors[:, kept] / np.sqrt(values[kept]))  # S U, (s, rank)
-    return float(linalg.norm(np.eye(int(kept.sum())) - basis.T @ basis, 2))
+    lost = np.eye(int(kept.sum())) - basis.T @ basis
+    return float(np.abs(np.linalg.eigvalsh(lost)).max(initial=0.0))
 
 
 def _chunks(piece: JacobianSlice, per_neuron: int) -> Iterator[tuple[Pattern, NDArray[np.float64]]]:
