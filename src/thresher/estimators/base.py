@@ -194,13 +194,12 @@ class ThresherEstimator(BaseEstimator):
             raise InvalidInput("n_jobs must be a number of threads, or negative for all but some cores; got 0.")
         return jobs if jobs > 0 else core_count() + 1 + jobs
 
-    def _kernel_of(self, width: int | float, seed: int, *, rows: int) -> Callable[[Matrix, float], Matrix]:
-        """Return what makes a kernel of lifted inputs and a shift: that of the limit, or of a network at its start.
+    @staticmethod
+    def _kernel_of(width: int | float, seed: int, *, rows: int) -> Callable[[Matrix, float], Matrix]:
+        """Return what makes a kernel of lifted inputs and a shift: that of a network at its start.
 
         Of fewer inputs than all rows it is that of a network with as much fewer neurons: as noisy as the whole one.
         """
-        if width == math.inf:
-            return choose.limit_of
 
         def kernel_of(inputs: Matrix, shift: float) -> Matrix:
             settings = _settings(inputs, shift, width=_even(width * len(inputs) / rows), seed=seed)
@@ -244,12 +243,10 @@ class ThresherEstimator(BaseEstimator):
         return columns <= features.COLUMNS if self.feature_learning == "auto" else int(self.feature_learning) > 0
 
     def _rounds(self, rows: Matrix, data: _Rows, choice: Choice) -> features.Rounds:
-        if not self._learns(rows.shape[1]):
-            return features.Rounds(0, features.POWERS[0], {})
         if self.feature_learning != "auto":
             return features.Rounds(int(self.feature_learning), features.POWERS[0], {})
         some = _some(len(rows), self._rows)
-        if len(some) < _FEW:
+        if len(some) < _FEW or not self._learns(rows.shape[1]):
             return features.Rounds(0, features.POWERS[0], {})
         return features.choose_rounds(
             rows[some],

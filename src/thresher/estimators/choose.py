@@ -70,7 +70,7 @@ def leave_one_out(kernel: Matrix, targets: Matrix, weights: Matrix, *, ridge: fl
 
 
 def solve_kernel(kernel: Matrix, targets: Matrix, weights: Matrix, *, shift: float, ridge: float) -> Matrix | None:
-    """Return alpha (n, k) alone; None if the matrix is not positive. Cost: O(n³/3), a third of leaving rows out."""
+    """Return alpha (n, k) alone; None if the matrix is not positive. Cost: O(n³/3), half of leaving rows out."""
     with blas_for_size(len(kernel)):
         solved = _factor(kernel, targets, ridge * firing_probability(shift) / weights)
     return None if solved is None else solved[1]

@@ -1,8 +1,8 @@
 """What networks of twins say, many at a time: what cancels is never computed.
 
-Twins begin at the same weights w with opposite signs; u and v were added to them. If both fire on an input x they say
-<u - v, x> together, whatever w is; if neither fires, nothing. Which of the two it is can be told from <w, x>, unless
-that is as close to the threshold as u or v are long: such pairs are few, and computed one by one.
+Twins begin at the same weights w with the signs 1 and -1; u and v were added to them. If both fire on an input x they
+say <u - v, x> together, whatever w is; if neither fires, nothing. Which of the two it is can be told from <w, x>,
+unless that is as close to the threshold as u or v are long: such pairs are few, and computed one by one.
 """
 
 from __future__ import annotations
@@ -67,10 +67,9 @@ class _Pairs:
     def __init__(self, settings: NetworkSettings, moved: Sequence[Fast], block: range, *, longest: float) -> None:
         self._shift, self._networks = settings.shift, len(moved)
         self._start = settings.start.block(block.start, block.stop)[::2]  # (pairs, d)
-        self._signs = settings.start.signs(np.arange(block.start, block.stop, 2))  # of the first twin
         self._added = np.stack([one[block.start : block.stop] for one in moved], axis=1)  # (neurons, networks, d)
         both = self._added[::2].astype(np.float64) - self._added[1::2]
-        self._both = (self._signs[:, None, None] * both).reshape(len(self._start), -1)  # (pairs, networks times d)
+        self._both = both.reshape(len(self._start), -1)  # (pairs, networks times d)
         farthest = np.linalg.norm(self._added, axis=2).max(axis=1).reshape(-1, 2).max(axis=1)
         rounding = (self._start.shape[1] + 4) * np.finfo(np.float32).eps
         lengths = np.linalg.norm(self._start, axis=1) + abs(self._shift)
@@ -99,5 +98,4 @@ class _Pairs:
         heights = np.einsum("pd,pd->p", self._start[pairs].astype(np.float64), inputs[rows]) - self._shift
         for twin, sign in ((0, 1.0), (1, -1.0)):
             added = np.einsum("pnd,pd->pn", self._added[2 * pairs + twin].astype(np.float64), inputs[rows])
-            said = (sign * self._signs[pairs])[:, None] * np.maximum(heights[:, None] + added, 0.0)
-            np.add.at(total, rows, said)
+            np.add.at(total, rows, sign * np.maximum(heights[:, None] + added, 0.0))
