@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from thresher.estimators.classifier import ThresherClassifier
-from thresher.estimators.lift import Scaling, SphereLift
+from thresher.estimators.lift import SphereLift
+from thresher.estimators.scaling import Scaling
 from thresher.estimators.model_files import load_model
 from thresher.estimators.regressor import ThresherRegressor
 

@@ -1,9 +1,8 @@
-"""What regressor and classifier share: scale, choose, learn features, train one network for each output."""
+"""What regressor and classifier share: parameters, the fit, files, exports, predictions of networks."""
 
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -18,62 +18,42 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thresher.checks import check_number, check_whole
 from thresher.errors import InvalidInput
-from thresher.estimators import choose, export, features
-from thresher.estimators.choose import Choice, Fit
-from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
+from thresher.estimators import export
+from thresher.estimators.choose import Fit
+from thresher.estimators.features import Plan
+from thresher.estimators.fitting import Fitting, Options
 from thresher.estimators.model_files import save_model
+from thresher.estimators.observations import Observations
+from thresher.estimators.progress import Progress
+from thresher.estimators.scaling import SCALES, far_values
 from thresher.memory import require
-from thresher.model.network import Network, NetworkSettings
+from thresher.model.network import Network
 from thresher.model.twins import predict_twins
 from thresher.parallel import core_count
-from thresher.theory import firing_probability, limit_kernel
-from thresher.training.dense import start_gram
-from thresher.training.history import Iteration
-from thresher.training.ridge import RidgeResult, RidgeStart, train_ridge
+from thresher.theory import limit_kernel
+from thresher.training.history import Callback, Iteration
 
-__all__ = ["LeftOut", "ThresherEstimator"]
+__all__ = ["FarOutside", "LeftOut", "ThresherEstimator"]
 
 Matrix = NDArray[np.float64]
 _MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # of all outputs together, and of one, with width="auto"
 _PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
-_QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
-_DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
 _FAR = 0.2  # gap, as a share of the targets, from which training is said to have failed
-_FEW = 8  # distinct rows below which leaving some out says nothing of targets or features
-_LEARNT = 2048  # rows at most that a metric is learnt on: a round costs the cube of them
 _ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
+_NAMED = 3  # columns that a warning names
+STARTS = ("sobol", "random")
 
 
-class _Rows(NamedTuple):
-    """Distinct training rows: X (n, d), targets (n, k), weights (n,)."""
-
-    X: Matrix
-    targets: Matrix
-    weights: Matrix
+class FarOutside(UserWarning):
+    """Some values of a column lie far outside all others."""
 
 
 class LeftOut(NamedTuple):
-    """Targets (n, k) of distinct training rows, what leaving each out has shown, and their weights (n,)."""
+    """Observations, their fit, and by how much leaving them out is too optimistic, as features were learnt on all."""
 
-    targets: Matrix
+    data: Observations
     fit: Fit
-    weights: Matrix
-
-    @property
-    def outputs(self) -> Matrix:
-        """What each row would be given had it been left out (n, k)."""
-        return self.targets - self.fit.residuals
-
-
-class _Lifted(NamedTuple):
-    """Inputs of networks under a metric, and ridge regression on their kernel: of their start, or of the limit."""
-
-    inputs: Matrix
-    choice: Choice
-    fit: Fit
-    kernel: Matrix
-    penalty: Matrix
-    start: RidgeStart | None
+    optimism: float
 
 
 class ThresherEstimator(BaseEstimator):
@@ -91,77 +71,74 @@ class ThresherEstimator(BaseEstimator):
         ridge: float | str = "auto",
         bias: float | str = "auto",
         feature_learning: int | str = "auto",
-        scale: str = "standardise",
+        scale: str = "auto",
+        start: str = "sobol",
         tol: float = 2e-2,
         max_iterations: int = 4,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
     ) -> None:
         self.width, self.shift, self.ridge, self.bias = width, shift, ridge, bias
-        self.feature_learning, self.scale = feature_learning, scale
+        self.feature_learning, self.scale, self.start = feature_learning, scale, start
         self.tol, self.max_iterations = tol, max_iterations
-        self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
+        self.random_state, self.n_jobs, self.verbose, self.callbacks = random_state, n_jobs, verbose, callbacks
 
-    def _fit(self, X: Matrix, targets: Matrix, weights: Matrix | None) -> LeftOut:
-        """Fit targets (n, k) of weighted mean 0 on raw rows (n, d); return what leaving rows out has shown."""
-        data = _distinct(X, targets, weights)
-        n, outputs = data.targets.shape
-        width = self._width(n, outputs)
-        d = data.X.shape[1]
-        what = f"fitting {n:,} rows of {d:,} columns"
-        taken = 8 * (6 * n * n + 48 * n * outputs + 6 * n * d + (8 * d * d if self._learns(d) else 0))
-        taken += 0 if width == math.inf else 4 * outputs * width * (d + 1)
-        require(taken, budget=None, what=what, remedy="Fit on fewer rows or columns.")
-        scaler = SphereLift(scale=self.scale, bias=0.0).fit(data.X, sample_weight=data.weights)
-        rows = scaler.scaling_.apply(data.X)
-        metric: Matrix | None = None
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        choice = self._choose(rows, data, choose.limit_of, guess=1e-2)
-        rounds = self._rounds(rows, data, choice)
-        for left in reversed(range(rounds.chosen)):
-            metric = self._next_metric(rows, data, choice, metric, rounds.power)
-            like = choice if left or width != math.inf else None
-            choice = self._choose(_times(rows, metric), data, choose.limit_of, guess=choice.ridge, like=like)
-        if width != math.inf:
-            kernel_of = self._kernel_of(width, seed, rows=n)
-            choice = self._choose(_times(rows, metric), data, kernel_of, guess=choice.ridge, favourite=choice)
-        lifted = self._fit_kernel(_times(rows, metric), data, choice, width=width, seed=seed)
-        gains = self._gains(lifted, width)
-        results = self._train(lifted, data.targets, gains)
-        self._keep(data, lifted, metric, rounds)
-        self.gains_, self.results_ = gains, results
+    def _table(self, X: Any, **more: Any) -> Any:
+        """Return checked rows (n, d), dense, and whatever else scikit-learn checks with them."""
+        checked = validate_data(self, X, accept_sparse="csr", dtype=np.float64, **more)
+        rows = checked[0] if isinstance(checked, tuple) else checked
+        if sparse.issparse(rows):
+            n, d = rows.shape
+            what = f"{n:,} sparse rows of {d:,} columns, made dense,"
+            require(8 * n * d * 3, budget=None, what=what, remedy="Use fewer rows, or fewer columns.")
+            rows = rows.toarray()
+        return (rows, *checked[1:]) if isinstance(checked, tuple) else rows
+
+    def _fit(self, data: Observations) -> LeftOut:
+        """Fit observations whose targets have the weighted mean 0; return what leaving them out has shown."""
+        self._warn_far(data.X, data.X)
+        with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
+            fitted = Fitting(data, self._options(data), progress).run()
+        choice, lift = fitted.choice, fitted.lift
+        self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.fit.ridge
+        self.loo_error_, self.tried_ = fitted.fit.error, choice.tried
+        plan = fitted.learning.plan
+        self.feature_learning_, self.columns_weighed_ = plan.rounds, plan.columns
+        self.feature_learning_errors_ = fitted.learning.errors
+        self.feature_importances_ = fitted.importances
+        self.scale_, self.lift_ = lift.scale, lift
+        self.inputs_, self.alpha_, self.penalty_ = fitted.inputs, fitted.fit.alpha, fitted.penalty
+        self.gains_, self.results_ = fitted.gains, fitted.results
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
         self._warn()
-        return LeftOut(data.targets, lifted.fit, data.weights)
+        return LeftOut(data, fitted.fit, fitted.optimism)
 
-    def _leave_out(self, X: Matrix, targets: Matrix, weights: Matrix | None) -> LeftOut | None:
-        """Return what the limit says of left-out rows, at most ``_rows``, with what is best for them.
+    def _leave_out(self, data: Observations) -> tuple[Observations, Matrix] | None:
+        """Return some observations and what the limit says of each left out; None if nothing can be said."""
+        return Fitting(data, self._options(data), Progress()).leave_out()
 
-        None if rows are too few, or its kernel not positive: a tiny ridge that the kernel of a network may do with.
-        """
-        data = _distinct(X, targets, weights)
-        if len(data.X) < _FEW:
-            return None
-        data = _Rows(*(part[_some(len(data.X), self._rows)] for part in data))
-        scaler = SphereLift(scale=self.scale, bias=0.0).fit(data.X, sample_weight=data.weights)
-        rows = scaler.scaling_.apply(data.X)
-        choice = self._choose(rows, data, choose.limit_of, guess=1e-2)
-        if choice.error == math.inf:
-            return None
-        lifted = self._fit_kernel(rows, data, choice, width=math.inf)
-        return LeftOut(data.targets, lifted.fit, data.weights)
+    def _options(self, data: Observations) -> Options:
+        def chosen(value: Any) -> Any:
+            return None if value == "auto" else value
 
-    def _keep(self, data: _Rows, lifted: _Lifted, metric: Matrix | None, rounds: features.Rounds) -> None:
-        choice = lifted.choice
-        self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, lifted.fit.ridge
-        self.loo_error_ = lifted.fit.error
-        self.tried_ = choice.tried
-        self.feature_learning_, self.feature_learning_errors_ = rounds.chosen, rounds.errors
-        self.lift_ = SphereLift(scale=self.scale, bias=choice.bias, metric=metric)
-        self.lift_.fit(data.X, sample_weight=data.weights)
-        self.inputs_, self.alpha_ = lifted.inputs, lifted.fit.alpha
-        self.penalty_ = lifted.penalty
+        rounds = chosen(self.feature_learning)
+        return Options(
+            width=self._width(len(data), data.targets.shape[1]),
+            shift=chosen(self.shift),
+            ridge=chosen(self.ridge),
+            bias=chosen(self.bias),
+            plan=None if rounds is None else Plan(columns=rounds == "columns", rounds=0 if rounds == "columns" else rounds),
+            scale=chosen(self.scale),
+            start=self.start,
+            tol=self.tol,
+            max_iterations=self.max_iterations,
+            seed=int(check_random_state(self.random_state).randint(2**31)),
+            threads=self._threads(),
+            biases=self._biases,
+            rows=self._rows,
+        )
 
     def _check_parameters(self) -> None:
         if self.width not in ("auto", math.inf):
@@ -171,8 +148,12 @@ class ThresherEstimator(BaseEstimator):
                 check_number(getattr(self, name), name, least=least)
         if self.ridge != "auto":
             check_number(self.ridge, "ridge", above=0.0)
-        if self.feature_learning != "auto":
+        if self.feature_learning not in ("auto", "columns"):
             check_whole(self.feature_learning, "feature_learning", least=0)
+        for name, known in (("scale", ("auto", *SCALES)), ("start", STARTS)):
+            if getattr(self, name) not in known:
+                told = ", ".join(map(repr, known))
+                raise InvalidInput(f"{name} must be one of {told}; got {getattr(self, name)!r}.")
         self._threads()
         check_number(self.tol, "tol", least=0.0)
         check_whole(self.max_iterations, "max_iterations", least=1)
@@ -184,7 +165,7 @@ class ThresherEstimator(BaseEstimator):
             return min(enough, max(_LEAST_WIDTH, _MOST_NEURONS // outputs // 2 * 2))
         if self.width == math.inf:
             return math.inf
-        return _even(check_whole(self.width, "width", least=1))
+        return 2 * math.ceil(check_whole(self.width, "width", least=1) / 2)
 
     def _threads(self) -> int:
         if self.n_jobs is None:
@@ -193,136 +174,6 @@ class ThresherEstimator(BaseEstimator):
         if jobs == 0:
             raise InvalidInput("n_jobs must be a number of threads, or negative for all but some cores; got 0.")
         return jobs if jobs > 0 else core_count() + 1 + jobs
-
-    @staticmethod
-    def _kernel_of(width: int | float, seed: int, *, rows: int) -> Callable[[Matrix, float], Matrix]:
-        """Return what makes a kernel of lifted inputs and a shift: that of a network at its start.
-
-        Of fewer inputs than all rows it is that of a network with as much fewer neurons: as noisy as the whole one.
-        """
-
-        def kernel_of(inputs: Matrix, shift: float) -> Matrix:
-            settings = _settings(inputs, shift, width=_even(width * len(inputs) / rows), seed=seed)
-            return start_gram(inputs, settings)
-
-        return kernel_of
-
-    def _choose(
-        self,
-        rows: Matrix,
-        data: _Rows,
-        kernel_of: Callable[[Matrix, float], Matrix],
-        *,
-        guess: float,
-        like: Choice | None = None,
-        favourite: Choice | None = None,
-    ) -> Choice:
-        """Choose bias, shift and ridge on at most ``_rows`` rows; only the ridge if the others are to be like those."""
-        some = _some(len(rows), self._rows)
-        biases: Sequence[float] = self._biases if self.bias == "auto" else [float(self.bias)]
-        shifts: Sequence[float] = choose.SHIFTS if self.shift == "auto" else [float(self.shift)]
-        if favourite is not None and self.shift == "auto":
-            shifts = [favourite.shift, _QUIETEST]
-        return choose.choose(
-            rows[some],
-            data.targets[some],
-            data.weights[some],
-            biases=biases if like is None else [like.bias],
-            shifts=shifts if like is None else [like.shift],
-            ridge=self._fixed_ridge(),
-            guess=guess,
-            kernel_of=kernel_of,
-            favourite=favourite,
-        )
-
-    def _fixed_ridge(self) -> float | None:
-        return None if self.ridge == "auto" else float(self.ridge)
-
-    def _learns(self, columns: int) -> bool:
-        """Return whether a metric may be learnt: not by itself for many columns, where a round would cost O(d³)."""
-        return columns <= features.COLUMNS if self.feature_learning == "auto" else int(self.feature_learning) > 0
-
-    def _rounds(self, rows: Matrix, data: _Rows, choice: Choice) -> features.Rounds:
-        if self.feature_learning != "auto":
-            return features.Rounds(int(self.feature_learning), features.POWERS[0], {})
-        some = _some(len(rows), self._rows)
-        if len(some) < _FEW or not self._learns(rows.shape[1]):
-            return features.Rounds(0, features.POWERS[0], {})
-        return features.choose_rounds(
-            rows[some],
-            data.targets[some],
-            data.weights[some],
-            bias=choice.bias,
-            shift=choice.shift,
-            ridge=self._fixed_ridge(),
-            guess=choice.ridge,
-        )
-
-    def _next_metric(
-        self, rows: Matrix, data: _Rows, choice: Choice, metric: Matrix | None, power: float
-    ) -> Matrix | None:
-        """Return the metric (d, d) after one more round on some rows; the same one if their kernel has no solution."""
-        some = _some(len(rows), _LEARNT)
-        data = _Rows(*(part[some] for part in data))
-        inputs, norms = self._inputs(_times(rows[some], metric), data, choice)
-        kernel = choose.limit_of(inputs, choice.shift)
-        alpha = choose.solve_kernel(kernel, data.targets, data.weights, shift=choice.shift, ridge=choice.ridge)
-        if alpha is None:
-            return metric
-        gradients = features.limit_gradients(inputs, features.mix_outputs(alpha), kernel=kernel, shift=choice.shift)
-        identity = np.eye(rows.shape[1])
-        return features.next_metric(
-            gradients,
-            inputs=inputs,
-            norms=norms,
-            weights=data.weights,
-            metric=identity if metric is None else metric,
-            power=power,
-        )
-
-    @staticmethod
-    def _inputs(rows: Matrix, data: _Rows, choice: Choice) -> tuple[Matrix, Matrix]:
-        """Return the lifted rows (n, d + 1), or (n, d) without a bias, and what they were divided by (n,)."""
-        inputs, norms = lift_rows(rows, choice.bias * typical_norm(rows, data.weights))
-        return inputs if choice.bias else inputs[:, :-1], norms
-
-    def _fit_kernel(self, rows: Matrix, data: _Rows, choice: Choice, *, width: int | float, seed: int = 0) -> _Lifted:
-        """Lift the rows and fit the kernel of a network of this width, with the best ridge for all rows."""
-        inputs, _ = self._inputs(rows, data, choice)
-        start = None
-        if width != math.inf:
-            settings = _settings(inputs, choice.shift, width=int(width), seed=seed)
-            start = RidgeStart(inputs, settings=settings, threads=self._threads())
-        kernel = choose.limit_of(inputs, choice.shift) if start is None else start.gram
-        fit = choose.fit_kernel(
-            kernel,
-            data.targets,
-            data.weights,
-            shift=choice.shift,
-            ridge=self._fixed_ridge(),
-            guess=choice.ridge,
-        )
-        if fit is None:
-            remedy = "Use a smaller shift" if self.ridge == "auto" else "Use a larger ridge, or a smaller shift"
-            raise InvalidInput(
-                f"the kernel of these rows is not positive with shift={choice.shift:g}, ridge={self.ridge!r}. {remedy}."
-            )
-        penalty = fit.ridge * firing_probability(choice.shift) / data.weights
-        return _Lifted(inputs, choice, fit, kernel, penalty, start)
-
-    def _train(self, lifted: _Lifted, targets: Matrix, gains: Matrix) -> list[RidgeResult]:
-        """Train one network for each output; none if the width is infinite."""
-        if lifted.start is None:
-            return []
-        return train_ridge(
-            lifted.start,
-            targets / gains,
-            penalty=lifted.penalty,
-            first=lifted.fit.alpha / gains,
-            tol=self.tol,
-            max_iterations=self.max_iterations,
-            on_iteration=self._tell,
-        )
 
     def _warn(self) -> None:
         """Say so if a network is far from the minimum it was to reach."""
@@ -334,24 +185,28 @@ class ThresherEstimator(BaseEstimator):
                 stacklevel=4,
             )
 
-    @staticmethod
-    def _gains(lifted: _Lifted, width: int | float) -> Matrix:
-        """Return the factors (outputs,) that outputs of networks are multiplied by to become targets.
+    def _warn_far(self, X: Matrix, others: Matrix) -> None:
+        """Say so, by the names of columns, if values of X (k, d) lie far outside others (n, d)."""
+        found = far_values(X, others)
+        if not found:
+            return
+        names = getattr(self, "feature_names_in_", [f"column {k}" for k in range(X.shape[1])])
+        said = [f"{names[k]}: {value:g}, others {low:g} to {high:g}" for k, value, low, high in found[:_NAMED]]
+        more = f" and {len(found) - _NAMED} more columns" if len(found) > _NAMED else ""
+        warnings.warn(
+            f"values far outside all others ({'; '.join(said)}{more}). Check whether they are real; "
+            "scale='auto' keeps them from moving the rest.",
+            FarOutside,
+            stacklevel=4,
+        )
 
-        The first step moves the weights by sqrt(alphaᵀ G alpha) in all, whatever the width. A network that is not wide
-        enough for its neurons to travel _DRIFT at most learns smaller targets: it behaves like a wider one, and
-        its linearisation stays true.
-        """
-        travelled = np.einsum("nk,nm,mk->k", lifted.fit.alpha, lifted.kernel, lifted.fit.alpha, optimize=True)
-        return np.maximum(np.sqrt(np.maximum(travelled, 0.0) / width) / _DRIFT, 1.0)
-
-    def _tell(self, output: int, record: Iteration) -> None:
-        if self.verbose:
-            seconds = sum(record.seconds.values())
-            print(
-                f"output {output}, iteration {record.iteration}: residual {record.residual:.4g}, {seconds:.2f} s",
-                file=sys.stderr,
-            )
+    @property
+    def metric_(self) -> Matrix:
+        """What scaled columns are multiplied by before rows are lifted (d, r): weights of columns times the metric."""
+        check_is_fitted(self, "results_")
+        d = self.n_features_in_
+        metric = np.eye(d) if self.lift_.metric is None else np.asarray(self.lift_.metric)
+        return metric if self.lift_.weights is None else np.asarray(self.lift_.weights)[:, None] * metric
 
     @property
     def networks_(self) -> list[Network]:
@@ -397,8 +252,10 @@ class ThresherEstimator(BaseEstimator):
     def _outputs(self, X: Any) -> Matrix:
         """Return what the networks say to raw rows (k, d): (k, outputs)."""
         check_is_fitted(self, "results_")
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
-        return self._outputs_of(self.lift_.transform(rows))
+        return self._outputs_of(self._lifted(X))
+
+    def _lifted(self, X: Any) -> Matrix:
+        return self.lift_.transform(self._table(X, reset=False))
 
     def _outputs_of(self, inputs: Matrix) -> Matrix:
         if not self.results_:
@@ -413,41 +270,9 @@ class ThresherEstimator(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
+        tags.input_tags.sparse = True
         return tags
-
-
-def _settings(inputs: Matrix, shift: float, *, width: int, seed: int) -> NetworkSettings:
-    return NetworkSettings.checked(width=width, dimension=inputs.shape[1], shift=shift, seed=seed, twins=True)
-
-
-def _even(width: float) -> int:
-    """Return a number of neurons that come as twins."""
-    return 2 * math.ceil(width / 2)
 
 
 def _blocks(inputs: Matrix) -> list[Matrix]:
     return [inputs[first : first + _ROW_BLOCK] for first in range(0, len(inputs), _ROW_BLOCK)]
-
-
-def _times(rows: Matrix, metric: Matrix | None) -> Matrix:
-    return rows if metric is None else rows @ metric
-
-
-def _some(count: int, most: int) -> NDArray[np.int64]:
-    """Return at most ``most`` of ``count`` rows, always the same ones, ascending."""
-    return np.sort(np.random.default_rng(0).permutation(count)[:most])
-
-
-def _distinct(X: Matrix, targets: Matrix, weights: Matrix | None) -> _Rows:
-    """Merge rows that are equal in inputs and targets into one of their summed weight; drop those of weight 0.
-
-    So a row with weight 2 and two equal rows are the same. Weights are relative to their median: all of them doubled
-    change nothing. Rows come sorted: their order matters no more than rounding.
-    """
-    given = np.ones(len(X)) if weights is None else weights
-    kept = given > 0
-    both = np.column_stack([X[kept], targets[kept]])
-    _, first, place = np.unique(both, axis=0, return_index=True, return_inverse=True)
-    total = np.bincount(place.ravel(), given[kept]).astype(np.float64)
-    return _Rows(X[kept][first], targets[kept][first], total / np.median(total))

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from thresher.estimators.lift import lift_rows, typical_norm
+from thresher.estimators.observations import Observations
 from thresher.parallel import blas_for_size
 from thresher.theory import firing_probability, limit_kernel
 
 __all__ = ["SHIFTS", "Choice", "Fit", "choose", "fit_kernel", "leave_one_out", "limit_of", "solve_kernel"]
 
 Matrix = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 # Tried one after the other: first the biases with the first shift, then the other shifts with the best bias.
 SHIFTS = (0.5, 0.0, 1.0, 1.5)
 _WORTH = 0.99  # a share of the error of what is in favour: kernels of networks are noisy
@@ -27,13 +29,28 @@ Tried = tuple[float, float, float, float]  # bias, shift, ridge, error
 
 
 class Fit(NamedTuple):
-    """Ridge regression on a kernel: alpha (n, k), and what leaving rows out says."""
+    """Ridge regression on a kernel, and what leaving single observations out says."""
 
     ridge: float  # relative to the diagonal of the limit kernel
-    alpha: Matrix
-    residuals: Matrix  # y - f (n, k) of whole rows left out
-    precisions: Matrix  # (n,): one over the variance of those residuals, relative to that of the kernel
-    error: float  # weighted mean of squared residuals of single copies left out, summed over outputs
+    noise: float  # the penalty of one observation of unit 1: ridge times that diagonal
+    alpha: Matrix  # (n, k)
+    outputs: Matrix  # f (n, k)
+    slack: Matrix  # (n,): 1 minus how far f at a row follows the mean of the observations there
+    error: float  # weighted mean of squared residuals of observations left out, summed over outputs
+
+    def left_out(self, data: Observations) -> Matrix:
+        """Return what each of the observations (c, k) would be given had it been left out."""
+        residual = data.target - self.outputs[data.row]
+        return data.target - residual / self._rest(data.row, data.unit, data.weights)[:, None]
+
+    def left_out_variance(self, data: Observations) -> Matrix:
+        """Return the variance (c,) of the Gaussian process at each observation left out, without its noise."""
+        rest = self._rest(data.row, data.unit, data.weights)
+        return self.noise / data.unit * (1 / rest - 1)
+
+    def _rest(self, row: Numbers, unit: Matrix, weights: Matrix) -> Matrix:
+        """Return what the leverage of one observation leaves of 1 (c,)."""
+        return _rest(self.slack, row, unit, weights)
 
 
 class Choice(NamedTuple):
@@ -46,33 +63,41 @@ class Choice(NamedTuple):
     tried: list[Tried]
 
 
-def leave_one_out(kernel: Matrix, targets: Matrix, weights: Matrix, *, ridge: float, diagonal: float) -> Fit | None:
-    """Return ridge regression with penalty p = ``ridge * diagonal / weights``; None if the matrix is not positive.
+def leave_one_out(kernel: Matrix, data: Observations, *, ridge: float, diagonal: float) -> Fit | None:
+    """Return ridge regression with a penalty ``ridge * diagonal`` per observation; None if the matrix is not positive.
 
-    With P the diagonal of (H + p)⁻¹ the residual of a row left out is alpha / P: exact, without n fits. A row of weight
-    w above 1 is w copies of one row, as new rows may be copies too; if one of them is left out the residual is
-    alpha p w / (w - 1 + p P), and the error is that of single copies.
+    With p = ridge * diagonal / weights and P the diagonal of (H + p)⁻¹, the outputs follow the mean target at their own
+    row with the leverage 1 - p P. One observation has the share unit / weight of it, h, and the residual it would have
+    if it were left out is its residual divided by 1 - h: exact, without a fit per observation.
 
-    Cost: O(n³), one factor and its inverse.
+    Cost: O(n³), one factor and its inverse; O(c) for c observations that differ.
     """
-    penalty = ridge * diagonal / weights
+    penalty = ridge * diagonal / data.weights
     with blas_for_size(len(kernel)):
-        solved = _factor(kernel, targets, penalty)
+        solved = _factor(kernel, data.targets, penalty)
         if solved is None:
             return None
         factor, alpha = solved
         root = dtrtri(factor, lower=1, overwrite_c=1)[0]
         inverse = np.einsum("ij,ij->j", root, root)
-    copies = np.maximum(weights, 1.0)
-    of_copies = alpha * (penalty * copies / (copies - 1 + penalty * inverse))[:, None]
-    error = float(np.average((of_copies**2).sum(axis=1), weights=weights))
-    return Fit(ridge, alpha, alpha / inverse[:, None], inverse, error) if math.isfinite(error) else None
+    slack = penalty * inverse
+    away = penalty[:, None] * alpha  # mean target minus output
+    pools = data.pools
+    squares = pools.spread + pools.count[:, None] * (pools.mean - data.targets[pools.row] + away[pools.row]) ** 2
+    rest = _rest(slack, pools.row, pools.unit, data.weights)
+    error = float((pools.unit / rest**2) @ squares.sum(axis=1) / (pools.unit @ pools.count))
+    return Fit(ridge, ridge * diagonal, alpha, data.targets - away, slack, error) if math.isfinite(error) else None
 
 
-def solve_kernel(kernel: Matrix, targets: Matrix, weights: Matrix, *, shift: float, ridge: float) -> Matrix | None:
+def _rest(slack: Matrix, row: Numbers, unit: Matrix, weights: Matrix) -> Matrix:
+    share = unit / weights[row]
+    return (1 - share) + share * slack[row]  # no cancellation where a row has one observation
+
+
+def solve_kernel(kernel: Matrix, data: Observations, *, shift: float, ridge: float) -> Matrix | None:
     """Return alpha (n, k) alone; None if the matrix is not positive. Cost: O(n³/3), half of leaving rows out."""
     with blas_for_size(len(kernel)):
-        solved = _factor(kernel, targets, ridge * firing_probability(shift) / weights)
+        solved = _factor(kernel, data.targets, ridge * firing_probability(shift) / data.weights)
     return None if solved is None else solved[1]
 
 
@@ -85,7 +110,7 @@ def _factor(kernel: Matrix, targets: Matrix, penalty: Matrix) -> tuple[Matrix, M
 
 
 def fit_kernel(
-    kernel: Matrix, targets: Matrix, weights: Matrix, *, shift: float, ridge: float | None, guess: float = 1e-2
+    kernel: Matrix, data: Observations, *, shift: float, ridge: float | None, guess: float = 1e-2
 ) -> Fit | None:
     """Return the fit with this ridge, or with the best one: from the guess downhill, by half powers of ten.
 
@@ -93,12 +118,12 @@ def fit_kernel(
     """
     diagonal = firing_probability(shift)
     if ridge is not None:
-        return leave_one_out(kernel, targets, weights, ridge=ridge, diagonal=diagonal)
+        return leave_one_out(kernel, data, ridge=ridge, diagonal=diagonal)
     fits: dict[int, Fit | None] = {}
 
     def error(power: int) -> float:
         if power not in fits:
-            fits[power] = leave_one_out(kernel, targets, weights, ridge=10 ** (power / 2), diagonal=diagonal)
+            fits[power] = leave_one_out(kernel, data, ridge=10 ** (power / 2), diagonal=diagonal)
         fit = fits[power]
         return math.inf if fit is None else fit.error
 
@@ -117,9 +142,7 @@ def limit_of(inputs: Matrix, shift: float) -> Matrix:
 
 
 def choose(
-    rows: Matrix,
-    targets: Matrix,
-    weights: Matrix,
+    data: Observations,
     *,
     biases: Sequence[float],
     shifts: Sequence[float],
@@ -128,19 +151,19 @@ def choose(
     kernel_of: Callable[[Matrix, float], Matrix] = limit_of,
     favourite: Choice | None = None,
 ) -> Choice:
-    """Return the bias, shift and ridge of the least leave-one-out error, for scaled rows (n, d) and targets (n, k).
+    """Return the bias, shift and ridge of the least leave-one-out error, for observations at scaled rows.
 
     A list of one is no choice. ``ridge=None`` is to be chosen. ``kernel_of`` returns the kernel (n, n) of lifted inputs
     and a shift: that of the limit, or of a network. A favourite among them is tried first and keeps its place
     unless another is better by a hundredth. Cost: O(n³) for each ridge of each kernel tried.
     """
     tried: list[Tried] = []
-    length = typical_norm(rows, weights)
+    length = typical_norm(data.X, data.weights)
 
     def attempt(bias: float, shift: float) -> None:
-        inputs, _ = lift_rows(rows, bias * length)
+        inputs, _ = lift_rows(data.X, bias * length)
         near = best()[2] if tried else guess
-        fit = fit_kernel(kernel_of(inputs, shift), targets, weights, shift=shift, ridge=ridge, guess=near)
+        fit = fit_kernel(kernel_of(inputs, shift), data, shift=shift, ridge=ridge, guess=near)
         tried.append((bias, shift, near, math.inf) if fit is None else (bias, shift, fit.ridge, fit.error))
 
     def best() -> Tried:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import column_or_1d
 
+from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.lift import check_weights
+from thresher.estimators.observations import Observations
+from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherClassifier"]
 
@@ -40,45 +45,134 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
 
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0), 256, (1 << 12, 1 << 14)
 
+    def __init__(
+        self,
+        *,
+        width: int | float | str = "auto",
+        shift: float | str = "auto",
+        ridge: float | str = "auto",
+        bias: float | str = "auto",
+        feature_learning: int | str = "auto",
+        scale: str = "auto",
+        class_weight: dict[Any, float] | str | None = None,
+        start: str = "sobol",
+        tol: float = 2e-2,
+        max_iterations: int = 4,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
+    ) -> None:
+        super().__init__(
+            width=width,
+            shift=shift,
+            ridge=ridge,
+            bias=bias,
+            feature_learning=feature_learning,
+            scale=scale,
+            start=start,
+            tol=tol,
+            max_iterations=max_iterations,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            callbacks=callbacks,
+        )
+        self.class_weight = class_weight
+
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit rows X (n, d) and labels y (n,)."""
+        """Fit rows X (n, d), dense or sparse, and labels y (n,), or (n, labels) of 0 and 1 for several at a time."""
         self._check_parameters()
-        rows, y = validate_data(self, X, y, dtype=np.float64)
+        rows, y = self._table(X, y=y, multi_output=True)
+        if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
+            y = column_or_1d(y, warn=True)
         check_classification_targets(y)
+        multilabel = type_of_target(y).startswith("multilabel")
+        if not multilabel and y.ndim == 2:
+            raise InvalidInput("y must be (n,) labels, or (n, labels) of 0 and 1; got several columns of classes.")
         weights = check_weights(sample_weight, rows)
         present = slice(None) if weights is None else weights > 0
-        classes, codes = np.unique(np.asarray(y)[present], return_inverse=True)
-        if len(classes) < 2:
-            raise InvalidInput(f"y must have at least two classes; got 1 class, {classes[0]}.")
-        rows, weights = rows[present], None if weights is None else weights[present]
-        wanted = np.eye(len(classes))[codes]
-        if len(classes) == 2:
-            wanted = 2 * wanted[:, 1:] - 1
-        prior = np.average(wanted, axis=0, weights=weights)
-        left_out = self._fit(rows, wanted - prior, weights)
-        self.classes_, self.prior_ = classes, prior
-        self.temperature_ = _calibrate(
-            _by_class(left_out.targets + self.prior_), _by_class(left_out.outputs + self.prior_), left_out.weights
-        )
+        rows, y, weights = rows[present], y[present], None if weights is None else weights[present]
+        classes, wanted = _labels(y) if multilabel else _classes(y)
+        importance = self._importance(y, classes, weights, multilabel=multilabel)
+        both = weights if importance is None else importance * (1.0 if weights is None else weights)
+        prior = np.average(wanted, axis=0, weights=both)
+        left_out = self._fit(Observations.merged(rows, wanted - prior, weights=weights, importance=importance))
+        self.classes_, self.prior_, self.multilabel_ = classes, prior, multilabel
+        data = left_out.data
+        wanted, told = data.target + prior, left_out.fit.left_out(data) + prior
+        parts = np.stack([wanted, told])
+        groups = [parts[:, :, [k]] for k in range(len(classes))] if multilabel else [parts]
+        found = [_calibrate(*map(_by_class, group), data.weight) for group in groups]
+        self.temperature_ = np.array(found) if multilabel else found[0]
         return self
 
     def decision_function(self, X: ArrayLike) -> Matrix:
-        """Return scores (k,) of the second of two classes, or (k, classes). Cost: O(md) a row and network."""
+        """Return scores (k,) of the second of two classes, or (k, classes). Cost: O(md) per row and network."""
         scores = self._outputs(X) + self.prior_
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return scores[:, 0] if scores.shape[1] == 1 and not self.multilabel_ else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the likeliest label of each row (k,)."""
+        """Return the likeliest label of each row (k,), or 0 and 1 (k, labels) for several at a time."""
         scores = self.decision_function(X)
+        if self.multilabel_:
+            return (scores > 0).astype(int)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> Matrix:
-        """Return the probability of each class (k, classes)."""
-        outputs = self._outputs(X)
-        return softmax(self.temperature_ * _by_class(outputs + self.prior_), axis=1)
+        """Return the probability of each class, or that each label is 1 (k, classes)."""
+        scores = self._outputs(X) + self.prior_
+        if self.multilabel_:
+            return expit(self.temperature_ * scores)
+        return softmax(self.temperature_ * _by_class(scores), axis=1)
+
+    def predict_log_proba(self, X: ArrayLike) -> Matrix:
+        """Return the logarithms of :meth:`predict_proba` (k, classes)."""
+        scores = self._outputs(X) + self.prior_
+        if self.multilabel_:
+            return log_expit(self.temperature_ * scores)
+        return log_softmax(self.temperature_ * _by_class(scores), axis=1)
+
+    def _importance(
+        self, y: NDArray[Any], classes: NDArray[Any], weights: Matrix | None, *, multilabel: bool
+    ) -> Matrix | None:
+        """Return what each row counts by its class (n,); None if classes are alike."""
+        if self.class_weight is None:
+            return None
+        if multilabel:
+            raise InvalidInput("class_weight is for one label per row. Leave it out, or use sample_weight.")
+        if isinstance(self.class_weight, str) and self.class_weight != "balanced":
+            raise InvalidInput(f"class_weight must be 'balanced', a dict or None; got {self.class_weight!r}.")
+        if self.class_weight == "balanced":
+            found = np.bincount(np.searchsorted(classes, y), weights, minlength=len(classes))
+            by_class = found.sum() / (len(classes) * found)
+        else:
+            given = [self.class_weight.get(one, 1.0) for one in classes.tolist()]
+            by_class = np.array([check_number(one, "class_weight", above=0.0) for one in given])
+        return by_class[np.searchsorted(classes, y)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
     def _target_frame(self) -> tuple[Matrix, Matrix]:
         return self.prior_, np.ones_like(self.prior_)
+
+
+def _classes(y: NDArray[Any]) -> tuple[NDArray[Any], Matrix]:
+    """Return the classes and what outputs are to say (n, classes), or (n, 1) for two of them."""
+    classes, codes = np.unique(np.asarray(y), return_inverse=True)
+    if len(classes) < 2:
+        raise InvalidInput(f"y must have at least two classes; got 1 class, {classes[0]}.")
+    wanted = np.eye(len(classes))[codes]
+    return classes, 2 * wanted[:, 1:] - 1 if len(classes) == 2 else wanted
+
+
+def _labels(y: Any) -> tuple[NDArray[Any], Matrix]:
+    """Return the numbers of the labels and what outputs are to say (n, labels)."""
+    dense = np.asarray(y.toarray() if sparse.issparse(y) else y, np.float64)
+    return np.arange(dense.shape[1]), 2 * dense - 1
 
 
 def _by_class(scores: Matrix) -> Matrix:

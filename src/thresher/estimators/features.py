@@ -1,9 +1,10 @@
-"""Learning which directions of the inputs matter: the metric, from the gradients of a trained network.
+"""Learning which columns and directions of the inputs matter, and how much of that is worth it.
 
-A round multiplies scaled rows by a metric R and trains; the mean of g gᵀ over the training rows, g being the gradient
-of an output by the scaled row, is the averaged gradient outer product M (the idea of recursive feature machines). The
-next metric is a power of M. M^(1/2) is the usual choice and goes too far on most data sets; so a mild and a strong
-power are tried, and cross-validation decides between them and on the number of rounds.
+*Weights of columns* come from the marginal likelihood (``columns.py``). A *round* multiplies rows by a metric R and
+trains; the mean of g gᵀ over the training rows, g being the gradient of an output by the row, is the averaged gradient
+outer product M (the idea of recursive feature machines). The next metric is a power of M. M^(1/2) is the usual choice
+and goes too far on most data sets; so a mild and a strong power are tried. Cross-validation that repeats all of the
+learning decides between these plans.
 
 The gradients are those of the network's limit of infinite width. Those of a trained network tend to them, but are so
 noisy at practical widths that the metric suffers.
@@ -11,34 +12,58 @@ noisy at practical widths that the metric suffers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.estimators.choose import fit_kernel, solve_kernel
+from thresher.estimators.columns import learn_columns
 from thresher.estimators.lift import lift_rows, typical_norm
+from thresher.estimators.observations import Observations
 from thresher.theory import cofiring_slope, limit_kernel
 
-__all__ = ["Rounds", "choose_rounds", "limit_gradients", "mix_outputs", "next_metric"]
+__all__ = ["Learning", "Plan", "choose_plan", "limit_gradients", "mix_outputs", "next_metric", "outer_product", "row_gradients"]
 
 Matrix = NDArray[np.float64]
 COLUMNS = 512  # columns up to which features are learnt by themselves
 MOST_ROUNDS = 5
-POWERS = (0.25, 0.4)
+MILD, STRONG = 0.25, 0.4  # powers of the metric
 _FOLDS = 4
 _OUTPUTS = 16  # outputs whose gradients are taken one by one
 _A_ROUND = 0.99  # rounds are tried while each leaves at most this share of the error
 _WORTH = 0.9  # the strong power is tried if the mild one brings the error down to this share
 
 
-class Rounds(NamedTuple):
-    """How many rounds with which power; the cross-validated errors after 0, 1, ... rounds for each power tried."""
+class Plan(NamedTuple):
+    """What is learnt: weights of columns or none, then so many rounds of the metric, with this power."""
 
-    chosen: int
-    power: float
-    errors: dict[float, list[float]]
+    columns: bool = False
+    rounds: int = 0
+    power: float = MILD
+
+    @property
+    def name(self) -> str:
+        """What is learnt, in words, but for the number of rounds."""
+        return f"{'columns, ' if self.columns else ''}metric to the power {self.power:g}"
+
+
+PLAIN = Plan().name
+
+
+class Learning(NamedTuple):
+    """The plan that was chosen, and cross-validated errors after 0, 1, ... rounds by what was tried."""
+
+    plan: Plan
+    errors: dict[str, list[float]]
+    ridge: float  # with which the plan did best
+
+    @property
+    def error(self) -> float:
+        """The error of the plan that was chosen."""
+        return min(min(one) for one in self.errors.values())
 
 
 def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: float) -> Iterator[Matrix]:
@@ -48,7 +73,7 @@ def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: flo
 
     The kernel bends sharply at x = x_i, where its gradient points nowhere: such a pair counts as nothing.
 
-    Cost: O(n²d) an output.
+    Cost: O(n²d) per output.
     """
     slopes = cofiring_slope(inputs @ inputs.T, kernel, shift)
     for one in alpha.T:
@@ -66,114 +91,142 @@ def mix_outputs(alpha: Matrix) -> Matrix:
     return alpha @ np.random.default_rng(0).normal(size=(outputs, _OUTPUTS)) / np.sqrt(_OUTPUTS)
 
 
-def next_metric(
-    gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, weights: Matrix, metric: Matrix, power: float
-) -> Matrix:
-    """Return the next metric (d, d) from gradients (n, d + 1) by lifted inputs, one array an output.
+def row_gradients(
+    gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, metric: Matrix
+) -> Iterator[Matrix]:
+    """Yield for each output the gradients (n, d) by rows, from those by lifted inputs.
 
-    ``inputs`` (n, d + 1) are rows times ``metric``, lifted; ``norms`` (n,) what they were divided by. The sum of
-    squares of a metric is d. If nothing depends on the inputs the metric stays.
-
-    Cost: O(nd²) an output and O(d³).
+    ``inputs`` are rows times ``metric`` (d, r), lifted, ``norms`` (n,) what they were divided by. Cost: O(ndr) per
+    output.
     """
-    d = len(metric)
-    outer = np.zeros((d, d))
     for one in gradients:
         along = one - (one * inputs).sum(axis=1, keepdims=True) * inputs  # on the sphere only directions count
-        by_row = (along / norms[:, None])[:, :d] @ metric.T
-        outer += by_row.T @ (weights[:, None] * by_row)
-    values, vectors = np.linalg.eigh(outer)
-    powers = np.maximum(values / max(values[-1], np.finfo(float).tiny), 0.0) ** power
-    found = (vectors * powers) @ vectors.T
-    size = np.sqrt((found**2).sum())
-    return found * (np.sqrt(d) / size) if values[-1] > 0 else metric
+        yield (along / norms[:, None])[:, : metric.shape[1]] @ metric.T
 
 
-def choose_rounds(
-    rows: Matrix,
-    targets: Matrix,
-    weights: Matrix,
-    *,
-    bias: float,
-    shift: float,
-    ridge: float | None,
-    guess: float,
-) -> Rounds:
-    """Return the number of rounds of the least cross-validated error, with all of the learning repeated in each fold.
+def outer_product(
+    gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, weights: Matrix, metric: Matrix
+) -> Matrix:
+    """Return the weighted sum over rows and outputs of outer products (d, d) of gradients by rows.
 
-    Leave-one-out would be optimistic: the metric was learnt on the row that is left out. Rounds are tried while they
-    help clearly. The limit kernel stands for the network. Cost: O(n³) for each fold, round and ridge tried.
+    See :func:`row_gradients`. Cost: O(nd²) per output.
     """
-    errors = dict[float, list[float]]()
-    for power in POWERS:
-        if errors and min(errors[POWERS[0]]) > _WORTH * errors[POWERS[0]][0]:
-            break
-        learning = _Learning(rows, targets, weights, bias, shift, ridge, power).errors(guess)
-        errors[power] = [next(learning)]
-        for _ in range(MOST_ROUNDS):
-            errors[power].append(next(learning))
-            if not errors[power][-1] < _A_ROUND * errors[power][-2]:
+    outer = np.zeros((len(metric), len(metric)))
+    for one in row_gradients(gradients, inputs=inputs, norms=norms, metric=metric):
+        outer += one.T @ (weights[:, None] * one)
+    return outer
+
+
+def next_metric(outer: Matrix, *, metric: Matrix, power: float) -> Matrix:
+    """Return the next metric (d, d): a power of the outer products (d, d), the sum of its squares being d.
+
+    If nothing depends on the inputs the metric stays. Cost: O(d³).
+    """
+    values, vectors = np.linalg.eigh(outer)
+    if not values[-1] > 0:
+        return metric
+    powers = np.maximum(values / values[-1], 0.0) ** power
+    found = (vectors * powers) @ vectors.T
+    return found * np.sqrt(len(metric) / (found**2).sum())
+
+
+def choose_plan(
+    data: Observations, *, bias: float, shift: float, ridge: float | None, guess: float, columns: bool
+) -> Learning:
+    """Return the plan of the least cross-validated error, with all of the learning repeated in each fold.
+
+    Leave-one-out would be optimistic: the metric was learnt on what is left out. Rounds are tried while they help
+    clearly; weights of columns only if ``columns`` allows them. The limit kernel stands for the network.
+
+    Cost: O(n³) for each fold, round and ridge tried.
+    """
+    errors, ridges = dict[Plan, list[float]](), dict[Plan, float]()
+
+    def attempt(plan: Plan) -> None:
+        learning = _Folds(data, bias=bias, shift=shift, ridge=ridge, plan=plan).errors(guess)
+        mine = errors[plan] = []
+        for left in reversed(range(MOST_ROUNDS + 1)):
+            error, found = next(learning)
+            if not mine or error < min(mine):
+                ridges[plan] = found
+            mine.append(error)
+            if len(mine) > 1 and not error < _A_ROUND * mine[-2]:
                 break
-    best = min(errors, key=lambda power: min(errors[power]))
-    return Rounds(int(np.argmin(errors[best])), best, errors)
+            best = min(min(one) for one in errors.values())
+            if len(mine) > 1 and error * (error / mine[-2]) ** left > best:  # it will not catch up
+                break
+
+    for weighed in (True, False) if columns else (False,):
+        mild = Plan(weighed, power=MILD)
+        attempt(mild)
+        ahead = min(errors[mild]) <= min(min(one) for one in errors.values())
+        if ahead and min(errors[mild]) <= _WORTH * errors[mild][0]:
+            attempt(Plan(weighed, power=STRONG))
+    best = min(errors, key=lambda plan: min(errors[plan]))
+    rounds = int(np.argmin(errors[best]))
+    told = {one.name: values for one, values in errors.items()}
+    return Learning(best._replace(rounds=rounds), told, ridges[best])
 
 
-class _HeldOut(NamedTuple):
-    """The summed squared error on rows held out, the ridge of the fit to the others, and what a metric is learnt of."""
+class _Held(NamedTuple):
+    """The summed squared error on observations held out, the ridge of the fit to the others, outer products."""
 
     error: float
     ridge: float
-    gradients: Iterator[Matrix]
-    inputs: Matrix
-    norms: Matrix
+    outer: Callable[[], Matrix] | None  # made if there is another round
 
 
-class _Learning(NamedTuple):
-    """Cross-validation that repeats the learning of a metric in every fold."""
+class _Folds:
+    """Cross-validation that repeats the learning in every fold."""
 
-    rows: Matrix
-    targets: Matrix
-    weights: Matrix
-    bias: float
-    shift: float
-    ridge: float | None
-    power: float
+    def __init__(self, data: Observations, *, bias: float, shift: float, ridge: float | None, plan: Plan) -> None:
+        number = int(min(_FOLDS, max(2, data.count.sum())))
+        self._folds, self._total = data.folds(number), float(data.weight.sum())
+        self._biases, self._shift, self._ridge, self._plan = [bias] * number, shift, ridge, plan
 
-    def errors(self, guess: float) -> Iterator[float]:
-        """Yield the mean squared error on rows held out, after 0, 1, ... rounds on the others.
+    def errors(self, guess: float) -> Iterator[tuple[float, float]]:
+        """Yield the mean squared error on what is held out, after 0, 1, ... rounds on the rest, and the ridge.
 
         A ridge that is to be chosen is found on the first fold, from the guess, and taken by all: folds are alike.
         """
-        folds = np.random.default_rng(0).permutation(len(self.rows)) % min(_FOLDS, len(self.rows))
-        kept = [folds != k for k in range(int(folds.max()) + 1)]
-        metrics = [np.eye(self.rows.shape[1])] * len(kept)
+        if self._plan.columns:
+            self._weigh_columns(guess)
+        d = self._folds[0][0].X.shape[1]
+        metrics = [np.eye(d)] * len(self._folds)
         while True:
-            tried = [self._hold_out(kept[0], metrics[0], self.ridge, guess)]
-            guess = tried[0].ridge
-            tried += [self._hold_out(*one, guess, guess) for one in zip(kept[1:], metrics[1:], strict=True)]
-            yield sum(one.error for one in tried) / float(self.weights.sum())
-            metrics = list(map(self._next_metric, tried, kept, metrics))
+            held = [self._hold_out(0, metrics[0], self._ridge, guess)]
+            guess = held[0].ridge
+            held += [self._hold_out(fold, metrics[fold], guess, guess) for fold in range(1, len(metrics))]
+            yield sum(one.error for one in held) / self._total, guess
+            metrics = [
+                old if one.outer is None else next_metric(one.outer(), metric=old, power=self._plan.power)
+                for one, old in zip(held, metrics, strict=True)
+            ]
 
-    def _hold_out(self, kept: NDArray[np.bool_], metric: Matrix, ridge: float | None, guess: float) -> _HeldOut:
-        scaled, known, own = self.rows @ metric, self.targets[kept], self.weights[kept]
-        last = self.bias * typical_norm(scaled[kept], own)
-        inputs, norms = lift_rows(scaled[kept], last)
-        others, _ = lift_rows(scaled[~kept], last)
-        kernel = limit_kernel(inputs @ inputs.T, self.shift)
+    def _weigh_columns(self, guess: float) -> None:
+        ridge = guess if self._ridge is None else self._ridge
+        for fold, (kept, held) in enumerate(self._folds):
+            learnt = learn_columns(kept, bias=self._biases[fold], shift=self._shift, ridge=ridge)
+            self._folds[fold] = kept.with_rows(kept.X * learnt.weights), held.with_rows(held.X * learnt.weights)
+            self._biases[fold] = learnt.bias
+
+    def _hold_out(self, fold: int, metric: Matrix, ridge: float | None, guess: float) -> _Held:
+        kept, held = self._folds[fold]
+        rows = kept.X @ metric
+        last = self._biases[fold] * typical_norm(rows, kept.weights)
+        inputs, norms = lift_rows(rows, last)
+        asked, place = np.unique(held.row, return_inverse=True)
+        others, _ = lift_rows(held.X[asked] @ metric, last)
+        kernel = limit_kernel(inputs @ inputs.T, self._shift)
         if ridge is None:
-            fit = fit_kernel(kernel, known, own, shift=self.shift, ridge=None, guess=guess)
+            fit = fit_kernel(kernel, kept, shift=self._shift, ridge=None, guess=guess)
             alpha, ridge = (None, guess) if fit is None else (fit.alpha, fit.ridge)
         else:
-            alpha = solve_kernel(kernel, known, own, shift=self.shift, ridge=ridge)
+            alpha = solve_kernel(kernel, kept, shift=self._shift, ridge=ridge)
         if alpha is None:
-            return _HeldOut(np.inf, ridge, iter(()), inputs, norms)
-        outputs = limit_kernel(others @ inputs.T, self.shift, symmetric=False) @ alpha
-        error = float((self.weights[~kept] * ((outputs - self.targets[~kept]) ** 2).sum(axis=1)).sum())
-        gradients = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=self.shift)
-        return _HeldOut(error, ridge, gradients, inputs, norms)
-
-    def _next_metric(self, held: _HeldOut, kept: NDArray[np.bool_], metric: Matrix) -> Matrix:
-        own = self.weights[kept]
-        return next_metric(
-            held.gradients, inputs=held.inputs, norms=held.norms, weights=own, metric=metric, power=self.power
-        )
+            return _Held(np.inf, ridge, None)
+        outputs = limit_kernel(others @ inputs.T, self._shift, symmetric=False) @ alpha
+        error = float(held.weight @ ((outputs[place] - held.target) ** 2).sum(axis=1))
+        gradients = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=self._shift)
+        outer = partial(outer_product, gradients, inputs=inputs, norms=norms, weights=kept.weights, metric=metric)
+        return _Held(error, ridge, outer)

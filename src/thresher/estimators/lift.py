@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,39 +11,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
+from thresher.estimators.scaling import Scaling
 
-__all__ = ["Scaling", "SphereLift", "check_weights", "lift_rows", "typical_norm"]
+__all__ = ["SphereLift", "check_weights", "lift_rows", "typical_norm"]
 
 Matrix = NDArray[np.float64]
-SCALES = ("standardise", "centre", "none")
+_NOTHING = 1e-12  # share of a squared length that rounding leaves
 _MOST_WEIGHT = _FARTHEST = 1e300  # sums of weights, and penalties divided by them, stay finite
-
-
-class Scaling(NamedTuple):
-    """Centre and unit of each column: rows (X - mean) / unit."""
-
-    mean: Matrix  # (d,)
-    unit: Matrix  # (d,)
-
-    @classmethod
-    def of(cls, X: Matrix, *, scale: str, weights: Matrix | None = None) -> Scaling:
-        """Return the scaling of weighted rows (n, d); columns that do not vary keep the unit 1. Cost: O(nd)."""
-        largest = np.maximum(np.abs(X).max(axis=0), np.finfo(float).tiny)
-        constant = X.max(axis=0) == X.min(axis=0)
-        mean = np.average(X / largest, axis=0, weights=weights) * largest  # so that sums do not overflow
-        mean = np.zeros_like(mean) if scale == "none" else np.where(constant, X[0], mean)
-        unit = np.ones_like(mean)
-        if scale == "standardise":
-            size = np.where(constant, 1.0, np.abs(X - mean).max(axis=0))
-            spread = size * np.sqrt(np.average(((X - mean) / size) ** 2, axis=0, weights=weights))
-            unit = np.where(constant, 1.0, spread)
-        for column in np.flatnonzero(~np.isfinite(mean) | ~np.isfinite(unit) | (unit <= 0)):
-            raise InvalidInput(f"column {column} has values too far apart to be scaled. Rescale it first.")
-        return cls(mean, unit)
-
-    def apply(self, X: Matrix) -> Matrix:
-        """Return the scaled rows (k, d)."""
-        return (X - self.mean) / self.unit
 
 
 def lift_rows(rows: Matrix, last: float) -> tuple[Matrix, Matrix]:
@@ -65,43 +39,55 @@ def lift_rows(rows: Matrix, last: float) -> tuple[Matrix, Matrix]:
 
 
 class SphereLift(TransformerMixin, BaseEstimator):
-    """Scale the columns, turn or weigh them by a metric, append a bias coordinate, divide each row by its norm.
+    """Scale the columns, weigh them, turn them by a metric, append a bias coordinate, divide each row by its norm.
 
     Parameters
     ----------
-    scale : ``"standardise"`` (mean 0, variance 1), ``"centre"`` (mean 0) or ``"none"``
+    scale : what is done to each column. ``"standardise"``: mean 0, variance 1; ``"robust"``: the same after values more
+        than six deviations from the median, as quartiles tell it, were pulled in; ``"log"``: the same after the
+        logarithm of the distance from the median; ``"rank"``: ranks; ``"quantile"``: ranks, made normal; ``"common"``: mean 0, one unit for
+        all columns; ``"centre"``: mean 0; or ``"none"``
     bias : the bias coordinate, as a multiple of the typical (root mean square) norm of a scaled training row. It keeps
         the lengths of rows apart, which normalising would lose; 0 loses them on purpose.
-    metric : (d, d) matrix that scaled rows are multiplied by, or None
+    weights : what scaled columns are multiplied by (d,), or None
+    metric : (d, r) matrix that rows are then multiplied by, or None
+    rest : whether the length that the metric loses becomes one more coordinate. With a metric whose columns are an
+        orthonormal basis of the training rows nothing is lost: all angles between rows and training rows are kept.
 
     Attributes
     ----------
-    scaling_ : means and units of the columns
+    scaling_ : what was learnt of the columns
     last_ : value of the bias coordinate
     n_features_in_, feature_names_in_ : as in scikit-learn
     """
 
-    def __init__(self, *, scale: str = "standardise", bias: float = 1.0, metric: ArrayLike | None = None) -> None:
-        self.scale, self.bias, self.metric = scale, bias, metric
+    def __init__(
+        self,
+        *,
+        scale: str = "standardise",
+        bias: float = 1.0,
+        weights: ArrayLike | None = None,
+        metric: ArrayLike | None = None,
+        rest: bool = False,
+    ) -> None:
+        self.scale, self.bias, self.weights, self.metric, self.rest = scale, bias, weights, metric, rest
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn means, units and the typical norm from rows (n, d). Cost: O(nd)."""
+        """Learn the scaling and the typical norm from rows (n, d). Cost: O(nd log n)."""
         rows = validate_data(self, X, dtype=np.float64)
-        if self.scale not in SCALES:
-            raise InvalidInput(f"scale must be one of {', '.join(map(repr, SCALES))}; got {self.scale!r}.")
         bias = check_number(self.bias, "bias", least=0.0)
         weights = check_weights(sample_weight, rows)
         if weights is not None:
             rows, weights = rows[weights > 0], weights[weights > 0]
         self.scaling_ = Scaling.of(rows, scale=self.scale, weights=weights)
-        self.last_ = bias * typical_norm(self._scaled(rows), weights)
+        self.last_ = bias * typical_norm(self._coordinates(rows), weights)
         return self
 
     def transform(self, X: ArrayLike) -> Matrix:
-        """Return unit-norm rows (k, d + 1), or (k, d) without bias. Cost: O(kd), O(kd²) with a metric."""
+        """Return unit-norm rows (k, coordinates): d + 1, or d without bias. Cost: O(kd), O(kdr) with a metric."""
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
-        lifted, _ = lift_rows(self._scaled(rows), self.last_)
+        lifted, _ = lift_rows(self._coordinates(rows), self.last_)
         return lifted if self.bias else lifted[:, :-1]
 
     def inverse_transform(self, X: ArrayLike) -> Matrix:
@@ -111,31 +97,44 @@ class SphereLift(TransformerMixin, BaseEstimator):
             raise InvalidInput(
                 "rows lifted with bias=0 have lost their lengths and cannot be brought back. Use bias > 0."
             )
-        lifted = np.asarray(X, np.float64)
-        if lifted.ndim != 2 or lifted.shape[1] != self.n_features_in_ + 1:
-            raise InvalidInput(f"X must have shape (k, {self.n_features_in_ + 1}); got {lifted.shape}.")
+        lifted, d = np.asarray(X, np.float64), self.n_features_in_
+        metric = np.eye(d) if self.metric is None else np.asarray(self.metric, np.float64)
+        if self.rest or metric.shape != (d, d) or self.scaling_.low is not None:
+            raise InvalidInput("rows can be brought back from a square metric and a linear scaling alone.")
+        if lifted.ndim != 2 or lifted.shape[1] != d + 1:
+            raise InvalidInput(f"X must have shape (k, {d + 1}); got {lifted.shape}.")
         rows: Matrix = lifted[:, :-1] * (self.last_ / lifted[:, -1:])
-        if self.metric is not None:
-            try:
-                rows = np.linalg.solve(np.asarray(self.metric, np.float64).T, rows.T).T.astype(np.float64)
-            except np.linalg.LinAlgError as error:
-                raise InvalidInput("the metric is singular: rows cannot be brought back.") from error
+        try:
+            rows = np.linalg.solve(metric.T, rows.T).T.astype(np.float64)
+        except np.linalg.LinAlgError as error:
+            raise InvalidInput("the metric is singular: rows cannot be brought back.") from error
+        rows = rows if self.weights is None else rows / np.asarray(self.weights)
         return rows * self.scaling_.unit + self.scaling_.mean
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return ``lift0`` ... for the coordinates on the sphere."""
         check_is_fitted(self)
-        count = self.n_features_in_ + bool(self.bias)
-        return np.array([f"lift{k}" for k in range(count)], dtype=object)
+        count = self.n_features_in_ if self.metric is None else np.shape(self.metric)[1]
+        return np.array([f"lift{k}" for k in range(count + bool(self.rest) + bool(self.bias))], dtype=object)
 
-    def _scaled(self, rows: Matrix) -> Matrix:
-        scaled = self.scaling_.apply(rows)
+    def _coordinates(self, rows: Matrix) -> Matrix:
+        """Return the coordinates of raw rows (k, d) before the bias is appended."""
+        scaled, d = self.scaling_.apply(rows), rows.shape[1]
+        if self.weights is not None:
+            if np.shape(self.weights) != (d,):
+                raise InvalidInput(f"weights must have shape {(d,)}; got {np.shape(self.weights)}.")
+            scaled = scaled * np.asarray(self.weights, np.float64)
         if self.metric is None:
             return scaled
         metric = np.asarray(self.metric, np.float64)
-        if metric.shape != (rows.shape[1],) * 2:
-            raise InvalidInput(f"metric must have shape {(rows.shape[1],) * 2}; got {metric.shape}.")
-        return scaled @ metric
+        if metric.ndim != 2 or len(metric) != d:
+            raise InvalidInput(f"metric must have {d} rows; got shape {metric.shape}.")
+        turned = scaled @ metric
+        if not self.rest:
+            return turned
+        whole = (scaled**2).sum(axis=1)
+        lost = whole - (turned**2).sum(axis=1)
+        return np.column_stack([turned, np.sqrt(np.where(lost > _NOTHING * whole, lost, 0.0))])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

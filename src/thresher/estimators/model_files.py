@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from thresher.checks import check_fields, check_number, check_whole
 from thresher.errors import InvalidInput
-from thresher.estimators.lift import SCALES, Scaling, SphereLift
+from thresher.estimators.lift import SphereLift
+from thresher.estimators.scaling import SCALES, Scaling
 from thresher.files import Stored, read_file, write_file
 from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings
@@ -31,9 +32,10 @@ from thresher.training.ridge import RidgeResult, RidgeStart, replay_ridge
 
 __all__ = ["FORMS", "load_model", "save_model"]
 
-FORMS = ("full", "recipe")
-_KIND, _VERSION = "model", 1
-_ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "floor_", "prior_")
+FORMS = ("auto", "full", "recipe")
+_KIND, _VERSION = "model", 2
+_ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "floor_", "prior_", "feature_importances_")
+_SCALING = ("mean", "unit", "low", "high", "soft", "knots")
 _VALUES = (
     "bias_",
     "shift_",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,13 +11,16 @@ from scipy.linalg import LinAlgError, solve_triangular
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from thresher.errors import InvalidInput
 from thresher.estimators.base import LeftOut, ThresherEstimator
 from thresher.estimators.choose import Fit, leave_one_out
-from thresher.estimators.lift import Scaling, check_weights
+from thresher.estimators.lift import check_weights
+from thresher.estimators.observations import Observations
+from thresher.estimators.scaling import Scaling
 from thresher.theory import firing_probability
+from thresher.training.history import Callback, Iteration
 from thresher.training.ridge import Smoother
 
 __all__ = ["ThresherRegressor"]
@@ -24,7 +28,8 @@ __all__ = ["ThresherRegressor"]
 Matrix = NDArray[np.float64]
 TARGETS = ("auto", "linear", "log")
 _ABOVE = (0.001, 0.1)  # how far the least target may lie above the floor of logarithms, in deviations of the targets
-_SHARES = np.linspace(-36.0, 36.0, 37)  # of variances in error bars, as log(share / (1 - share)): where they are sought
+_SHARES = np.linspace(-2.0, 36.0, 20)  # of variances in error bars, as log(share / (1 - share)): an eighth at least
+_MET = 0.99  # share of the observations whose variances, when left out, are below the border of the known
 _CLEARLY = 0.8  # share of the error that logarithms must leave
 
 
@@ -83,12 +88,14 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         bias: float | str = "auto",
         feature_learning: int | str = "auto",
         target: str = "auto",
-        scale: str = "standardise",
+        scale: str = "auto",
+        start: str = "sobol",
         tol: float = 2e-2,
         max_iterations: int = 4,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
     ) -> None:
         super().__init__(
             width=width,
@@ -97,18 +104,20 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             bias=bias,
             feature_learning=feature_learning,
             scale=scale,
+            start=start,
             tol=tol,
             max_iterations=max_iterations,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
+            callbacks=callbacks,
         )
         self.target = target
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit rows X (n, d) and targets y (n,) or (n, k)."""
+        """Fit rows X (n, d), dense or sparse, and targets y (n,) or (n, k)."""
         self._check_parameters()
-        rows, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        rows, y = self._table(X, y=y, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, rows)
         targets = np.asarray(y, np.float64)
         columns = targets.reshape(len(targets), -1)
@@ -117,7 +126,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         floor = self._choose_floor(rows, columns, weights)
         columns = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(columns, scale="standardise", weights=weights)
-        left_out = self._fit(rows, scaling.apply(columns), weights)
+        left_out = self._fit(Observations.merged(rows, scaling.apply(columns), weights=weights))
         self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
         self.target_ = "linear" if floor is None else "log"
         self.floor_ = np.zeros(columns.shape[1]) if floor is None else floor
@@ -127,14 +136,15 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     def predict(self, X: ArrayLike, *, return_std: bool = False) -> Any:
         """Return predictions (k,) or (k, outputs), and their standard deviations of the same shape if asked.
 
-        The deviation is that of a new target: the variance of the Gaussian process that the linearised network is in
-        the limit of infinite width, times a factor, plus an addend: those under which leave-one-out residuals are
-        likeliest.
+        The deviation is that of a new target. Its square is a factor times the variance of the Gaussian process that
+        the linearised network is in the limit of infinite width, plus an addend: those under which observations left
+        out are likeliest. Where the process knows less than at any of these, away from the data, the square grows until
+        it is the variance of the targets.
 
-        Cost: O(md) a row and output; deviations O(n³/3) and O(n²) a row.
+        Cost: O(md) per row and output; deviations O(n³/3) and O(n²) per row.
         """
         check_is_fitted(self, "results_")
-        inputs = self.lift_.transform(validate_data(self, X, dtype=np.float64, reset=False))
+        inputs = self._lifted(X)
         values = self._outputs_of(inputs) * self.target_scaling_.unit + self.target_scaling_.mean
         deviations = self._deviations(inputs) * self.target_scaling_.unit if return_std else np.zeros_like(values)
         if self._floor is not None:
@@ -176,25 +186,33 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         """
         told = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(told, scale="standardise", weights=weights)
-        left_out = self._leave_out(rows, scaling.apply(told), weights)
+        left_out = self._leave_out(Observations.merged(rows, scaling.apply(told), weights=weights))
         if left_out is None:
             return np.inf
-        both = np.stack([left_out.targets, left_out.outputs]) * scaling.unit + scaling.mean
+        data, outputs = left_out
+        both = np.stack([data.target, outputs]) * scaling.unit + scaling.mean
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit
         with np.errstate(over="ignore"):
             wanted, found = (both if floor is None else np.exp(both)) / unit
-            return float(np.average(((found - wanted) ** 2).sum(axis=1), weights=left_out.weights))
+            return float(np.average(((found - wanted) ** 2).sum(axis=1), weights=data.weight))
 
     def _noise(self, left_out: LeftOut) -> Matrix:
-        """Return factor and addend (2, k) that make variances of the limit those of rows left out."""
-        limit: Fit | None = left_out.fit
+        """Return factor, addend and border (3, k) that make variances of the limit those of observations left out.
+
+        Beyond the border, the largest variance that was met, deviations grow to those of the targets.
+        """
+        data, fit, optimism = left_out
+        limit: Fit | None = fit
         if self.results_:
-            kernel, diagonal = self._cross_kernel(self.inputs_), firing_probability(self.shift_)
-            limit = leave_one_out(kernel, left_out.targets, left_out.weights, ridge=self.ridge_, diagonal=diagonal)
+            diagonal = firing_probability(self.shift_)
+            limit = leave_one_out(self._cross_kernel(self.inputs_), data, ridge=self.ridge_, diagonal=diagonal)
         if limit is None:  # a tiny ridge that the network's own kernel could do with
-            limit = left_out.fit
-        pairs = [_calibrate(one**2, 1 / limit.precisions, left_out.weights) for one in left_out.fit.residuals.T]
-        return np.transpose(pairs)
+            limit = fit
+        variances = np.maximum(limit.left_out_variance(data), 0.0)
+        residuals = data.target - fit.left_out(data)
+        border = np.quantile(variances, _MET)
+        pairs = [_calibrate(optimism * one**2, variances, data.weight) for one in residuals.T]
+        return np.transpose([[*pair, border] for pair in pairs])
 
     def _deviations(self, inputs: Matrix) -> Matrix:
         try:
@@ -202,14 +220,15 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         except LinAlgError as error:
             raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger one.") from error
         prior = firing_probability(self.shift_)
-        noise = self.ridge_ * prior  # of a row of median weight
         explained = [
             (solve_triangular(root, self._cross_kernel(block).T, lower=True) ** 2).sum(axis=0)
             for block in np.array_split(inputs, max(1, len(inputs) // 1024))
         ]
-        variance = np.maximum(prior - np.concatenate(explained), 0.0) + noise
-        factor, addend = self.noise_
-        return np.sqrt(variance[:, None] * factor + addend)
+        variance = np.maximum(prior - np.concatenate(explained), 0.0)[:, None]
+        factor, addend, border = self.noise_
+        known = np.minimum(variance, border) * factor + addend
+        unknown = np.clip((variance - border) / np.maximum(prior - border, np.finfo(float).tiny), 0.0, 1.0)
+        return np.sqrt(known + unknown * np.maximum(1.0 - known, 0.0))
 
 
 def _calibrate(squares: Matrix, variances: Matrix, weights: Matrix) -> Matrix:
@@ -218,7 +237,7 @@ def _calibrate(squares: Matrix, variances: Matrix, weights: Matrix) -> Matrix:
     Of a share between the two the best size is known: only the share is searched for, on a grid and then around its
     best point. Cost: O(n) for some hundred shares.
     """
-    typical = float(np.average(variances, weights=weights))
+    typical = max(float(np.average(variances, weights=weights)), np.finfo(float).tiny)
     if not squares.any():
         return np.zeros(2)
 

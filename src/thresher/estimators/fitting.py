@@ -1,0 +1,427 @@
+"""From a table to trained networks: scale the columns, choose, learn features, fit the kernel, train."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidInput
+from thresher.estimators import choose
+from thresher.estimators.choose import Choice, Fit
+from thresher.estimators.columns import learn_columns
+from thresher.estimators.features import (
+    COLUMNS,
+    PLAIN,
+    Learning,
+    Plan,
+    choose_plan,
+    limit_gradients,
+    mix_outputs,
+    next_metric,
+    outer_product,
+    row_gradients,
+)
+from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
+from thresher.estimators.observations import Observations
+from thresher.estimators.progress import Progress
+from thresher.estimators.scaling import CANDIDATES, Scaling
+from thresher.memory import require
+from thresher.model.network import NetworkSettings
+from thresher.theory import firing_probability
+from thresher.training.dense import start_gram
+from thresher.training.ridge import RidgeResult, RidgeStart, train_ridge
+
+__all__ = ["Fitted", "Fitting", "Options"]
+
+Matrix = NDArray[np.float64]
+_QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
+_DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
+FEW = 8  # observations below which leaving some out says nothing of targets, scales or features
+_LEARNT = 2048  # rows at most that a metric is learnt on: a round costs the cube of them
+_WEIGHED = 512  # rows at most that weights of columns are learnt on: fifteen times that cost
+_CLEARLY = 0.95  # share of the error that another scale must leave to be taken
+_SMALLEST = 1e-10  # length of a direction, relative to the longest, that counts as rounding
+
+
+class Options(NamedTuple):
+    """What was asked for; None is to be chosen."""
+
+    width: int | float
+    shift: float | None
+    ridge: float | None
+    bias: float | None
+    plan: Plan | None
+    scale: str | None
+    start: str
+    tol: float
+    max_iterations: int
+    seed: int
+    threads: int
+    biases: Sequence[float]  # to choose from
+    rows: int  # on which bias, shift, scale and features are chosen; the ridge is chosen on all
+
+
+class Fitted(NamedTuple):
+    """Everything that came out of a fit."""
+
+    data: Observations  # at raw rows
+    lift: SphereLift
+    choice: Choice
+    learning: Learning
+    optimism: float  # by which leave-one-out falls short where features were learnt on the rows left out
+    inputs: Matrix
+    fit: Fit
+    penalty: Matrix
+    gains: Matrix
+    results: list[RidgeResult]
+    importances: Matrix
+
+
+class _Space(NamedTuple):
+    """Coordinates of rows: scaled columns (n, d) times weights (d,), in a basis of their span, times a metric."""
+
+    data: Observations  # at the coordinates
+    weights: Matrix | None = None
+    basis: Matrix | None = None  # (d, r)
+    metric: Matrix | None = None  # (r, r)
+
+    @property
+    def rest(self) -> bool:
+        """Whether the part of a row outside the basis counts; a learnt metric is 0 there."""
+        return self.basis is not None and self.metric is None
+
+    def matrix(self) -> Matrix | None:
+        """Return what weighed columns are multiplied by (d, r)."""
+        if self.basis is None or self.metric is None:
+            return self.metric if self.basis is None else self.basis
+        return self.basis @ self.metric
+
+    def rows(self) -> Matrix:
+        """Return the coordinates after the metric (n, r)."""
+        return self.data.X if self.metric is None else self.data.X @ self.metric
+
+    def turned(self) -> Observations:
+        """Return the observations at the coordinates after the metric."""
+        return self.data.with_rows(self.rows())
+
+    def inputs(self, bias: float) -> tuple[Matrix, Matrix]:
+        """Return the lifted rows (n, coordinates), and what they were divided by (n,)."""
+        rows = self.rows()
+        last = bias * typical_norm(rows, self.data.weights)
+        inputs, norms = lift_rows(np.column_stack([rows, np.zeros(len(rows))]) if self.rest else rows, last)
+        return inputs if bias else inputs[:, :-1], norms
+
+
+class Fitting:
+    """One fit of observations at raw rows."""
+
+    def __init__(self, data: Observations, options: Options, progress: Progress) -> None:
+        self.data, self.options, self.progress = data, options, progress
+        (n, d), outputs = data.X.shape, data.targets.shape[1]
+        span = min(n, d)
+        taken = 8 * (6 * n * n + 48 * n * outputs + 8 * n * d + (8 * span * span if self._learns(d) else 0))
+        taken += 8 * len(data.row) * 6 * outputs
+        taken += 0 if options.width == math.inf else 4 * outputs * options.width * (span + 2)
+        what = f"fitting {n:,} rows of {d:,} columns"
+        require(taken, budget=None, what=what, remedy="Fit on fewer rows or columns.")
+        progress.plan(self._costs(n, span, outputs))
+
+    def run(self) -> Fitted:
+        """Return what was chosen, learnt and trained. Cost: see :class:`ThresherRegressor`."""
+        options, limit = self.options, choose.limit_of
+        self.progress.begin("choosing the scale")
+        scale, scaling = self._choose_scale()
+        space = _Space(self.data.with_rows(scaling.apply(self.data.X)))
+        self.progress.begin("choosing bias and shift")
+        plain = choice = self._choose(space, limit, guess=1e-2)
+        self.progress.begin("choosing features")
+        learning = self._choose_plan(space, choice)
+        self.progress.begin("learning features")
+        space, choice = self._learn(space, choice, learning.plan)
+        if learning.plan != Plan() and options.width == math.inf:
+            choice = self._choose(space, limit, guess=choice.ridge, favourite=choice)
+        optimism = self._optimism(plain, space, choice, learning)
+        if options.width != math.inf:
+            self.progress.begin("choosing for the network")
+            choice = self._choose(space, self._kernel_of(), guess=choice.ridge, favourite=choice)
+        self.progress.begin("fitting all rows")
+        inputs, norms = space.inputs(choice.bias)
+        start = self._start(inputs, choice)
+        kernel = choose.limit_of(inputs, choice.shift) if start is None else start.gram
+        fit = self._fit_kernel(kernel, choice)
+        penalty = fit.noise / self.data.weights
+        gains = _gains(fit.alpha, kernel, options.width)
+        importances = self._importances(space, choice)
+        self.progress.begin("training")
+        results = self._train(start, fit, penalty, gains)
+        lift = SphereLift(
+            scale=scale, bias=choice.bias, weights=space.weights, metric=space.matrix(), rest=space.rest
+        ).fit(self.data.X, sample_weight=self.data.weights)
+        return Fitted(
+            self.data, lift, choice, learning, optimism, inputs, fit, penalty, gains, results, importances
+        )
+
+    def leave_out(self) -> tuple[Observations, Matrix] | None:
+        """Return observations at a part of the rows, and what the limit says of each left out, with robust scaling.
+
+        None if they are too few, or the kernel is not positive: a tiny ridge that the kernel of a network may do with.
+        """
+        if self.data.count.sum() < FEW:
+            return None
+        scaling = self._scaling(self.options.scale or CANDIDATES[0])
+        space = _Space(self.data.with_rows(scaling.apply(self.data.X)).some(self.options.rows))
+        choice = self._choose(space, choose.limit_of, guess=1e-2)
+        if choice.error == math.inf:
+            return None
+        fit = self._fit_limit(space, choice)
+        return None if fit is None else (space.data, fit.left_out(space.data))
+
+    def _scaling(self, scale: str) -> Scaling:
+        return Scaling.of(self.data.X, scale=scale, weights=self.data.weights)
+
+    def _choose_scale(self) -> tuple[str, Scaling]:
+        """Return the scale of the least leave-one-out error on some rows; the first one unless another is clearly better.
+
+        Another must be so with the first bias and shift, and again after both have chosen their own.
+        """
+        if self.options.scale is not None:
+            return self.options.scale, self._scaling(self.options.scale)
+        first = self._scaling(CANDIDATES[0])
+        if self.data.count.sum() < FEW:
+            return CANDIDATES[0], first
+        found = {CANDIDATES[0]: first}
+        rows = {CANDIDATES[0]: self._some_scaled(first)}
+        for scale in CANDIDATES[1:]:
+            try:
+                scaling = self._scaling(scale)
+            except InvalidInput:  # values too far apart for this one
+                continue
+            some = self._some_scaled(scaling)
+            if not any(np.allclose(some.X, other.X, rtol=1e-6, atol=1e-9) for other in rows.values()):
+                found[scale], rows[scale] = scaling, some
+        errors = {scale: self._choose_on(some, quick=True).error for scale, some in rows.items()}
+        best = min(errors, key=lambda scale: errors[scale])
+        if not errors[best] < _CLEARLY * errors[CANDIDATES[0]]:
+            return CANDIDATES[0], first
+        both = [self._choose_on(rows[scale], quick=False).error for scale in (CANDIDATES[0], best)]
+        best = best if both[1] < _CLEARLY * both[0] else CANDIDATES[0]
+        return best, found[best]
+
+    def _some_scaled(self, scaling: Scaling) -> Observations:
+        some = self.data.some(self.options.rows)
+        return some.with_rows(scaling.apply(some.X))
+
+    def _choose_on(self, some: Observations, *, quick: bool) -> Choice:
+        """Return what is best for some rows on the limit; ``quick`` with the first bias and shift alone."""
+        options = self.options
+        biases = options.biases if options.bias is None else [options.bias]
+        shifts = choose.SHIFTS if options.shift is None else [options.shift]
+        if quick:
+            biases, shifts = biases[:1], shifts[:1]
+        return choose.choose(some, biases=biases, shifts=shifts, ridge=options.ridge)
+
+    def _choose(
+        self,
+        space: _Space,
+        kernel_of: Callable[[Matrix, float], Matrix],
+        *,
+        guess: float,
+        favourite: Choice | None = None,
+    ) -> Choice:
+        """Choose bias, shift and ridge on some rows; a favourite is replaced if another is better by a hundredth."""
+        options = self.options
+        shifts = choose.SHIFTS if options.shift is None else [options.shift]
+        if favourite is not None and options.shift is None and kernel_of is not choose.limit_of:
+            shifts = [favourite.shift, _QUIETEST]
+        return choose.choose(
+            space.turned().some(options.rows),
+            biases=options.biases if options.bias is None else [options.bias],
+            shifts=shifts,
+            ridge=options.ridge,
+            guess=guess,
+            kernel_of=kernel_of,
+            favourite=favourite,
+        )
+
+    def _kernel_of(self) -> Callable[[Matrix, float], Matrix]:
+        """Return what makes a kernel of lifted inputs and a shift: that of a network at its start.
+
+        Of fewer inputs than all rows it is that of a network with as much fewer neurons: as noisy as the whole one.
+        """
+        whole = len(self.data)
+
+        def kernel_of(inputs: Matrix, shift: float) -> Matrix:
+            width = _even(self.options.width * len(inputs) / whole)
+            return start_gram(inputs, self._settings(inputs, shift, width), threads=self.options.threads)
+
+        return kernel_of
+
+    def _settings(self, inputs: Matrix, shift: float, width: int) -> NetworkSettings:
+        return NetworkSettings.checked(
+            width=width, dimension=inputs.shape[1], shift=shift, seed=self.options.seed, twins=True
+        )
+
+    def _learns(self, columns: int) -> bool:
+        """Return whether a metric may be learnt: not by itself in a space of many dimensions, as a round is O(d³)."""
+        if self.options.plan is not None:
+            return self.options.plan != Plan()
+        return min(columns, len(self.data)) <= COLUMNS and self.data.count.sum() >= FEW
+
+    def _choose_plan(self, space: _Space, choice: Choice) -> Learning:
+        columns = self.data.X.shape[1]
+        if self.options.plan is not None or not self._learns(columns):
+            return Learning(self.options.plan or Plan(), {}, choice.ridge)
+        some = space if columns <= COLUMNS else _in_span(space)
+        return choose_plan(
+            some.data.some(self.options.rows),
+            bias=choice.bias,
+            shift=choice.shift,
+            ridge=self.options.ridge,
+            guess=choice.ridge,
+            columns=columns <= COLUMNS,
+        )
+
+    def _learn(self, space: _Space, choice: Choice, plan: Plan) -> tuple[_Space, Choice]:
+        """Return the space with weights of columns and metric as planned, in a basis of the rows if that is smaller."""
+        if plan.columns:
+            some = space.data.some(_WEIGHED)
+            learnt = learn_columns(some, bias=choice.bias, shift=choice.shift, ridge=choice.ridge)
+            space = space._replace(data=space.data.with_rows(space.data.X * learnt.weights), weights=learnt.weights)
+            bias = learnt.bias if self.options.bias is None else choice.bias
+            choice = self._ridge_of(space, choice._replace(bias=bias, ridge=learnt.ridge))
+        space = _in_span(space)
+        for _ in range(plan.rounds):
+            space = self._next_round(space, choice, plan.power)
+            choice = self._ridge_of(space, choice)
+        return space, choice
+
+    def _ridge_of(self, space: _Space, choice: Choice) -> Choice:
+        """Return the choice with the best ridge for a space, and its error there."""
+        some = space.turned().some(self.options.rows)
+        ridge = self.options.ridge
+        return choose.choose(some, biases=[choice.bias], shifts=[choice.shift], ridge=ridge, guess=choice.ridge)
+
+    def _next_round(self, space: _Space, choice: Choice, power: float) -> _Space:
+        """Return the space after one more round on some rows; the same one if their kernel has no solution."""
+        some = space._replace(data=space.data.some(_LEARNT))
+        inputs, norms = some.inputs(choice.bias)
+        kernel = choose.limit_of(inputs, choice.shift)
+        alpha = choose.solve_kernel(kernel, some.data, shift=choice.shift, ridge=choice.ridge)
+        if alpha is None:
+            return space
+        metric = np.eye(space.data.X.shape[1]) if space.metric is None else space.metric
+        gradients = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=choice.shift)
+        outer = outer_product(gradients, inputs=inputs, norms=norms, weights=some.data.weights, metric=metric)
+        return space._replace(metric=next_metric(outer, metric=metric, power=power))
+
+    def _importances(self, space: _Space, choice: Choice) -> Matrix:
+        """Return the mean square of the gradient by each scaled column (d,), as a share of the sum of all."""
+        d = self.data.X.shape[1]
+        some = space._replace(data=space.data.some(self.options.rows))
+        inputs, norms = some.inputs(choice.bias)
+        kernel = choose.limit_of(inputs, choice.shift)
+        alpha = choose.solve_kernel(kernel, some.data, shift=choice.shift, ridge=choice.ridge)
+        if alpha is None:
+            return np.full(d, 1 / d)
+        gradients = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=choice.shift)
+        matrix = np.eye(d) if space.matrix() is None else space.matrix()
+        assert matrix is not None
+        squares = np.zeros(d)
+        for one in row_gradients(gradients, inputs=inputs, norms=norms, metric=matrix):
+            squares += some.data.weights @ one**2
+        if space.weights is not None:
+            squares *= space.weights**2
+        return squares / squares.sum() if squares.sum() > 0 else np.full(d, 1 / d)
+
+    def _optimism(self, plain: Choice, space: _Space, choice: Choice, learning: Learning) -> float:
+        """Return by how much held-out errors exceed leave-one-out errors where features were learnt, at least 1.
+
+        Folds train on fewer rows than leaving one out does; that part is known from errors before the learning.
+        """
+        if learning.plan == Plan() or not learning.errors:
+            return 1.0
+        before, after = learning.errors[PLAIN][0], learning.error
+        if not min(before, plain.error, choice.error) > 0 or not math.isfinite(before * after):
+            return 1.0
+        return max(1.0, (after / choice.error) / (before / plain.error))
+
+    def _fit_limit(self, space: _Space, choice: Choice) -> Fit | None:
+        kernel = choose.limit_of(space.inputs(choice.bias)[0], choice.shift)
+        return choose.fit_kernel(kernel, space.data, shift=choice.shift, ridge=self.options.ridge, guess=choice.ridge)
+
+    def _start(self, inputs: Matrix, choice: Choice) -> RidgeStart | None:
+        if self.options.width == math.inf:
+            return None
+        settings = self._settings(inputs, choice.shift, int(self.options.width))
+        return RidgeStart(inputs, settings=settings, threads=self.options.threads)
+
+    def _fit_kernel(self, kernel: Matrix, choice: Choice) -> Fit:
+        ridge, shift = self.options.ridge, choice.shift
+        fit = choose.fit_kernel(kernel, self.data, shift=shift, ridge=ridge, guess=choice.ridge)
+        if fit is None:
+            remedy = "Use a smaller shift" if ridge is None else "Use a larger ridge, or a smaller shift"
+            said = "'auto'" if ridge is None else f"{ridge:g}"
+            raise InvalidInput(f"the kernel of these rows is not positive with shift={shift:g}, ridge={said}. {remedy}.")
+        return fit
+
+    def _train(self, start: RidgeStart | None, fit: Fit, penalty: Matrix, gains: Matrix) -> list[RidgeResult]:
+        """Train one network for each output; none if the width is infinite."""
+        if start is None:
+            return []
+        return train_ridge(
+            start,
+            self.data.targets / gains,
+            penalty=penalty,
+            first=fit.alpha / gains,
+            tol=self.options.tol,
+            max_iterations=self.options.max_iterations,
+            on_iteration=self.progress.on_iteration,
+        )
+
+    def _costs(self, n: int, d: int, outputs: int) -> dict[str, float]:
+        """Return roughly what each part costs, in multiplications: how progress is told and time left guessed."""
+        options = self.options
+        some, ridges = float(min(n, options.rows)), 5.0 if options.ridge is None else 1.0
+        one = some**3 * ridges + 200 * some**2
+        network = options.width != math.inf
+        width = float(options.width) if network else 0.0
+        biases = len(options.biases) if options.bias is None else 1
+        return {
+            "choosing the scale": 5 * one if options.scale is None else 0.0,
+            "choosing bias and shift": (biases + 3) * one,
+            "choosing features": 60 * some**3 if options.plan is None and self._learns(d) else 0.0,
+            "learning features": (15 * min(n, _WEIGHED) ** 3 + 3 * min(n, _LEARNT) ** 3) if self._learns(d) else 0.0,
+            "choosing for the network": network * (biases + 1) * (one + width * some / n * some * (some / 8 + d)),
+            "fitting all rows": ridges * n**3 + width * n * (n / 8 + 2 * d) + 200 * n**2,
+            "training": outputs * width * n * d * 2,
+        }
+
+
+def _in_span(space: _Space) -> _Space:
+    """Return a space whose rows have coordinates in a basis of their own span, if there are fewer rows than columns."""
+    n, d = space.data.X.shape
+    if d <= n or space.basis is not None:
+        return space
+    _, sizes, basis = np.linalg.svd(space.data.X, full_matrices=False)
+    basis = basis[: max(1, int((sizes > _SMALLEST * sizes[0]).sum()))].T
+    return space._replace(data=space.data.with_rows(space.data.X @ basis), basis=basis)
+
+
+def _gains(alpha: Matrix, kernel: Matrix, width: int | float) -> Matrix:
+    """Return the factors (outputs,) that outputs of networks are multiplied by to become targets.
+
+    The first step moves the weights by sqrt(alphaᵀ G alpha) in all, whatever the width. A network that is not wide
+    enough for its neurons to travel _DRIFT at most learns smaller targets: it behaves like a wider one, and
+    its linearisation stays true.
+    """
+    travelled = np.einsum("nk,nm,mk->k", alpha, kernel, alpha, optimize=True)
+    return np.maximum(np.sqrt(np.maximum(travelled, 0.0) / width) / _DRIFT, 1.0)
+
+
+def _even(width: float) -> int:
+    """Return a number of neurons that come as twins."""
+    return 2 * math.ceil(width / 2)

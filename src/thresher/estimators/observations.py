@@ -1,0 +1,147 @@
+"""The training table: distinct rows of inputs, and the observations that were made at each.
+
+An observation is one target with its inputs. A sample weight of 2 is two observations, as in scikit-learn, and so is a
+row that comes twice. A weight below 1 is one observation that counts less, and so is a class weight. Leaving one out, a
+fold of a cross-validation and the likelihood all speak of single observations, however often their inputs come.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Observations", "Pools"]
+
+Matrix = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+
+class Pools(NamedTuple):
+    """Observations of equal inputs and equal unit, pooled: all that squared errors of single ones depend on."""
+
+    row: Numbers  # (p,)
+    unit: Matrix  # (p,)
+    count: Matrix  # (p,)
+    mean: Matrix  # (p, k)
+    spread: Matrix  # (p, k): sums of squared distances from the mean
+
+
+class Observations:
+    """Distinct inputs ``X`` (n, d); at row ``row[c]``, ``count[c]`` equal observations of weight ``unit[c]`` each.
+
+    ``target`` is (c, k). Rows come sorted, so their order in the table does not matter.
+    """
+
+    def __init__(self, X: Matrix, *, row: Numbers, target: Matrix, unit: Matrix, count: Matrix) -> None:
+        self.X, self.row, self.target, self.unit, self.count = X, row, target, unit, count
+
+    @classmethod
+    def merged(
+        cls, X: Matrix, targets: Matrix, *, weights: Matrix | None = None, importance: Matrix | None = None
+    ) -> Observations:
+        """Return the observations in rows X (n, d) with targets (n, k).
+
+        ``weights`` (n,) are numbers of observations, below 1 parts of one; ``importance`` (n,) multiplies the weight of
+        each observation without making it more of them. Only ratios of weights of single observations matter: their
+        mean is made 1. Cost: O(nd log n).
+        """
+        given = np.ones(len(X)) if weights is None else weights
+        unit = np.minimum(given, 1.0) * (1.0 if importance is None else importance)
+        kept = (given > 0) & (unit > 0)
+        X, targets, given, unit = X[kept], targets[kept], given[kept], unit[kept]
+        distinct, row = _distinct(X)
+        cells, cell = _distinct(np.column_stack([row, unit, targets]))
+        count = np.bincount(cell, np.maximum(given, 1.0))
+        unit = cells[:, 1] / np.average(cells[:, 1], weights=count)
+        return cls(distinct, row=cells[:, 0].astype(np.int64), target=cells[:, 2:], unit=unit, count=count)
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def weight(self) -> Matrix:
+        """Weight of all observations of a cell (c,)."""
+        return self.unit * self.count
+
+    @cached_property
+    def weights(self) -> Matrix:
+        """Weight of all observations at each row (n,)."""
+        return np.bincount(self.row, self.weight, minlength=len(self.X))
+
+    @cached_property
+    def targets(self) -> Matrix:
+        """Weighted mean of the targets at each row (n, k): what a fit by least squares needs of them."""
+        return _sums(self.row, self.weight[:, None] * self.target, len(self.X)) / self.weights[:, None]
+
+    @cached_property
+    def pools(self) -> Pools:
+        """The observations pooled by row and unit."""
+        pairs, pool = _distinct(np.column_stack([self.row, self.unit]))
+        count = np.bincount(pool, self.count)
+        mean = _sums(pool, self.count[:, None] * self.target, len(pairs)) / count[:, None]
+        away = self.target - mean[pool]
+        spread = _sums(pool, self.count[:, None] * away**2, len(pairs))
+        return Pools(pairs[:, 0].astype(np.int64), pairs[:, 1], count, mean, spread)
+
+    def some(self, most: int) -> Observations:
+        """Return those at no more than ``most`` of the rows, always the same ones."""
+        if len(self.X) <= most:
+            return self
+        return self.at(np.sort(np.random.default_rng(0).permutation(len(self.X))[:most]))
+
+    def at(self, rows: Numbers) -> Observations:
+        """Return the observations at some rows, ascending."""
+        place = np.full(len(self.X), -1)
+        place[rows] = np.arange(len(rows))
+        return self._with(place[self.row], self.count, self.X[rows])
+
+    def with_rows(self, X: Matrix) -> Observations:
+        """Return the same observations with other columns: X (n, d')."""
+        return Observations(X, row=self.row, target=self.target, unit=self.unit, count=self.count)
+
+    def folds(self, number: int) -> list[tuple[Observations, Observations]]:
+        """Return pairs (kept, held out): every observation is held out once, equal ones spread over the folds.
+
+        What is held out keeps all rows of the table, at which it may have nothing.
+        """
+        rng = np.random.default_rng(0)
+        whole = np.floor(self.count / number)
+        left = self.count - number * whole
+        order = rng.permutation(len(self.count))
+        first = np.empty(len(self.count), np.int64)
+        first[order] = np.arange(len(order)) % number  # the fold that gets the first of those left over
+        pairs = []
+        for fold in range(number):
+            place = (fold - first) % number
+            held = whole + np.clip(left - place, 0.0, 1.0)
+            kept = np.flatnonzero(np.bincount(self.row, self.count - held, minlength=len(self.X)) > 1e-9)
+            place = np.full(len(self.X), -1)
+            place[kept] = np.arange(len(kept))
+            pairs.append(
+                (
+                    self._with(place[self.row], self.count - held, self.X[kept]),
+                    self._with(self.row, held, self.X),
+                )
+            )
+        return pairs
+
+    def _with(self, row: Numbers, count: Matrix, X: Matrix) -> Observations:
+        kept = (row >= 0) & (count > 1e-9)
+        return Observations(X, row=row[kept], target=self.target[kept], unit=self.unit[kept], count=count[kept])
+
+
+def _distinct(rows: Matrix) -> tuple[Matrix, Numbers]:
+    """Return the distinct rows, sorted, and which of them each row is."""
+    order = np.lexsort(rows.T[::-1])
+    ordered = rows[order]
+    new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))[: len(rows)]
+    place = np.empty(len(rows), np.int64)
+    place[order] = np.cumsum(new) - 1
+    return ordered[new], place
+
+
+def _sums(place: Numbers, values: Matrix, size: int) -> Matrix:
+    return np.stack([np.bincount(place, one, minlength=size) for one in values.T], axis=1)

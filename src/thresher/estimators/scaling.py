@@ -1,0 +1,163 @@
+"""Columns on one footing: what is done to each before rows are lifted to the sphere.
+
+Every way but ``"standardise"``, ``"centre"`` and ``"none"`` keeps a single absurd value from moving the rest: values far outside are
+pulled in by a logarithm. They still lie outside, so that error bars can tell, but no longer set the unit of the column.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from thresher.errors import InvalidInput
+
+__all__ = ["CANDIDATES", "SCALES", "Scaling", "far_values"]
+
+Matrix = NDArray[np.float64]
+SCALES = ("standardise", "robust", "log", "quantile", "rank", "common", "centre", "none")
+CANDIDATES = ("robust", "standardise", "common", "log", "quantile", "rank")  # of scale="auto"; the first keeps its place on ties
+_REACH = {"robust": 6.0, "common": 6.0, "log": 0.0}  # deviations from the median beyond which values are pulled in
+_KNOTS = 128  # of a quantile transform, for each column
+_FAR = ((0.01, 10.0), (0.1, 100.0))  # a value is far outside if so many widths of the range of all but this share
+
+
+class Scaling(NamedTuple):
+    """Values are pulled in outside ``low`` to ``high``, mapped by ``knots``, and become (x - mean) / unit."""
+
+    mean: Matrix  # (d,)
+    unit: Matrix  # (d,)
+    low: Matrix | None = None  # (d,)
+    high: Matrix | None = None  # (d,)
+    soft: Matrix | None = None  # (d,): outside, x grows like soft * log(distance / soft)
+    knots: Matrix | None = None  # (2, q, d): values, ascending, and what they become; straight lines between them
+
+    @classmethod
+    def of(cls, X: Matrix, *, scale: str, weights: Matrix | None = None) -> Scaling:
+        """Return the scaling of weighted rows (n, d); columns that do not vary keep the unit 1. Cost: O(nd log n)."""
+        if scale not in SCALES:
+            raise InvalidInput(f"scale must be one of {', '.join(map(repr, SCALES))}; got {scale!r}.")
+        shape: dict[str, Matrix] = {}
+        if scale in (*_REACH, "quantile", "rank"):
+            middle, spread = _middle(X, weights)
+            shape = {"low": X.min(axis=0), "high": X.max(axis=0), "soft": spread}
+            if scale in _REACH:
+                binary = ((X == shape["low"]) | (X == shape["high"])).all(axis=0)  # two values have no outlier
+                shape["low"] = np.where(binary, shape["low"], middle - _REACH[scale] * spread)
+                shape["high"] = np.where(binary, shape["high"], middle + _REACH[scale] * spread)
+            else:
+                shape["knots"] = _rank_knots(X, weights, normal=scale == "quantile")
+        d = X.shape[1]
+        map_alone = cls(np.zeros(d), np.ones(d), **shape)
+        mean, unit = _mean_and_unit(map_alone.apply(X) if shape else X, scale=scale, weights=weights)
+        return map_alone._replace(mean=mean, unit=unit)
+
+    def apply(self, X: Matrix) -> Matrix:
+        """Return the scaled rows (k, d)."""
+        if self.low is not None:
+            assert self.high is not None
+            assert self.soft is not None
+            inside = np.clip(X, self.low, self.high)
+            with np.errstate(over="ignore"):
+                out = X - inside
+                X = inside + np.sign(out) * self.soft * np.log1p(np.abs(out) / self.soft)
+        if self.knots is not None:
+            X = np.column_stack([_bend(one, *knots) for one, knots in zip(X.T, self.knots.transpose(2, 0, 1), strict=True)])
+        return (X - self.mean) / self.unit
+
+
+def far_values(X: Matrix, others: Matrix) -> list[tuple[int, float, float, float]]:
+    """Return (column, value, low, high) for columns of X (k, d) with a value far outside those of others (n, d).
+
+    ``low`` to ``high`` is the range of the others, less some at both ends. One value per column: the farthest.
+    """
+    n = len(others)
+    if n < 8:
+        return []
+    ordered = np.sort(others, axis=0)
+    found = []
+    for share, widths in _FAR:
+        cut = max(1, int(share * n))
+        low, high = ordered[cut], ordered[n - 1 - cut]
+        with np.errstate(over="ignore"):
+            reach = widths * (high - low)
+            away = np.maximum(low - X, X - high)
+        row = away.argmax(axis=0)
+        for column in np.flatnonzero((away.max(axis=0) > reach) & (reach > 0)):
+            found.append((int(column), float(X[row[column], column]), float(low[column]), float(high[column])))
+    return sorted({one[0]: one for one in reversed(found)}.values())
+
+
+def _mean_and_unit(X: Matrix, *, scale: str, weights: Matrix | None) -> tuple[Matrix, Matrix]:
+    largest = np.maximum(np.abs(X).max(axis=0), np.finfo(float).tiny)
+    constant = X.max(axis=0) == X.min(axis=0)
+    mean = np.average(X / largest, axis=0, weights=weights) * largest  # so that sums do not overflow
+    mean = np.zeros_like(mean) if scale == "none" else np.where(constant, X[0], mean)
+    unit = np.ones_like(mean)
+    if scale not in ("centre", "none"):
+        size = np.where(constant, 1.0, np.abs(X - mean).max(axis=0))
+        unit = np.where(constant, 1.0, size * np.sqrt(np.average(((X - mean) / size) ** 2, axis=0, weights=weights)))
+        if scale == "common" and not constant.all():
+            unit = np.full_like(unit, np.sqrt(np.mean(unit[~constant] ** 2)))
+    for column in np.flatnonzero(~np.isfinite(mean) | ~np.isfinite(unit) | (unit <= 0)):
+        raise InvalidInput(f"column {column} has values too far apart to be scaled. Rescale it first.")
+    return mean, unit
+
+
+def _middle(X: Matrix, weights: Matrix | None) -> tuple[Matrix, Matrix]:
+    """Return the median of each column, and its deviation as the quartiles tell it, or the tails if these are equal."""
+    order = np.argsort(X, axis=0, kind="stable")
+    ordered = np.take_along_axis(X, order, axis=0)
+    shares = np.cumsum(np.ones(len(X)) if weights is None else weights)
+    if weights is not None:
+        shares = np.cumsum(weights[order], axis=0)
+    levels = shares / shares[-1]
+
+    def quantile(level: float) -> Matrix:
+        if levels.ndim == 1:
+            return ordered[min(int(np.searchsorted(levels, level)), len(X) - 1)]
+        return ordered[np.minimum((levels < level).sum(axis=0), len(X) - 1), np.arange(X.shape[1])]
+
+    middle, spread = quantile(0.5), np.zeros(X.shape[1])
+    for level in (0.25, 0.1, 0.02):  # where the middle half is one value, farther out
+        wide = (quantile(1 - level) - quantile(level)) / (2 * -ndtri(level))
+        spread = np.where(spread > 0, spread, wide)
+    with np.errstate(over="ignore"):
+        whole = np.sqrt(np.average(((X - middle) / 2) ** 2, axis=0, weights=weights)) * 2
+    spread = np.where(spread > 0, spread, whole)
+    usable = np.isfinite(spread) & (spread > 0)
+    return middle, np.where(usable, spread, 1.0)
+
+
+def _rank_knots(X: Matrix, weights: Matrix | None, *, normal: bool) -> Matrix:
+    """Return the knots (2, q, d) that make each column uniform or normal; equal values share their mean level."""
+    given = np.ones(len(X)) if weights is None else weights
+    knots = np.empty((2, min(_KNOTS, len(X)), X.shape[1]))
+    for column, one in enumerate(X.T):
+        values, place = np.unique(one, return_inverse=True)
+        share = np.bincount(place.ravel(), given)
+        levels = (np.cumsum(share) - share / 2) / share.sum()
+        some = np.unique(np.searchsorted(levels, np.linspace(levels[0], levels[-1], knots.shape[1])))
+        some = np.minimum(some, len(values) - 1)
+        knots[0, :, column] = _filled(values[some], knots.shape[1])
+        knots[1, :, column] = _filled(ndtri(levels[some]) if normal else levels[some], knots.shape[1])
+    return knots
+
+
+def _filled(values: Matrix, size: int) -> Matrix:
+    return np.append(values, np.repeat(values[-1:], size - len(values)))
+
+
+def _bend(values: Matrix, knots: Matrix, levels: Matrix) -> Matrix:
+    """Return what values (k,) become by straight lines between knots; beyond the last of them, along the last line."""
+    first, last = 1, int(np.searchsorted(knots, knots[-1]))  # the last knot may be repeated
+    if last == 0:
+        return values - knots[0] + levels[0]
+    bent = np.interp(values, knots, levels)
+    for inner, end in ((first, 0), (last - 1, last)):
+        slope = (levels[end] - levels[inner]) / (knots[end] - knots[inner])
+        beyond = values < knots[end] if end == 0 else values > knots[end]
+        bent = np.where(beyond, levels[end] + (values - knots[end]) * slope, bent)
+    return bent
