@@ -193,7 +193,7 @@ def test_signs_are_balanced_and_independent_of_weights_and_seeds(sample):
 
 # The same numbers however asked for
 
-starts = st.builds(Start, st.integers(0, 2**64 - 1), st.integers(1, 19), st.booleans())
+starts = st.builds(Start, st.integers(0, 2**64 - 1), st.integers(1, 19), st.booleans(), st.just("random"))
 first_neurons = st.one_of(st.integers(0, 40), st.integers(2**32 - 20, 2**32 + 20), st.integers(2**33 - 20, 2**62))
 
 

@@ -14,7 +14,8 @@ from thresher.errors import InvalidInput
 from thresher.memory import require
 from thresher.model.compact import CompactNetwork
 from thresher.model.problem import check_inputs
-from thresher.model.start import Start
+from thresher.model.sobol import check_sobol
+from thresher.model.start import Sequence, Start
 from thresher.model.weights import DenseWeights, Floating, Weights
 from thresher.notebook import show_facts
 from thresher.parallel import core_count, in_order
@@ -54,8 +55,12 @@ class NetworkSettings(NamedTuple):
         seed: int = 0,
         activation: Activation = "relu",
         twins: bool = False,
+        sequence: Sequence = "random",
     ) -> NetworkSettings:
-        """Return settings, or refuse them with :class:`InvalidInput`; ``shift=None`` is the paper's shift."""
+        """Return settings, or refuse them with :class:`InvalidInput`; ``shift=None`` is the paper's shift.
+
+        ``sequence="sobol"`` makes start rows that fill space evenly: the network's kernel is closer to its limit.
+        """
         width = check_whole(width, "width", least=1, most=2**62)
         if not isinstance(twins, bool | np.bool_):
             raise InvalidInput(f"twins must be True or False; got {twins!r}.")
@@ -63,6 +68,10 @@ class NetworkSettings(NamedTuple):
             raise InvalidInput(f"twins come in pairs, so width must be even; got {width}. Use width={width + 1}.")
         if activation not in get_args(Activation):
             raise InvalidInput(f"activation must be 'relu' or 'max'; got {activation!r}.")
+        if sequence not in get_args(Sequence):
+            raise InvalidInput(f"sequence must be 'random' or 'sobol'; got {sequence!r}.")
+        if sequence == "sobol":
+            check_sobol(dimension, width // 2 if twins else width)
         if shift is None:
             shift = default_shift(width)
         shift = check_number(shift, "shift", least=0.0)
@@ -71,7 +80,7 @@ class NetworkSettings(NamedTuple):
                 f"shift must be at most {_LARGEST_SHIFT:g}, and no neuron fires far below that; got {shift:g}. "
                 f"The paper's is {default_shift(width):.3g}."
             )
-        start = Start(check_whole(seed, "seed", least=0, most=2**64 - 1), dimension, bool(twins))
+        start = Start(check_whole(seed, "seed", least=0, most=2**64 - 1), dimension, bool(twins), sequence)
         return cls(width, shift, start, activation)
 
     @property
@@ -202,7 +211,7 @@ class Network:
             "neurons": f"{self.width:,}" + (", in pairs of opposite sign" if start.twins else ""),
             "inputs": f"{start.dimension} columns, rows of norm 1",
             "activation": f"{self.settings.activation}, shift {self.shift:.4g}",
-            "seed": str(start.seed),
+            "seed": str(start.seed) + (", Sobol start rows" if start.sequence == "sobol" else ""),
             "moved": f"{len(self.weights.moved_neurons()):,} neurons",
         }
 

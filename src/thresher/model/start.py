@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.kernels.philox import fill_block, fill_rows, words_to_normals
+from thresher.model.sobol import sobol_block, sobol_rows
 
-__all__ = ["Start", "random_normals", "random_words"]
+__all__ = ["Sequence", "Start", "random_normals", "random_words"]
+
+Sequence = Literal["random", "sobol"]
 
 # Streams keep draws for different purposes apart under one seed.
 _WEIGHTS, _SIGNS = 0, 1
@@ -19,11 +22,14 @@ class Start(NamedTuple):
     """A recipe for start weights and signs; nothing is stored.
 
     With ``twins`` neurons 2k and 2k + 1 share a row and have opposite signs, so the network starts at f = 0.
+    ``sequence`` says where rows come from: ``"random"`` ones are independent, ``"sobol"`` ones fill space evenly, so
+    that averages over them are less noisy (see ``model/sobol.py``); each row by itself is N(0, I) with either.
     """
 
     seed: int
     dimension: int
     twins: bool = False
+    sequence: Sequence = "random"
 
     def block(self, first: int, last: int) -> NDArray[np.float32]:
         """Return the start weights of neurons ``first`` to ``last - 1``, (last - first, d). Cost: O(d) a row."""
@@ -34,13 +40,19 @@ class Start(NamedTuple):
 
     def base_block(self, first: int, last: int) -> NDArray[np.float32]:
         """Return rows ``first`` to ``last - 1`` of the generator as columns, (d, last - first); twins share a row."""
-        words = np.empty((self.dimension, last - first), np.uint32)
-        fill_block(np.uint64(self.seed), np.uint64(_WEIGHTS), np.uint64(first), words)
+        if self.sequence == "sobol":
+            words = sobol_block(self.seed, self.dimension, first, last)
+        else:
+            words = np.empty((self.dimension, last - first), np.uint32)
+            fill_block(np.uint64(self.seed), np.uint64(_WEIGHTS), np.uint64(first), words)
         return _normals(words).T
 
     def rows(self, neurons: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the start weights of the listed neurons, (len(neurons), d). Cost: O(d) a row."""
-        return random_normals(self.seed, _WEIGHTS, neurons >> 1 if self.twins else neurons, self.dimension)
+        rows = neurons >> 1 if self.twins else neurons
+        if self.sequence == "sobol":
+            return _normals(sobol_rows(self.seed, self.dimension, rows))
+        return random_normals(self.seed, _WEIGHTS, rows, self.dimension)
 
     def signs(self, neurons: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the signs a of the listed neurons, (len(neurons),). Cost: O(1) each."""

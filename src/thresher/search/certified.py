@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.errors import InvalidInput
 from thresher.interfaces import Effort, ShardMoved, ShardStarted
 from thresher.kernels import certified as kernels
 from thresher.kernels import counting, trees
@@ -44,6 +45,11 @@ class Certified:
     """
 
     def __init__(self, settings: NetworkSettings, weights: Weights, neurons: range) -> None:
+        if settings.start.sequence != "random":  # the loops over watchlists make random rows by themselves
+            raise InvalidInput(
+                f"index='certified' needs start rows with sequence='random'; got {settings.start.sequence!r}. "
+                "Use index='scan' or 'tournament' for those."
+            )
         self._settings, self._weights, self._neurons = settings, weights, neurons
         self._clock = 0.0
         self._anchor = self._now = 0  # snapshots: the point of linearisation, and where the neurons stand

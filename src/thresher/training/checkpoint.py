@@ -26,6 +26,7 @@ from thresher.model.problem import Problem
 __all__ = ["Checkpoint", "Taken", "Trail", "fingerprint"]
 
 _KIND, _VERSION = "checkpoint", 1
+_UNSAID = {"sequence": "random"}  # what settings were before files told them
 _AGREE = 1e-6  # share of the first residual by which two runs on different machines may differ
 
 
@@ -144,7 +145,7 @@ class Checkpoint:
         tensors, metadata, _ = _read_or_offer(path)
         settings = metadata.get("settings")
         for name, now in self._settings.items():
-            then = settings.get(name) if isinstance(settings, dict) else None
+            then = settings.get(name, _UNSAID.get(name)) if isinstance(settings, dict) else None
             if then != now:
                 raise InvalidInput(f"{path} was written with {name}={then!r}; this run has {name}={now!r}.")
         if metadata.get("problem") != self._problem:

@@ -286,7 +286,7 @@ class _Run(NamedTuple):
             "width": settings.width,
             "shift": settings.shift,
             "activation": settings.activation,
-            **settings.start._asdict(),  # seed, dimension, twins
+            **settings.start._asdict(),  # seed, dimension, twins, sequence
             "index": self.search,
             "dtype": self.dtype,
             "first_step": self.first_step,
