@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from benchmarks.tabular import __main__ as command
-from benchmarks.tabular import page, protocol, store, tables, times
+from benchmarks.tabular import measured, page, protocol, store, times
 from benchmarks.tabular.models import CLASSIFIERS, COORDINATE, REGRESSORS, TIMED, Model, Tuning
 from benchmarks.tabular.protocol import SUITES, Gaussian, Labels, search
 from benchmarks.tabular.sets import CLASSIFICATION, REGRESSION, load_set
@@ -134,6 +134,7 @@ class TestScores:
             row = rows["score", "regression", "thresher", "one", str(split)]
             assert row["rmse"] == pytest.approx(math.sqrt(((said - test.targets) ** 2).mean()))
             assert row["nll"] == pytest.approx(-norm.logpdf(test.targets, said, 0.5 * spread).mean())
+            assert row["coverage"] == (np.abs(test.targets - said) <= 1.96 * 0.5 * spread).mean()
             assert row["fitted"]["count_"] == 30
             assert row["split"] == split and row["commit"] and row["run"] and row["recipe"] == "StandinRegressor()"
 
@@ -275,7 +276,7 @@ class TestTimes:
         standin.seen.clear()
         _, rows = run(data, "--suite", "times")
         assert len(standin.seen) == 4 + 6, "the other model of that set is timed again as well"
-        seconds = tables.timed(list(rows.values()))
+        seconds = measured.timed(list(rows.values()))
         assert {name: set(of) for name, of in seconds.items()} == {"thresher": {"one", "two"}, "mlp": {"one", "two"}}
 
     def test_figures_of_two_runs_are_not_compared(self):
@@ -284,7 +285,7 @@ class TestTimes:
             {**about, "model": "mlp", "run": "1", "seconds": 9.0},
             {**about, "model": "svc", "run": "2", "seconds": 1.0},
         ]
-        assert tables.timed(rows) == {"svc": {"a": 1.0}}
+        assert measured.timed(rows) == {"svc": {"a": 1.0}}
 
     def test_a_long_fit_is_made_once(self, data, standin, monkeypatch):
         monkeypatch.setattr(times, "LONG", 0.0)

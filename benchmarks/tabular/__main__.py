@@ -1,4 +1,4 @@
-"""The command line: ``python -m benchmarks.tabular --data-dir DIR``."""
+"""The command line: ``python -m benchmarks.tabular --data-dir DIR``, or ``--suite tables`` without a folder."""
 
 from __future__ import annotations
 
@@ -10,32 +10,35 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from benchmarks.tabular.accuracy import FAILED, Effort, run_suite
+from benchmarks.tabular.cases import CASES, case_set
 from benchmarks.tabular.models import TIMED, Model
-from benchmarks.tabular.protocol import SUITES
-from benchmarks.tabular.sets import CLASSIFICATION, WAITING, set_names
+from benchmarks.tabular.protocol import PUBLISHED, SUITES
+from benchmarks.tabular.sets import CLASSIFICATION, WAITING, load_set, set_names
 from benchmarks.tabular.store import SCORE, Store
 from benchmarks.tabular.tables import CAVEATS, tables
 from benchmarks.tabular.times import run_times
 from thresher import InvalidInput, NotAvailable
 from thresher.parallel import core_count
 
-ABOUT = "Thresher's estimators and their rivals on published tabular data; what is finished is not computed again."
+ABOUT = "Thresher's estimators and their rivals on tabular data; what is finished is not computed again."
 OUTPUT = Path("results/tabular.json")
 _PLAIN_WIDTH = 180  # of tables that go to a file or a pipe
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tabular", description=ABOUT)
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder that holds uci-classification/ and so on")
+    parser.add_argument(
+        "--data-dir", type=Path, help="folder that holds uci-classification/ and so on; tables are made and need none"
+    )
     parser.add_argument(
         "--suite",
         choices=[*SUITES, "times"],
         nargs="+",
-        default=list(SUITES),
-        help="default: classification and regression; times wants a machine on which nothing else runs",
+        default=PUBLISHED,
+        help=f"default: {' and '.join(PUBLISHED)}; times wants a machine on which nothing else runs",
     )
     parser.add_argument("--models", nargs="+", default=[], metavar="NAME", help="default: all that are installed")
-    parser.add_argument("--sets", nargs="+", default=[], metavar="NAME", help="default: all in the folder")
+    parser.add_argument("--sets", nargs="+", default=[], metavar="NAME", help="default: all in the folder, all cases")
     parser.add_argument("--output", type=Path, default=OUTPUT, help=f"default: {OUTPUT}")
     parser.add_argument("--threads", type=int, default=core_count(), help="for every model; default: all cores")
     parser.add_argument("--again", action="store_true", help="compute rows that are there already as well")
@@ -66,12 +69,13 @@ def run(asked: argparse.Namespace, console: Console) -> int:
     failed = 0
     with Store(asked.output, threads=asked.threads) as store, threadpool_limits(asked.threads):
         for name, models, sets in todo:
-            folder = asked.data_dir / folder_of(name)
+            folder = folder_of(name, asked.data_dir)
+            data = [load_set(folder, one) if folder else case_set(one) for one in sets]
             if name == "times":
-                run_times(models, folder, sets, store=store, threads=asked.threads, again=asked.again, console=console)
+                run_times(models, data, store=store, threads=asked.threads, again=asked.again, console=console)
                 continue
             effort = Effort(asked.threads, again=asked.again, retry=asked.retry)
-            rows = run_suite(SUITES[name], models, folder, sets, store=store, effort=effort, console=console)
+            rows = run_suite(SUITES[name], models, data, store=store, effort=effort, console=console)
             failed += sum(row["kind"] == SCORE and row["status"] == FAILED for row in rows)
     for name in asked.suite:
         for sheet in tables(name, store.rows()):
@@ -85,7 +89,8 @@ def run(asked: argparse.Namespace, console: Console) -> int:
 def plan(asked: argparse.Namespace, console: Console) -> list[tuple[str, list[Model], list[str]]]:
     """Return (suite, models, sets) for each suite asked for; a name must be known to one of them at least."""
     models = {name: TIMED if name == "times" else SUITES[name].models for name in asked.suite}
-    sets = {name: set_names(asked.data_dir / folder_of(name)) for name in asked.suite}
+    folders = {name: folder_of(name, asked.data_dir) for name in asked.suite}
+    sets = {name: set_names(folder) if folder else list(CASES) for name, folder in folders.items()}
     _check("model", asked.models, {model.name for known in models.values() for model in known})
     _check("set", asked.sets, {one for known in sets.values() for one in known})
     found = []
@@ -96,8 +101,17 @@ def plan(asked: argparse.Namespace, console: Console) -> list[tuple[str, list[Mo
     return found
 
 
-def folder_of(suite: str) -> str:
-    return CLASSIFICATION if suite == "times" else SUITES[suite].folder
+def folder_of(suite: str, data_dir: Path | None) -> Path | None:
+    """Return where the sets of a suite are; None if they are made."""
+    folder = CLASSIFICATION if suite == "times" else SUITES[suite].folder
+    if folder is None:
+        return None
+    if data_dir is None:
+        raise InvalidInput(
+            f"suite {suite} reads published sets; give the folder that holds {folder}/ by --data-dir, or run --suite "
+            "tables, which needs none."
+        )
+    return data_dir / folder
 
 
 def _check(what: str, names: list[str], known: set[str]) -> None:

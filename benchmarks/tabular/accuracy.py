@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -11,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks.tabular.models import Model
 from benchmarks.tabular.protocol import Suite, choose, evaluate, reason_of
-from benchmarks.tabular.sets import Set, load_set
+from benchmarks.tabular.sets import Set
 from benchmarks.tabular.store import CHOICE, SCORE, Row, Store, key_of
 
 DONE, FAILED = "done", "failed"
@@ -28,22 +27,25 @@ class Effort(NamedTuple):
 def run_suite(
     suite: Suite,
     models: Sequence[Model],
-    folder: Path,
-    sets: Sequence[str],
+    sets: Sequence[Set],
     *,
     store: Store,
     effort: Effort,
     console: Console,
 ) -> list[Row]:
-    """Return the row of every cell that was asked for, small sets first; rows reach the store as they come."""
-    data = sorted((load_set(folder, name) for name in sets), key=lambda one: len(one.targets))
-    total = sum(len(suite.splits(one)) for one in data) * len(models)
+    """Return the row of every cell that was asked for, small sets first; rows reach the store as they come.
+
+    A set of classes is shown to classifiers, a set of values to regressors.
+    """
+    data = sorted(sets, key=lambda one: len(one.targets))
+    fitting = {one.name: [model for model in models if model.classifies == one.labelled] for one in data}
+    total = sum(len(suite.splits(one)) * len(fitting[one.name]) for one in data)
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[now]}"))
     rows = []
     with Progress(TextColumn("{task.description}"), *columns, console=console, transient=True) as progress:
         bar = progress.add_task(suite.name, total=total, now="")
         for one in data:
-            for model in models:
+            for model in fitting[one.name]:
                 mine = []
                 for split in suite.splits(one):
                     progress.update(bar, now=f"{model.name} on {one.name}, split {split}")
@@ -92,8 +94,10 @@ def choice_row(suite: Suite, model: Model, data: Set, split: int, *, store: Stor
 
 def _about(kind: str, suite: Suite, data: Set, model: str, split: object, recipe: str) -> Row:
     size, dimension = data.inputs.shape
+    if suite.folder is None:  # rows of a split are its own
+        size = len(data.splits["train"][0])
     where = {"set": data.name, "split": split, "inputs": size, "dimension": dimension, "data": data.digest}
-    if suite.name == "classification":
+    if data.labelled:
         where["classes"] = len(set(data.targets.tolist()))
     return {"kind": kind, "suite": suite.name, "model": model, **where, "recipe": recipe}
 
@@ -111,5 +115,5 @@ def _in_words(rows: list[Row]) -> str:
     failed = [row for row in rows if row["status"] == FAILED]
     if failed:
         return f"{len(failed)} of {len(rows)} splits failed: {failed[0]['reason']}"
-    name = "accuracy" if "accuracy" in rows[0] else "rmse"
+    name = next(name for name in ("accuracy", "r2", "rmse") if name in rows[0])
     return f"{name} {sum(row[name] for row in rows) / len(rows):.4f}"

@@ -7,6 +7,11 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
+from sklearn.base import is_classifier
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
 from thresher import NotAvailable
 
 Arguments = dict[str, Any]
@@ -41,17 +46,21 @@ class Tuning:
 
 @dataclass(frozen=True)
 class Model:
-    """An estimator by its module and class, its fixed arguments, and its tuning if it has one."""
+    """An estimator by its module and class, its fixed arguments, and its tuning if it has one.
+
+    ``scaled``: columns are standardised before it, on the rows it is fitted on, and so are the targets of a regression.
+    """
 
     name: str
     label: str
     source: tuple[str, str]
     fixed: Arguments = field(default_factory=dict)
     tuning: Tuning | None = None
+    scaled: bool = False
 
     @cached_property
     def recipe(self) -> str:
-        plain = f"{self.source[1]}({_called(self.fixed)})"
+        plain = self._recipe(self.fixed)
         return f"{plain}; {self.tuning.name}: {self.tuning.recipe}" if self.tuning else plain
 
     @cached_property
@@ -60,7 +69,11 @@ class Model:
         ``at`` replaces are the same."""
         assert self.tuning is not None
         name = self.tuning.name if self.fixed.keys() <= self.tuning.at.keys() else self.name
-        return name, f"{self.source[1]}({_called({**self.fixed, **self.tuning.at})}); {self.tuning.recipe}"
+        return name, f"{self._recipe({**self.fixed, **self.tuning.at})}; {self.tuning.recipe}"
+
+    @cached_property
+    def classifies(self) -> bool:
+        return is_classifier(self.make({}, seed=0, threads=1))
 
     def load(self) -> Any:
         """Return the class, or say what is missing."""
@@ -75,11 +88,21 @@ class Model:
             ) from error
 
     def make(self, arguments: Arguments, *, seed: int, threads: int) -> Any:
-        """Return an estimator that is not fitted; seed and threads are set where it knows them."""
+        """Return an estimator that is not fitted; seed and threads are set where it knows them, unless fixed."""
         estimator = self.load()(**{**self.fixed, **arguments})
-        known = estimator.get_params(deep=False)
+        known = estimator.get_params(deep=False).keys() - self.fixed.keys()
         common = {"random_state": seed, "n_jobs": threads}
-        return estimator.set_params(**{name: value for name, value in common.items() if name in known})
+        estimator.set_params(**{name: value for name, value in common.items() if name in known})
+        return standardised(estimator) if self.scaled else estimator
+
+    def _recipe(self, arguments: Arguments) -> str:
+        return f"{'StandardScaler, ' if self.scaled else ''}{self.source[1]}({_called(arguments)})"
+
+
+def standardised(estimator: Any) -> Any:
+    """Return the estimator behind a scaling of its columns and, for a regression, of its targets."""
+    behind = make_pipeline(StandardScaler(), estimator)
+    return behind if is_classifier(estimator) else TransformedTargetRegressor(behind, transformer=StandardScaler())
 
 
 def _listed(values: tuple[Any, ...]) -> str:
@@ -101,6 +124,10 @@ OURS = Tuning(
 )
 _POWERS = range(-2, 11, 2), range(-12, 3, 2)
 SVM = Tuning("svm-grid", values={"C": tuple(2.0**p for p in _POWERS[0]), "gamma": tuple(2.0**p for p in _POWERS[1])})
+SVM_SMALL = Tuning(  # for standardised columns; thousands of them want a gamma far below 1 / columns
+    "small-svm-grid",
+    values={"C": tuple(2.0**p for p in range(-2, 11, 4)), "gamma": tuple(2.0**p for p in range(-18, 1, 3))},
+)
 RIDGE = Tuning(
     "ridge-search",
     values={"gamma": tuple(2.0**p for p in range(-8, 1, 2)), "alpha": tuple(10.0**p for p in range(-6, 2))},
@@ -133,4 +160,29 @@ TIMED = (
     CLASSIFIERS[0],
     Model("svc", "SVC, default", ("sklearn.svm", "SVC")),
     *(model for model in CLASSIFIERS if model.name in ("forest", "mlp", "lightgbm")),
+)
+# The same names for classes and for values: a case of generated tables takes those that fit its targets.
+_ENSEMBLE = "sklearn.ensemble"
+_BOOSTING, _FOREST, _LINEAR, _SVM = (
+    "HistGradientBoosting, default",
+    "RandomForest, 500 trees",
+    "logistic or ridge regression",
+    "SVM, RBF, tuned",
+)
+_LOGISTIC = {"max_iter": 1000, "n_jobs": None}  # it has no use for threads, and warns if it is given some
+TABLE_CLASSIFIERS = (
+    CLASSIFIERS[0],
+    Model("limit", "infinite width, default", _CLASSIFIER, LIMIT),
+    Model("boosting", _BOOSTING, (_ENSEMBLE, "HistGradientBoostingClassifier")),
+    Model("forest", _FOREST, (_ENSEMBLE, "RandomForestClassifier"), _TREES),
+    Model("linear", _LINEAR, ("sklearn.linear_model", "LogisticRegression"), _LOGISTIC, scaled=True),
+    Model("svm", _SVM, ("sklearn.svm", "SVC"), tuning=SVM_SMALL, scaled=True),
+)
+TABLE_REGRESSORS = (
+    REGRESSORS[0],
+    Model("limit", "infinite width, default", _REGRESSOR, LIMIT),
+    Model("boosting", _BOOSTING, (_ENSEMBLE, "HistGradientBoostingRegressor")),
+    Model("forest", _FOREST, (_ENSEMBLE, "RandomForestRegressor"), _TREES),
+    Model("linear", _LINEAR, ("sklearn.linear_model", "Ridge"), scaled=True),
+    Model("svm", _SVM, ("sklearn.svm", "SVR"), tuning=SVM_SMALL, scaled=True),
 )

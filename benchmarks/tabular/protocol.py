@@ -1,4 +1,4 @@
-"""The published protocols: which rows may be seen when, how parameters are chosen, how a fit is scored.
+"""The protocols: which rows may be seen when, how parameters are chosen, how a fit is scored.
 
 A model is shown `Part`s only. Test targets are looked at after the predictions stand, and by nothing but the score.
 """
@@ -15,18 +15,29 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from sklearn.base import is_classifier
 
-from benchmarks.tabular.models import CLASSIFIERS, COORDINATE, REGRESSORS, Arguments, Model, Tuning
+from benchmarks.tabular.models import (
+    CLASSIFIERS,
+    COORDINATE,
+    REGRESSORS,
+    TABLE_CLASSIFIERS,
+    TABLE_REGRESSORS,
+    Arguments,
+    Model,
+    Tuning,
+)
 from benchmarks.tabular.sets import CLASSIFICATION, REGRESSION, Part, Set
 
 Loss = tuple[float, ...]  # compared in order; lower is better
+BARS = 1.96  # standard deviations to either side that hold 95 % of a normal variable
 
 
 class Suite(Protocol):
     """Which rows are for choosing and which for scoring, and what a score is."""
 
     name: str
-    folder: str
+    folder: str | None  # of the published files; None for tables that are made
     models: tuple[Model, ...]
 
     def splits(self, data: Set) -> range:
@@ -77,9 +88,7 @@ class Classification:
         return data.part(data.splits["kf_train"][split]), data.part(data.splits["kf_test"][split])
 
     def predict(self, estimator: Any, train: Part, inputs: np.ndarray) -> Labels:
-        estimator.fit(train.inputs, train.targets)
-        probabilities = estimator.predict_proba(inputs) if hasattr(estimator, "predict_proba") else None
-        return Labels(np.asarray(estimator.predict(inputs)), probabilities, np.asarray(estimator.classes_))
+        return _labels(estimator.fit(train.inputs, train.targets), inputs)
 
     def loss(self, told: Labels, targets: np.ndarray) -> Loss:
         """Return the share of wrong labels, then the Brier score, which decides between equals where it is known."""
@@ -121,24 +130,38 @@ class Regression:
         centre, scale = _standard(train.inputs)
         middle, spread = _standard(train.targets)
         estimator.fit((train.inputs - centre) / scale, (train.targets - middle) / spread)
-        asked = (inputs - centre) / scale
-        if "return_std" in inspect.signature(estimator.predict).parameters:
-            mean, std = estimator.predict(asked, return_std=True)
-            return Gaussian(np.asarray(mean) * spread + middle, np.asarray(std) * spread)
-        return Gaussian(np.asarray(estimator.predict(asked)) * spread + middle, None)
+        mean, std = _gaussian(estimator, (inputs - centre) / scale)
+        return Gaussian(mean * spread + middle, None if std is None else std * spread)
 
     def loss(self, told: Gaussian, targets: np.ndarray) -> Loss:
         return (_rmse(told, targets),)
 
     def score(self, told: Gaussian, targets: np.ndarray) -> dict[str, float]:
-        figures = {"rmse": _rmse(told, targets)}
-        if told.std is not None:
-            surprise = np.log(told.std) + 0.5 * ((targets - told.mean) / told.std) ** 2
-            figures["nll"] = float(np.mean(surprise)) + 0.5 * math.log(2 * math.pi)
-        return figures
+        return {"rmse": _rmse(told, targets), **_bars(told, targets)}
 
 
-SUITES: dict[str, Suite] = {suite.name: suite for suite in (Classification(), Regression())}
+class Tables(Regression):
+    """Tables that are made: shown to models as they are, without a scaling. Choices are made as in `Regression`."""
+
+    name, folder, models = "tables", None, TABLE_CLASSIFIERS + TABLE_REGRESSORS
+
+    def predict(self, estimator: Any, train: Part, inputs: np.ndarray) -> Labels | Gaussian:
+        estimator.fit(train.inputs, train.targets)
+        return _labels(estimator, inputs) if is_classifier(estimator) else _gaussian(estimator, inputs)
+
+    def loss(self, told: Labels | Gaussian, targets: np.ndarray) -> Loss:
+        return SUITES["classification"].loss(told, targets) if isinstance(told, Labels) else super().loss(told, targets)
+
+    def score(self, told: Labels | Gaussian, targets: np.ndarray) -> dict[str, float]:
+        if isinstance(told, Gaussian):
+            explained = 1 - float(_rmse(told, targets) ** 2 / np.var(targets))
+            return {"r2": explained, **_bars(told, targets)}
+        figures = {"accuracy": float(np.mean(told.labels == targets))}
+        return figures if told.probabilities is None else {**figures, "log_loss": _log_loss(told, targets)}
+
+
+SUITES: dict[str, Suite] = {suite.name: suite for suite in (Classification(), Regression(), Tables())}
+PUBLISHED = [name for name, suite in SUITES.items() if suite.folder]
 
 
 def choose(suite: Suite, model: Model, fit: Part, judge: Part, *, seed: int, threads: int) -> dict[str, Any]:
@@ -229,6 +252,20 @@ def _fitted_numbers(estimator: Any) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if isinstance(value, bool | int | float | str)}
 
 
+def _labels(estimator: Any, inputs: np.ndarray) -> Labels:
+    """Return what a fitted classifier says about inputs (n, d)."""
+    probabilities = estimator.predict_proba(inputs) if hasattr(estimator, "predict_proba") else None
+    return Labels(np.asarray(estimator.predict(inputs)), probabilities, np.asarray(estimator.classes_))
+
+
+def _gaussian(estimator: Any, inputs: np.ndarray) -> Gaussian:
+    """Return what a fitted regressor says about inputs (n, d), with error bars where it has them."""
+    if "return_std" in inspect.signature(estimator.predict).parameters:
+        mean, std = estimator.predict(inputs, return_std=True)
+        return Gaussian(np.asarray(mean), np.asarray(std))
+    return Gaussian(np.asarray(estimator.predict(inputs)), None)
+
+
 def _standard(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation along the rows; 1 in place of a deviation that is zero."""
     spread = values.std(axis=0)
@@ -237,6 +274,28 @@ def _standard(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _rmse(told: Gaussian, targets: np.ndarray) -> float:
     return float(np.sqrt(np.mean((told.mean - targets) ** 2)))
+
+
+def _bars(told: Gaussian, targets: np.ndarray) -> dict[str, float]:
+    """Return the mean negative log likelihood, and the share of targets inside 95 % error bars, where there are any."""
+    if told.std is None:
+        return {}
+    away = (targets - told.mean) / told.std
+    surprise = np.log(told.std) + 0.5 * away**2
+    inside = np.abs(away) <= BARS
+    return {"nll": float(np.mean(surprise)) + 0.5 * math.log(2 * math.pi), "coverage": float(np.mean(inside))}
+
+
+def _log_loss(told: Labels, targets: np.ndarray) -> float:
+    """Return the mean of -log of the probability of the true class.
+
+    A probability counts as 2e-16 at least, as in scikit-learn, and so does a class never seen: a sure mistake in n rows
+    costs 36 / n.
+    """
+    assert told.probabilities is not None
+    truth = targets[:, None] == told.classes[None, :]
+    right = np.where(truth, told.probabilities, 0.0).sum(axis=1)
+    return float(-np.mean(np.log(np.maximum(right, np.finfo(np.float64).eps))))
 
 
 def _brier(told: Labels, targets: np.ndarray) -> float:

@@ -33,6 +33,11 @@ class Set(NamedTuple):
     splits: dict[str, np.ndarray]
     digest: str
 
+    @property
+    def labelled(self) -> bool:
+        """Whether targets are classes, not values."""
+        return self.targets.dtype.kind == "i"
+
     def part(self, rows: np.ndarray) -> Part:
         return Part(self.inputs[rows], self.targets[rows])
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -18,7 +17,7 @@ from rich.progress import track
 
 from benchmarks.tabular.models import Model
 from benchmarks.tabular.protocol import reason_of
-from benchmarks.tabular.sets import Part, load_set
+from benchmarks.tabular.sets import Part, Set
 from benchmarks.tabular.store import TIMES, Row, Store, key_of
 
 REPEATS = 3
@@ -27,8 +26,7 @@ LONG = 10.0  # seconds of a fit that is not made again
 
 def run_times(
     models: Sequence[Model],
-    folder: Path,
-    sets: Sequence[str],
+    data: Sequence[Set],
     *,
     store: Store,
     threads: int,
@@ -36,7 +34,6 @@ def run_times(
     console: Console,
 ) -> None:
     """Time a fit on the first training split of each set; a set that one run has timed in full is kept."""
-    data = [load_set(folder, name) for name in sets]
     about = {
         one.name: [
             {"kind": TIMES, "suite": "times", "model": model.name, "set": one.name, "split": 0, "data": one.digest}
