@@ -6,9 +6,9 @@ from pathlib import Path
 
 from thresher.estimators.classifier import ThresherClassifier
 from thresher.estimators.lift import SphereLift
-from thresher.estimators.scaling import Scaling
 from thresher.estimators.model_files import load_model
 from thresher.estimators.regressor import ThresherRegressor
+from thresher.estimators.scaling import Scaling
 
 __all__ = ["Scaling", "SphereLift", "ThresherClassifier", "ThresherRegressor", "load"]
 

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from thresher.estimators.progress import Progress
 from thresher.estimators.scaling import SCALES, far_values
 from thresher.memory import require
 from thresher.model.network import Network
+from thresher.model.start import Sequence as SequenceName
 from thresher.model.twins import predict_twins
 from thresher.parallel import core_count
 from thresher.theory import limit_kernel
@@ -36,6 +37,7 @@ from thresher.training.history import Callback, Iteration
 __all__ = ["FarOutside", "LeftOut", "ThresherEstimator"]
 
 Matrix = NDArray[np.float64]
+Judge = Callable[[Observations, Matrix], float]
 _MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # of all outputs together, and of one, with width="auto"
 _PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
 _FAR = 0.2  # gap, as a share of the targets, from which training is said to have failed
@@ -96,11 +98,11 @@ class ThresherEstimator(BaseEstimator):
             rows = rows.toarray()
         return (rows, *checked[1:]) if isinstance(checked, tuple) else rows
 
-    def _fit(self, data: Observations) -> LeftOut:
+    def _fit(self, data: Observations, judge: Judge | None = None) -> LeftOut:
         """Fit observations whose targets have the weighted mean 0; return what leaving them out has shown."""
         self._warn_far(data.X, data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
-            fitted = Fitting(data, self._options(data), progress).run()
+            fitted = Fitting(data, self._options(data, judge), progress).run()
         choice, lift = fitted.choice, fitted.lift
         self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.fit.ridge
         self.loo_error_, self.tried_ = fitted.fit.error, choice.tried
@@ -115,11 +117,7 @@ class ThresherEstimator(BaseEstimator):
         self._warn()
         return LeftOut(data, fitted.fit, fitted.optimism)
 
-    def _leave_out(self, data: Observations) -> tuple[Observations, Matrix] | None:
-        """Return some observations and what the limit says of each left out; None if nothing can be said."""
-        return Fitting(data, self._options(data), Progress()).leave_out()
-
-    def _options(self, data: Observations) -> Options:
+    def _options(self, data: Observations, judge: Judge | None = None) -> Options:
         def chosen(value: Any) -> Any:
             return None if value == "auto" else value
 
@@ -129,15 +127,18 @@ class ThresherEstimator(BaseEstimator):
             shift=chosen(self.shift),
             ridge=chosen(self.ridge),
             bias=chosen(self.bias),
-            plan=None if rounds is None else Plan(columns=rounds == "columns", rounds=0 if rounds == "columns" else rounds),
+            plan=None
+            if rounds is None
+            else Plan(columns=rounds == "columns", rounds=0 if rounds == "columns" else rounds),
             scale=chosen(self.scale),
-            start=self.start,
+            sequence=cast(SequenceName, self.start),
             tol=self.tol,
             max_iterations=self.max_iterations,
             seed=int(check_random_state(self.random_state).randint(2**31)),
             threads=self._threads(),
             biases=self._biases,
             rows=self._rows,
+            judge=judge,
         )
 
     def _check_parameters(self) -> None:
@@ -214,14 +215,15 @@ class ThresherEstimator(BaseEstimator):
         check_is_fitted(self, "results_")
         return [result.network for result in self.results_]
 
-    def save(self, path: str | Path, *, form: str = "full") -> None:
+    def save(self, path: str | Path, *, form: str = "auto") -> str:
         """Write the fitted estimator to a file: plain numbers, no code; :func:`thresher.load` reads it.
 
         ``form="full"`` holds the network; ``"recipe"`` the steps of training alone, kilobytes to a few megabytes
-        whatever the width, from which loading makes the same network again.
+        whatever the width, from which loading makes the same network again; ``"auto"`` is the smaller one. Returns the
+        form that was written.
         """
         check_is_fitted(self, "results_")
-        save_model(self, path, form=form)
+        return save_model(self, path, form=form)
 
     def to_numpy(self) -> dict[str, Matrix]:
         """Return the fitted estimator as plain arrays, without twins that never moved; see ``estimators/export.py``.

@@ -83,9 +83,9 @@ def leave_one_out(kernel: Matrix, data: Observations, *, ridge: float, diagonal:
     slack = penalty * inverse
     away = penalty[:, None] * alpha  # mean target minus output
     pools = data.pools
-    squares = pools.spread + pools.count[:, None] * (pools.mean - data.targets[pools.row] + away[pools.row]) ** 2
+    squares = pools.spread + pools.number[:, None] * (pools.mean - data.targets[pools.row] + away[pools.row]) ** 2
     rest = _rest(slack, pools.row, pools.unit, data.weights)
-    error = float((pools.unit / rest**2) @ squares.sum(axis=1) / (pools.unit @ pools.count))
+    error = float((pools.unit / rest**2) @ squares.sum(axis=1) / (pools.unit @ pools.number))
     return Fit(ridge, ridge * diagonal, alpha, data.targets - away, slack, error) if math.isfinite(error) else None
 
 

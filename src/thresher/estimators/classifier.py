@@ -83,18 +83,18 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d), dense or sparse, and labels y (n,), or (n, labels) of 0 and 1 for several at a time."""
         self._check_parameters()
-        rows, y = self._table(X, y=y, multi_output=True)
-        if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
-            y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        multilabel = type_of_target(y).startswith("multilabel")
-        if not multilabel and y.ndim == 2:
+        rows, labels = self._table(X, y=y, multi_output=True)
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = column_or_1d(labels, warn=True)
+        check_classification_targets(labels)
+        multilabel = type_of_target(labels).startswith("multilabel")
+        if not multilabel and labels.ndim == 2:
             raise InvalidInput("y must be (n,) labels, or (n, labels) of 0 and 1; got several columns of classes.")
         weights = check_weights(sample_weight, rows)
         present = slice(None) if weights is None else weights > 0
-        rows, y, weights = rows[present], y[present], None if weights is None else weights[present]
-        classes, wanted = _labels(y) if multilabel else _classes(y)
-        importance = self._importance(y, classes, weights, multilabel=multilabel)
+        rows, labels, weights = rows[present], labels[present], None if weights is None else weights[present]
+        classes, wanted = _labels(labels) if multilabel else _classes(labels)
+        importance = self._importance(labels, classes, weights, multilabel=multilabel)
         both = weights if importance is None else importance * (1.0 if weights is None else weights)
         prior = np.average(wanted, axis=0, weights=both)
         left_out = self._fit(Observations.merged(rows, wanted - prior, weights=weights, importance=importance))
@@ -103,7 +103,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         wanted, told = data.target + prior, left_out.fit.left_out(data) + prior
         parts = np.stack([wanted, told])
         groups = [parts[:, :, [k]] for k in range(len(classes))] if multilabel else [parts]
-        found = [_calibrate(*map(_by_class, group), data.weight) for group in groups]
+        found = [_calibrate(_by_class(group[0]), _by_class(group[1]), data.weight) for group in groups]
         self.temperature_ = np.array(found) if multilabel else found[0]
         return self
 
@@ -141,9 +141,9 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
             return None
         if multilabel:
             raise InvalidInput("class_weight is for one label per row. Leave it out, or use sample_weight.")
-        if isinstance(self.class_weight, str) and self.class_weight != "balanced":
+        if not isinstance(self.class_weight, dict) and self.class_weight != "balanced":
             raise InvalidInput(f"class_weight must be 'balanced', a dict or None; got {self.class_weight!r}.")
-        if self.class_weight == "balanced":
+        if not isinstance(self.class_weight, dict):
             found = np.bincount(np.searchsorted(classes, y), weights, minlength=len(classes))
             by_class = found.sum() / (len(classes) * found)
         else:

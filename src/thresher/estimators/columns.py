@@ -24,7 +24,7 @@ __all__ = ["ColumnWeights", "learn_columns", "likelihood"]
 Matrix = NDArray[np.float64]
 _STEPS = 12  # of L-BFGS: later ones change little
 _LEAST, _MOST = -7.0, 3.0  # logarithms of weights
-_LEAST_BIAS, _MOST_BIAS = -4.0, 5.0  # logarithm of the bias coordinate, over that at the start
+_LEAST_BIAS, _MOST_BIAS = 0.1, 10.0  # over the typical norm of a row
 _LEAST_RIDGE, _MOST_RIDGE = np.log(1e-5), np.log(1e2)
 
 
@@ -81,7 +81,7 @@ def learn_columns(data: Observations, *, bias: float, shift: float, ridge: float
     d = data.X.shape[1]
     last = np.log(max(bias, 1e-3) * typical_norm(data.X, data.weights))
     start = np.concatenate([np.zeros(d), [last, np.clip(np.log(ridge), _LEAST_RIDGE, _MOST_RIDGE)]])
-    bounds = [(_LEAST, _MOST)] * d + [(last + _LEAST_BIAS, last + _MOST_BIAS), (_LEAST_RIDGE, _MOST_RIDGE)]
+    bounds = [(_LEAST, _MOST)] * d + [(last - 3, last + 4), (_LEAST_RIDGE, _MOST_RIDGE)]
     found = minimize(
         lambda values: likelihood(values, data, shift=shift),
         start,
@@ -93,4 +93,5 @@ def learn_columns(data: Observations, *, bias: float, shift: float, ridge: float
     values = found.x if np.isfinite(found.fun) else start
     weights = np.exp(values[:d])
     last = float(np.exp(values[d])) / typical_norm(data.X * weights, data.weights)
-    return ColumnWeights(weights / np.sqrt(np.mean(weights**2)), last, float(np.exp(values[-1])))
+    bias = min(max(last, _LEAST_BIAS), _MOST_BIAS)
+    return ColumnWeights(weights / np.sqrt(np.mean(weights**2)), bias, float(np.exp(values[-1])))

@@ -1,6 +1,7 @@
 """Fitted estimators for other programs: plain arrays, torch, ONNX. All compute in double precision.
 
-Rows are scaled, multiplied by the metric, given a bias coordinate and divided by their norms; then output k is
+Columns are pulled in beyond their bounds, bent at knots and scaled; rows are multiplied by weights and metric, given
+the length that the metric loses (if ``rest`` is 1) and a bias coordinate, and divided by their norms; then output k is
 mean_k + unit_k sum over r of coefficients[k, r] max(<hidden[k, r], x> - shift, 0), or floor_k plus the
 exponential of that if it is logarithmic. What twins say nearly cancels, and the rest is multiplied by the gain: single
 precision would not do.
@@ -40,11 +41,18 @@ def to_numpy(estimator: Any, *, mean: NDArray[np.float64], unit: NDArray[np.floa
         hidden[place, : len(part.vectors)] = part.vectors
         coefficients[place, : len(part.vectors)] = gain * part.coefficients
     lift = estimator.lift_
-    metric = np.eye(lift.n_features_in_) if lift.metric is None else np.asarray(lift.metric, np.float64)
+    scaling, d = lift.scaling_, lift.n_features_in_
+    bounded = scaling.low is not None
     return {
-        "input_mean": lift.scaling_.mean,
-        "input_unit": lift.scaling_.unit,
-        "metric": metric,
+        "input_low": scaling.low if bounded else np.full(d, -np.inf),
+        "input_high": scaling.high if bounded else np.full(d, np.inf),
+        "input_soft": scaling.soft if bounded else np.ones(d),
+        **_bends(scaling.knots, d),
+        "input_mean": scaling.mean,
+        "input_unit": scaling.unit,
+        "weights": np.ones(d) if lift.weights is None else np.asarray(lift.weights, np.float64),
+        "metric": np.eye(d) if lift.metric is None else np.asarray(lift.metric, np.float64),
+        "rest": np.array(float(lift.rest)),
         "last": np.array([lift.last_] if lift.bias else []),
         "hidden": hidden,
         "shift": np.array(estimator.shift_),
@@ -56,9 +64,42 @@ def to_numpy(estimator: Any, *, mean: NDArray[np.float64], unit: NDArray[np.floa
     }
 
 
+def _bends(knots: NDArray[np.float64] | None, columns: int) -> Arrays:
+    """Return straight lines between knots (2, q, d) as a first line, and changes of its slope at further knots."""
+    if knots is None:
+        values, levels = np.zeros((2, columns)), np.zeros((2, columns))
+        values[1] = levels[1] = 1.0
+    else:
+        values, levels = knots
+    if len(values) == 1:  # a single row has no line: the identity through its point
+        values, levels = np.vstack([values, values + 1]), np.vstack([levels, levels + 1])
+    gaps = np.diff(values, axis=0)
+    slopes = np.divide(np.diff(levels, axis=0), gaps, out=np.full_like(gaps, np.nan), where=gaps > 0)
+    slopes[0] = np.where(np.isnan(slopes[0]), 1.0, slopes[0])
+    for place in range(1, len(slopes)):  # knots that are repeated change nothing
+        slopes[place] = np.where(np.isnan(slopes[place]), slopes[place - 1], slopes[place])
+    return {
+        "first_knot": values[0],
+        "first_level": levels[0],
+        "first_slope": slopes[0],
+        "knots": values[1:-1],
+        "slope_changes": np.diff(slopes, axis=0),
+    }
+
+
 def predict_arrays(arrays: Arrays, X: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return what exported arrays say to raw rows (k, d): (k, outputs). NumPy alone; memory O(km)."""
-    rows = (X - arrays["input_mean"]) / arrays["input_unit"] @ arrays["metric"]
+    inside = np.clip(X, arrays["input_low"], arrays["input_high"])
+    out, soft = X - inside, arrays["input_soft"]
+    pulled = inside + np.sign(out) * soft * np.log1p(np.abs(out) / soft)
+    bent = arrays["first_level"] + arrays["first_slope"] * (pulled - arrays["first_knot"])
+    for knot, change in zip(arrays["knots"], arrays["slope_changes"], strict=True):
+        bent = bent + change * np.maximum(pulled - knot, 0)
+    weighed = (bent - arrays["input_mean"]) / arrays["input_unit"] * arrays["weights"]
+    rows = weighed @ arrays["metric"]
+    if arrays["rest"]:
+        lost = (weighed**2).sum(axis=1) - (rows**2).sum(axis=1)
+        rows = np.hstack([rows, np.sqrt(np.maximum(lost, 0))[:, None]])
     rows = np.hstack([rows, np.broadcast_to(arrays["last"], (len(rows), len(arrays["last"])))])
     rows = rows / np.abs(rows).max(axis=1, keepdims=True)  # so that squares do not overflow
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -89,17 +130,20 @@ def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
     except ImportError as error:
         raise NotAvailable("to_onnx needs onnx. Install it with: pip install 'thresher[onnx]'") from error
     outputs, most, dimension = arrays["hidden"].shape
+    names = ["input_low", "input_high", "input_soft", "first_knot", "first_level", "first_slope", "input_mean"]
+    names += ["input_unit", "weights", "metric", "shift", "mean", "unit", "floor"]
     constants = {
-        **{
-            name: np.asarray(arrays[name])
-            for name in ("input_mean", "input_unit", "metric", "shift", "mean", "unit", "floor")
-        },
+        **{name: np.asarray(arrays[name]) for name in names},
+        "knots": arrays["knots"][None],
+        "slope_changes": arrays["slope_changes"][None],
         "last": arrays["last"].reshape(1, -1),
         "hidden": arrays["hidden"].reshape(outputs * most, dimension).T.copy(),
         "coefficients": arrays["coefficients"],
         "by_output": np.array([-1, outputs, most]),
         "last_axis": np.array([-1]),
+        "middle_axis": np.array([1]),
         "zero": np.zeros((1, 1)),
+        "one": np.ones((1, 1)),
     }
     steps = _steps(arrays)
     nodes = [helper.make_node(kind, inputs, [name], **more) for kind, inputs, name, more in steps]
@@ -121,17 +165,54 @@ def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
 
 def _steps(arrays: Arrays) -> list[tuple[str, list[str], str, dict[str, Any]]]:
     """Return what an ONNX graph does, in order: operator, inputs, name of the result, attributes."""
-    rows = "longer" if len(arrays["last"]) else "weighed"
+    bends: list[tuple[str, list[str], str, dict[str, Any]]] = [
+        ("Unsqueeze", ["pulled", "middle_axis"], "apart", {}),
+        ("Sub", ["apart", "knots"], "beyond", {}),
+        ("Relu", ["beyond"], "after", {}),
+        ("Mul", ["after", "slope_changes"], "changes", {}),
+        ("ReduceSum", ["changes", "middle_axis"], "change", {"keepdims": 0}),
+        ("Add", ["line", "change"], "bent", {}),
+    ]
+    rest: list[tuple[str, list[str], str, dict[str, Any]]] = [
+        ("Mul", ["weighed", "weighed"], "whole2", {}),
+        ("ReduceSum", ["whole2", "last_axis"], "whole", {"keepdims": 1}),
+        ("Mul", ["turned", "turned"], "kept2", {}),
+        ("ReduceSum", ["kept2", "last_axis"], "kept", {"keepdims": 1}),
+        ("Sub", ["whole", "kept"], "lost2", {}),
+        ("Relu", ["lost2"], "lost", {}),
+        ("Sqrt", ["lost"], "rest", {}),
+        ("Concat", ["turned", "rest"], "wider", {"axis": 1}),
+    ]
+    found = "wider" if arrays["rest"] else "turned"
+    rows = "longer" if len(arrays["last"]) else found
     bias: list[tuple[str, list[str], str, dict[str, Any]]] = [
-        ("ReduceSum", ["weighed", "last_axis"], "sums", {"keepdims": 1}),
+        ("ReduceSum", [found, "last_axis"], "sums", {"keepdims": 1}),
         ("Mul", ["sums", "zero"], "column", {}),
         ("Add", ["column", "last"], "bias", {}),
-        ("Concat", ["weighed", "bias"], "longer", {"axis": 1}),
+        ("Concat", [found, "bias"], "longer", {"axis": 1}),
     ]
+    straight = not len(arrays["knots"])
     return [
-        ("Sub", ["X", "input_mean"], "centred", {}),
+        ("Max", ["X", "input_low"], "above_low", {}),
+        ("Min", ["above_low", "input_high"], "inside", {}),
+        ("Sub", ["X", "inside"], "out", {}),
+        ("Sign", ["out"], "side", {}),
+        ("Abs", ["out"], "distance", {}),
+        ("Div", ["distance", "input_soft"], "distances", {}),
+        ("Add", ["distances", "one"], "more", {}),
+        ("Log", ["more"], "logarithm", {}),
+        ("Mul", ["logarithm", "input_soft"], "softened", {}),
+        ("Mul", ["softened", "side"], "signed", {}),
+        ("Add", ["inside", "signed"], "pulled", {}),
+        ("Sub", ["pulled", "first_knot"], "along", {}),
+        ("Mul", ["along", "first_slope"], "risen", {}),
+        ("Add", ["risen", "first_level"], "bent" if straight else "line", {}),
+        *([] if straight else bends),
+        ("Sub", ["bent", "input_mean"], "centred", {}),
         ("Div", ["centred", "input_unit"], "scaled", {}),
-        ("MatMul", ["scaled", "metric"], "weighed", {}),
+        ("Mul", ["scaled", "weights"], "weighed", {}),
+        ("MatMul", ["weighed", "metric"], "turned", {}),
+        *(rest if arrays["rest"] else []),
         *(bias if rows == "longer" else []),
         ("Abs", [rows], "sizes", {}),
         ("ReduceMax", ["sizes"], "largest", {"axes": [1], "keepdims": 1}),

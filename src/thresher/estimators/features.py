@@ -25,7 +25,16 @@ from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
 from thresher.theory import cofiring_slope, limit_kernel
 
-__all__ = ["Learning", "Plan", "choose_plan", "limit_gradients", "mix_outputs", "next_metric", "outer_product", "row_gradients"]
+__all__ = [
+    "Learning",
+    "Plan",
+    "choose_plan",
+    "limit_gradients",
+    "mix_outputs",
+    "next_metric",
+    "outer_product",
+    "row_gradients",
+]
 
 Matrix = NDArray[np.float64]
 COLUMNS = 512  # columns up to which features are learnt by themselves
@@ -34,6 +43,7 @@ MILD, STRONG = 0.25, 0.4  # powers of the metric
 _FOLDS = 4
 _OUTPUTS = 16  # outputs whose gradients are taken one by one
 _A_ROUND = 0.99  # rounds are tried while each leaves at most this share of the error
+_CLEARLY = 0.95  # weights of columns are taken if they leave at most this share of the error without
 _WORTH = 0.9  # the strong power is tried if the mild one brings the error down to this share
 
 
@@ -63,7 +73,7 @@ class Learning(NamedTuple):
     @property
     def error(self) -> float:
         """The error of the plan that was chosen."""
-        return min(min(one) for one in self.errors.values())
+        return min(self.errors[self.plan.name])
 
 
 def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: float) -> Iterator[Matrix]:
@@ -91,9 +101,7 @@ def mix_outputs(alpha: Matrix) -> Matrix:
     return alpha @ np.random.default_rng(0).normal(size=(outputs, _OUTPUTS)) / np.sqrt(_OUTPUTS)
 
 
-def row_gradients(
-    gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, metric: Matrix
-) -> Iterator[Matrix]:
+def row_gradients(gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, metric: Matrix) -> Iterator[Matrix]:
     """Yield for each output the gradients (n, d) by rows, from those by lifted inputs.
 
     ``inputs`` are rows times ``metric`` (d, r), lifted, ``norms`` (n,) what they were divided by. Cost: O(ndr) per
@@ -162,7 +170,7 @@ def choose_plan(
         ahead = min(errors[mild]) <= min(min(one) for one in errors.values())
         if ahead and min(errors[mild]) <= _WORTH * errors[mild][0]:
             attempt(Plan(weighed, power=STRONG))
-    best = min(errors, key=lambda plan: min(errors[plan]))
+    best = min(errors, key=lambda plan: min(errors[plan]) / (_CLEARLY if plan.columns else 1.0))
     rounds = int(np.argmin(errors[best]))
     told = {one.name: values for one, values in errors.items()}
     return Learning(best._replace(rounds=rounds), told, ridges[best])

@@ -31,7 +31,7 @@ from thresher.estimators.progress import Progress
 from thresher.estimators.scaling import CANDIDATES, Scaling
 from thresher.memory import require
 from thresher.model.network import NetworkSettings
-from thresher.theory import firing_probability
+from thresher.model.start import Sequence as SequenceName
 from thresher.training.dense import start_gram
 from thresher.training.ridge import RidgeResult, RidgeStart, train_ridge
 
@@ -56,13 +56,14 @@ class Options(NamedTuple):
     bias: float | None
     plan: Plan | None
     scale: str | None
-    start: str
+    sequence: SequenceName
     tol: float
     max_iterations: int
     seed: int
     threads: int
     biases: Sequence[float]  # to choose from
     rows: int  # on which bias, shift, scale and features are chosen; the ridge is chosen on all
+    judge: Callable[[Observations, Matrix], float] | None = None  # of outputs (c, k) of observations left out
 
 
 class Fitted(NamedTuple):
@@ -149,7 +150,7 @@ class Fitting:
             self.progress.begin("choosing for the network")
             choice = self._choose(space, self._kernel_of(), guess=choice.ridge, favourite=choice)
         self.progress.begin("fitting all rows")
-        inputs, norms = space.inputs(choice.bias)
+        inputs, _ = space.inputs(choice.bias)
         start = self._start(inputs, choice)
         kernel = choose.limit_of(inputs, choice.shift) if start is None else start.gram
         fit = self._fit_kernel(kernel, choice)
@@ -161,30 +162,23 @@ class Fitting:
         lift = SphereLift(
             scale=scale, bias=choice.bias, weights=space.weights, metric=space.matrix(), rest=space.rest
         ).fit(self.data.X, sample_weight=self.data.weights)
-        return Fitted(
-            self.data, lift, choice, learning, optimism, inputs, fit, penalty, gains, results, importances
-        )
+        return Fitted(self.data, lift, choice, learning, optimism, inputs, fit, penalty, gains, results, importances)
 
-    def leave_out(self) -> tuple[Observations, Matrix] | None:
-        """Return observations at a part of the rows, and what the limit says of each left out, with robust scaling.
+    def error_left_out(self) -> float:
+        """Return the error of the limit on observations left out, at some rows, with the scale that is best for them.
 
-        None if they are too few, or the kernel is not positive: a tiny ridge that the kernel of a network may do with.
+        Infinity if they are too few, or the kernel is not positive: a tiny ridge, which a network may still do with.
         """
         if self.data.count.sum() < FEW:
-            return None
-        scaling = self._scaling(self.options.scale or CANDIDATES[0])
-        space = _Space(self.data.with_rows(scaling.apply(self.data.X)).some(self.options.rows))
-        choice = self._choose(space, choose.limit_of, guess=1e-2)
-        if choice.error == math.inf:
-            return None
-        fit = self._fit_limit(space, choice)
-        return None if fit is None else (space.data, fit.left_out(space.data))
+            return math.inf
+        _, scaling = self._choose_scale()
+        return self._error_on(self._some_scaled(scaling), quick=False)
 
     def _scaling(self, scale: str) -> Scaling:
         return Scaling.of(self.data.X, scale=scale, weights=self.data.weights)
 
     def _choose_scale(self) -> tuple[str, Scaling]:
-        """Return the scale of the least leave-one-out error on some rows; the first one unless another is clearly better.
+        """Return the scale of the least leave-one-out error on some rows: the first unless another is clearly better.
 
         Another must be so with the first bias and shift, and again after both have chosen their own.
         """
@@ -203,11 +197,11 @@ class Fitting:
             some = self._some_scaled(scaling)
             if not any(np.allclose(some.X, other.X, rtol=1e-6, atol=1e-9) for other in rows.values()):
                 found[scale], rows[scale] = scaling, some
-        errors = {scale: self._choose_on(some, quick=True).error for scale, some in rows.items()}
+        errors = {scale: self._error_on(some, quick=True) for scale, some in rows.items()}
         best = min(errors, key=lambda scale: errors[scale])
         if not errors[best] < _CLEARLY * errors[CANDIDATES[0]]:
             return CANDIDATES[0], first
-        both = [self._choose_on(rows[scale], quick=False).error for scale in (CANDIDATES[0], best)]
+        both = [self._error_on(rows[scale], quick=False) for scale in (CANDIDATES[0], best)]
         best = best if both[1] < _CLEARLY * both[0] else CANDIDATES[0]
         return best, found[best]
 
@@ -215,14 +209,18 @@ class Fitting:
         some = self.data.some(self.options.rows)
         return some.with_rows(scaling.apply(some.X))
 
-    def _choose_on(self, some: Observations, *, quick: bool) -> Choice:
-        """Return what is best for some rows on the limit; ``quick`` with the first bias and shift alone."""
+    def _error_on(self, some: Observations, *, quick: bool) -> float:
+        """Return the error of the limit on observations left out; ``quick`` with the first bias and shift alone."""
         options = self.options
-        biases = options.biases if options.bias is None else [options.bias]
-        shifts = choose.SHIFTS if options.shift is None else [options.shift]
+        biases: Sequence[float] = options.biases if options.bias is None else [options.bias]
+        shifts: Sequence[float] = choose.SHIFTS if options.shift is None else [options.shift]
         if quick:
             biases, shifts = biases[:1], shifts[:1]
-        return choose.choose(some, biases=biases, shifts=shifts, ridge=options.ridge)
+        choice = choose.choose(some, biases=biases, shifts=shifts, ridge=options.ridge)
+        if options.judge is None or choice.error == math.inf:
+            return choice.error
+        fit = self._fit_limit(_Space(some), choice, ridge=choice.ridge)
+        return math.inf if fit is None else options.judge(some, fit.left_out(some))
 
     def _choose(
         self,
@@ -262,7 +260,12 @@ class Fitting:
 
     def _settings(self, inputs: Matrix, shift: float, width: int) -> NetworkSettings:
         return NetworkSettings.checked(
-            width=width, dimension=inputs.shape[1], shift=shift, seed=self.options.seed, twins=True
+            width=width,
+            dimension=inputs.shape[1],
+            shift=shift,
+            seed=self.options.seed,
+            twins=True,
+            sequence=self.options.sequence,
         )
 
     def _learns(self, columns: int) -> bool:
@@ -349,9 +352,9 @@ class Fitting:
             return 1.0
         return max(1.0, (after / choice.error) / (before / plain.error))
 
-    def _fit_limit(self, space: _Space, choice: Choice) -> Fit | None:
+    def _fit_limit(self, space: _Space, choice: Choice, *, ridge: float) -> Fit | None:
         kernel = choose.limit_of(space.inputs(choice.bias)[0], choice.shift)
-        return choose.fit_kernel(kernel, space.data, shift=choice.shift, ridge=self.options.ridge, guess=choice.ridge)
+        return choose.fit_kernel(kernel, space.data, shift=choice.shift, ridge=ridge)
 
     def _start(self, inputs: Matrix, choice: Choice) -> RidgeStart | None:
         if self.options.width == math.inf:
@@ -365,7 +368,9 @@ class Fitting:
         if fit is None:
             remedy = "Use a smaller shift" if ridge is None else "Use a larger ridge, or a smaller shift"
             said = "'auto'" if ridge is None else f"{ridge:g}"
-            raise InvalidInput(f"the kernel of these rows is not positive with shift={shift:g}, ridge={said}. {remedy}.")
+            raise InvalidInput(
+                f"the kernel of these rows is not positive with shift={shift:g}, ridge={said}. {remedy}."
+            )
         return fit
 
     def _train(self, start: RidgeStart | None, fit: Fit, penalty: Matrix, gains: Matrix) -> list[RidgeResult]:

@@ -45,8 +45,8 @@ class SphereLift(TransformerMixin, BaseEstimator):
     ----------
     scale : what is done to each column. ``"standardise"``: mean 0, variance 1; ``"robust"``: the same after values more
         than six deviations from the median, as quartiles tell it, were pulled in; ``"log"``: the same after the
-        logarithm of the distance from the median; ``"rank"``: ranks; ``"quantile"``: ranks, made normal; ``"common"``: mean 0, one unit for
-        all columns; ``"centre"``: mean 0; or ``"none"``
+        logarithm of the distance from the median; ``"rank"``: ranks; ``"quantile"``: ranks, made normal;
+        ``"common"``: mean 0, one unit for all columns; ``"centre"``: mean 0; or ``"none"``
     bias : the bias coordinate, as a multiple of the typical (root mean square) norm of a scaled training row. It keeps
         the lengths of rows apart, which normalising would lose; 0 loses them on purpose.
     weights : what scaled columns are multiplied by (d,), or None

@@ -1,4 +1,4 @@
-"""Model files: a fitted estimator as plain numbers and words, in two forms.
+"""Model files: a fitted estimator as plain numbers and words, in two forms, of which the smaller is the default.
 
 *Full* holds what was added to each neuron; *recipe* holds the steps of training alone and makes the network again on
 loading, to the same predictions: a few numbers a training row, whatever the width. Both hold the lifted training
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from thresher.checks import check_fields, check_number, check_whole
 from thresher.errors import InvalidInput
+from thresher.estimators.features import Plan
 from thresher.estimators.lift import SphereLift
 from thresher.estimators.scaling import SCALES, Scaling
 from thresher.files import Stored, read_file, write_file
@@ -26,6 +27,7 @@ from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
+from thresher.theory import firing_probability
 from thresher.training.dense import RidgeStep
 from thresher.training.history import History, Iteration, Status
 from thresher.training.ridge import RidgeResult, RidgeStart, replay_ridge
@@ -34,8 +36,17 @@ __all__ = ["FORMS", "load_model", "save_model"]
 
 FORMS = ("auto", "full", "recipe")
 _KIND, _VERSION = "model", 2
-_ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "floor_", "prior_", "feature_importances_")
-_SCALING = ("mean", "unit", "low", "high", "soft", "knots")
+_ARRAYS = (
+    "inputs_",
+    "alpha_",
+    "penalty_",
+    "gains_",
+    "noise_",
+    "floor_",
+    "prior_",
+    "feature_importances_",
+    "temperature_",
+)
 _VALUES = (
     "bias_",
     "shift_",
@@ -46,24 +57,35 @@ _VALUES = (
     "n_features_in_",
     "single_target_",
     "target_",
-    "temperature_",
+    "scale_",
+    "columns_weighed_",
+    "multilabel_",
 )
 
 
-def save_model(estimator: Any, path: str | Path, *, form: str) -> None:
-    """Write a fitted estimator. Cost: full O(md) bytes an output, recipe O(n) a step and output; both O(nd)."""
+def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
+    """Write a fitted estimator and return the form it has, ``"full"`` or ``"recipe"``; ``"auto"`` is the smaller one.
+
+    Cost: full O(md) bytes per output, recipe O(n) per step and output; both O(nd).
+    """
     if form not in FORMS:
-        raise InvalidInput(f"form must be 'full' or 'recipe'; got {form!r}.")
-    parameters = {name: _plain(value) for name, value in estimator.get_params().items()}
+        raise InvalidInput(f"form must be 'auto', 'full' or 'recipe'; got {form!r}.")
+    if form == "auto":  # a full file holds what was added to the neurons beside all that a recipe holds
+        form = "recipe" if any(result.network.weights.moved.nbytes for result in estimator.results_) else "full"
+    parameters = {name: _plain(value) for name, value in estimator.get_params().items() if name != "callbacks"}
+    parameters |= {"class_weight": _describe_class_weight(estimator)} if "class_weight" in parameters else {}
     if not isinstance(parameters["random_state"], int | None):
         parameters["random_state"] = None
     if parameters["width"] == math.inf:
         parameters["width"] = "inf"
     lift = estimator.lift_
-    tensors: dict[str, NDArray[Any]] = {"mean": lift.scaling_.mean, "unit": lift.scaling_.unit}
-    if lift.metric is not None:
-        tensors["metric"] = np.asarray(lift.metric)
-    tensors |= {name: getattr(estimator, name) for name in _ARRAYS if hasattr(estimator, name)}
+    tensors: dict[str, NDArray[Any]] = {
+        name: value for name, value in lift.scaling_._asdict().items() if value is not None
+    }
+    for name, value in (("metric", lift.metric), ("weights", lift.weights)):
+        if value is not None:
+            tensors[name] = np.asarray(value)
+    tensors |= {name: np.atleast_1d(getattr(estimator, name)) for name in _ARRAYS if hasattr(estimator, name)}
     if hasattr(estimator, "target_scaling_"):
         tensors |= {"target_mean": estimator.target_scaling_.mean, "target_unit": estimator.target_scaling_.unit}
     for place, result in enumerate(estimator.results_):
@@ -80,11 +102,13 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> None:
         "tried": estimator.tried_,
         "rounds": list(estimator.feature_learning_errors_.items()),
         "last": lift.last_,
+        "rest": lift.rest,
         "networks": [_describe(result) for result in estimator.results_],
         "names": list(map(str, estimator.feature_names_in_)) if hasattr(estimator, "feature_names_in_") else None,
         "classes": _describe_classes(estimator),
     }
     write_file(Path(path), tensors, metadata, kind=_KIND, version=_VERSION)
+    return form
 
 
 def load_model(path: str | Path, kinds: Sequence[type], *, threads: int | None = None) -> Any:
@@ -102,9 +126,13 @@ def load_model(path: str | Path, kinds: Sequence[type], *, threads: int | None =
 
 def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     about, tensors = stored.metadata, stored.tensors
+    if stored.version == 1:
+        _bring_up_to_date(about, tensors)
     parameters = dict(about["parameters"])
     if parameters["width"] == "inf":
         parameters["width"] = math.inf
+    if isinstance(parameters.get("class_weight"), list):
+        parameters["class_weight"] = dict(parameters["class_weight"])
     estimator: Any = kinds[about["estimator"]](**parameters)
     estimator._check_parameters()
     for name, value in _check_values(about["values"], classifies=about["classes"] is not None).items():
@@ -112,10 +140,19 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     for name in _ARRAYS:
         if name in tensors:
             setattr(estimator, name, tensors[name].astype(np.float64))
-    lift = SphereLift(scale=estimator.scale, bias=float(estimator.bias_), metric=tensors.get("metric"))
-    lift.scaling_, lift.last_ = Scaling(tensors["mean"], tensors["unit"]), float(about["last"])
+    lift = SphereLift(
+        scale=estimator.scale_,
+        bias=float(estimator.bias_),
+        weights=tensors.get("weights"),
+        metric=tensors.get("metric"),
+        rest=bool(about["rest"]),
+    )
+    lift.scaling_ = Scaling(*(tensors.get(name) for name in Scaling._fields))  # type: ignore[arg-type]
+    lift.last_ = float(about["last"])
     lift.n_features_in_ = estimator.n_features_in_
     estimator.lift_ = lift
+    if about["classes"] is not None and not estimator.multilabel_:
+        estimator.temperature_ = float(estimator.temperature_[0])
     if "target_mean" in tensors:
         estimator.target_scaling_ = Scaling(tensors["target_mean"], tensors["target_unit"])
     if about["names"] is not None:
@@ -129,7 +166,7 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         for place, one in enumerate(about["networks"])
     ]
     estimator.tried_ = [tuple(one) for one in about["tried"]]
-    estimator.feature_learning_errors_ = {float(power): errors for power, errors in about["rounds"]}
+    estimator.feature_learning_errors_ = {str(name): errors for name, errors in about["rounds"]}
     for result in estimator.results_:
         fits = result.network.settings == estimator.results_[0].network.settings
         fits = fits and result.network.shift == estimator.shift_
@@ -148,9 +185,11 @@ def _check_values(values: dict[str, Any], *, classifies: bool) -> dict[str, Any]
         "feature_learning_": check_whole(values["feature_learning_"], "feature_learning", least=0),
         "n_iter_": check_whole(values["n_iter_"], "n_iter", least=0),
         "n_features_in_": check_whole(values["n_features_in_"], "n_features_in", least=1),
+        "scale_": str(values["scale_"]),
+        "columns_weighed_": bool(values["columns_weighed_"]),
     }
     if classifies:
-        return {**checked, "temperature_": check_number(values["temperature_"], "temperature", above=0.0)}
+        return {**checked, "multilabel_": bool(values["multilabel_"])}
     if not isinstance(values["single_target_"], bool):
         raise TypeError(f"single_target is {str(values['single_target_'])[:40]!r}")
     if values["target_"] not in ("linear", "log"):
@@ -164,20 +203,31 @@ def _check(estimator: Any, *, networks: int) -> None:
     d = estimator.n_features_in_
     lift, scaling, labels = estimator.lift_, estimator.lift_.scaling_, getattr(estimator, "classes_", None)
     names = getattr(estimator, "feature_names_in_", None)
+    turned = d if lift.metric is None else np.shape(lift.metric)[-1]
+    knots = np.shape(scaling.knots)
     shapes = {
-        "inputs": (estimator.inputs_.shape, (n, d + bool(estimator.bias_))),
+        "inputs": (estimator.inputs_.shape, (n, turned + lift.rest + bool(estimator.bias_))),
         "penalty": (estimator.penalty_.shape, (n,)),
         "gains": (estimator.gains_.shape, (outputs,)),
         "mean": (scaling.mean.shape, (d,)),
         "unit": (scaling.unit.shape, (d,)),
-        "metric": (np.shape(lift.metric), (d, d) if lift.metric is not None else ()),
+        "metric": (np.shape(lift.metric), (d, turned) if lift.metric is not None else ()),
+        "weights": (np.shape(lift.weights), (d,) if lift.weights is not None else ()),
+        "knots": (knots, (2, *knots[1:2], d) if scaling.knots is not None else ()),
+        "feature importances": (np.shape(getattr(estimator, "feature_importances_", np.zeros(d))), (d,)),
     }
-    noise = np.zeros((2, outputs)) if labels is not None else estimator.noise_
-    shapes["noise"] = noise.shape, (2, outputs)
+    bounds = [scaling.low, scaling.high, scaling.soft]
+    shapes |= {f"bound {place}": (np.shape(one), np.shape(scaling.low) and (d,)) for place, one in enumerate(bounds)}
+    noise = np.zeros((3, outputs)) if labels is not None else estimator.noise_
+    shapes["noise"] = noise.shape, (3, outputs)
     frame = estimator._target_frame()
     shapes |= {f"target {place}": (part.shape, (outputs,)) for place, part in enumerate(frame)}
     if labels is not None:
-        shapes["classes"] = (labels.shape, (2 if outputs == 1 else outputs,))
+        shapes["classes"] = (labels.shape, (2 if outputs == 1 and not estimator.multilabel_ else outputs,))
+        shapes["temperature"] = (np.shape(estimator.temperature_), (outputs,) if estimator.multilabel_ else ())
+        frame = (*frame, np.atleast_1d(estimator.temperature_))
+        if (frame[-1] <= 0).any():
+            raise ValueError("its temperature is none")
     floor = estimator._floor
     if floor is not None:
         shapes["floor"] = (floor.shape, (outputs,))
@@ -187,9 +237,12 @@ def _check(estimator: Any, *, networks: int) -> None:
         if found != expected:
             raise ValueError(f"{name} has shape {found}, not {expected}")
     numbers = [getattr(estimator, name) for name in ("inputs_", "alpha_", "penalty_", "gains_")]
-    numbers += [noise, *scaling, *frame, lift.last_, *(one for one in (lift.metric, floor) if one is not None)]
+    more = (*scaling, lift.metric, lift.weights, floor)
+    numbers += [noise, *frame, lift.last_, *(one for one in more if one is not None)]
     if not all(np.isfinite(one).all() for one in numbers):
         raise ValueError("some numbers are not finite")
+    if scaling.soft is not None and (scaling.soft <= 0).any():
+        raise ValueError("its columns are pulled in by nothing")
     if lift.scale not in SCALES or (lift.bias > 0) != (lift.last_ > 0) or (estimator.penalty_ <= 0).any():
         raise ValueError("its lift or its penalty is none")
     if (noise < 0).any():
@@ -200,6 +253,27 @@ def _check(estimator: Any, *, networks: int) -> None:
         raise ValueError("inputs are not of unit norm")
     if networks != (0 if estimator.width == math.inf else outputs):
         raise ValueError(f"{networks} networks for {outputs} outputs")
+
+
+def _bring_up_to_date(about: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> None:
+    """Give a description of version 1 what was added since, as it was then."""
+    values, parameters = about["values"], about["parameters"]
+    parameters["start"] = "random"
+    values |= {"scale_": parameters["scale"], "columns_weighed_": False, "multilabel_": False}
+    about |= {"rest": False, "rounds": [(Plan(power=float(one)).name, errors) for one, errors in about["rounds"]]}
+    if "temperature_" in values:
+        tensors["temperature_"] = np.array([check_number(values["temperature_"], "temperature")])
+    if "noise_" in tensors:  # the variance had the noise in it, and no border
+        factor, addend = tensors["noise_"]
+        prior = firing_probability(float(values["shift_"]))
+        noise = float(values["ridge_"]) * prior
+        tensors["noise_"] = np.stack([factor, addend + factor * noise, np.full_like(factor, prior)])
+
+
+def _describe_class_weight(estimator: Any) -> Any:
+    """Return the weights of classes as JSON knows them: pairs of a label and a number."""
+    given = estimator.class_weight
+    return [(_plain(label), float(weight)) for label, weight in given.items()] if isinstance(given, dict) else given
 
 
 def _plain(value: Any) -> Any:
@@ -213,6 +287,7 @@ def _describe(result: RidgeResult) -> dict[str, Any]:
         "width": settings.width,
         "shift": settings.shift,
         "seed": settings.start.seed,
+        "sequence": settings.start.sequence,
         "fractions": [step.fraction for step in result.steps],
         "status": result.status.value,
         "message": result.message,
@@ -229,7 +304,12 @@ def _restore(
     starts: Callable[..., RidgeStart],
 ) -> RidgeResult:
     settings = NetworkSettings.checked(
-        width=about["width"], dimension=inputs.shape[1], shift=about["shift"], seed=about["seed"], twins=True
+        width=about["width"],
+        dimension=inputs.shape[1],
+        shift=about["shift"],
+        seed=about["seed"],
+        twins=True,
+        sequence=about.get("sequence", "random"),
     )
     fractions = [float(fraction) for fraction in about["fractions"]]
     if alphas.shape != (len(fractions), len(inputs)):

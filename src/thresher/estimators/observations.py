@@ -24,7 +24,7 @@ class Pools(NamedTuple):
 
     row: Numbers  # (p,)
     unit: Matrix  # (p,)
-    count: Matrix  # (p,)
+    number: Matrix  # (p,): of observations
     mean: Matrix  # (p, k)
     spread: Matrix  # (p, k): sums of squared distances from the mean
 
@@ -54,7 +54,7 @@ class Observations:
         X, targets, given, unit = X[kept], targets[kept], given[kept], unit[kept]
         distinct, row = _distinct(X)
         cells, cell = _distinct(np.column_stack([row, unit, targets]))
-        count = np.bincount(cell, np.maximum(given, 1.0))
+        count = np.bincount(cell, np.maximum(given, 1.0)).astype(np.float64)
         unit = cells[:, 1] / np.average(cells[:, 1], weights=count)
         return cls(distinct, row=cells[:, 0].astype(np.int64), target=cells[:, 2:], unit=unit, count=count)
 
@@ -69,7 +69,7 @@ class Observations:
     @cached_property
     def weights(self) -> Matrix:
         """Weight of all observations at each row (n,)."""
-        return np.bincount(self.row, self.weight, minlength=len(self.X))
+        return np.bincount(self.row, self.weight, minlength=len(self.X)).astype(np.float64)
 
     @cached_property
     def targets(self) -> Matrix:
@@ -80,7 +80,7 @@ class Observations:
     def pools(self) -> Pools:
         """The observations pooled by row and unit."""
         pairs, pool = _distinct(np.column_stack([self.row, self.unit]))
-        count = np.bincount(pool, self.count)
+        count = np.bincount(pool, self.count).astype(np.float64)
         mean = _sums(pool, self.count[:, None] * self.target, len(pairs)) / count[:, None]
         away = self.target - mean[pool]
         spread = _sums(pool, self.count[:, None] * away**2, len(pairs))

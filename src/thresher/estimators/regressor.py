@@ -16,8 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from thresher.errors import InvalidInput
 from thresher.estimators.base import LeftOut, ThresherEstimator
 from thresher.estimators.choose import Fit, leave_one_out
+from thresher.estimators.fitting import Fitting
 from thresher.estimators.lift import check_weights
 from thresher.estimators.observations import Observations
+from thresher.estimators.progress import Progress
 from thresher.estimators.scaling import Scaling
 from thresher.theory import firing_probability
 from thresher.training.history import Callback, Iteration
@@ -124,9 +126,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         if weights is not None:
             rows, columns, weights = rows[weights > 0], columns[weights > 0], weights[weights > 0]
         floor = self._choose_floor(rows, columns, weights)
-        columns = columns if floor is None else np.log(columns - floor)
+        raw, columns = columns, columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(columns, scale="standardise", weights=weights)
-        left_out = self._fit(Observations.merged(rows, scaling.apply(columns), weights=weights))
+        judge = None if floor is None else self._judge(raw, weights, scaling, floor)
+        left_out = self._fit(Observations.merged(rows, scaling.apply(columns), weights=weights), judge)
         self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
         self.target_ = "linear" if floor is None else "log"
         self.floor_ = np.zeros(columns.shape[1]) if floor is None else floor
@@ -180,21 +183,31 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         return floors[best] if errors[best] < _CLEARLY * plain else None
 
     def _left_out_error(self, rows: Matrix, columns: Matrix, weights: Matrix | None, *, floor: Matrix | None) -> float:
-        """Return the mean square, in units of the targets' variance, by which the limit misses rows left out.
+        """Return the mean square, in units of the targets' variance, by which the limit misses what is left out.
 
         Infinity where that cannot be said.
         """
         told = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(told, scale="standardise", weights=weights)
-        left_out = self._leave_out(Observations.merged(rows, scaling.apply(told), weights=weights))
-        if left_out is None:
-            return np.inf
-        data, outputs = left_out
-        both = np.stack([data.target, outputs]) * scaling.unit + scaling.mean
+        data = Observations.merged(rows, scaling.apply(told), weights=weights)
+        return Fitting(
+            data, self._options(data, self._judge(columns, weights, scaling, floor)), Progress()
+        ).error_left_out()
+
+    @staticmethod
+    def _judge(
+        columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None
+    ) -> Callable[[Observations, Matrix], float]:
+        """Return what judges outputs for observations in the units of the targets, which logarithms are not."""
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit
-        with np.errstate(over="ignore"):
-            wanted, found = (both if floor is None else np.exp(both)) / unit
-            return float(np.average(((found - wanted) ** 2).sum(axis=1), weights=data.weight))
+
+        def judge(data: Observations, outputs: Matrix) -> float:
+            both = np.stack([data.target, outputs]) * scaling.unit + scaling.mean
+            with np.errstate(over="ignore"):
+                wanted, found = (both if floor is None else np.exp(both)) / unit
+                return float(np.average(((found - wanted) ** 2).sum(axis=1), weights=data.weight))
+
+        return judge
 
     def _noise(self, left_out: LeftOut) -> Matrix:
         """Return factor, addend and border (3, k) that make variances of the limit those of observations left out.

@@ -1,7 +1,8 @@
 """Columns on one footing: what is done to each before rows are lifted to the sphere.
 
-Every way but ``"standardise"``, ``"centre"`` and ``"none"`` keeps a single absurd value from moving the rest: values far outside are
-pulled in by a logarithm. They still lie outside, so that error bars can tell, but no longer set the unit of the column.
+Every way but ``"standardise"``, ``"centre"`` and ``"none"`` keeps a single absurd value from moving the rest: values far
+outside are pulled in by a logarithm. They still lie outside, so that error bars can tell, but no longer set the unit of
+the column.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ __all__ = ["CANDIDATES", "SCALES", "Scaling", "far_values"]
 
 Matrix = NDArray[np.float64]
 SCALES = ("standardise", "robust", "log", "quantile", "rank", "common", "centre", "none")
-CANDIDATES = ("robust", "standardise", "common", "log", "quantile", "rank")  # of scale="auto"; the first keeps its place on ties
+CANDIDATES = (
+    "robust",
+    "standardise",
+    "common",
+    "log",
+    "quantile",
+    "rank",
+)  # of scale="auto"; the first keeps its place on ties
 _REACH = {"robust": 6.0, "common": 6.0, "log": 0.0}  # deviations from the median beyond which values are pulled in
 _KNOTS = 128  # of a quantile transform, for each column
 _FAR = ((0.01, 10.0), (0.1, 100.0))  # a value is far outside if so many widths of the range of all but this share
@@ -44,9 +52,10 @@ class Scaling(NamedTuple):
             middle, spread = _middle(X, weights)
             shape = {"low": X.min(axis=0), "high": X.max(axis=0), "soft": spread}
             if scale in _REACH:
-                binary = ((X == shape["low"]) | (X == shape["high"])).all(axis=0)  # two values have no outlier
-                shape["low"] = np.where(binary, shape["low"], middle - _REACH[scale] * spread)
-                shape["high"] = np.where(binary, shape["high"], middle + _REACH[scale] * spread)
+                least, most = shape["low"], shape["high"]
+                binary = np.all((least == X) | (most == X), axis=0)  # two values have no outlier
+                shape["low"] = np.where(binary, least, middle - _REACH[scale] * spread)
+                shape["high"] = np.where(binary, most, middle + _REACH[scale] * spread)
             else:
                 shape["knots"] = _rank_knots(X, weights, normal=scale == "quantile")
         d = X.shape[1]
@@ -64,7 +73,9 @@ class Scaling(NamedTuple):
                 out = X - inside
                 X = inside + np.sign(out) * self.soft * np.log1p(np.abs(out) / self.soft)
         if self.knots is not None:
-            X = np.column_stack([_bend(one, *knots) for one, knots in zip(X.T, self.knots.transpose(2, 0, 1), strict=True)])
+            X = np.column_stack(
+                [_bend(one, *knots) for one, knots in zip(X.T, self.knots.transpose(2, 0, 1), strict=True)]
+            )
         return (X - self.mean) / self.unit
 
 

@@ -21,7 +21,18 @@ class Model(torch.nn.Module):
 
     def forward(self, X: Any) -> Any:
         """Return the outputs for rows X."""
-        rows = (X.to(self.metric) - self.input_mean) / self.input_unit @ self.metric
+        X = X.to(self.metric)
+        inside = torch.minimum(torch.maximum(X, self.input_low), self.input_high)
+        out = X - inside
+        pulled = inside + torch.sign(out) * self.input_soft * torch.log1p(out.abs() / self.input_soft)
+        bent = self.first_level + self.first_slope * (pulled - self.first_knot)
+        for knot, change in zip(self.knots, self.slope_changes, strict=True):
+            bent = bent + change * torch.relu(pulled - knot)
+        weighed = (bent - self.input_mean) / self.input_unit * self.weights
+        rows = weighed @ self.metric
+        if self.rest:
+            lost = (weighed**2).sum(dim=1) - (rows**2).sum(dim=1)
+            rows = torch.hstack([rows, torch.sqrt(torch.relu(lost))[:, None]])
         rows = torch.hstack([rows, self.last.expand(len(rows), -1)])
         rows = rows / rows.abs().amax(dim=1, keepdim=True)  # so that squares do not overflow
         rows = rows / rows.norm(dim=1, keepdim=True)
