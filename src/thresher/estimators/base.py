@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from thresher.checks import check_number, check_whole
 from thresher.errors import InvalidInput
 from thresher.estimators import export
-from thresher.estimators.choose import Fit
+from thresher.estimators.choose import Fit, Judge, mean_square
 from thresher.estimators.features import Plan
 from thresher.estimators.fitting import Fitting, Options
 from thresher.estimators.model_files import save_model
@@ -37,7 +37,6 @@ from thresher.training.history import Callback, Iteration
 __all__ = ["FarOutside", "LeftOut", "ThresherEstimator"]
 
 Matrix = NDArray[np.float64]
-Judge = Callable[[Observations, Matrix], float]
 _MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # of all outputs together, and of one, with width="auto"
 _PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
 _FAR = 0.2  # gap, as a share of the targets, from which training is said to have failed
@@ -98,7 +97,7 @@ class ThresherEstimator(BaseEstimator):
             rows = rows.toarray()
         return (rows, *checked[1:]) if isinstance(checked, tuple) else rows
 
-    def _fit(self, data: Observations, judge: Judge | None = None) -> LeftOut:
+    def _fit(self, data: Observations, judge: Judge = mean_square) -> LeftOut:
         """Fit observations whose targets have the weighted mean 0; return what leaving them out has shown."""
         self._warn_far(data.X, data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
@@ -117,7 +116,7 @@ class ThresherEstimator(BaseEstimator):
         self._warn()
         return LeftOut(data, fitted.fit, fitted.optimism)
 
-    def _options(self, data: Observations, judge: Judge | None = None) -> Options:
+    def _options(self, data: Observations, judge: Judge = mean_square) -> Options:
         def chosen(value: Any) -> Any:
             return None if value == "auto" else value
 

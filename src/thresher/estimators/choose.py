@@ -15,7 +15,18 @@ from thresher.estimators.observations import Observations
 from thresher.parallel import blas_for_size
 from thresher.theory import firing_probability, limit_kernel
 
-__all__ = ["SHIFTS", "Choice", "Fit", "choose", "fit_kernel", "leave_one_out", "limit_of", "solve_kernel"]
+__all__ = [
+    "SHIFTS",
+    "Choice",
+    "Fit",
+    "Judge",
+    "choose",
+    "fit_kernel",
+    "leave_one_out",
+    "limit_of",
+    "mean_square",
+    "solve_kernel",
+]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -25,6 +36,7 @@ _WORTH = 0.99  # a share of the error of what is in favour: kernels of networks 
 _LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of a network cannot follow
 
 
+Judge = Callable[[Observations, Matrix], float]  # the error of outputs (c, k) for observations left out
 Tried = tuple[float, float, float, float]  # bias, shift, ridge, error
 
 
@@ -61,6 +73,11 @@ class Choice(NamedTuple):
     ridge: float
     error: float
     tried: list[Tried]
+
+
+def mean_square(data: Observations, outputs: Matrix) -> float:
+    """Return the weighted mean of squared errors of outputs (c, k), summed over them."""
+    return float(data.weight @ ((outputs - data.target) ** 2).sum(axis=1) / data.weight.sum())
 
 
 def leave_one_out(kernel: Matrix, data: Observations, *, ridge: float, diagonal: float) -> Fit | None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.estimators.choose import fit_kernel, solve_kernel
+from thresher.estimators.choose import Judge, fit_kernel, mean_square, solve_kernel
 from thresher.estimators.columns import learn_columns
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
@@ -139,19 +139,27 @@ def next_metric(outer: Matrix, *, metric: Matrix, power: float) -> Matrix:
 
 
 def choose_plan(
-    data: Observations, *, bias: float, shift: float, ridge: float | None, guess: float, columns: bool
+    data: Observations,
+    *,
+    bias: float,
+    shift: float,
+    ridge: float | None,
+    guess: float,
+    columns: bool,
+    judge: Judge = mean_square,
 ) -> Learning:
     """Return the plan of the least cross-validated error, with all of the learning repeated in each fold.
 
     Leave-one-out would be optimistic: the metric was learnt on what is left out. Rounds are tried while they help
-    clearly; weights of columns only if ``columns`` allows them. The limit kernel stands for the network.
+    clearly; weights of columns only if ``columns`` allows them. The limit kernel stands for the network; ``judge``
+    returns the error of outputs for observations that were held out.
 
     Cost: O(n³) for each fold, round and ridge tried.
     """
     errors, ridges = dict[Plan, list[float]](), dict[Plan, float]()
 
     def attempt(plan: Plan) -> None:
-        learning = _Folds(data, bias=bias, shift=shift, ridge=ridge, plan=plan).errors(guess)
+        learning = _Folds(data, bias=bias, shift=shift, ridge=ridge, plan=plan, judge=judge).errors(guess)
         mine = errors[plan] = []
         for left in reversed(range(MOST_ROUNDS + 1)):
             error, found = next(learning)
@@ -187,10 +195,13 @@ class _Held(NamedTuple):
 class _Folds:
     """Cross-validation that repeats the learning in every fold."""
 
-    def __init__(self, data: Observations, *, bias: float, shift: float, ridge: float | None, plan: Plan) -> None:
+    def __init__(
+        self, data: Observations, *, bias: float, shift: float, ridge: float | None, plan: Plan, judge: Judge
+    ) -> None:
         number = int(min(_FOLDS, max(2, data.count.sum())))
         self._folds, self._total = data.folds(number), float(data.weight.sum())
         self._biases, self._shift, self._ridge, self._plan = [bias] * number, shift, ridge, plan
+        self._judge = judge
 
     def errors(self, guess: float) -> Iterator[tuple[float, float]]:
         """Yield the mean squared error on what is held out, after 0, 1, ... rounds on the rest, and the ridge.
@@ -234,7 +245,7 @@ class _Folds:
         if alpha is None:
             return _Held(np.inf, ridge, None)
         outputs = limit_kernel(others @ inputs.T, self._shift, symmetric=False) @ alpha
-        error = float(held.weight @ ((outputs[place] - held.target) ** 2).sum(axis=1))
+        error = float(held.weight.sum()) * self._judge(held, outputs[place])
         gradients = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=self._shift)
         outer = partial(outer_product, gradients, inputs=inputs, norms=norms, weights=kept.weights, metric=metric)
         return _Held(error, ridge, outer)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.estimators import choose
-from thresher.estimators.choose import Choice, Fit
+from thresher.estimators.choose import Choice, Fit, Judge, mean_square
 from thresher.estimators.columns import learn_columns
 from thresher.estimators.features import (
     COLUMNS,
@@ -43,7 +43,7 @@ _DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a sm
 FEW = 8  # observations below which leaving some out says nothing of targets, scales or features
 _LEARNT = 2048  # rows at most that a metric is learnt on: a round costs the cube of them
 _WEIGHED = 512  # rows at most that weights of columns are learnt on: fifteen times that cost
-_CLEARLY = 0.95  # share of the error that another scale must leave to be taken
+_CLEARLY = 0.9  # share of the error that another scale must leave to be taken
 _SMALLEST = 1e-10  # length of a direction, relative to the longest, that counts as rounding
 
 
@@ -63,7 +63,7 @@ class Options(NamedTuple):
     threads: int
     biases: Sequence[float]  # to choose from
     rows: int  # on which bias, shift, scale and features are chosen; the ridge is chosen on all
-    judge: Callable[[Observations, Matrix], float] | None = None  # of outputs (c, k) of observations left out
+    judge: Judge = mean_square  # of scales and features
 
 
 class Fitted(NamedTuple):
@@ -217,7 +217,7 @@ class Fitting:
         if quick:
             biases, shifts = biases[:1], shifts[:1]
         choice = choose.choose(some, biases=biases, shifts=shifts, ridge=options.ridge)
-        if options.judge is None or choice.error == math.inf:
+        if options.judge is mean_square or choice.error == math.inf:
             return choice.error
         fit = self._fit_limit(_Space(some), choice, ridge=choice.ridge)
         return math.inf if fit is None else options.judge(some, fit.left_out(some))
@@ -286,6 +286,7 @@ class Fitting:
             ridge=self.options.ridge,
             guess=choice.ridge,
             columns=columns <= COLUMNS,
+            judge=self.options.judge,
         )
 
     def _learn(self, space: _Space, choice: Choice, plan: Plan) -> tuple[_Space, Choice]:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thresher.errors import InvalidInput
 from thresher.estimators.base import LeftOut, ThresherEstimator
-from thresher.estimators.choose import Fit, leave_one_out
+from thresher.estimators.choose import Fit, Judge, leave_one_out, mean_square
 from thresher.estimators.fitting import Fitting
 from thresher.estimators.lift import check_weights
 from thresher.estimators.observations import Observations
@@ -128,7 +128,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         floor = self._choose_floor(rows, columns, weights)
         raw, columns = columns, columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(columns, scale="standardise", weights=weights)
-        judge = None if floor is None else self._judge(raw, weights, scaling, floor)
+        judge = mean_square if floor is None else self._judge(raw, weights, scaling, floor)
         left_out = self._fit(Observations.merged(rows, scaling.apply(columns), weights=weights), judge)
         self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
         self.target_ = "linear" if floor is None else "log"
@@ -195,9 +195,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         ).error_left_out()
 
     @staticmethod
-    def _judge(
-        columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None
-    ) -> Callable[[Observations, Matrix], float]:
+    def _judge(columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None) -> Judge:
         """Return what judges outputs for observations in the units of the targets, which logarithms are not."""
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit
 

@@ -1,6 +1,6 @@
 """Columns on one footing: what is done to each before rows are lifted to the sphere.
 
-Every way but ``"standardise"``, ``"centre"`` and ``"none"`` keeps a single absurd value from moving the rest: values far
+Every way but ``"standardise"``, ``"centre"`` and ``"none"`` keeps an absurd value from moving the rest: values far
 outside are pulled in by a logarithm. They still lie outside, so that error bars can tell, but no longer set the unit of
 the column.
 """
