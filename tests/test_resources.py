@@ -7,14 +7,18 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import joblib
 import numpy as np
 import pytest
+from joblib.externals.loky import get_reusable_executor
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import GridSearchCV
 from threadpoolctl import ThreadpoolController, threadpool_info
 
 from thresher import MemoryRefused, memory, train
 from thresher.datasets import random_problem
 from thresher.engines import LocalEngine
-from thresher.parallel import _anyone_may_change_it, blas_for_size
+from thresher.parallel import _anyone_may_change_it, blas_for_size, core_count
 
 
 def python(code, *, limit=None, **environment):
@@ -134,6 +138,55 @@ def test_a_limit_that_is_left_early_holds_for_the_others(two_blas_threads):
     leave.set()
     thread.join()
     assert set(blas_threads()) <= {2}
+
+
+def cores():
+    return len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(("value", "least"), [("1", 1), (" 1 ", 1), ("1000", cores()), ("2", min(2, cores()))])
+def test_no_more_cores_than_omp_num_threads(value, least, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert core_count() == least
+
+
+@pytest.mark.parametrize("value", [None, "", "0", "-1", "1.5", "1,2", "many"])
+def test_omp_num_threads_that_says_nothing(value, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if value is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert core_count() == cores()
+
+
+class Counting(BaseEstimator):
+    """Its score is the number of cores that fit was given, or a thread of joblib that fit begins."""
+
+    def __init__(self, inner=False):
+        self.inner = inner
+
+    def fit(self, X, y):
+        self.cores_ = joblib.Parallel(2)([joblib.delayed(core_count)()] * 2)[0] if self.inner else core_count()
+        return self
+
+    def score(self, X, y):
+        return self.cores_
+
+
+def cores_in_a_search(inner=(False,), **config):
+    with joblib.parallel_config(n_jobs=2, **config):
+        search = GridSearchCV(Counting(), {"inner": inner}, cv=2, refit=False).fit(np.zeros((4, 1)), np.zeros(4))
+    get_reusable_executor().shutdown(wait=True)
+    return search.cv_results_["mean_test_score"].tolist()
+
+
+def test_searches_beside_each_other_share_the_cores(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert cores_in_a_search(backend="sequential") == [cores()]
+    assert cores_in_a_search(backend="threading") == [1]
+    assert cores_in_a_search(backend="loky") == [max(1, min(cores(), joblib.cpu_count() // 2))]
+    assert cores_in_a_search([False, True], backend="loky", inner_max_num_threads=2) == [min(2, cores()), 1]
+    with ThreadPoolExecutor(1) as pool:  # a thread that is not joblib's
+        assert pool.submit(core_count).result() == cores()
 
 
 def test_processes_and_hash_seeds_change_no_bit():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -23,8 +24,24 @@ Value = TypeVar("Value")
 
 
 def core_count() -> int:
-    """Return the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of cores that the caller may use: those of this process, or its share of them.
+
+    No more than ``OMP_NUM_THREADS``, which users set on clusters and joblib in its processes; 1 in a thread of joblib.
+    """
+    if _in_thread_of_joblib():
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    most = os.environ.get("OMP_NUM_THREADS", "").strip()
+    return min(cores, int(most)) if most.isdecimal() and int(most) >= 1 else cores
+
+
+def _in_thread_of_joblib() -> bool:
+    joblib: Any = sys.modules.get("joblib.parallel")  # in its threads it has been imported
+    # Tasks in its processes are told of a threading backend too, for what they begin; they run in the main thread.
+    if joblib is None or threading.current_thread() is threading.main_thread():
+        return False
+    backend, _ = joblib.get_active_backend()
+    return bool(backend.nesting_level) and getattr(backend, "uses_threads", False)
 
 
 def in_order(function: Callable[[Item], Value], items: Iterable[Item], *, threads: int) -> Iterator[Value]:
