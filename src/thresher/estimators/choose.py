@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
+from thresher.algebra.cholesky import factor
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
-from thresher.parallel import blas_for_size
 from thresher.theory import firing_probability, limit_kernel
 
 __all__ = [
@@ -33,6 +32,7 @@ Numbers = NDArray[np.int64]
 # Tried one after the other: first the biases with the first shift, then the other shifts with the best bias.
 SHIFTS = (0.5, 0.0, 1.0, 1.5)
 _WORTH = 0.99  # a share of the error of what is in favour: kernels of networks are noisy
+_MOST_WORK = 10**10  # multiplications in one call
 _LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of a network cannot follow
 
 
@@ -90,13 +90,10 @@ def leave_one_out(kernel: Matrix, data: Observations, *, ridge: float, diagonal:
     Cost: O(n³), one factor and its inverse; O(c) for c observations that differ.
     """
     penalty = ridge * diagonal / data.weights
-    with blas_for_size(len(kernel)):
-        solved = _factor(kernel, data.targets, penalty)
-        if solved is None:
-            return None
-        factor, alpha = solved
-        root = dtrtri(factor, lower=1, overwrite_c=1)[0]
-        inverse = np.einsum("ij,ij->j", root, root)
+    made = factor(kernel, added=penalty)
+    if made is None:
+        return None
+    alpha, inverse = made.solve(data.targets), made.inverse_diagonal()
     slack = penalty * inverse
     away = penalty[:, None] * alpha  # mean target minus output
     pools = data.pools
@@ -113,25 +110,24 @@ def _rest(slack: Matrix, row: Numbers, unit: Matrix, weights: Matrix) -> Matrix:
 
 def solve_kernel(kernel: Matrix, data: Observations, *, shift: float, ridge: float) -> Matrix | None:
     """Return alpha (n, k) alone; None if the matrix is not positive. Cost: O(n³/3), half of leaving rows out."""
-    with blas_for_size(len(kernel)):
-        solved = _factor(kernel, data.targets, ridge * firing_probability(shift) / data.weights)
-    return None if solved is None else solved[1]
-
-
-def _factor(kernel: Matrix, targets: Matrix, penalty: Matrix) -> tuple[Matrix, Matrix] | None:
-    """Return the lower factor of the kernel plus its penalty (n,), and what it solves the targets to."""
-    matrix = kernel.copy(order="F")
-    matrix[np.diag_indices(len(matrix))] += penalty
-    factor, failed = dpotrf(matrix, lower=1, overwrite_a=1)
-    return None if failed else (factor, np.ascontiguousarray(dpotrs(factor, targets, lower=1)[0]))
+    made = factor(kernel, added=ridge * firing_probability(shift) / data.weights)
+    return None if made is None else made.solve(data.targets)
 
 
 def fit_kernel(
-    kernel: Matrix, data: Observations, *, shift: float, ridge: float | None, guess: float = 1e-2
+    kernel: Matrix,
+    data: Observations,
+    *,
+    shift: float,
+    ridge: float | None,
+    guess: float = 1e-2,
+    tell: Callable[[int], object] = lambda tried: None,
 ) -> Fit | None:
     """Return the fit with this ridge, or with the best one: from the guess downhill, by half powers of ten.
 
-    None if no ridge in reach makes the matrix positive. Cost: O(n³) for each of about five ridges.
+    None if no ridge in reach makes the matrix positive. ``tell`` is called with the number of ridges tried so far.
+
+    Cost: O(n³) for each of about five ridges.
     """
     diagonal = firing_probability(shift)
     if ridge is not None:
@@ -141,6 +137,7 @@ def fit_kernel(
     def error(power: int) -> float:
         if power not in fits:
             fits[power] = leave_one_out(kernel, data, ridge=10 ** (power / 2), diagonal=diagonal)
+            tell(len(fits))
         fit = fits[power]
         return math.inf if fit is None else fit.error
 
@@ -155,7 +152,11 @@ def fit_kernel(
 
 def limit_of(inputs: Matrix, shift: float) -> Matrix:
     """Return the limit kernel (n, n) of inputs (n, d). Cost: O(n²d)."""
-    return limit_kernel(inputs @ inputs.T, shift)
+    products = np.empty((len(inputs), len(inputs)))
+    rows = max(1, _MOST_WORK // inputs.size)
+    for first in range(0, len(inputs), rows):  # an interrupt acts between two of these
+        np.matmul(inputs[first : first + rows], inputs.T, out=products[first : first + rows])
+    return limit_kernel(products, shift)
 
 
 def choose(

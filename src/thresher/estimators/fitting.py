@@ -44,6 +44,7 @@ FEW = 8  # observations below which leaving some out says nothing of targets, sc
 _LEARNT = 2048  # rows at most that a metric is learnt on: a round costs the cube of them
 _WEIGHED = 512  # rows at most that weights of columns are learnt on: fifteen times that cost
 _CLEARLY = 0.9  # share of the error that another scale must leave to be taken
+_SPANNED = 1000  # rows at most whose span is found, in a call of some seconds; beyond, columns are taken as they are
 _SMALLEST = 1e-10  # length of a direction, relative to the longest, that counts as rounding
 
 
@@ -159,6 +160,7 @@ class Fitting:
         importances = self._importances(space, choice)
         self.progress.begin("training")
         results = self._train(start, fit, penalty, gains)
+        self.progress.end()
         lift = SphereLift(
             scale=scale, bias=choice.bias, weights=space.weights, metric=space.matrix(), rest=space.rest
         ).fit(self.data.X, sample_weight=self.data.weights)
@@ -365,7 +367,8 @@ class Fitting:
 
     def _fit_kernel(self, kernel: Matrix, choice: Choice) -> Fit:
         ridge, shift = self.options.ridge, choice.shift
-        fit = choose.fit_kernel(kernel, self.data, shift=shift, ridge=ridge, guess=choice.ridge)
+        tell = self.progress.tried
+        fit = choose.fit_kernel(kernel, self.data, shift=shift, ridge=ridge, guess=choice.ridge, tell=tell)
         if fit is None:
             remedy = "Use a smaller shift" if ridge is None else "Use a larger ridge, or a smaller shift"
             said = "'auto'" if ridge is None else f"{ridge:g}"
@@ -410,7 +413,7 @@ class Fitting:
 def _in_span(space: _Space) -> _Space:
     """Return a space whose rows have coordinates in a basis of their own span, if there are fewer rows than columns."""
     n, d = space.data.X.shape
-    if d <= n or space.basis is not None:
+    if d <= n or n > _SPANNED or space.basis is not None:
         return space
     _, sizes, basis = np.linalg.svd(space.data.X, full_matrices=False)
     basis = basis[: max(1, int((sizes > _SMALLEST * sizes[0]).sum()))].T

@@ -15,6 +15,7 @@ from thresher.training.history import Callback, Callbacks, Iteration
 __all__ = ["Progress"]
 
 _PARTS = 1000  # of the whole, in which progress is told
+_A_RIDGE = 0.75  # share of a part that is still to come when one more ridge has been tried
 
 
 class Progress:
@@ -25,11 +26,12 @@ class Progress:
     ) -> None:
         self._callbacks, self._lock = Callbacks(callbacks), threading.Lock()
         self._costs: dict[str, float] = {}
+        self._part, self._told, self._before = "", "", 0.0
         self._console = Console(stderr=True, quiet=not verbose)
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
         left = (TextColumn("left"), TimeRemainingColumn())
         self._bar = Bar(*columns, *left, console=self._console, transient=True, disable=not verbose)
-        self._task = self._bar.add_task("fitting", total=_PARTS)
+        self._task = self._bar.add_task("fitting", total=1.0)
         self._plain = verbose and not self._console.is_terminal
 
     def __enter__(self) -> Self:
@@ -45,16 +47,26 @@ class Progress:
 
     def begin(self, part: str) -> None:
         """Say that a part begins: those before it are done."""
-        whole, before = sum(self._costs.values()) or 1.0, 0.0
-        for name, cost in self._costs.items():
-            if name == part:
-                break
-            before += cost
-        done = int(_PARTS * before / whole)
-        self._bar.update(self._task, completed=done, description=part)
-        if self._plain:
-            self._console.print(f"{done / _PARTS:4.0%} {part}", highlight=False)
-        self._callbacks.on_progress(done, _PARTS)
+        names = list(self._costs)
+        before = names[: names.index(part)] if part in names else []
+        self._part, self._before = part, sum(self._costs[name] for name in before)
+        self._tell(self._before)
+
+    def end(self) -> None:
+        """Say that all is done."""
+        self._tell(sum(self._costs.values()))
+
+    def _tell(self, done: float) -> None:
+        share = done / (sum(self._costs.values()) or 1.0)
+        self._bar.update(self._task, completed=share, description=self._part)
+        if self._plain and self._told != self._part:
+            self._console.print(f"{share:4.0%} {self._part}", highlight=False)
+        self._told = self._part
+        self._callbacks.on_progress(round(_PARTS * share), _PARTS)
+
+    def tried(self, number: int) -> None:
+        """Say that so many ridges were tried in this part: how many it will be is not known."""
+        self._tell(self._before + (1 - _A_RIDGE**number) * self._costs.get(self._part, 0.0))
 
     def on_iteration(self, output: int, record: Iteration) -> bool:
         """Tell of an iteration of the network of an output; True if somebody wants to stop."""

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import LinAlgError, solve_triangular
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from thresher.algebra.cholesky import factor
 from thresher.errors import InvalidInput
 from thresher.estimators.base import LeftOut, ThresherEstimator
 from thresher.estimators.choose import Fit, Judge, leave_one_out, mean_square
@@ -23,7 +23,6 @@ from thresher.estimators.progress import Progress
 from thresher.estimators.scaling import Scaling
 from thresher.theory import firing_probability
 from thresher.training.history import Callback, Iteration
-from thresher.training.ridge import Smoother
 
 __all__ = ["ThresherRegressor"]
 
@@ -226,18 +225,17 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         return np.transpose([[*pair, border] for pair in pairs])
 
     def _deviations(self, inputs: Matrix) -> Matrix:
-        try:
-            root = Smoother(self._cross_kernel(self.inputs_), self.penalty_).factor
-        except LinAlgError as error:
-            raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger one.") from error
+        made = factor(self._cross_kernel(self.inputs_), added=self.penalty_, overwrite=True)
+        if made is None:
+            raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger one.")
         prior = firing_probability(self.shift_)
         explained = [
-            (solve_triangular(root, self._cross_kernel(block).T, lower=True) ** 2).sum(axis=0)
+            (made.half_solve(self._cross_kernel(block).T) ** 2).sum(axis=0)
             for block in np.array_split(inputs, max(1, len(inputs) // 1024))
         ]
         variance = np.maximum(prior - np.concatenate(explained), 0.0)[:, None]
-        factor, addend, border = self.noise_
-        known = np.minimum(variance, border) * factor + addend
+        stretch, addend, border = self.noise_
+        known = np.minimum(variance, border) * stretch + addend
         unknown = np.clip((variance - border) / np.maximum(prior - border, np.finfo(float).tiny), 0.0, 1.0)
         return np.sqrt(known + unknown * np.maximum(1.0 - known, 0.0))
 

@@ -23,15 +23,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
+from scipy.linalg import LinAlgError
 from scipy.sparse.linalg import LinearOperator, cg
 
+from thresher.algebra.cholesky import Cholesky, factor
 from thresher.errors import InvalidInput
 from thresher.interfaces import SolveStatus
 from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.weights import DenseWeights
-from thresher.parallel import blas_for_size, in_order
+from thresher.parallel import in_order
 from thresher.training.dense import PAIRS, Dense, Point, RidgeStep, start_gram
 from thresher.training.history import History, Iteration, Status
 
@@ -63,21 +64,16 @@ class Smoother:
 
     def __init__(self, kernel: Matrix, penalty: Matrix) -> None:
         self._kernel, self._penalty, self._lock = kernel, penalty, threading.Lock()
-        self._factor: Matrix | None = None
-
-    @property
-    def factor(self) -> Matrix:
-        """The lower Cholesky factor (n, n), made by whoever asks first."""
-        with self._lock, blas_for_size(len(self._kernel)):
-            if self._factor is None:
-                matrix = self._kernel.copy(order="F")
-                matrix[np.diag_indices(len(matrix))] += self._penalty
-                self._factor = linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-            return self._factor
+        self._factor: Cholesky | None = None
 
     def solve(self, rhs: Matrix) -> Matrix:
-        """Return (H + mu/w)⁻¹ rhs for rhs (n,) or (n, k)."""
-        return linalg.cho_solve((self.factor, True), rhs, check_finite=False)
+        """Return (H + mu/w)⁻¹ rhs for rhs (n,) or (n, k); the factor is made by whoever asks first."""
+        with self._lock:
+            if self._factor is None:
+                self._factor = factor(self._kernel, added=self._penalty)
+            if self._factor is None:
+                raise LinAlgError("the kernel with its penalty is not positive definite")
+        return self._factor.solve(rhs)
 
 
 class RidgeStart:
