@@ -21,12 +21,13 @@ from thresher.training import (
 )
 
 if TYPE_CHECKING:
-    from thresher.estimators import SphereLift, ThresherClassifier, ThresherRegressor, load
+    from thresher.estimators import FarOutside, SphereLift, ThresherClassifier, ThresherRegressor, load
 
 __all__ = [
     "BrokenCertificate",
     "Callback",
     "Certify",
+    "FarOutside",
     "History",
     "InvalidInput",
     "Iteration",
@@ -53,7 +54,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_ESTIMATORS = ("SphereLift", "ThresherClassifier", "ThresherRegressor", "load")
+_ESTIMATORS = ("FarOutside", "SphereLift", "ThresherClassifier", "ThresherRegressor", "load")
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -177,7 +178,8 @@ def _train_exactly(file: Path, table: Table, task: str, parts: Parts, options: d
 def _train_estimator(
     file: Path, table: Table, task: str, parts: Parts, options: dict[str, Any], console: Console
 ) -> tuple[Run, Any]:
-    from thresher.estimators import ThresherClassifier, ThresherRegressor
+    from thresher.estimators import FarOutside, ThresherClassifier, ThresherRegressor
+    from thresher.estimators.scaling import far_values, say_far
     from thresher.runs.exact import say_label
 
     kind = ThresherClassifier if task == "classification" else ThresherRegressor
@@ -185,8 +187,11 @@ def _train_estimator(
     given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
     X, y = table.inputs[parts.train], table.targets[parts.train]
     model = kind(**given, verbose=0 if console.quiet else 1)
-    say(console, f"Choosing shift, ridge and features on {len(y):,} rows, then training.")
-    with console.status("Working ..."):
+    if found := far_values(X, X):
+        say(console, say_far(found, table.encoding.names))
+    say(console, f"Choosing scale, shift, ridge and features on {len(y):,} rows, then training.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FarOutside)  # said above, with the names of the columns
         model.fit(X, y)
     if getattr(model, "target_", "linear") == "log":
         say(console, "The targets are learnt as logarithms, which leaves less error.")
@@ -197,7 +202,8 @@ def _train_estimator(
     network = {
         "width": settings.width, "inputs": len(model.inputs_), "shift": settings.shift, "seed": settings.start.seed,
         "dimension": settings.start.dimension, "twins": settings.start.twins, "ridge": model.ridge_,
-        "bias": model.bias_, "rounds of feature learning": model.feature_learning_,
+        "bias": model.bias_, "scale": model.scale_, "columns weighed": model.columns_weighed_,
+        "rounds of feature learning": model.feature_learning_,
         "leave-one-out error": model.loo_error_,
     }  # fmt: skip
     run = make_run(
@@ -259,7 +265,7 @@ def _write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
     written = {}
     if (folder := options["save"]) is not None:
         if model is not None:
-            model.save(folder / MODEL_FILE, form="recipe")
+            model.save(folder / MODEL_FILE)
         written["run"] = str(write_run(run, folder))
         if all(one.status != Status.INTERRUPTED for one in run.trainings):
             for name in (_CHECKPOINT, f"{_CHECKPOINT}.previous"):

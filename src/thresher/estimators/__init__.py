@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from thresher.estimators.base import FarOutside
 from thresher.estimators.classifier import ThresherClassifier
 from thresher.estimators.lift import SphereLift
 from thresher.estimators.model_files import load_model
 from thresher.estimators.regressor import ThresherRegressor
 from thresher.estimators.scaling import Scaling
 
-__all__ = ["Scaling", "SphereLift", "ThresherClassifier", "ThresherRegressor", "load"]
+__all__ = ["FarOutside", "Scaling", "SphereLift", "ThresherClassifier", "ThresherRegressor", "load"]
 
 
 def load(path: str | Path, *, threads: int | None = None) -> ThresherClassifier | ThresherRegressor:

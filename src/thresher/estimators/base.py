@@ -25,7 +25,7 @@ from thresher.estimators.fitting import Fitting, Options
 from thresher.estimators.model_files import save_model
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
-from thresher.estimators.scaling import SCALES, far_values
+from thresher.estimators.scaling import SCALES, far_values, say_far
 from thresher.memory import require
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
@@ -41,7 +41,6 @@ _MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # of all outputs together, and o
 _PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
 _FAR = 0.2  # gap, as a share of the targets, from which training is said to have failed
 _ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
-_NAMED = 3  # columns that a warning names
 STARTS = ("sobol", "random")
 
 
@@ -191,14 +190,8 @@ class ThresherEstimator(BaseEstimator):
         if not found:
             return
         names = getattr(self, "feature_names_in_", [f"column {k}" for k in range(X.shape[1])])
-        said = [f"{names[k]}: {value:g}, others {low:g} to {high:g}" for k, value, low, high in found[:_NAMED]]
-        more = f" and {len(found) - _NAMED} more columns" if len(found) > _NAMED else ""
-        warnings.warn(
-            f"values far outside all others ({'; '.join(said)}{more}). Check whether they are real; "
-            "scale='auto' keeps them from moving the rest.",
-            FarOutside,
-            stacklevel=4,
-        )
+        remedy = "" if self.scale == "auto" else " scale='auto' keeps them from moving the rest."
+        warnings.warn(say_far(found, names) + remedy, FarOutside, stacklevel=4)
 
     @property
     def metric_(self) -> Matrix:

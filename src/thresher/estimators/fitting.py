@@ -28,10 +28,11 @@ from thresher.estimators.features import (
 from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
-from thresher.estimators.scaling import CANDIDATES, Scaling
+from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
 from thresher.memory import require
 from thresher.model.network import NetworkSettings
 from thresher.model.start import Sequence as SequenceName
+from thresher.parallel import blas_for_size
 from thresher.training.dense import start_gram
 from thresher.training.ridge import RidgeResult, RidgeStart, train_ridge
 
@@ -134,22 +135,9 @@ class Fitting:
 
     def run(self) -> Fitted:
         """Return what was chosen, learnt and trained. Cost: see :class:`ThresherRegressor`."""
-        options, limit = self.options, choose.limit_of
-        self.progress.begin("choosing the scale")
-        scale, scaling = self._choose_scale()
-        space = _Space(self.data.with_rows(scaling.apply(self.data.X)))
-        self.progress.begin("choosing bias and shift")
-        plain = choice = self._choose(space, limit, guess=1e-2)
-        self.progress.begin("choosing features")
-        learning = self._choose_plan(space, choice)
-        self.progress.begin("learning features")
-        space, choice = self._learn(space, choice, learning.plan)
-        if learning.plan != Plan() and options.width == math.inf:
-            choice = self._choose(space, limit, guess=choice.ridge, favourite=choice)
-        optimism = self._optimism(plain, space, choice, learning)
-        if options.width != math.inf:
-            self.progress.begin("choosing for the network")
-            choice = self._choose(space, self._kernel_of(), guess=choice.ridge, favourite=choice)
+        options = self.options
+        with blas_for_size(options.rows):  # threads of BLAS would wait for each other over small matrices
+            scale, space, choice, learning, optimism = self._choose_all()
         self.progress.begin("fitting all rows")
         inputs, _ = space.inputs(choice.bias)
         start = self._start(inputs, choice)
@@ -166,6 +154,28 @@ class Fitting:
         ).fit(self.data.X, sample_weight=self.data.weights)
         return Fitted(self.data, lift, choice, learning, optimism, inputs, fit, penalty, gains, results, importances)
 
+    def _choose_all(self) -> tuple[str, _Space, Choice, Learning, float]:
+        """Choose scale, bias, shift and features; return the space of rows, the choices, how optimistic they are."""
+        limit = choose.limit_of
+        self.progress.begin("choosing the scale")
+        scale, scaling = self._choose_scale()
+        space = _Space(self.data.with_rows(scaling.apply(self.data.X)))
+        if self.data.X.shape[1] > COLUMNS:  # columns are not weighed
+            space = _in_span(space)
+        self.progress.begin("choosing bias and shift")
+        plain = choice = self._choose(space, limit, guess=1e-2)
+        self.progress.begin("choosing features")
+        learning = self._choose_plan(space, choice)
+        self.progress.begin("learning features")
+        space, choice = self._learn(space, choice, learning.plan)
+        if learning.plan != Plan() and self.options.width == math.inf:
+            choice = self._choose(space, limit, guess=choice.ridge, favourite=choice)
+        optimism = self._optimism(plain, choice, learning)
+        if self.options.width != math.inf:
+            self.progress.begin("choosing for the network")
+            choice = self._choose(space, self._kernel_of(), guess=choice.ridge, favourite=choice)
+        return scale, space, choice, learning, optimism
+
     def error_left_out(self) -> float:
         """Return the error of the limit on observations left out, at some rows, with the scale that is best for them.
 
@@ -173,8 +183,9 @@ class Fitting:
         """
         if self.data.count.sum() < FEW:
             return math.inf
-        _, scaling = self._choose_scale()
-        return self._error_on(self._some_scaled(scaling), quick=False)
+        with blas_for_size(self.options.rows):
+            _, scaling = self._choose_scale()
+            return self._error_on(self._some_scaled(scaling), quick=False)
 
     def _scaling(self, scale: str) -> Scaling:
         return Scaling.of(self.data.X, scale=scale, weights=self.data.weights)
@@ -192,6 +203,8 @@ class Fitting:
         found = {CANDIDATES[0]: first}
         rows = {CANDIDATES[0]: self._some_scaled(first)}
         for scale in CANDIDATES[1:]:
+            if scale in BY_RANK and self.data.X.shape[1] > COLUMNS:  # for each column a search of its own
+                continue
             try:
                 scaling = self._scaling(scale)
             except InvalidInput:  # values too far apart for this one
@@ -280,9 +293,8 @@ class Fitting:
         columns = self.data.X.shape[1]
         if self.options.plan is not None or not self._learns(columns):
             return Learning(self.options.plan or Plan(), {}, choice.ridge)
-        some = space if columns <= COLUMNS else _in_span(space)
         return choose_plan(
-            some.data.some(self.options.rows),
+            space.data.some(self.options.rows),
             bias=choice.bias,
             shift=choice.shift,
             ridge=self.options.ridge,
@@ -343,7 +355,8 @@ class Fitting:
             squares *= space.weights**2
         return squares / squares.sum() if squares.sum() > 0 else np.full(d, 1 / d)
 
-    def _optimism(self, plain: Choice, space: _Space, choice: Choice, learning: Learning) -> float:
+    @staticmethod
+    def _optimism(plain: Choice, choice: Choice, learning: Learning) -> float:
         """Return by how much held-out errors exceed leave-one-out errors where features were learnt, at least 1.
 
         Folds train on fewer rows than leaving one out does; that part is known from errors before the learning.

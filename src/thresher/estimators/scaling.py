@@ -7,6 +7,7 @@ the column.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy.special import ndtri
 
 from thresher.errors import InvalidInput
 
-__all__ = ["CANDIDATES", "SCALES", "Scaling", "far_values"]
+__all__ = ["BY_RANK", "CANDIDATES", "SCALES", "Scaling", "far_values", "say_far"]
 
 Matrix = NDArray[np.float64]
 SCALES = ("standardise", "robust", "log", "quantile", "rank", "common", "centre", "none")
@@ -27,8 +28,10 @@ CANDIDATES = (
     "quantile",
     "rank",
 )  # of scale="auto"; the first keeps its place on ties
+BY_RANK = ("quantile", "rank")
 _REACH = {"robust": 6.0, "common": 6.0, "log": 0.0}  # deviations from the median beyond which values are pulled in
 _KNOTS = 128  # of a quantile transform, for each column
+_NAMED = 3  # columns that a warning names
 _FAR = ((0.01, 10.0), (0.1, 100.0))  # a value is far outside if so many widths of the range of all but this share
 
 
@@ -48,7 +51,7 @@ class Scaling(NamedTuple):
         if scale not in SCALES:
             raise InvalidInput(f"scale must be one of {', '.join(map(repr, SCALES))}; got {scale!r}.")
         shape: dict[str, Matrix] = {}
-        if scale in (*_REACH, "quantile", "rank"):
+        if scale in (*_REACH, *BY_RANK):
             middle, spread = _middle(X, weights)
             shape = {"low": X.min(axis=0), "high": X.max(axis=0), "soft": spread}
             if scale in _REACH:
@@ -99,6 +102,13 @@ def far_values(X: Matrix, others: Matrix) -> list[tuple[int, float, float, float
         for column in np.flatnonzero((away.max(axis=0) > reach) & (reach > 0)):
             found.append((int(column), float(X[row[column], column]), float(low[column]), float(high[column])))
     return sorted({one[0]: one for one in reversed(found)}.values())
+
+
+def say_far(found: Sequence[tuple[int, float, float, float]], names: Sequence[str]) -> str:
+    """Return what :func:`far_values` found as a sentence, with the names of the columns."""
+    said = [f"{names[k]}: {value:g}, others {low:g} to {high:g}" for k, value, low, high in found[:_NAMED]]
+    more = f"; and {len(found) - _NAMED} more columns" if len(found) > _NAMED else ""
+    return f"Values far outside all others ({'; '.join(said)}{more}). Check whether they are real."
 
 
 def _mean_and_unit(X: Matrix, *, scale: str, weights: Matrix | None) -> tuple[Matrix, Matrix]:

@@ -135,7 +135,8 @@ def train_ridge(
     first : the first alpha (n, k), (G + mu/w)⁻¹ (y - f(0)), if it is known
     tol : stop when the gap, ||mu/w alpha - (y - f)||, is at most this share of ||y||, or no step reduces the loss
     max_iterations : steps at the most
-    on_iteration : called with the output and the record of each iteration, by the thread that trains the output
+    on_iteration : called with the output and the record of each iteration, by the thread that trains the output; True
+        stops that output there
 
     Cost: O(n³/3) for a factor of the Gram matrix, O(mnd) an iteration and output; all but the first solve take a few
     products of O(mnd).
@@ -197,8 +198,10 @@ class _Descent(NamedTuple):
                 return self._stay(history, start, alpha)
             point, taken = reached, {"solve": between - began, "move": time.perf_counter() - between}
             steps.append(step)
-            self._tell(history, point, step.fraction, taken, products=products, solve=solve)
+            stop = self._tell(history, point, step.fraction, taken, products=products, solve=solve)
             gap = self._gap(alpha, point)
+            if stop:
+                return self._end(history, steps, Status.INTERRUPTED, "A callback asked to stop.", gap)
             if gap <= self.tol:
                 return self._end(history, steps, Status.CONVERGED, f"The gap is within {self.tol:g}.", gap)
             if len(steps) == self.max_iterations:
@@ -263,7 +266,8 @@ class _Descent(NamedTuple):
         *,
         products: int = 0,
         solve: str = "",
-    ) -> None:
+    ) -> bool:
+        """Record an iteration; return whether somebody wants to stop."""
         residual = float(np.linalg.norm(point.outputs - self.targets))
         width = self.dense.settings.width
         record = Iteration(
@@ -287,4 +291,4 @@ class _Descent(NamedTuple):
             seconds=seconds,
         )
         history.append(record)
-        self.on_iteration(record)
+        return bool(self.on_iteration(record))
