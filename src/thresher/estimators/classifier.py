@@ -30,17 +30,25 @@ _MOST_LOG_TEMPERATURE = 8.0
 class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     """Classification by very wide two-layer ReLU networks: one for each class against the rest, or one for two classes.
 
+    Labels may be (n,), or (n, labels) of 0 and 1 where a row can have several at a time; then each has a network.
+
     Parameters and attributes are those of :class:`ThresherRegressor`, less what is said of targets and error bars
     (``target``, ``target_``, ``floor_``, ``noise_``), and
+
+    Parameters
+    ----------
+    class_weight : what an observation counts by its class: a dict of labels, ``"balanced"`` for weights under which
+        all classes count alike, or None. It does not make one observation several.
 
     Attributes
     ----------
     classes_ : the labels, sorted
+    multilabel_ : whether rows can have several labels
     temperature_ : what scores are multiplied by before they become probabilities: the value under which the labels are
-        likeliest, given scores of rows that were left out
+        likeliest, given scores of observations that were left out; one per label if there are several
 
     Each network has its own ``width`` neurons; all come from the same start and share the first Gram matrix. They are
-    trained in turn, one a thread: memory does not grow with the classes except for the networks themselves.
+    trained in turn, one per thread: memory does not grow with the classes except for the networks themselves.
     """
 
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0), 256, (1 << 12, 1 << 14)

@@ -37,48 +37,57 @@ _CLEARLY = 0.8  # share of the error that logarithms must leave
 class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     """Regression by a very wide two-layer ReLU network, trained by Gauss-Newton steps with a penalty.
 
-    Columns are standardised and rows lifted to the unit sphere. What is ``"auto"`` is chosen on the training rows
-    before training: on the limit of infinite width and on the kernel of the network at its start, where leaving one row
-    out is exact and cheap.
+    Columns are scaled and rows lifted to the unit sphere. What is ``"auto"`` is chosen on the training rows before
+    training: on the limit of infinite width and on the kernel of the network at its start, where leaving one
+    observation out is exact and cheap.
 
     Parameters
     ----------
-    width : neurons of each output (made even); ``"auto"`` for 65536 (a classifier: 32 a row, from 4096 to 16384),
+    width : neurons of each output (made even); ``"auto"`` for 2^18 (a classifier: 32 per row, from 4096 to 16384),
         fewer if outputs are many; ``float("inf")`` for the limit of infinite width itself, in closed form
     shift : threshold above which a neuron fires; ``"auto"`` by leave-one-out
     ridge : penalty on the distance from the start weights, relative to the diagonal of the limit kernel; ``"auto"`` by
         leave-one-out
     bias : bias coordinate of the lift, see :class:`SphereLift`; ``"auto"`` by leave-one-out
-    feature_learning : rounds that re-weigh the inputs by the gradients of the network's limit; ``"auto"`` by
-        cross-validation that repeats the learning
+    feature_learning : ``"columns"`` weighs columns by the marginal likelihood of the limit; a number is that many
+        rounds which turn and re-weigh the inputs by the gradients of the limit, 0 for none; ``"auto"`` chooses between
+        these, and both, by cross-validation that repeats the learning
     target : ``"linear"``, ``"log"`` for a network of logarithms, of how far targets lie above a floor just below the
-        least of them, or ``"auto"``: logarithms where leaving rows out of the limit says that they are clearly easier
-    scale : ``"standardise"``, ``"centre"`` or ``"none"``: what is done to the columns
+        least of them, or ``"auto"``: logarithms where leaving observations out of the limit says that they are clearly
+        easier
+    scale : what is done to the columns, see :class:`SphereLift`; ``"auto"``: ``"robust"``, unless leave-one-out is
+        clearly better with another
+    start : where start weights come from: ``"sobol"``, rows that fill space evenly, or ``"random"``, independent ones
     tol : training stops when the gap to a minimum of the penalised loss is at most this share of the targets
     max_iterations : steps at the most
     random_state : fixes the start weights
-    n_jobs : threads; None or -1 for all cores. Results do not depend on it.
-    verbose : 1 for a line an iteration
+    n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
+    verbose : 1 for a bar with the time left, and a line per iteration, on standard error
+    callbacks : :class:`thresher.Callback` objects or functions; told of progress and of each iteration, True stops
 
     Attributes
     ----------
-    target_, floor_, bias_, shift_, ridge_, feature_learning_ : what was chosen
-    noise_ : (2, outputs), factor and addend that make variances of the limit those of targets
+    target_, floor_, scale_, bias_, shift_, ridge_ : what was chosen
+    feature_learning_, columns_weighed_ : rounds of the metric, and whether columns were weighed
+    feature_importances_ : (d,), mean square by which predictions change with each scaled column, as shares of 1
+    metric_ : (d, r), what scaled columns are multiplied by
+    noise_ : (3, outputs), factor and addend that make variances of the limit those of targets, and the variance from
+        which they grow to that of all targets
     loo_error_ : mean squared leave-one-out error of the linearised network, in units of the variance of what it learns
         (targets or their logarithms), summed over outputs
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
         512 rows (a classifier: 256); ``ridge_`` and ``loo_error_`` are those of all rows
-    feature_learning_errors_ : by the power of the metric that was tried, cross-validated errors after 0, 1, ... rounds
+    feature_learning_errors_ : by what was learnt, cross-validated errors after 0, 1, ... rounds
     lift_ : the fitted :class:`SphereLift`
-    networks_, results_ : the trained networks, one an output, with their histories
+    networks_, results_ : the trained networks, one per output, with their histories
     n_iter_ : steps taken
     n_features_in_, feature_names_in_ : as in scikit-learn
 
-    Cost: O(n³) for the choice, O(mn²) for the Gram matrix, then O(mnd) an iteration and output; memory O(n² + md).
-    Prediction O(md) a row and output.
+    Cost: n distinct rows take O(n³) for the choice, O(mn²) for the Gram matrix, then O(mnd) per iteration and output;
+    memory O(n² + md). Prediction O(md) per row and output.
     """
 
-    _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 16, 1 << 16)
+    _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 18, 1 << 18)
 
     def __init__(
         self,
