@@ -3,8 +3,12 @@
 import naive
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import settings as settings_of_hypothesis
+from hypothesis import strategies as st
 
 from thresher import InvalidInput, MemoryRefused, Status
+from thresher.kernels.counting import count_shared
 from thresher.model.network import NetworkSettings
 from thresher.theory import firing_probability
 from thresher.training import dense, ridge
@@ -59,11 +63,55 @@ def test_steps_are_those_of_the_definition(case, twins, monkeypatch):
 def test_the_first_gram_matrix_is_that_of_the_jacobian(case, twins, threads, rows, monkeypatch):
     X, _, _, settings = case
     monkeypatch.setattr(dense, "_COUNTED", 512)
+    monkeypatch.setattr(dense, "_TILE", 15)
     monkeypatch.setattr(dense, "PAIRS", rows * len(X))
     settings = settings._replace(start=settings.start._replace(twins=twins), width=1400)
     W, signs = settings.start.block(0, 1400).astype(float), settings.start.signs(np.arange(1400))
     expected = naive.gram(W, signs, X, settings.shift)
     np.testing.assert_allclose(dense.start_gram(X, settings, threads=threads), expected, atol=1e-9)
+
+
+@settings_of_hypothesis(max_examples=40)
+@given(n=st.integers(1, 30), m=st.integers(1, 150), tile=st.integers(1, 31), seed=st.integers(0, 100))
+def test_bits_that_rows_share_are_co_firing_neurons(n, m, tile, seed):
+    fires = np.random.default_rng(seed).random((m, n)) < 0.6
+    bits = np.zeros((n, 8 * -(-m // 64)), np.uint8)
+    bits[:, : -(-m // 8)] = np.packbits(fires.T, axis=1)
+    counts = np.ones((n, n), np.int32)  # added to
+    for row in range(0, n, tile):
+        for column in range(0, row + 1, tile):
+            last, right = min(row + tile, n), min(column + tile, n)
+            count_shared(bits.view(np.uint64), row, last, column, right, counts)
+    np.testing.assert_array_equal(counts, 1 + np.tril(naive.count_cofiring(fires)))
+
+
+def test_the_first_gram_matrix_is_that_of_exact_counts(case):
+    X, _, _, settings = case
+    settings = settings._replace(width=300)
+    counts = naive.count_cofiring(naive.firing(settings.start.block(0, 300).astype(float), X, settings.shift))
+    gram = dense.start_gram(X, settings)
+    np.testing.assert_allclose(gram, counts * (X @ X.T) / 300, rtol=1e-13)
+    np.testing.assert_array_equal(gram, gram.T)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_first_gram_matrix_is_made_in_small_tasks_and_can_be_interrupted(case, threads, monkeypatch):
+    X, _, _, settings = case
+    monkeypatch.setattr(dense, "_COUNTED", 128)
+    monkeypatch.setattr(dense, "_TILE", 4)
+    calls = []
+
+    def count(bits, first, last, left, right, counts):
+        assert (last - first) * (right - left) <= 4 * 4
+        assert bits.shape == (len(X), 2)
+        calls.append((first, left))
+        if len(calls) == 30:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(dense, "count_shared", count)
+    with pytest.raises(KeyboardInterrupt):
+        dense.start_gram(X, settings, threads=threads)
+    assert 30 <= len(calls) <= 30 + 2 * threads  # of 55 for each 128 neurons
 
 
 def test_training_ends_near_a_minimum_of_the_penalised_loss(case):

@@ -1,4 +1,4 @@
-"""Co-firing counts from watchlists: pair by pair where few inputs fire together, by sets of bits where many do."""
+"""Co-firing counts: from watchlists pair by pair where few inputs fire together, by sets of bits where many do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numba.extending import intrinsic
 
 from thresher.kernels import compiled
 
-__all__ = ["BITS_PER_PAIR", "cheaper_by_bits", "count_bits", "count_pairs"]
+__all__ = ["BITS_PER_PAIR", "cheaper_by_bits", "count_bits", "count_pairs", "count_shared"]
 
 
 @intrinsic
@@ -68,3 +68,20 @@ def count_bits(begin, linear, inputs, places, sign, counts):
                 for word in range(words):
                     common += _ones(bits[i, word] & bits[j, word])
                 counts[i, j] += sign * np.int64(common)
+
+
+@compiled
+def count_shared(bits, first, last, left, right, counts):
+    """Add to ``counts`` (n, n), lower triangle, how many one bits two rows of ``bits`` (n, words) share.
+
+    Of rows first..last - 1 with rows left..right - 1, eight of the latter at a time, so that they stay in the cache.
+    """
+    for group in range(left, right, 8):
+        for i in range(first, last):
+            row = bits[i]
+            for j in range(group, min(group + 8, right, i + 1)):
+                other = bits[j]
+                common = np.uint64(0)
+                for word in range(row.size):
+                    common += _ones(row[word] & other[word])
+                counts[i, j] += np.int64(common)
