@@ -32,7 +32,7 @@ Numbers = NDArray[np.int64]
 # Tried one after the other: first the biases with the first shift, then the other shifts with the best bias.
 SHIFTS = (0.5, 0.0, 1.0, 1.5)
 _WORTH = 0.99  # a share of the error of what is in favour: kernels of networks are noisy
-_MOST_WORK = 10**10  # multiplications in one call
+_MOST_WORK = 10**9  # multiplications in one call
 _LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of a network cannot follow
 
 
