@@ -52,7 +52,7 @@ __all__ = [
     "train_together",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _ESTIMATORS = ("FarOutside", "SphereLift", "ThresherClassifier", "ThresherRegressor", "load")
 

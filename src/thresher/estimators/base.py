@@ -169,10 +169,10 @@ class ThresherEstimator(BaseEstimator):
     def _threads(self) -> int:
         if self.n_jobs is None:
             return core_count()
-        jobs = check_whole(self.n_jobs, "n_jobs", least=-core_count())
+        jobs = check_whole(self.n_jobs, "n_jobs")
         if jobs == 0:
             raise InvalidInput("n_jobs must be a number of threads, or negative for all but some cores; got 0.")
-        return jobs if jobs > 0 else core_count() + 1 + jobs
+        return jobs if jobs > 0 else max(1, core_count() + 1 + jobs)
 
     def _warn(self) -> None:
         """Say so if a network is far from the minimum it was to reach."""

@@ -41,7 +41,8 @@ __all__ = ["Fitted", "Fitting", "Options"]
 Matrix = NDArray[np.float64]
 _QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
 _DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
-FEW = 8  # observations below which leaving some out says nothing of targets, scales or features
+FEW = 8  # observations below which leaving some out says nothing of targets or features
+_FOR_SCALES, _FOR_COLUMNS = 50, 128  # observations from which scales are compared, and columns weighed, by themselves
 _LEARNT = 2048  # rows at most that a metric is learnt on: a round costs the cube of them
 _WEIGHED = 512  # rows at most that weights of columns are learnt on: fifteen times that cost
 _CLEARLY = 0.9  # share of the error that another scale must leave to be taken
@@ -198,7 +199,7 @@ class Fitting:
         if self.options.scale is not None:
             return self.options.scale, self._scaling(self.options.scale)
         first = self._scaling(CANDIDATES[0])
-        if self.data.count.sum() < FEW:
+        if self.data.count.sum() < _FOR_SCALES:
             return CANDIDATES[0], first
         found = {CANDIDATES[0]: first}
         rows = {CANDIDATES[0]: self._some_scaled(first)}
@@ -299,7 +300,7 @@ class Fitting:
             shift=choice.shift,
             ridge=self.options.ridge,
             guess=choice.ridge,
-            columns=columns <= COLUMNS,
+            columns=columns <= COLUMNS and self.data.count.sum() >= _FOR_COLUMNS,
             judge=self.options.judge,
         )
 
