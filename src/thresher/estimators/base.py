@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -169,7 +170,7 @@ class ThresherEstimator(BaseEstimator):
     def _threads(self) -> int:
         if self.n_jobs is None:
             return core_count()
-        jobs = check_whole(self.n_jobs, "n_jobs")
+        jobs = check_whole(self.n_jobs, "n_jobs", least=-(os.cpu_count() or 1))
         if jobs == 0:
             raise InvalidInput("n_jobs must be a number of threads, or negative for all but some cores; got 0.")
         return jobs if jobs > 0 else max(1, core_count() + 1 + jobs)
