@@ -159,3 +159,35 @@ def negative_log_likelihood(K, Y, noises):
     factor = np.sum(Y * np.linalg.solve(A, Y)) / (n * k)
     determinant = np.linalg.slogdet(2 * np.pi * factor * A)[1]
     return (k * determinant + np.sum(Y * np.linalg.solve(factor * A, Y))) / (2 * n)
+
+
+def at_share(values, share):
+    """The least of some values such that at least this share of them is not above it."""
+    ordered = sorted(values)
+    for place, value in enumerate(ordered):
+        if (place + 1) / len(ordered) >= share - 1e-9:
+            return value
+    raise AssertionError("no share is above 1")
+
+
+def middle_and_spread(column):
+    """The median, and the deviation of a normal distribution with the same quartiles; with farther ones if equal."""
+    middle = at_share(column, 0.5)
+    for share, deviations in ((0.25, 0.6744897501960817), (0.1, 1.2815515655446004), (0.02, 2.0537489106318225)):
+        spread = (at_share(column, 1 - share) - at_share(column, share)) / (2 * deviations)
+        if spread > 0:
+            return middle, spread
+    spread = np.sqrt(np.mean((column - middle) ** 2))
+    return middle, spread if spread > 0 else 1.0
+
+
+def pulled_in(value, low, high, soft):
+    """A value, or its bound and so many units as the logarithm of the distance says."""
+    if value > high:
+        return high + soft * np.log1p((value - high) / soft)
+    return low - soft * np.log1p((low - value) / soft) if value < low else value
+
+
+def rank_level(column, value):
+    """The share of a column below a value, equal ones counting by half."""
+    return np.mean(column < value) + np.mean(column == value) / 2
