@@ -39,7 +39,11 @@ class TestProbabilities:
 
     def test_logarithms_are_those_of_probabilities(self, classifier, rare, iris):
         multilabel = ThresherClassifier(**FIXED).fit(iris[0], (iris[0][:, :2] > 4).astype(int))
-        for model, X in ((classifier, iris[0]), (ThresherClassifier(**FIXED).fit(*rare), rare[0]), (multilabel, iris[0])):
+        for model, X in (
+            (classifier, iris[0]),
+            (ThresherClassifier(**FIXED).fit(*rare), rare[0]),
+            (multilabel, iris[0]),
+        ):
             np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X), rtol=1e-12)
             assert np.isfinite(model.predict_log_proba(1e6 * X)).all()
 
@@ -103,7 +107,9 @@ class TestWeightsOfClasses:
         X, y = rare
         times = np.where(y == "rare", 1, 2)
         weighted = ThresherClassifier(class_weight="balanced", **FIXED).fit(X, y, times)
-        repeated = ThresherClassifier(class_weight="balanced", **FIXED).fit(np.repeat(X, times, axis=0), y.repeat(times))
+        repeated = ThresherClassifier(class_weight="balanced", **FIXED).fit(
+            np.repeat(X, times, axis=0), y.repeat(times)
+        )
         np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), rtol=1e-6)
 
     @pytest.mark.parametrize(

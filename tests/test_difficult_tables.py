@@ -125,7 +125,9 @@ class TestErrorBars:
         rng = np.random.default_rng(0)
         x = np.concatenate([rng.uniform(0, 1, 80), rng.uniform(1, 4, 6)])[:, None]
         model = ThresherRegressor(**LIMIT, feature_learning=0).fit(x, np.sin(3 * x[:, 0]) + 0.02 * rng.normal(size=86))
-        among, between = (model.predict(np.linspace(*ends, 30)[:, None], return_std=True)[1] for ends in ((0, 1), (1.2, 4)))
+        among, between = (
+            model.predict(np.linspace(*ends, 30)[:, None], return_std=True)[1] for ends in ((0, 1), (1.2, 4))
+        )
         assert np.median(between) > 2 * np.median(among)
 
     @pytest.mark.parametrize("far", [3.0, 100.0, 1e6])

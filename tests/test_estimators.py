@@ -111,9 +111,7 @@ class TestWeights:
         X, y, times = X[:60], y[:60], np.arange(60) % 3
         weighted = ThresherRegressor(**SMALL).fit(X, y, sample_weight=times)
         repeated = ThresherRegressor(**SMALL).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
-        for one, other in zip(
-            *(model.predict(others, return_std=True) for model in (weighted, repeated)), strict=True
-        ):
+        for one, other in zip(*(model.predict(others, return_std=True) for model in (weighted, repeated)), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-6)
         assert not np.allclose(weighted.predict(others), ThresherRegressor(**SMALL).fit(X, y).predict(others))
 

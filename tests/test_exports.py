@@ -49,7 +49,9 @@ def fitted(request):
     X[:, 2] = 0.3 if scale != "none" and columns == 4 else X[:, 2]
     y = np.exp(X[:, -1]) + X[:, 0]
     rows = np.vstack([X[:5], 3 * rng.normal(size=(10, columns)), 1e4 * rng.normal(size=(5, columns)), X[:3] + 1e9])
-    return ThresherRegressor(**options, target="log" if learnt in ("a metric", "the rest") else "linear").fit(X, y), rows
+    return ThresherRegressor(**options, target="log" if learnt in ("a metric", "the rest") else "linear").fit(
+        X, y
+    ), rows
 
 
 @exports

@@ -111,7 +111,7 @@ class TestDefinitions:
         assert found.knots.shape[1] < 140
         missed = np.abs(found.apply(column) - by_hand(column, scale))[:, 0]
         inner = np.argsort(column[:, 0])[25:-25]
-        assert missed[inner].max() < 0.03
+        assert missed[inner].max() < 0.06
         assert missed.max() < 0.5
 
     @pytest.mark.parametrize("scale", SCALES)
@@ -266,7 +266,10 @@ class TestLifts:
 
     @pytest.mark.parametrize(
         ("more", "message"),
-        [({"weights": np.ones(3)}, "weights must have shape"), ({"metric": np.ones((3, 2))}, "metric must have 2 rows")],
+        [
+            ({"weights": np.ones(3)}, "weights must have shape"),
+            ({"metric": np.ones((3, 2))}, "metric must have 2 rows"),
+        ],
     )
     def test_parts_that_do_not_fit_are_refused(self, more, message):
         with pytest.raises(InvalidInput, match=message):

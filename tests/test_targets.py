@@ -28,9 +28,7 @@ class TestLogarithms:
         fixed = {"shift": 0.5, "bias": 1.0, "ridge": 0.01, "scale": "standardise", "feature_learning": 0, **SMALL}
         model = ThresherRegressor(target="log", **fixed).fit(X, y)
         by_hand = ThresherRegressor(target="linear", **fixed).fit(X, np.log(y - model.floor_))
-        np.testing.assert_allclose(
-            model.predict(others), np.exp(by_hand.predict(others)) + model.floor_, rtol=1e-9
-        )
+        np.testing.assert_allclose(model.predict(others), np.exp(by_hand.predict(others)) + model.floor_, rtol=1e-9)
         values, deviations = model.predict(others, return_std=True)
         means, spreads = by_hand.predict(others, return_std=True)
         draws = np.exp(means[:, None] + spreads[:, None] * np.random.default_rng(0).normal(size=20_000))
