@@ -129,16 +129,65 @@ def ridge_steps(W0, signs, X, y, *, shift, penalty, fractions):
     return found
 
 
-def leave_one_out(K, Y, penalty, copies):
-    """Residuals y_i - f_i of ridge regression on a kernel, each row left out and fitted again.
+def left_out(K, place, Y, weights, units, noise):
+    """What ridge regression on a kernel, or a Gaussian process, says to each observation when it is not told of it.
 
-    Row i stands for ``copies[i]`` equal rows with a penalty of ``penalty`` each; one of them is left out.
+    Observation i is at input ``place[i]`` of the kernel K with target Y[i] and the noise variance ``noise /
+    weights[i]``; what is left out of it has the weight ``units[i]``: all, or one of several equal ones.
+
+    Returns outputs (n, k) and variances (n,), each from a fit of its own.
     """
-    rows = np.repeat(np.arange(len(K)), copies)
-    K, Y = K[np.ix_(rows, rows)], Y[rows]
-    found = np.empty_like(Y)
-    for i in range(len(K)):
-        kept = np.arange(len(K)) != i
-        alpha = np.linalg.solve(K[np.ix_(kept, kept)] + penalty * np.eye(kept.sum()), Y[kept])
-        found[i] = Y[i] - K[i, kept] @ alpha
-    return found[np.searchsorted(rows, np.unique(rows))]
+    outputs, variances = np.zeros_like(Y), np.empty(len(Y))
+    for i in range(len(Y)):
+        left = weights.copy()
+        left[i] -= units[i]
+        kept = np.flatnonzero(left > 1e-9)
+        A = K[np.ix_(place[kept], place[kept])] + np.diag(noise / left[kept])
+        towards = K[place[i], place[kept]]
+        outputs[i] = towards @ np.linalg.solve(A, Y[kept])
+        variances[i] = K[place[i], place[i]] - towards @ np.linalg.solve(A, towards)
+    return outputs, variances
+
+
+def negative_log_likelihood(K, Y, noises):
+    """Of targets Y (n, k) under a Gaussian process with kernel K and these noise variances (n,), per observation.
+
+    Both are multiplied by the factor under which the targets are likeliest.
+    """
+    n, k = Y.shape
+    A = K + np.diag(noises)
+    factor = np.sum(Y * np.linalg.solve(A, Y)) / (n * k)
+    determinant = np.linalg.slogdet(2 * np.pi * factor * A)[1]
+    return (k * determinant + np.sum(Y * np.linalg.solve(factor * A, Y))) / (2 * n)
+
+
+def at_share(values, share):
+    """The least of some values such that at least this share of them is not above it."""
+    ordered = sorted(values)
+    for place, value in enumerate(ordered):
+        if (place + 1) / len(ordered) >= share - 1e-9:
+            return value
+    raise AssertionError("no share is above 1")
+
+
+def middle_and_spread(column):
+    """The median, and the deviation of a normal distribution with the same quartiles; with farther ones if equal."""
+    middle = at_share(column, 0.5)
+    for share, deviations in ((0.25, 0.6744897501960817), (0.1, 1.2815515655446004), (0.02, 2.0537489106318225)):
+        spread = (at_share(column, 1 - share) - at_share(column, share)) / (2 * deviations)
+        if spread > 0:
+            return middle, spread
+    spread = np.sqrt(np.mean((column - middle) ** 2))
+    return middle, spread if spread > 0 else 1.0
+
+
+def pulled_in(value, low, high, soft):
+    """A value, or its bound and so many units as the logarithm of the distance says."""
+    if value > high:
+        return high + soft * np.log1p((value - high) / soft)
+    return low - soft * np.log1p((low - value) / soft) if value < low else value
+
+
+def rank_level(column, value):
+    """The share of a column below a value, equal ones counting by half."""
+    return np.mean(column < value) + np.mean(column == value) / 2

@@ -1,0 +1,129 @@
+"""Exports: plain arrays, ONNX and torch say what the estimator says, for every scale and whatever was learnt."""
+
+import numpy as np
+import pytest
+
+from thresher import InvalidInput, NotAvailable, ThresherClassifier, ThresherRegressor
+from thresher.estimators.export import predict_arrays
+from thresher.estimators.scaling import SCALES
+
+SMALL = {"width": 512, "random_state": 0}
+FIXED = {"width": 64, "random_state": 0, "shift": 0.5, "bias": 1.0, "ridge": 0.1}
+LEARNT = {  # what multiplies scaled columns, and how many of them there are
+    "nothing": {"feature_learning": 0},
+    "weights of columns": {"feature_learning": "columns"},
+    "a metric": {"feature_learning": 2},
+    "no bias": {"feature_learning": 0, "bias": 0.0},
+    "the rest": {"feature_learning": 0, "columns": 50},
+    "the rest of weighed columns": {"feature_learning": "columns", "columns": 50},
+    "a metric of the span": {"feature_learning": 1, "columns": 50},
+}
+
+
+def by_onnx(model, rows):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")
+    return onnxruntime.InferenceSession(model.to_onnx().SerializeToString()).run(None, {"X": rows})[0]
+
+
+def by_torch(model, rows):
+    torch = pytest.importorskip("torch", reason="an extra")
+    return model.to_torch()(torch.from_numpy(rows)).numpy()
+
+
+def by_arrays(model, rows):
+    return predict_arrays(model.to_numpy(), rows)
+
+
+exports = pytest.mark.parametrize("export", [by_arrays, by_onnx, by_torch])
+
+
+@pytest.fixture(scope="module", params=[(scale, learnt) for scale in SCALES for learnt in LEARNT], ids=str)
+def fitted(request):
+    """An estimator of one scale, what it had learnt, and rows: trained on, new, and far outside."""
+    scale, learnt = request.param
+    options = FIXED | LEARNT[learnt] | {"scale": scale}
+    columns = options.pop("columns", 4)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, columns))
+    X[:, 0], X[:, 1] = rng.integers(2, size=40), rng.integers(4, size=40)
+    X[:, 2] = 0.3 if scale != "none" and columns == 4 else X[:, 2]
+    y = np.exp(X[:, -1]) + X[:, 0]
+    rows = np.vstack([X[:5], 3 * rng.normal(size=(10, columns)), 1e4 * rng.normal(size=(5, columns)), X[:3] + 1e9])
+    return ThresherRegressor(**options, target="log" if learnt in ("a metric", "the rest") else "linear").fit(
+        X, y
+    ), rows
+
+
+@exports
+def test_it_predicts_the_same(fitted, export):
+    model, rows = fitted
+    expected = model.predict(rows)
+    assert np.ptp(expected) > 0.1
+    np.testing.assert_allclose(export(model, rows)[:, 0], expected, rtol=1e-7, atol=1e-7)
+
+
+def test_what_was_to_be_exported_was_there(fitted, request):
+    model, _ = fitted
+    lift, learnt = model.lift_, request.node.callspec.params["fitted"][1]
+    assert (lift.weights is not None) == ("weigh" in learnt)
+    assert (lift.metric is not None) == ("metric" in learnt or "rest" in learnt)
+    assert lift.rest == ("rest" in learnt)
+    assert (lift.scaling_.knots is not None) == (lift.scale in ("quantile", "rank"))
+
+
+@exports
+def test_defaults_predict_the_same(regressor, classifier, logarithmic, diabetes, growth, iris, export):
+    assert logarithmic.target_ == "log"
+    for model, X in ((regressor, diabetes[2]), (logarithmic, growth[2])):
+        np.testing.assert_allclose(export(model, X)[:, 0], model.predict(X), rtol=1e-8)
+    np.testing.assert_allclose(export(classifier, iris[0]), classifier.decision_function(iris[0]), atol=1e-8)
+
+
+@exports
+def test_scores_of_several_labels(export):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    model = ThresherClassifier(**FIXED, feature_learning=0).fit(X, (X[:, :2] > 0).astype(int))
+    np.testing.assert_allclose(export(model, X), model.decision_function(X), atol=1e-9)
+
+
+@exports
+@pytest.mark.parametrize("scale", SCALES)
+def test_one_row_and_no_change(export, scale):
+    model = ThresherRegressor(width=16, random_state=0, scale=scale).fit([[1.0, 5.0]], [3.0])
+    np.testing.assert_array_equal(export(model, np.array([[1.0, 5.0], [9.0, -1e6]])), [[3.0], [3.0]])
+
+
+@exports
+def test_networks_that_never_moved_are_exported(diabetes, export):
+    X, *_ = diabetes
+    model = ThresherRegressor(**SMALL).fit(X[:9], np.full(9, 3.0))
+    np.testing.assert_array_equal(export(model, X)[:, 0], np.full(200, 3.0))
+
+
+def test_neurons_that_never_moved_are_dropped(diabetes):
+    X, y, others, _ = diabetes
+    model = ThresherRegressor(shift=3.0, feature_learning=0, width=2000, random_state=0).fit(X[:20], y[:20])
+    arrays = model.to_numpy()
+    assert arrays["hidden"].shape[1] < 200
+    np.testing.assert_allclose(predict_arrays(arrays, others)[:, 0], model.predict(others), rtol=1e-9)
+
+
+@pytest.mark.parametrize("options", [{"bias": 0.0}, {"bias": 1.0}, {"scale": "rank"}, {"scale": "none"}])
+def test_onnx_models_hold_nothing_that_is_not_used(diabetes, options, tmp_path):
+    onnx = pytest.importorskip("onnx", reason="an extra")
+    X, y, *_ = diabetes
+    model = ThresherRegressor(**options, **SMALL).fit(X[:20], y[:20])
+    graph = model.to_onnx(tmp_path / "model.onnx").graph
+    assert {one.name for one in graph.initializer} <= {name for node in graph.node for name in node.input}
+    assert onnx.load(tmp_path / "model.onnx").graph == graph
+
+
+def test_without_the_extras_one_line_says_what_to_do(regressor, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    monkeypatch.setitem(__import__("sys").modules, "onnx", None)
+    with pytest.raises(NotAvailable, match=r"pip install 'thresher\[torch\]'"):
+        regressor.to_torch()
+    with pytest.raises(NotAvailable, match=r"pip install 'thresher\[onnx\]'"):
+        regressor.to_onnx()
+    with pytest.raises(InvalidInput, match="no neurons to export"):
+        ThresherRegressor(width=float("inf")).fit([[0.0], [1.0], [2.0]], [0, 1, 2]).to_numpy()

@@ -1,0 +1,159 @@
+"""Targets of a regressor: logarithms where they help, several at a time; error bars and how they are calibrated."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+
+from thresher import InvalidInput, ThresherRegressor
+from thresher.estimators import regressor as regressor_module
+from thresher.estimators.regressor import _calibrate
+
+SMALL = {"width": 512, "random_state": 0}
+
+
+class TestLogarithms:
+    def test_they_are_taken_where_they_help(self, growth, logarithmic, regressor):
+        X, y, others, wanted = growth
+        assert (logarithmic.target_, regressor.target_) == ("log", "linear")
+        plain = ThresherRegressor(target="linear", **SMALL).fit(X, y)
+        errors = [np.mean((model.predict(others) - wanted) ** 2) for model in (logarithmic, plain)]
+        assert errors[0] < errors[1] / 2
+        assert 0 < (y.min() - logarithmic.floor_[0]) / y.std() < 0.2
+
+    def test_they_are_logarithms_of_distances_from_the_floor(self, growth):
+        X, y, others, _ = growth
+        fixed = {"shift": 0.5, "bias": 1.0, "ridge": 0.01, "scale": "standardise", "feature_learning": 0, **SMALL}
+        model = ThresherRegressor(target="log", **fixed).fit(X, y)
+        by_hand = ThresherRegressor(target="linear", **fixed).fit(X, np.log(y - model.floor_))
+        np.testing.assert_allclose(model.predict(others), np.exp(by_hand.predict(others)) + model.floor_, rtol=1e-9)
+        values, deviations = model.predict(others, return_std=True)
+        means, spreads = by_hand.predict(others, return_std=True)
+        draws = np.exp(means[:, None] + spreads[:, None] * np.random.default_rng(0).normal(size=20_000))
+        np.testing.assert_allclose(values - model.floor_, np.median(draws, axis=1), rtol=0.02)
+        np.testing.assert_allclose(deviations, draws.std(axis=1), rtol=0.1)
+
+    @pytest.mark.parametrize(("unit", "zero"), [(1e-6, 0.0), (1.0, -5.0), (1e6, 3e7)])
+    def test_their_unit_and_zero_do_not_matter(self, growth, logarithmic, unit, zero):
+        X, y, others, _ = growth
+        told = ThresherRegressor(**SMALL).fit(X, unit * y + zero).predict(others)
+        np.testing.assert_allclose((told - zero) / unit, logarithmic.predict(others), rtol=2e-3)
+
+    def test_rows_without_weight_do_not_set_the_floor(self, growth, logarithmic):
+        X, y, others, _ = growth
+        weights = np.append(np.ones(200), 0.0)
+        told = ThresherRegressor(**SMALL).fit(np.vstack([X, X[:1]]), np.append(y, -1e3), weights)
+        np.testing.assert_allclose(told.predict(others), logarithmic.predict(others), rtol=1e-9)
+
+    def test_several_targets_are_alike(self, growth):
+        X, y, others, _ = growth
+        both = ThresherRegressor(target="log", **SMALL).fit(X, np.column_stack([y, 1 / y]))
+        assert both.predict(others).shape == (100, 2)
+        assert (both.predict(others, return_std=True)[1] > 0).all()
+
+    def test_few_or_equal_targets_have_logarithms(self, growth):
+        X, y, *_ = growth
+        for some in (y[:4], np.full(4, 3.0)):
+            few = ThresherRegressor(target="log", **SMALL).fit(X[:4], some)
+            assert np.isfinite(few.predict(X[:4])).all()
+
+    @pytest.mark.parametrize(("unit", "zero"), [(1e-5, 1e10), (1.0, -1e15), (0.0, 1e17)])
+    @pytest.mark.parametrize("target", ["auto", "log"])
+    def test_the_floor_is_below_targets_far_from_zero(self, growth, unit, zero, target):
+        X, y, *_ = growth
+        told = ThresherRegressor(target=target, width=float("inf")).fit(X[:30], unit * y[:30] + zero)
+        assert (told.floor_ < unit * y[:30].min() + zero).all() or told.target_ == "linear"
+        assert np.isfinite(told.predict(X[:30])).all()
+
+    def test_a_ridge_too_small_for_the_limit_leaves_targets_as_they_are(self, growth):
+        X, y, *_ = growth
+        twice, close = np.vstack([X[:30], X[:30] + 1e-9]), np.append(y[:30], y[:30] + 0.1)
+        model = ThresherRegressor(ridge=1e-12, width=256, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert model.fit(twice, close).target_ == "linear"
+
+    def test_other_targets_are_refused(self, growth):
+        X, y, *_ = growth
+        with pytest.raises(InvalidInput, match="target must be one of"):
+            ThresherRegressor(target="square").fit(X, y)
+
+
+def test_several_targets_are_several_regressions(diabetes):
+    X, y, others, _ = diabetes
+    both = np.column_stack([y, -2 * y + 1])
+    options = {"shift": 0.5, "bias": 1.0, "ridge": 0.1, "feature_learning": 0, "width": 2**14, "random_state": 0}
+    values = ThresherRegressor(**options).fit(X, both).predict(others)
+    assert values.shape == (100, 2)
+    assert np.abs(values[:, 1] - (-2 * values[:, 0] + 1)).mean() < 0.05 * both[:, 1].std()
+    single = ThresherRegressor(**options).fit(X, y).predict(others)
+    np.testing.assert_allclose(values[:, 0], single, rtol=1e-6)
+
+
+class TestCalibration:
+    @pytest.mark.parametrize(("factor", "addend"), [(2.0, 0.5), (3.0, 0.0), (0.0, 1.0)])
+    def test_residuals_are_likeliest(self, factor, addend):
+        rng = np.random.default_rng(0)
+        variances = rng.exponential(size=4000)
+        squares = (factor * variances + addend) * rng.normal(size=4000) ** 2
+        found = _calibrate(squares, variances, np.ones(4000))
+        np.testing.assert_allclose(found, [factor, addend], atol=0.15)
+        np.testing.assert_array_equal(_calibrate(np.zeros(5), np.ones(5), np.ones(5)), [0, 0])
+
+    @pytest.mark.parametrize("seed", range(40))
+    def test_it_does_not_stop_at_a_hill(self, seed):
+        rng = np.random.default_rng(seed)
+        variances, weights = np.exp(4 * rng.normal(size=50)), np.exp(4 * rng.normal(size=50))
+        squares = variances * rng.normal(size=50) ** 2
+        squares[0] *= 1e8
+        typical = np.average(variances, weights=weights)
+
+        def surprise(factor, addend):
+            scaled = factor * variances + addend
+            return np.average(np.log(scaled) + squares / scaled, weights=weights)
+
+        found = surprise(*_calibrate(squares, variances, weights))
+        for share in expit(np.linspace(-2, 38, 121)):  # an eighth at least
+            size = np.average(squares / (share * variances / typical + 1 - share), weights=weights)
+            assert found < surprise(size * share / typical, size * (1 - share)) + 1e-3
+
+    def test_variances_have_an_eighth_at_least(self):
+        """Bars that do not depend on the row would be none away from the data."""
+        rng = np.random.default_rng(0)
+        variances = rng.exponential(size=500)
+        for squares in (rng.normal(size=500) ** 2, rng.normal(size=500) ** 2 / variances):
+            factor, addend = _calibrate(squares, variances, np.ones(500))
+            part = factor * variances.mean()
+            assert part / (part + addend) > 0.119 * (1 - 1e-9)
+
+
+class TestErrorBars:
+    def test_they_have_the_size_they_say(self, diabetes):
+        X, y, others, unseen = diabetes
+        values, deviations = ThresherRegressor(random_state=0).fit(X, y).predict(others, return_std=True)
+        assert (deviations > 0).all()
+        assert 0.7 < np.sqrt((((unseen - values) / deviations) ** 2).mean()) < 1.4
+        rng = np.random.default_rng(0)
+        line = rng.uniform(-1, 1, (40, 1))
+        model = ThresherRegressor(feature_learning=0, **SMALL).fit(line, np.sin(3 * line[:, 0]))
+        near, far = model.predict([[0.0], [9.0]], return_std=True)[1]
+        assert far > 3 * near
+
+    def test_one_heavy_row_does_not_shrink_them(self, diabetes):
+        X, y, others, unseen = diabetes
+        weights = np.ones(200)
+        weights[5] = 20
+        options = {"ridge": 1.0, "shift": 0.5, "bias": 1.0, "feature_learning": 0, **SMALL}
+        values, deviations = ThresherRegressor(**options).fit(X, y, weights).predict(others, return_std=True)
+        assert np.sqrt((((unseen - values) / deviations) ** 2).mean()) < 1.4
+
+    def test_a_ridge_too_small_for_the_limit_is_no_lost_training(self, diabetes, monkeypatch):
+        X, y, *_ = diabetes
+        monkeypatch.setattr(regressor_module, "leave_one_out", lambda *_, **__: None)  # not positive
+        model = ThresherRegressor(feature_learning=0, **SMALL).fit(X, y)
+        assert (model.predict(X, return_std=True)[1] > 0).all()
+        model.penalty_ = -model.penalty_
+        with pytest.raises(InvalidInput, match="too small for deviations"):
+            model.predict(X, return_std=True)
