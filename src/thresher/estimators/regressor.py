@@ -230,8 +230,12 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         variances = np.maximum(limit.left_out_variance(data), 0.0)
         residuals = data.target - fit.left_out(data)
         border = np.quantile(variances, _MET)
-        pairs = [_calibrate(optimism * one**2, variances, data.weight) for one in residuals.T]
-        return np.transpose([[*pair, border] for pair in pairs])
+        found = []
+        for squares in residuals.T**2:
+            stretch, addend = _calibrate(squares, variances, data.weight)
+            missed = (optimism - 1) * float(np.average(squares, weights=data.weight))  # wherever a row lies
+            found.append([stretch, addend + missed, border])
+        return np.transpose(found)
 
     def _deviations(self, inputs: Matrix) -> Matrix:
         made = factor(self._cross_kernel(self.inputs_), added=self.penalty_, overwrite=True)
@@ -244,7 +248,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         ]
         variance = np.maximum(prior - np.concatenate(explained), 0.0)[:, None]
         stretch, addend, border = self.noise_
-        known = np.minimum(variance, border) * stretch + addend
+        most = np.maximum(border * stretch + addend, 1.0)  # 1 is the variance of the targets
+        known = np.minimum(variance * stretch + addend, most)
         unknown = np.clip((variance - border) / np.maximum(prior - border, np.finfo(float).tiny), 0.0, 1.0)
         return np.sqrt(known + unknown * np.maximum(1.0 - known, 0.0))
 
