@@ -22,7 +22,11 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # numbers without sense may o
 def make_good(kind, folder):
     """Return the kind, good files of it, and a place to write bad ones to."""
     write_good(kind, folder)
-    return kind, [read_file(path, kind=kind, newest=1) for path in sorted(folder.glob("good*"))], folder
+    return (
+        kind,
+        [read_file(path, kind=kind, newest=2 if kind == "model" else 1) for path in sorted(folder.glob("good*"))],
+        folder,
+    )
 
 
 @pytest.fixture(scope="module")

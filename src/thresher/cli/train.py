@@ -187,7 +187,7 @@ def _train_estimator(
     given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
     X, y = table.inputs[parts.train], table.targets[parts.train]
     model = kind(**given, verbose=0 if console.quiet else 1)
-    if found := far_values(X, X):
+    if found := far_values(X):
         say(console, say_far(found, table.encoding.names))
     say(console, f"Choosing scale, shift, ridge and features on {len(y):,} rows, then training.")
     with warnings.catch_warnings():

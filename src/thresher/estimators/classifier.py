@@ -38,7 +38,8 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     Parameters
     ----------
     class_weight : what an observation counts by its class: a dict of labels, ``"balanced"`` for weights under which
-        all classes count alike, or None. It does not make one observation several.
+        all classes count alike, or None. Classes that a dict does not name count 1. It does not make one
+        observation several.
 
     Attributes
     ----------
@@ -48,7 +49,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         likeliest, given scores of observations that were left out; one per label if there are several
 
     Each network has its own ``width`` neurons; all come from the same start and share the first Gram matrix. They are
-    trained in turn, one per thread: memory does not grow with the classes except for the networks themselves.
+    trained side by side, one per thread: memory does not grow with the classes except for the networks themselves.
     """
 
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0), 256, (1 << 12, 1 << 14)
@@ -92,6 +93,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         """Fit rows X (n, d), dense or sparse, and labels y (n,), or (n, labels) of 0 and 1 for several at a time."""
         self._check_parameters()
         rows, labels = self._table(X, y=y, multi_output=True)
+        labels = labels.toarray() if sparse.issparse(labels) else labels
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = column_or_1d(labels, warn=True)
         check_classification_targets(labels)
@@ -155,7 +157,12 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
             found = np.bincount(np.searchsorted(classes, y), weights, minlength=len(classes))
             by_class = found.sum() / (len(classes) * found)
         else:
-            given = [self.class_weight.get(one, 1.0) for one in classes.tolist()]
+            known = classes.tolist()
+            for label in self.class_weight:
+                if label not in known:
+                    told = ", ".join(map(repr, known[:10]))
+                    raise InvalidInput(f"class_weight names {label!r}, which is no class of y; the classes are {told}.")
+            given = [self.class_weight.get(one, 1.0) for one in known]
             by_class = np.array([check_number(one, "class_weight", above=0.0) for one in given])
         return by_class[np.searchsorted(classes, y)]
 
@@ -179,7 +186,9 @@ def _classes(y: NDArray[Any]) -> tuple[NDArray[Any], Matrix]:
 
 def _labels(y: Any) -> tuple[NDArray[Any], Matrix]:
     """Return the numbers of the labels and what outputs are to say (n, labels)."""
-    dense = np.asarray(y.toarray() if sparse.issparse(y) else y, np.float64)
+    dense = np.asarray(y, np.float64)
+    if not np.isin(dense, (0.0, 1.0)).all():
+        raise InvalidInput(f"several labels per row must be 0 or 1; got {np.unique(dense)[:5].tolist()}.")
     return np.arange(dense.shape[1]), 2 * dense - 1
 
 

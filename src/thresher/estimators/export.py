@@ -16,12 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput, NotAvailable
+from thresher.estimators.lift import NOTHING
 from thresher.output import writing
 
 __all__ = ["predict_arrays", "to_numpy", "to_onnx", "to_torch"]
 
 Arrays = dict[str, NDArray[np.float64]]
 _OPSET = 17
+SEGMENTS = ("segment_begin", "segment_slope", "segment_low", "segment_high")
+Step = tuple[str, list[str], str, dict[str, Any]]  # of an ONNX graph: operator, inputs, name of the result, attributes
 
 
 def to_numpy(estimator: Any, *, mean: NDArray[np.float64], unit: NDArray[np.float64]) -> Arrays:
@@ -65,25 +68,25 @@ def to_numpy(estimator: Any, *, mean: NDArray[np.float64], unit: NDArray[np.floa
 
 
 def _bends(knots: NDArray[np.float64] | None, columns: int) -> Arrays:
-    """Return straight lines between knots (2, q, d) as a first line, and changes of its slope at further knots."""
+    """Return straight lines between knots (2, q, d) as segments (q - 1, d): where each begins, its slope and its ends.
+
+    The sum of slope * clip(x - begin, low, high), plus the first level, is what x becomes: no two large numbers cancel.
+    """
+    values, levels = np.array([np.zeros((2, columns))] * 2) if knots is None else knots
     if knots is None:
-        values, levels = np.zeros((2, columns)), np.zeros((2, columns))
         values[1] = levels[1] = 1.0
-    else:
-        values, levels = knots
-    if len(values) == 1:  # a single row has no line: the identity through its point
-        values, levels = np.vstack([values, values + 1]), np.vstack([levels, levels + 1])
     gaps = np.diff(values, axis=0)
-    slopes = np.divide(np.diff(levels, axis=0), gaps, out=np.full_like(gaps, np.nan), where=gaps > 0)
-    slopes[0] = np.where(np.isnan(slopes[0]), 1.0, slopes[0])
-    for place in range(1, len(slopes)):  # knots that are repeated change nothing
-        slopes[place] = np.where(np.isnan(slopes[place]), slopes[place - 1], slopes[place])
+    slopes = np.divide(np.diff(levels, axis=0), gaps, out=np.zeros_like(gaps), where=gaps > 0)
+    low, high = np.zeros_like(gaps), gaps.copy()
+    low[0] = -np.inf
+    last = len(gaps) - 1 - (gaps[::-1] > 0).argmax(axis=0)  # knots at the end may be repeated
+    high[last, np.arange(columns)] = np.inf
     return {
-        "first_knot": values[0],
         "first_level": levels[0],
-        "first_slope": slopes[0],
-        "knots": values[1:-1],
-        "slope_changes": np.diff(slopes, axis=0),
+        "segment_begin": values[:-1],
+        "segment_slope": slopes,
+        "segment_low": low,
+        "segment_high": high,
     }
 
 
@@ -92,14 +95,15 @@ def predict_arrays(arrays: Arrays, X: NDArray[np.float64]) -> NDArray[np.float64
     inside = np.clip(X, arrays["input_low"], arrays["input_high"])
     out, soft = X - inside, arrays["input_soft"]
     pulled = inside + np.sign(out) * soft * np.log1p(np.abs(out) / soft)
-    bent = arrays["first_level"] + arrays["first_slope"] * (pulled - arrays["first_knot"])
-    for knot, change in zip(arrays["knots"], arrays["slope_changes"], strict=True):
-        bent = bent + change * np.maximum(pulled - knot, 0)
+    bent = arrays["first_level"] + np.zeros_like(pulled)
+    for begin, slope, low, high in zip(*(arrays[name] for name in SEGMENTS), strict=True):
+        bent = bent + slope * np.clip(pulled - begin, low, high)
     weighed = (bent - arrays["input_mean"]) / arrays["input_unit"] * arrays["weights"]
     rows = weighed @ arrays["metric"]
     if arrays["rest"]:
-        lost = (weighed**2).sum(axis=1) - (rows**2).sum(axis=1)
-        rows = np.hstack([rows, np.sqrt(np.maximum(lost, 0))[:, None]])
+        whole = (weighed**2).sum(axis=1)
+        lost = whole - (rows**2).sum(axis=1)
+        rows = np.hstack([rows, np.sqrt(np.where(lost > NOTHING * whole, lost, 0))[:, None]])
     rows = np.hstack([rows, np.broadcast_to(arrays["last"], (len(rows), len(arrays["last"])))])
     rows = rows / np.abs(rows).max(axis=1, keepdims=True)  # so that squares do not overflow
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -130,12 +134,11 @@ def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
     except ImportError as error:
         raise NotAvailable("to_onnx needs onnx. Install it with: pip install 'thresher[onnx]'") from error
     outputs, most, dimension = arrays["hidden"].shape
-    names = ["input_low", "input_high", "input_soft", "first_knot", "first_level", "first_slope", "input_mean"]
-    names += ["input_unit", "weights", "metric", "shift", "mean", "unit", "floor"]
+    names = ["input_low", "input_high", "input_soft", "first_level", "input_mean", "input_unit", "weights"]
+    names += ["metric", "shift", "mean", "unit", "floor"]
     constants = {
         **{name: np.asarray(arrays[name]) for name in names},
-        "knots": arrays["knots"][None],
-        "slope_changes": arrays["slope_changes"][None],
+        **{name: arrays[name][None] for name in SEGMENTS},
         "last": arrays["last"].reshape(1, -1),
         "hidden": arrays["hidden"].reshape(outputs * most, dimension).T.copy(),
         "coefficients": arrays["coefficients"],
@@ -144,6 +147,7 @@ def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
         "middle_axis": np.array([1]),
         "zero": np.zeros((1, 1)),
         "one": np.ones((1, 1)),
+        "nothing": np.full((1, 1), NOTHING),
     }
     steps = _steps(arrays)
     nodes = [helper.make_node(kind, inputs, [name], **more) for kind, inputs, name, more in steps]
@@ -163,57 +167,12 @@ def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
     return model
 
 
-def _steps(arrays: Arrays) -> list[tuple[str, list[str], str, dict[str, Any]]]:
-    """Return what an ONNX graph does, in order: operator, inputs, name of the result, attributes."""
-    bends: list[tuple[str, list[str], str, dict[str, Any]]] = [
-        ("Unsqueeze", ["pulled", "middle_axis"], "apart", {}),
-        ("Sub", ["apart", "knots"], "beyond", {}),
-        ("Relu", ["beyond"], "after", {}),
-        ("Mul", ["after", "slope_changes"], "changes", {}),
-        ("ReduceSum", ["changes", "middle_axis"], "change", {"keepdims": 0}),
-        ("Add", ["line", "change"], "bent", {}),
-    ]
-    rest: list[tuple[str, list[str], str, dict[str, Any]]] = [
-        ("Mul", ["weighed", "weighed"], "whole2", {}),
-        ("ReduceSum", ["whole2", "last_axis"], "whole", {"keepdims": 1}),
-        ("Mul", ["turned", "turned"], "kept2", {}),
-        ("ReduceSum", ["kept2", "last_axis"], "kept", {"keepdims": 1}),
-        ("Sub", ["whole", "kept"], "lost2", {}),
-        ("Relu", ["lost2"], "lost", {}),
-        ("Sqrt", ["lost"], "rest", {}),
-        ("Concat", ["turned", "rest"], "wider", {"axis": 1}),
-    ]
-    found = "wider" if arrays["rest"] else "turned"
-    rows = "longer" if len(arrays["last"]) else found
-    bias: list[tuple[str, list[str], str, dict[str, Any]]] = [
-        ("ReduceSum", [found, "last_axis"], "sums", {"keepdims": 1}),
-        ("Mul", ["sums", "zero"], "column", {}),
-        ("Add", ["column", "last"], "bias", {}),
-        ("Concat", [found, "bias"], "longer", {"axis": 1}),
-    ]
-    straight = not len(arrays["knots"])
+def _steps(arrays: Arrays) -> list[Step]:
+    """Return what an ONNX graph does, in order."""
+    rows, steps = _row_steps(arrays)
     return [
-        ("Max", ["X", "input_low"], "above_low", {}),
-        ("Min", ["above_low", "input_high"], "inside", {}),
-        ("Sub", ["X", "inside"], "out", {}),
-        ("Sign", ["out"], "side", {}),
-        ("Abs", ["out"], "distance", {}),
-        ("Div", ["distance", "input_soft"], "distances", {}),
-        ("Add", ["distances", "one"], "more", {}),
-        ("Log", ["more"], "logarithm", {}),
-        ("Mul", ["logarithm", "input_soft"], "softened", {}),
-        ("Mul", ["softened", "side"], "signed", {}),
-        ("Add", ["inside", "signed"], "pulled", {}),
-        ("Sub", ["pulled", "first_knot"], "along", {}),
-        ("Mul", ["along", "first_slope"], "risen", {}),
-        ("Add", ["risen", "first_level"], "bent" if straight else "line", {}),
-        *([] if straight else bends),
-        ("Sub", ["bent", "input_mean"], "centred", {}),
-        ("Div", ["centred", "input_unit"], "scaled", {}),
-        ("Mul", ["scaled", "weights"], "weighed", {}),
-        ("MatMul", ["weighed", "metric"], "turned", {}),
-        *(rest if arrays["rest"] else []),
-        *(bias if rows == "longer" else []),
+        *_column_steps(),
+        *steps,
         ("Abs", [rows], "sizes", {}),
         ("ReduceMax", ["sizes"], "largest", {"axes": [1], "keepdims": 1}),
         ("Div", [rows, "largest"], "small", {}),
@@ -232,3 +191,58 @@ def _steps(arrays: Arrays) -> list[tuple[str, list[str], str, dict[str, Any]]]:
         ("Exp" if arrays["logarithmic"] else "Identity", ["told"], "above_floor", {}),
         ("Add", ["above_floor", "floor"], "outputs", {}),
     ]
+
+
+def _column_steps() -> list[Step]:
+    """Return how raw columns ``X`` become weighed ones, ``weighed``."""
+    return [
+        ("Max", ["X", "input_low"], "above_low", {}),
+        ("Min", ["above_low", "input_high"], "inside", {}),
+        ("Sub", ["X", "inside"], "out", {}),
+        ("Sign", ["out"], "side", {}),
+        ("Abs", ["out"], "distance", {}),
+        ("Div", ["distance", "input_soft"], "distances", {}),
+        ("Add", ["distances", "one"], "more", {}),
+        ("Log", ["more"], "logarithm", {}),
+        ("Mul", ["logarithm", "input_soft"], "softened", {}),
+        ("Mul", ["softened", "side"], "signed", {}),
+        ("Add", ["inside", "signed"], "pulled", {}),
+        ("Unsqueeze", ["pulled", "middle_axis"], "apart", {}),
+        ("Sub", ["apart", "segment_begin"], "beyond", {}),
+        ("Max", ["beyond", "segment_low"], "after", {}),
+        ("Min", ["after", "segment_high"], "along", {}),
+        ("Mul", ["along", "segment_slope"], "rises", {}),
+        ("ReduceSum", ["rises", "middle_axis"], "risen", {"keepdims": 0}),
+        ("Add", ["risen", "first_level"], "bent", {}),
+        ("Sub", ["bent", "input_mean"], "centred", {}),
+        ("Div", ["centred", "input_unit"], "scaled", {}),
+        ("Mul", ["scaled", "weights"], "weighed", {}),
+    ]
+
+
+def _row_steps(arrays: Arrays) -> tuple[str, list[Step]]:
+    """Return the name of rows with all their coordinates, and how they come from weighed columns."""
+    rows, steps = "turned", list[Step]([("MatMul", ["weighed", "metric"], "turned", {})])
+    if arrays["rest"]:
+        steps += [
+            ("Mul", ["weighed", "weighed"], "whole2", {}),
+            ("ReduceSum", ["whole2", "last_axis"], "whole", {"keepdims": 1}),
+            ("Mul", ["turned", "turned"], "kept2", {}),
+            ("ReduceSum", ["kept2", "last_axis"], "kept", {"keepdims": 1}),
+            ("Sub", ["whole", "kept"], "lost2", {}),
+            ("Mul", ["whole", "nothing"], "rounding", {}),
+            ("Greater", ["lost2", "rounding"], "counts", {}),
+            ("Where", ["counts", "lost2", "zero"], "lost", {}),
+            ("Sqrt", ["lost"], "rest", {}),
+            ("Concat", ["turned", "rest"], "wider", {"axis": 1}),
+        ]
+        rows = "wider"
+    if len(arrays["last"]):
+        steps += [
+            ("ReduceSum", [rows, "last_axis"], "sums", {"keepdims": 1}),
+            ("Mul", ["sums", "zero"], "column", {}),
+            ("Add", ["column", "last"], "bias", {}),
+            ("Concat", [rows, "bias"], "longer", {"axis": 1}),
+        ]
+        rows = "longer"
+    return rows, steps

@@ -68,7 +68,6 @@ class Learning(NamedTuple):
 
     plan: Plan
     errors: dict[str, list[float]]
-    ridge: float  # with which the plan did best
 
     @property
     def error(self) -> float:
@@ -101,28 +100,26 @@ def mix_outputs(alpha: Matrix) -> Matrix:
     return alpha @ np.random.default_rng(0).normal(size=(outputs, _OUTPUTS)) / np.sqrt(_OUTPUTS)
 
 
-def row_gradients(gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, metric: Matrix) -> Iterator[Matrix]:
+def row_gradients(
+    gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, columns: int, metric: Matrix | None
+) -> Iterator[Matrix]:
     """Yield for each output the gradients (n, d) by rows, from those by lifted inputs.
 
-    ``inputs`` are rows times ``metric`` (d, r), lifted, ``norms`` (n,) what they were divided by. Cost: O(ndr) per
-    output.
+    ``inputs`` are rows times ``metric`` (d, r), of which they have r ``columns``, lifted; ``norms`` (n,) what they were
+    divided by. Without a metric rows are taken as they are. Cost: O(ndr) per output.
     """
     for one in gradients:
         along = one - (one * inputs).sum(axis=1, keepdims=True) * inputs  # on the sphere only directions count
-        yield (along / norms[:, None])[:, : metric.shape[1]] @ metric.T
+        by_row = (along / norms[:, None])[:, :columns]
+        yield by_row if metric is None else by_row @ metric.T
 
 
-def outer_product(
-    gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, weights: Matrix, metric: Matrix
-) -> Matrix:
-    """Return the weighted sum over rows and outputs of outer products (d, d) of gradients by rows.
+def outer_product(gradients: Iterator[Matrix], *, weights: Matrix) -> Matrix:
+    """Return the weighted sum over rows and outputs of outer products (d, d) of gradients (n, d) by rows.
 
-    See :func:`row_gradients`. Cost: O(nd²) per output.
+    Cost: O(nd²) per output.
     """
-    outer = np.zeros((len(metric), len(metric)))
-    for one in row_gradients(gradients, inputs=inputs, norms=norms, metric=metric):
-        outer += one.T @ (weights[:, None] * one)
-    return outer
+    return sum((one.T @ (weights[:, None] * one) for one in gradients), np.zeros(()))
 
 
 def next_metric(outer: Matrix, *, metric: Matrix, power: float) -> Matrix:
@@ -156,15 +153,13 @@ def choose_plan(
 
     Cost: O(n³) for each fold, round and ridge tried.
     """
-    errors, ridges = dict[Plan, list[float]](), dict[Plan, float]()
+    errors = dict[Plan, list[float]]()
 
     def attempt(plan: Plan) -> None:
         learning = _Folds(data, bias=bias, shift=shift, ridge=ridge, plan=plan, judge=judge).errors(guess)
         mine = errors[plan] = []
         for left in reversed(range(MOST_ROUNDS + 1)):
-            error, found = next(learning)
-            if not mine or error < min(mine):
-                ridges[plan] = found
+            error = next(learning)
             mine.append(error)
             if len(mine) > 1 and not error < _A_ROUND * mine[-2]:
                 break
@@ -178,14 +173,14 @@ def choose_plan(
         ahead = min(errors[mild]) <= min(min(one) for one in errors.values())
         if ahead and min(errors[mild]) <= _WORTH * errors[mild][0]:
             attempt(Plan(weighed, power=STRONG))
-    best = min(errors, key=lambda plan: min(errors[plan]) / (_CLEARLY if plan.columns else 1.0))
+    best = min(errors, key=lambda plan: (min(errors[plan]) / (_CLEARLY if plan.columns else 1.0), plan.columns))
     rounds = int(np.argmin(errors[best]))
     told = {one.name: values for one, values in errors.items()}
-    return Learning(best._replace(rounds=rounds), told, ridges[best])
+    return Learning(best._replace(rounds=rounds), told)
 
 
 class _Held(NamedTuple):
-    """The summed squared error on observations held out, the ridge of the fit to the others, outer products."""
+    """The error on observations held out, times their weight, the ridge of the fit to the others, outer products."""
 
     error: float
     ridge: float
@@ -203,8 +198,8 @@ class _Folds:
         self._biases, self._shift, self._ridge, self._plan = [bias] * number, shift, ridge, plan
         self._judge = judge
 
-    def errors(self, guess: float) -> Iterator[tuple[float, float]]:
-        """Yield the mean squared error on what is held out, after 0, 1, ... rounds on the rest, and the ridge.
+    def errors(self, guess: float) -> Iterator[float]:
+        """Yield the error on what is held out, after 0, 1, ... rounds on the rest.
 
         A ridge that is to be chosen is found on the first fold, from the guess, and taken by all: folds are alike.
         """
@@ -216,7 +211,7 @@ class _Folds:
             held = [self._hold_out(0, metrics[0], self._ridge, guess)]
             guess = held[0].ridge
             held += [self._hold_out(fold, metrics[fold], guess, guess) for fold in range(1, len(metrics))]
-            yield sum(one.error for one in held) / self._total, guess
+            yield sum(one.error for one in held) / self._total
             metrics = [
                 old if one.outer is None else next_metric(one.outer(), metric=old, power=self._plan.power)
                 for one, old in zip(held, metrics, strict=True)
@@ -247,5 +242,6 @@ class _Folds:
         outputs = limit_kernel(others @ inputs.T, self._shift, symmetric=False) @ alpha
         error = float(held.weight.sum()) * self._judge(held, outputs[place])
         gradients = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=self._shift)
-        outer = partial(outer_product, gradients, inputs=inputs, norms=norms, weights=kept.weights, metric=metric)
+        by_row = row_gradients(gradients, inputs=inputs, norms=norms, columns=len(metric), metric=metric)
+        outer = partial(outer_product, by_row, weights=kept.weights)
         return _Held(error, ridge, outer)

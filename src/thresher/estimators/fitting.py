@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,12 +25,14 @@ from thresher.estimators.features import (
     outer_product,
     row_gradients,
 )
-from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
+from thresher.estimators.lift import SphereLift
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
+from thresher.estimators.space import Space, in_span
 from thresher.memory import require
 from thresher.model.network import NetworkSettings
+from thresher.model.sobol import MOST_COLUMNS as SOBOL_COLUMNS
 from thresher.model.start import Sequence as SequenceName
 from thresher.parallel import blas_for_size
 from thresher.training.dense import start_gram
@@ -46,8 +48,6 @@ _FOR_SCALES, _FOR_COLUMNS = 50, 128  # observations from which scales are compar
 _LEARNT = 2048  # rows at most that a metric is learnt on: a round costs the cube of them
 _WEIGHED = 512  # rows at most that weights of columns are learnt on: fifteen times that cost
 _CLEARLY = 0.9  # share of the error that another scale must leave to be taken
-_SPANNED = 1000  # rows at most whose span is found, in a call of some seconds; beyond, columns are taken as they are
-_SMALLEST = 1e-10  # length of a direction, relative to the longest, that counts as rounding
 
 
 class Options(NamedTuple):
@@ -85,41 +85,6 @@ class Fitted(NamedTuple):
     importances: Matrix
 
 
-class _Space(NamedTuple):
-    """Coordinates of rows: scaled columns (n, d) times weights (d,), in a basis of their span, times a metric."""
-
-    data: Observations  # at the coordinates
-    weights: Matrix | None = None
-    basis: Matrix | None = None  # (d, r)
-    metric: Matrix | None = None  # (r, r)
-
-    @property
-    def rest(self) -> bool:
-        """Whether the part of a row outside the basis counts; a learnt metric is 0 there."""
-        return self.basis is not None and self.metric is None
-
-    def matrix(self) -> Matrix | None:
-        """Return what weighed columns are multiplied by (d, r)."""
-        if self.basis is None or self.metric is None:
-            return self.metric if self.basis is None else self.basis
-        return self.basis @ self.metric
-
-    def rows(self) -> Matrix:
-        """Return the coordinates after the metric (n, r)."""
-        return self.data.X if self.metric is None else self.data.X @ self.metric
-
-    def turned(self) -> Observations:
-        """Return the observations at the coordinates after the metric."""
-        return self.data.with_rows(self.rows())
-
-    def inputs(self, bias: float) -> tuple[Matrix, Matrix]:
-        """Return the lifted rows (n, coordinates), and what they were divided by (n,)."""
-        rows = self.rows()
-        last = bias * typical_norm(rows, self.data.weights)
-        inputs, norms = lift_rows(np.column_stack([rows, np.zeros(len(rows))]) if self.rest else rows, last)
-        return inputs if bias else inputs[:, :-1], norms
-
-
 class Fitting:
     """One fit of observations at raw rows."""
 
@@ -155,14 +120,14 @@ class Fitting:
         ).fit(self.data.X, sample_weight=self.data.weights)
         return Fitted(self.data, lift, choice, learning, optimism, inputs, fit, penalty, gains, results, importances)
 
-    def _choose_all(self) -> tuple[str, _Space, Choice, Learning, float]:
+    def _choose_all(self) -> tuple[str, Space, Choice, Learning, float]:
         """Choose scale, bias, shift and features; return the space of rows, the choices, how optimistic they are."""
         limit = choose.limit_of
         self.progress.begin("choosing the scale")
         scale, scaling = self._choose_scale()
-        space = _Space(self.data.with_rows(scaling.apply(self.data.X)))
-        if self.data.X.shape[1] > COLUMNS:  # columns are not weighed
-            space = _in_span(space)
+        space = Space(self.data.with_rows(scaling.apply(self.data.X)))
+        if self.data.X.shape[1] > COLUMNS and (self.options.plan is None or not self.options.plan.columns):
+            space = in_span(space)  # no weights of columns will be learnt
         self.progress.begin("choosing bias and shift")
         plain = choice = self._choose(space, limit, guess=1e-2)
         self.progress.begin("choosing features")
@@ -235,12 +200,12 @@ class Fitting:
         choice = choose.choose(some, biases=biases, shifts=shifts, ridge=options.ridge)
         if options.judge is mean_square or choice.error == math.inf:
             return choice.error
-        fit = self._fit_limit(_Space(some), choice, ridge=choice.ridge)
+        fit = self._fit_limit(Space(some), choice, ridge=choice.ridge)
         return math.inf if fit is None else options.judge(some, fit.left_out(some))
 
     def _choose(
         self,
-        space: _Space,
+        space: Space,
         kernel_of: Callable[[Matrix, float], Matrix],
         *,
         guess: float,
@@ -281,7 +246,7 @@ class Fitting:
             shift=shift,
             seed=self.options.seed,
             twins=True,
-            sequence=self.options.sequence,
+            sequence=self.options.sequence if inputs.shape[1] <= SOBOL_COLUMNS else "random",
         )
 
     def _learns(self, columns: int) -> bool:
@@ -290,10 +255,10 @@ class Fitting:
             return self.options.plan != Plan()
         return min(columns, len(self.data)) <= COLUMNS and self.data.count.sum() >= FEW
 
-    def _choose_plan(self, space: _Space, choice: Choice) -> Learning:
+    def _choose_plan(self, space: Space, choice: Choice) -> Learning:
         columns = self.data.X.shape[1]
         if self.options.plan is not None or not self._learns(columns):
-            return Learning(self.options.plan or Plan(), {}, choice.ridge)
+            return Learning(self.options.plan or Plan(), {})
         return choose_plan(
             space.data.some(self.options.rows),
             bias=choice.bias,
@@ -304,7 +269,7 @@ class Fitting:
             judge=self.options.judge,
         )
 
-    def _learn(self, space: _Space, choice: Choice, plan: Plan) -> tuple[_Space, Choice]:
+    def _learn(self, space: Space, choice: Choice, plan: Plan) -> tuple[Space, Choice]:
         """Return the space with weights of columns and metric as planned, in a basis of the rows if that is smaller."""
         if plan.columns:
             some = space.data.some(_WEIGHED)
@@ -312,45 +277,34 @@ class Fitting:
             space = space._replace(data=space.data.with_rows(space.data.X * learnt.weights), weights=learnt.weights)
             bias = learnt.bias if self.options.bias is None else choice.bias
             choice = self._ridge_of(space, choice._replace(bias=bias, ridge=learnt.ridge))
-        space = _in_span(space)
+        space = in_span(space)
         for _ in range(plan.rounds):
             space = self._next_round(space, choice, plan.power)
             choice = self._ridge_of(space, choice)
         return space, choice
 
-    def _ridge_of(self, space: _Space, choice: Choice) -> Choice:
+    def _ridge_of(self, space: Space, choice: Choice) -> Choice:
         """Return the choice with the best ridge for a space, and its error there."""
         some = space.turned().some(self.options.rows)
         ridge = self.options.ridge
         return choose.choose(some, biases=[choice.bias], shifts=[choice.shift], ridge=ridge, guess=choice.ridge)
 
-    def _next_round(self, space: _Space, choice: Choice, power: float) -> _Space:
+    def _next_round(self, space: Space, choice: Choice, power: float) -> Space:
         """Return the space after one more round on some rows; the same one if their kernel has no solution."""
         some = space._replace(data=space.data.some(_LEARNT))
-        inputs, norms = some.inputs(choice.bias)
-        kernel = choose.limit_of(inputs, choice.shift)
-        alpha = choose.solve_kernel(kernel, some.data, shift=choice.shift, ridge=choice.ridge)
-        if alpha is None:
-            return space
         metric = np.eye(space.data.X.shape[1]) if space.metric is None else space.metric
-        gradients = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=choice.shift)
-        outer = outer_product(gradients, inputs=inputs, norms=norms, weights=some.data.weights, metric=metric)
+        gradients = _gradients(some, choice, metric)
+        if gradients is None:
+            return space
+        outer = outer_product(gradients, weights=some.data.weights)
         return space._replace(metric=next_metric(outer, metric=metric, power=power))
 
-    def _importances(self, space: _Space, choice: Choice) -> Matrix:
+    def _importances(self, space: Space, choice: Choice) -> Matrix:
         """Return the mean square of the gradient by each scaled column (d,), as a share of the sum of all."""
         d = self.data.X.shape[1]
         some = space._replace(data=space.data.some(self.options.rows))
-        inputs, norms = some.inputs(choice.bias)
-        kernel = choose.limit_of(inputs, choice.shift)
-        alpha = choose.solve_kernel(kernel, some.data, shift=choice.shift, ridge=choice.ridge)
-        if alpha is None:
-            return np.full(d, 1 / d)
-        gradients = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=choice.shift)
-        matrix = np.eye(d) if space.matrix() is None else space.matrix()
-        assert matrix is not None
         squares = np.zeros(d)
-        for one in row_gradients(gradients, inputs=inputs, norms=norms, metric=matrix):
+        for one in _gradients(some, choice, space.matrix()) or ():
             squares += some.data.weights @ one**2
         if space.weights is not None:
             squares *= space.weights**2
@@ -369,7 +323,7 @@ class Fitting:
             return 1.0
         return max(1.0, (after / choice.error) / (before / plain.error))
 
-    def _fit_limit(self, space: _Space, choice: Choice, *, ridge: float) -> Fit | None:
+    def _fit_limit(self, space: Space, choice: Choice, *, ridge: float) -> Fit | None:
         kernel = choose.limit_of(space.inputs(choice.bias)[0], choice.shift)
         return choose.fit_kernel(kernel, space.data, shift=choice.shift, ridge=ridge)
 
@@ -424,14 +378,15 @@ class Fitting:
         }
 
 
-def _in_span(space: _Space) -> _Space:
-    """Return a space whose rows have coordinates in a basis of their own span, if there are fewer rows than columns."""
-    n, d = space.data.X.shape
-    if d <= n or n > _SPANNED or space.basis is not None:
-        return space
-    _, sizes, basis = np.linalg.svd(space.data.X, full_matrices=False)
-    basis = basis[: max(1, int((sizes > _SMALLEST * sizes[0]).sum()))].T
-    return space._replace(data=space.data.with_rows(space.data.X @ basis), basis=basis)
+def _gradients(space: Space, choice: Choice, metric: Matrix | None) -> Iterator[Matrix] | None:
+    """Return the gradients (n, d) of the limit, for each output, by rows before a metric (d, r); None without a fit."""
+    inputs, norms = space.inputs(choice.bias)
+    kernel = choose.limit_of(inputs, choice.shift)
+    alpha = choose.solve_kernel(kernel, space.data, shift=choice.shift, ridge=choice.ridge)
+    if alpha is None:
+        return None
+    gradients = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=choice.shift)
+    return row_gradients(gradients, inputs=inputs, norms=norms, columns=space.columns, metric=metric)
 
 
 def _gains(alpha: Matrix, kernel: Matrix, width: int | float) -> Matrix:

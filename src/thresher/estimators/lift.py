@@ -16,8 +16,8 @@ from thresher.estimators.scaling import Scaling
 __all__ = ["SphereLift", "check_weights", "lift_rows", "typical_norm"]
 
 Matrix = NDArray[np.float64]
-_NOTHING = 1e-12  # share of a squared length that rounding leaves
-_MOST_WEIGHT = _FARTHEST = 1e300  # sums of weights, and penalties divided by them, stay finite
+NOTHING = 1e-12  # share of a squared length that rounding leaves
+_MOST_WEIGHT = _FARTHEST = 1e100  # sums of weights, and penalties divided by them, stay finite
 
 
 def lift_rows(rows: Matrix, last: float) -> tuple[Matrix, Matrix]:
@@ -31,9 +31,7 @@ def lift_rows(rows: Matrix, last: float) -> tuple[Matrix, Matrix]:
         row = int(np.argmax(~np.isfinite(largest)))
         raise InvalidInput(f"row {row} of X is too large after scaling. Rescale it first.")
     if not largest.all():
-        raise InvalidInput(
-            f"row {int(np.argmin(largest))} of X is zero after scaling and has no direction. Use bias > 0."
-        )
+        raise InvalidInput("a row of X is zero after scaling and has no direction. Use bias > 0.")
     norms = largest * np.linalg.norm(longer / largest[:, None], axis=1)
     return longer / norms[:, None], norms
 
@@ -84,7 +82,10 @@ class SphereLift(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: ArrayLike) -> Matrix:
-        """Return unit-norm rows (k, coordinates): d + 1, or d without bias. Cost: O(kd), O(kdr) with a metric."""
+        """Return unit-norm rows (k, coordinates): r or d, one more with ``rest``, one more with a bias.
+
+        Cost: O(kd), O(kdr) with a metric.
+        """
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
         lifted, _ = lift_rows(self._coordinates(rows), self.last_)
@@ -100,7 +101,10 @@ class SphereLift(TransformerMixin, BaseEstimator):
         lifted, d = np.asarray(X, np.float64), self.n_features_in_
         metric = np.eye(d) if self.metric is None else np.asarray(self.metric, np.float64)
         if self.rest or metric.shape != (d, d) or self.scaling_.low is not None:
-            raise InvalidInput("rows can be brought back from a square metric and a linear scaling alone.")
+            raise InvalidInput(
+                f"rows can be brought back with a square metric and a linear scale alone; got scale={self.scale!r}, "
+                f"metric {metric.shape}, rest={self.rest}. Use scale='standardise'."
+            )
         if lifted.ndim != 2 or lifted.shape[1] != d + 1:
             raise InvalidInput(f"X must have shape (k, {d + 1}); got {lifted.shape}.")
         rows: Matrix = lifted[:, :-1] * (self.last_ / lifted[:, -1:])
@@ -132,9 +136,10 @@ class SphereLift(TransformerMixin, BaseEstimator):
         turned = scaled @ metric
         if not self.rest:
             return turned
-        whole = (scaled**2).sum(axis=1)
-        lost = whole - (turned**2).sum(axis=1)
-        return np.column_stack([turned, np.sqrt(np.where(lost > _NOTHING * whole, lost, 0.0))])
+        largest = np.maximum(np.abs(scaled).max(axis=1, keepdims=True), np.finfo(float).tiny)  # squares stay finite
+        whole = ((scaled / largest) ** 2).sum(axis=1, keepdims=True)
+        lost = whole - ((turned / largest) ** 2).sum(axis=1, keepdims=True)
+        return np.column_stack([turned, largest * np.sqrt(np.where(lost > NOTHING * whole, lost, 0.0))])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -21,7 +21,7 @@ from thresher.checks import check_fields, check_number, check_whole
 from thresher.errors import InvalidInput
 from thresher.estimators.features import Plan
 from thresher.estimators.lift import SphereLift
-from thresher.estimators.scaling import SCALES, Scaling
+from thresher.estimators.scaling import BY_RANK, PULLED, SCALES, Scaling
 from thresher.files import Stored, read_file, write_file
 from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings
@@ -152,7 +152,8 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     lift.n_features_in_ = estimator.n_features_in_
     estimator.lift_ = lift
     if about["classes"] is not None and not estimator.multilabel_:
-        estimator.temperature_ = float(estimator.temperature_[0])
+        (temperature,) = estimator.temperature_
+        estimator.temperature_ = float(temperature)
     if "target_mean" in tensors:
         estimator.target_scaling_ = Scaling(tensors["target_mean"], tensors["target_unit"])
     if about["names"] is not None:
@@ -227,7 +228,7 @@ def _check(estimator: Any, *, networks: int) -> None:
         shapes["temperature"] = (np.shape(estimator.temperature_), (outputs,) if estimator.multilabel_ else ())
         frame = (*frame, np.atleast_1d(estimator.temperature_))
         if (frame[-1] <= 0).any():
-            raise ValueError("its temperature is none")
+            raise ValueError("its temperature must be positive")
     floor = estimator._floor
     if floor is not None:
         shapes["floor"] = (floor.shape, (outputs,))
@@ -242,11 +243,15 @@ def _check(estimator: Any, *, networks: int) -> None:
     if not all(np.isfinite(one).all() for one in numbers):
         raise ValueError("some numbers are not finite")
     if scaling.soft is not None and (scaling.soft <= 0).any():
-        raise ValueError("its columns are pulled in by nothing")
+        raise ValueError("the units in which columns are pulled in must be positive")
+    if (scaling.knots is None) == (lift.scale in BY_RANK) or (scaling.low is None) == (lift.scale in PULLED):
+        raise ValueError(f"its columns are not scaled by {lift.scale!r}")
+    if scaling.knots is not None and (np.diff(scaling.knots[0], axis=0) < 0).any():
+        raise ValueError("its knots do not ascend")
     if lift.scale not in SCALES or (lift.bias > 0) != (lift.last_ > 0) or (estimator.penalty_ <= 0).any():
         raise ValueError("its lift or its penalty is none")
     if (noise < 0).any():
-        raise ValueError("its error bars are none")
+        raise ValueError("its error bars must not be negative")
     if labels is None and estimator.single_target_ and outputs > 1:
         raise ValueError(f"{outputs} outputs for a single target")
     if np.abs(np.linalg.norm(estimator.inputs_, axis=1) - 1).max() > 1e-6 or (scaling.unit <= 0).any():

@@ -57,13 +57,16 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         easier
     scale : what is done to the columns, see :class:`SphereLift`; ``"auto"``: ``"robust"``, unless leave-one-out is
         clearly better with another
-    start : where start weights come from: ``"sobol"``, rows that fill space evenly, or ``"random"``, independent ones
+    start : where start weights come from: ``"sobol"``, rows that fill space evenly, or ``"random"``, independent ones,
+        as beyond 21201 coordinates, which is all that Sobol points have
     tol : training stops when the gap to a minimum of the penalised loss is at most this share of the targets
     max_iterations : steps at the most
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
     verbose : 1 for a bar with the time left, and a line per iteration, on standard error
-    callbacks : :class:`thresher.Callback` objects or functions; told of progress and of each iteration, True stops
+    callbacks : :class:`thresher.Callback` objects or functions. ``on_progress`` is told how far the fit is, in
+        thousandths, ``on_iteration`` of each iteration of each output; True stops the training of that output. The
+        other methods are not called.
 
     Attributes
     ----------
@@ -83,8 +86,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     n_iter_ : steps taken
     n_features_in_, feature_names_in_ : as in scikit-learn
 
-    Cost: n distinct rows take O(n³) for the choice, O(mn²) for the Gram matrix, then O(mnd) per iteration and output;
-    memory O(n² + md). Prediction O(md) per row and output.
+    Cost: n distinct rows take O(n³) for the choice, O(mn(n/64 + d)) for the Gram matrix, then O(mnd) per iteration
+    and output; memory O(n² + md). Prediction O(md) per row and output.
     """
 
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 18, 1 << 18)
@@ -149,8 +152,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
         The deviation is that of a new target. Its square is a factor times the variance of the Gaussian process that
         the linearised network is in the limit of infinite width, plus an addend: those under which observations left
-        out are likeliest. Where the process knows less than at any of these, away from the data, the square grows until
-        it is the variance of the targets.
+        out are likeliest. Where the process knows less than at 99 % of these, away from the data, the square grows
+        until it is the variance of the targets.
 
         Cost: O(md) per row and output; deviations O(n³/3) and O(n²) per row.
         """
@@ -218,7 +221,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     def _noise(self, left_out: LeftOut) -> Matrix:
         """Return factor, addend and border (3, k) that make variances of the limit those of observations left out.
 
-        Beyond the border, the largest variance that was met, deviations grow to those of the targets.
+        Beyond the border, below which 99 % of the variances were, deviations grow to those of the targets.
         """
         data, fit, optimism = left_out
         limit: Fit | None = fit
@@ -234,7 +237,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         for squares in residuals.T**2:
             stretch, addend = _calibrate(squares, variances, data.weight)
             missed = (optimism - 1) * float(np.average(squares, weights=data.weight))  # wherever a row lies
-            found.append([stretch, addend + missed, border])
+            known = border if squares.any() else firing_probability(self.shift_)  # equal targets say nothing of others
+            found.append([stretch, addend + missed, known])
         return np.transpose(found)
 
     def _deviations(self, inputs: Matrix) -> Matrix:
@@ -274,6 +278,7 @@ def _calibrate(squares: Matrix, variances: Matrix, weights: Matrix) -> Matrix:
         )
 
     best, step = min(_SHARES, key=surprise), _SHARES[1] - _SHARES[0]
-    place = minimize_scalar(surprise, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-3}).x
+    bounds = max(best - step, _SHARES[0]), best + step
+    place = minimize_scalar(surprise, bounds=bounds, method="bounded", options={"xatol": 1e-3}).x
     size = float(np.average(squares / shape(place), weights=weights))
     return np.array([size * expit(place) / typical, size * expit(-place)])

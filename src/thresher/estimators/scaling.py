@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from thresher.errors import InvalidInput
 
-__all__ = ["BY_RANK", "CANDIDATES", "SCALES", "Scaling", "far_values", "say_far"]
+__all__ = ["BY_RANK", "CANDIDATES", "PULLED", "SCALES", "Scaling", "far_values", "say_far"]
 
 Matrix = NDArray[np.float64]
 SCALES = ("standardise", "robust", "log", "quantile", "rank", "common", "centre", "none")
@@ -30,8 +30,11 @@ CANDIDATES = (
 )  # of scale="auto"; the first keeps its place on ties
 BY_RANK = ("quantile", "rank")
 _REACH = {"robust": 6.0, "common": 6.0, "log": 0.0}  # deviations from the median beyond which values are pulled in
+_TINY = 1e-9  # rounding of shares
 _KNOTS = 128  # of a quantile transform, for each column
-_NAMED = 3  # columns that a warning names
+PULLED = (*_REACH, *BY_RANK)  # by a logarithm beyond some bounds
+_NAMED, _ENOUGH = 3, 8  # columns that a warning names, and rows that say what is far
+_STEP = {True: 1.0, False: 0.3}  # how far a value one deviation beyond all others goes: of a normal, a uniform column
 _FAR = ((0.01, 10.0), (0.1, 100.0))  # a value is far outside if so many widths of the range of all but this share
 
 
@@ -51,7 +54,7 @@ class Scaling(NamedTuple):
         if scale not in SCALES:
             raise InvalidInput(f"scale must be one of {', '.join(map(repr, SCALES))}; got {scale!r}.")
         shape: dict[str, Matrix] = {}
-        if scale in (*_REACH, *BY_RANK):
+        if scale in PULLED:
             middle, spread = _middle(X, weights)
             shape = {"low": X.min(axis=0), "high": X.max(axis=0), "soft": spread}
             if scale in _REACH:
@@ -60,7 +63,7 @@ class Scaling(NamedTuple):
                 shape["low"] = np.where(binary, least, middle - _REACH[scale] * spread)
                 shape["high"] = np.where(binary, most, middle + _REACH[scale] * spread)
             else:
-                shape["knots"] = _rank_knots(X, weights, normal=scale == "quantile")
+                shape["knots"] = _rank_knots(X, weights, spread, normal=scale == "quantile")
         d = X.shape[1]
         map_alone = cls(np.zeros(d), np.ones(d), **shape)
         mean, unit = _mean_and_unit(map_alone.apply(X) if shape else X, scale=scale, weights=weights)
@@ -82,15 +85,16 @@ class Scaling(NamedTuple):
         return (X - self.mean) / self.unit
 
 
-def far_values(X: Matrix, others: Matrix) -> list[tuple[int, float, float, float]]:
-    """Return (column, value, low, high) for columns of X (k, d) with a value far outside those of others (n, d).
+def far_values(X: Matrix) -> list[tuple[int, float, float, float]]:
+    """Return (column, value, low, high) for columns of X (n, d) with a value far outside the others.
 
-    ``low`` to ``high`` is the range of the others, less some at both ends. One value per column: the farthest.
+    ``low`` to ``high`` is the range of the others, less some at both ends. One value per column: the farthest. Cost:
+    O(nd log n).
     """
-    n = len(others)
-    if n < 8:
+    n = len(X)
+    if n < _ENOUGH:
         return []
-    ordered = np.sort(others, axis=0)
+    ordered = np.sort(X, axis=0)
     found = []
     for share, widths in _FAR:
         cut = max(1, int(share * n))
@@ -121,7 +125,8 @@ def _mean_and_unit(X: Matrix, *, scale: str, weights: Matrix | None) -> tuple[Ma
         size = np.where(constant, 1.0, np.abs(X - mean).max(axis=0))
         unit = np.where(constant, 1.0, size * np.sqrt(np.average(((X - mean) / size) ** 2, axis=0, weights=weights)))
         if scale == "common" and not constant.all():
-            unit = np.full_like(unit, np.sqrt(np.mean(unit[~constant] ** 2)))
+            largest_unit = unit[~constant].max()
+            unit = np.full_like(unit, largest_unit * np.sqrt(np.mean((unit[~constant] / largest_unit) ** 2)))
     for column in np.flatnonzero(~np.isfinite(mean) | ~np.isfinite(unit) | (unit <= 0)):
         raise InvalidInput(f"column {column} has values too far apart to be scaled. Rescale it first.")
     return mean, unit
@@ -131,14 +136,10 @@ def _middle(X: Matrix, weights: Matrix | None) -> tuple[Matrix, Matrix]:
     """Return the median of each column, and its deviation as the quartiles tell it, or the tails if these are equal."""
     order = np.argsort(X, axis=0, kind="stable")
     ordered = np.take_along_axis(X, order, axis=0)
-    shares = np.cumsum(np.ones(len(X)) if weights is None else weights)
-    if weights is not None:
-        shares = np.cumsum(weights[order], axis=0)
-    levels = shares / shares[-1]
+    shares = np.cumsum(np.ones(X.shape) if weights is None else weights[order], axis=0)
+    levels = shares / shares[-1] + _TINY
 
     def quantile(level: float) -> Matrix:
-        if levels.ndim == 1:
-            return ordered[min(int(np.searchsorted(levels, level)), len(X) - 1)]
         return ordered[np.minimum((levels < level).sum(axis=0), len(X) - 1), np.arange(X.shape[1])]
 
     middle, spread = quantile(0.5), np.zeros(X.shape[1])
@@ -152,30 +153,33 @@ def _middle(X: Matrix, weights: Matrix | None) -> tuple[Matrix, Matrix]:
     return middle, np.where(usable, spread, 1.0)
 
 
-def _rank_knots(X: Matrix, weights: Matrix | None, *, normal: bool) -> Matrix:
-    """Return the knots (2, q, d) that make each column uniform or normal; equal values share their mean level."""
+def _rank_knots(X: Matrix, weights: Matrix | None, spread: Matrix, *, normal: bool) -> Matrix:
+    """Return the knots (2, q, d) that make each column uniform or normal; equal values share their mean level.
+
+    A knot at either end, one deviation (d,) farther out, sets the slope beyond all values.
+    """
     given = np.ones(len(X)) if weights is None else weights
-    knots = np.empty((2, min(_KNOTS, len(X)), X.shape[1]))
-    for column, one in enumerate(X.T):
+    found = []
+    for one, unit in zip(X.T, spread, strict=True):
         values, place = np.unique(one, return_inverse=True)
         share = np.bincount(place.ravel(), given)
         levels = (np.cumsum(share) - share / 2) / share.sum()
-        some = np.unique(np.searchsorted(levels, np.linspace(levels[0], levels[-1], knots.shape[1])))
-        some = np.minimum(some, len(values) - 1)
-        knots[0, :, column] = _filled(values[some], knots.shape[1])
-        knots[1, :, column] = _filled(ndtri(levels[some]) if normal else levels[some], knots.shape[1])
-    return knots
-
-
-def _filled(values: Matrix, size: int) -> Matrix:
-    return np.append(values, np.repeat(values[-1:], size - len(values)))
+        if len(values) > _KNOTS:
+            some = np.searchsorted(levels, np.linspace(levels[0], levels[-1], _KNOTS) - _TINY)
+            some = np.unique(np.minimum(some, len(values) - 1))
+            values, levels = values[some], levels[some]
+        levels = ndtri(levels) if normal else levels
+        step = _STEP[normal]
+        values = np.concatenate([[values[0] - unit], values, [values[-1] + unit]])
+        found.append((values, np.concatenate([[levels[0] - step], levels, [levels[-1] + step]])))
+    most = max(len(values) for values, _ in found)
+    filled = [[np.append(part, np.repeat(part[-1:], most - len(part))) for part in both] for both in found]
+    return np.array(filled).transpose(1, 2, 0)
 
 
 def _bend(values: Matrix, knots: Matrix, levels: Matrix) -> Matrix:
     """Return what values (k,) become by straight lines between knots; beyond the last of them, along the last line."""
     first, last = 1, int(np.searchsorted(knots, knots[-1]))  # the last knot may be repeated
-    if last == 0:
-        return values - knots[0] + levels[0]
     bent = np.interp(values, knots, levels)
     for inner, end in ((first, 0), (last - 1, last)):
         slope = (levels[end] - levels[inner]) / (knots[end] - knots[inner])

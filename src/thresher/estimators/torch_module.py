@@ -8,6 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from thresher.estimators.export import SEGMENTS
+from thresher.estimators.lift import NOTHING
+
 __all__ = ["Model"]
 
 
@@ -25,14 +28,16 @@ class Model(torch.nn.Module):
         inside = torch.minimum(torch.maximum(X, self.input_low), self.input_high)
         out = X - inside
         pulled = inside + torch.sign(out) * self.input_soft * torch.log1p(out.abs() / self.input_soft)
-        bent = self.first_level + self.first_slope * (pulled - self.first_knot)
-        for knot, change in zip(self.knots, self.slope_changes, strict=True):
-            bent = bent + change * torch.relu(pulled - knot)
+        bent = self.first_level + torch.zeros_like(pulled)
+        for begin, slope, low, high in zip(*(getattr(self, name) for name in SEGMENTS), strict=True):
+            bent = bent + slope * torch.minimum(torch.maximum(pulled - begin, low), high)
         weighed = (bent - self.input_mean) / self.input_unit * self.weights
         rows = weighed @ self.metric
         if self.rest:
-            lost = (weighed**2).sum(dim=1) - (rows**2).sum(dim=1)
-            rows = torch.hstack([rows, torch.sqrt(torch.relu(lost))[:, None]])
+            whole = (weighed**2).sum(dim=1)
+            lost = whole - (rows**2).sum(dim=1)
+            lost = torch.where(lost > NOTHING * whole, lost, torch.zeros_like(lost))
+            rows = torch.hstack([rows, torch.sqrt(lost)[:, None]])
         rows = torch.hstack([rows, self.last.expand(len(rows), -1)])
         rows = rows / rows.abs().amax(dim=1, keepdim=True)  # so that squares do not overflow
         rows = rows / rows.norm(dim=1, keepdim=True)

@@ -16,8 +16,9 @@ from thresher.errors import InvalidInput
 from thresher.kernels.philox import fill_block
 from thresher.kernels.sobol import fill_points, fill_points_from
 
-__all__ = ["check_sobol", "sobol_block", "sobol_rows"]
+__all__ = ["MOST_COLUMNS", "check_sobol", "sobol_block", "sobol_rows"]
 
+MOST_COLUMNS = 21201  # of the published sequence
 _BITS = 32  # of a word, and of the number of a row
 _SCRAMBLE = 2  # stream of random words, beside those of start weights and signs
 _FEWEST = 10  # bits of row numbers that are made ready at once: blocks are seldom smaller
@@ -30,9 +31,10 @@ def check_sobol(dimension: int, rows: int) -> None:
             f"a Sobol sequence has 2**{_BITS} rows, one for each neuron or pair of twins; {rows} are needed. "
             "Use a smaller width or sequence='random'."
         )
-    most = _engine().MAXDIM
-    if dimension > most:
-        raise InvalidInput(f"Sobol rows have at most {most} columns; got dimension {dimension}. Use sequence='random'.")
+    if dimension > MOST_COLUMNS:
+        raise InvalidInput(
+            f"Sobol rows have at most {MOST_COLUMNS} columns; got dimension {dimension}. Use sequence='random'."
+        )
 
 
 def sobol_block(seed: int, dimension: int, first: int, last: int) -> NDArray[np.uint32]:

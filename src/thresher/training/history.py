@@ -180,7 +180,7 @@ class Callback:
     """Told of every event; derive and override what you need. A plain function is taken as ``on_iteration``."""
 
     def on_progress(self, done: int, total: int) -> None:
-        """Take note of the start scan: ``done`` of ``total`` neurons."""
+        """Take note of progress: ``done`` of ``total`` neurons of the start scan, or parts of an estimator's fit."""
 
     def certify(self, record: Iteration, state: State) -> Sequence[Statement]:
         """Return statements about the iteration just made; they become part of its record."""

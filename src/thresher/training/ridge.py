@@ -183,7 +183,8 @@ class _Descent(NamedTuple):
         """Descend from the start; alpha (n,) is the first step, the others are solved for."""
         point = start
         history, steps = History(), list[RidgeStep]()
-        self._tell(history, point, 0.0, {"start": seconds})
+        if self._tell(history, point, 0.0, {"start": seconds}):
+            return self._end(history, [], Status.INTERRUPTED, "A callback asked to stop.", math.inf)
         loss, gap = self._loss(point), 0.0
         while True:
             began, products, solve = time.perf_counter(), 0, SolveStatus.SOLVED

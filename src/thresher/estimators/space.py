@@ -1,0 +1,67 @@
+"""Where rows lie before they are lifted: weighed columns, in a basis of their span if it is smaller, under a metric."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.estimators.lift import lift_rows, typical_norm
+from thresher.estimators.observations import Observations
+
+__all__ = ["Space", "in_span"]
+
+Matrix = NDArray[np.float64]
+_SPANNED = 1000  # rows at most whose span is found, in a call of a second or two; beyond, columns are taken as they are
+_SMALLEST = 1e-10  # length of a direction, relative to the longest, that counts as rounding
+
+
+class Space(NamedTuple):
+    """Coordinates of rows: scaled columns (n, d) times weights (d,), in a basis of their span, times a metric."""
+
+    data: Observations  # at the coordinates
+    weights: Matrix | None = None
+    basis: Matrix | None = None  # (d, r)
+    metric: Matrix | None = None  # (r, r)
+
+    @property
+    def rest(self) -> bool:
+        """Whether the part of a row outside the basis counts; a learnt metric is 0 there."""
+        return self.basis is not None and self.metric is None
+
+    def matrix(self) -> Matrix | None:
+        """Return what weighed columns are multiplied by (d, r)."""
+        if self.basis is None or self.metric is None:
+            return self.metric if self.basis is None else self.basis
+        return self.basis @ self.metric
+
+    @property
+    def columns(self) -> int:
+        """Coordinates after the metric, without rest and bias."""
+        return self.data.X.shape[1]
+
+    def rows(self) -> Matrix:
+        """Return the coordinates after the metric (n, r)."""
+        return self.data.X if self.metric is None else self.data.X @ self.metric
+
+    def turned(self) -> Observations:
+        """Return the observations at the coordinates after the metric."""
+        return self.data.with_rows(self.rows())
+
+    def inputs(self, bias: float) -> tuple[Matrix, Matrix]:
+        """Return the lifted rows (n, coordinates), and what they were divided by (n,)."""
+        rows = self.rows()
+        last = bias * typical_norm(rows, self.data.weights)
+        inputs, norms = lift_rows(np.column_stack([rows, np.zeros(len(rows))]) if self.rest else rows, last)
+        return inputs if bias else inputs[:, :-1], norms
+
+
+def in_span(space: Space) -> Space:
+    """Return a space whose rows have coordinates in a basis of their own span, if there are fewer rows than columns."""
+    n, d = space.data.X.shape
+    if d <= n or n > _SPANNED or space.basis is not None:
+        return space
+    _, sizes, basis = np.linalg.svd(space.data.X, full_matrices=False)
+    basis = basis[: max(1, int((sizes > _SMALLEST * sizes[0]).sum()))].T
+    return space._replace(data=space.data.with_rows(space.data.X @ basis), basis=basis)
