@@ -174,7 +174,7 @@ class TestSeveralLabels:
 
     def test_several_columns_of_classes_are_refused(self, table):
         X, Y = table
-        with pytest.raises((InvalidInput, ValueError), match="several columns of classes|multioutput|Unknown label"):
+        with pytest.raises((InvalidInput, ValueError), match=r"several columns of classes|multioutput|Unknown label"):
             ThresherClassifier(**FIXED).fit(X, 1 + Y + (X > 1))
 
 

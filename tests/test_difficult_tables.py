@@ -37,7 +37,7 @@ def test_exclusive_or_with_a_tenth_of_the_labels_wrong(width):
     model = ThresherClassifier(width=width, random_state=0).fit(X, y)
     rows = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
     np.testing.assert_allclose(model.predict_proba(rows)[:, 1], [0.1, 0.9, 0.9, 0.1], atol=0.05)
-    shares = [y[(X == row).all(axis=1)].mean() for row in rows]
+    shares = [y[(row == X).all(axis=1)].mean() for row in rows]
     np.testing.assert_allclose(model.predict_proba(rows)[:, 1], shares, atol=0.03)
 
 

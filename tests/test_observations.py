@@ -184,7 +184,7 @@ class TestLeavingOneOut:
         K = limit_kernel(data.X @ data.X.T, 0.5)
         fit = leave_one_out(K, data, ridge=ridge, diagonal=diagonal)
         X, targets, units, weights = table.singles()
-        place = np.array([np.flatnonzero((data.X == x).all(axis=1))[0] for x in X])
+        place = np.array([np.flatnonzero((x == data.X).all(axis=1))[0] for x in X])
         outputs, variances = naive.left_out(K, place, targets, weights, units, ridge * diagonal)
         found, found_variances = fit.left_out(data), fit.left_out_variance(data)
         for i in range(len(X)):
