@@ -98,6 +98,7 @@ MODELS = {
     "a label twice": (lambda m: m["classes"].update(labels=[True, True]), "its labels"),
     "labels for more outputs": (lambda m: m["classes"].update(type="<i8", labels=[1, 2, 3]), "classes has shape"),
     "a shift beyond all weights": (lambda m: m["values"].update(shift_=1e300), "shift"),
+    "columns beyond all memory": (lambda m: m["values"].update(n_features_in_=10**15), "has shape"),
     "no columns": (lambda m: m["values"].update(n_features_in_=0), "n_features_in must be at least 1"),
     "names of other columns": (lambda m: m.update(names=["a"]), "names has shape"),
     "no scale": (lambda m: m["parameters"].update(scale="x"), "scale must be one of"),
