@@ -142,11 +142,12 @@ class TestForms:
             thresher.load(tmp_path / "model")
 
 
+OLD = ("width", "shift", "ridge", "bias", "feature_learning", "scale", "tol", "max_iterations", "random_state")
+FIRST = {"width": 64, "random_state": 0, "start": "random", "scale": "standardise", "feature_learning": 0}
+
+
 class TestTheFirstVersion:
     """Files as thresher 1 wrote them: random start rows, one scale, error bars of factor and addend."""
-
-    OLD = ("width", "shift", "ridge", "bias", "feature_learning", "scale", "tol", "max_iterations", "random_state")
-    PLAIN = {"width": 64, "random_state": 0, "start": "random", "scale": "standardise", "feature_learning": 0}
 
     def write(self, model, path, *, form, values, arrays, classes, more=()):
         tensors = {"mean": model.lift_.scaling_.mean, "unit": model.lift_.scaling_.unit, **arrays}
@@ -173,7 +174,7 @@ class TestTheFirstVersion:
         about = {
             "estimator": type(model).__name__,
             "form": form,
-            "parameters": {name: getattr(model, name) for name in (*self.OLD, "n_jobs", "verbose", *more)},
+            "parameters": {name: getattr(model, name) for name in (*OLD, "n_jobs", "verbose", *more)},
             "values": {**{name: getattr(model, name) for name in shared}, **values},
             "tried": model.tried_,
             "rounds": [[0.25, [0.5, 0.4]], [0.4, [0.5, 0.45]]],
@@ -188,7 +189,7 @@ class TestTheFirstVersion:
     @pytest.mark.parametrize("target", ["linear", "log"])
     def test_a_regressor(self, growth, tmp_path, form, target):
         X, y, others, _ = growth
-        model = ThresherRegressor(**self.PLAIN, target=target).fit(X, y)
+        model = ThresherRegressor(**FIRST, target=target).fit(X, y)
         factor, addend = np.array([0.8]), np.array([0.05])
         arrays = {"noise_": np.stack([factor, addend]), "floor_": model.floor_}
         arrays |= {"target_mean": model.target_scaling_.mean, "target_unit": model.target_scaling_.unit}
@@ -215,7 +216,7 @@ class TestTheFirstVersion:
     @pytest.mark.parametrize("count", [2, 3])
     def test_a_classifier(self, iris, tmp_path, form, count):
         X, y = iris[0][: 50 * count], iris[1][: 50 * count]
-        model = ThresherClassifier(**self.PLAIN).fit(X[::3], y[::3])
+        model = ThresherClassifier(**FIRST).fit(X[::3], y[::3])
         values, classes = {"temperature_": 1.5}, {"labels": model.classes_.tolist(), "type": model.classes_.dtype.str}
         path = tmp_path / "model"
         self.write(model, path, form=form, values=values, arrays={"prior_": model.prior_}, classes=classes)

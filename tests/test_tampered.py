@@ -11,27 +11,32 @@ from reliability.fuzz import use, write_good
 from reliability.tamper import tamper
 
 import thresher
-from thresher import InvalidInput, MemoryRefused, ThresherError
+from thresher import InvalidInput, MemoryRefused, ThresherClassifier, ThresherError, ThresherRegressor
 from thresher.files import read_file, write_file
 from thresher.runs import page, read_run, saved
 from thresher.runs.run import RUN_FILE
 
+VERSIONS = {"model": 2, "run": 1}
 pytestmark = pytest.mark.filterwarnings("ignore")  # numbers without sense may overflow
 
 
 def make_good(kind, folder):
     """Return the kind, good files of it, and a place to write bad ones to."""
     write_good(kind, folder)
-    return (
-        kind,
-        [read_file(path, kind=kind, newest=2 if kind == "model" else 1) for path in sorted(folder.glob("good*"))],
-        folder,
-    )
+    return kind, [read_file(path, kind=kind, newest=VERSIONS[kind]) for path in sorted(folder.glob("good*"))], folder
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    return make_good("model", tmp_path_factory.mktemp("model"))
+    folder = tmp_path_factory.mktemp("model")
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    fixed = {"width": 16, "shift": 0.3, "n_jobs": 1}
+    with_knots = ThresherRegressor(scale="rank", feature_learning="columns", target="log", **fixed).fit(X, X[:, 0])
+    with_rest = ThresherRegressor(scale="none", feature_learning=0, **fixed).fit(X[:2], X[:2])
+    labels = ThresherClassifier(scale="quantile", feature_learning=0, **fixed).fit(X, (X[:, :2] > 0).astype(int))
+    for name, model in (("knots", with_knots), ("rest", with_rest), ("several labels", labels)):
+        model.save(folder / f"good {name}")
+    return make_good("model", folder)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +61,7 @@ def read_and_use(kind, folder):
 def test_good_files_are_read(good):
     kind, stored, folder = good
     for one in stored:
-        write_file(folder / RUN_FILE, one.tensors, one.metadata, kind=kind, version=1)
+        write_file(folder / RUN_FILE, one.tensors, one.metadata, kind=kind, version=VERSIONS[kind])
         read_and_use(kind, folder)
 
 
@@ -71,7 +76,7 @@ def test_no_lie_gives_anything_but_our_errors(good, data):
     metadata, tensors = copy.deepcopy(chosen.metadata), dict(chosen.tensors)
     for _ in range(choose([1, 1, 2, 3])):
         tamper(metadata, tensors, choose)
-    write_file(folder / RUN_FILE, tensors, metadata, kind=kind, version=1)
+    write_file(folder / RUN_FILE, tensors, metadata, kind=kind, version=VERSIONS[kind])
     try:
         read_and_use(kind, folder)
     except ThresherError as error:
@@ -83,7 +88,7 @@ def changed(good, change):
     kind, stored, folder = good
     metadata, tensors = copy.deepcopy(stored[0].metadata), dict(stored[0].tensors)
     change(metadata, tensors)
-    write_file(folder / RUN_FILE, tensors, metadata, kind=kind, version=1)
+    write_file(folder / RUN_FILE, tensors, metadata, kind=kind, version=VERSIONS[kind])
     return folder
 
 
@@ -92,11 +97,12 @@ MODELS = {
     "a type with code": (lambda m: m["classes"].update(type="O"), "its labels"),
     "a label twice": (lambda m: m["classes"].update(labels=[True, True]), "its labels"),
     "labels for more outputs": (lambda m: m["classes"].update(type="<i8", labels=[1, 2, 3]), "classes has shape"),
-    "a temperature that is text": (lambda m: m["values"].update(temperature_="x"), "temperature must be a number"),
     "a shift beyond all weights": (lambda m: m["values"].update(shift_=1e300), "shift"),
+    "columns beyond all memory": (lambda m: m["values"].update(n_features_in_=10**15), "has shape"),
     "no columns": (lambda m: m["values"].update(n_features_in_=0), "n_features_in must be at least 1"),
     "names of other columns": (lambda m: m.update(names=["a"]), "names has shape"),
-    "no scale": (lambda m: m["parameters"].update(scale="x"), "its lift or its penalty is none"),
+    "no scale": (lambda m: m["parameters"].update(scale="x"), "scale must be one of"),
+    "another scale": (lambda m: m["values"].update(scale_="x"), "its lift or its penalty is none"),
     "a bias that is not there": (lambda m: m.update(last=0.0), "its lift or its penalty is none"),
     "a history of words": (lambda m: m["networks"][0]["history"][0].update(looks="many"), "looks is 'many'"),
     "a number beyond all sizes": (lambda m: m["networks"][0]["history"][0].update(looks=10**400), "looks is"),

@@ -246,8 +246,8 @@ def _check(estimator: Any, *, networks: int) -> None:
         raise ValueError("the units in which columns are pulled in must be positive")
     if (scaling.knots is None) == (lift.scale in BY_RANK) or (scaling.low is None) == (lift.scale in PULLED):
         raise ValueError(f"its columns are not scaled by {lift.scale!r}")
-    if scaling.knots is not None and (np.diff(scaling.knots[0], axis=0) < 0).any():
-        raise ValueError("its knots do not ascend")
+    if scaling.knots is not None and (len(scaling.knots[0]) < 3 or (np.diff(scaling.knots[0], axis=0) < 0).any()):
+        raise ValueError("its knots are too few, or do not ascend")
     if lift.scale not in SCALES or (lift.bias > 0) != (lift.last_ > 0) or (estimator.penalty_ <= 0).any():
         raise ValueError("its lift or its penalty is none")
     if (noise < 0).any():

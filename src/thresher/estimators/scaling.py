@@ -170,7 +170,8 @@ def _rank_knots(X: Matrix, weights: Matrix | None, spread: Matrix, *, normal: bo
             values, levels = values[some], levels[some]
         levels = ndtri(levels) if normal else levels
         step = _STEP[normal]
-        values = np.concatenate([[values[0] - unit], values, [values[-1] + unit]])
+        low, high = (max(unit, 4 * float(np.spacing(abs(end)))) for end in (values[0], values[-1]))
+        values = np.concatenate([[values[0] - low], values, [values[-1] + high]])
         found.append((values, np.concatenate([[levels[0] - step], levels, [levels[-1] + step]])))
     most = max(len(values) for values, _ in found)
     filled = [[np.append(part, np.repeat(part[-1:], most - len(part))) for part in both] for both in found]

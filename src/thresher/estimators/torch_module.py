@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from thresher.estimators.export import SEGMENTS
 from thresher.estimators.lift import NOTHING
 
 __all__ = ["Model"]
@@ -29,7 +28,8 @@ class Model(torch.nn.Module):
         out = X - inside
         pulled = inside + torch.sign(out) * self.input_soft * torch.log1p(out.abs() / self.input_soft)
         bent = self.first_level + torch.zeros_like(pulled)
-        for begin, slope, low, high in zip(*(getattr(self, name) for name in SEGMENTS), strict=True):
+        segments = (self.segment_begin, self.segment_slope, self.segment_low, self.segment_high)
+        for begin, slope, low, high in zip(*segments, strict=True):
             bent = bent + slope * torch.minimum(torch.maximum(pulled - begin, low), high)
         weighed = (bent - self.input_mean) / self.input_unit * self.weights
         rows = weighed @ self.metric
