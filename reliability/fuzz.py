@@ -44,7 +44,7 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
     path = folder / f"input.{target if target in TABLES else 'thresher'}"
     problem = random_problem(**SEED)
     stored = [
-        files.read_file(one, kind=target, newest=1)
+        files.read_file(one, kind=target, newest=2 if target == "model" else 1)
         for one in sorted(folder.glob("good*"))
         if target in ("model", "run")
     ]

@@ -48,7 +48,9 @@ def _of_run(run: Run, folder: Path) -> dict[str, Any]:
 
 
 def _of_file(path: Path) -> dict[str, Any]:
-    stored = read_file(path, kind="model", newest=1)
+    from thresher.estimators.model_files import VERSION
+
+    stored = read_file(path, kind="model", newest=VERSION)
     about, values = stored.metadata, stored.metadata.get("values", {})
     facts = {name.rstrip("_").replace("_", " "): value for name, value in values.items()}
     networks = about.get("networks", [])

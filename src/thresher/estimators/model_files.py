@@ -32,10 +32,10 @@ from thresher.training.dense import RidgeStep
 from thresher.training.history import History, Iteration, Status
 from thresher.training.ridge import RidgeResult, RidgeStart, replay_ridge
 
-__all__ = ["FORMS", "load_model", "save_model"]
+__all__ = ["FORMS", "VERSION", "load_model", "save_model"]
 
 FORMS = ("auto", "full", "recipe")
-_KIND, _VERSION = "model", 2
+_KIND, VERSION = "model", 2
 _ARRAYS = (
     "inputs_",
     "alpha_",
@@ -107,7 +107,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
         "names": list(map(str, estimator.feature_names_in_)) if hasattr(estimator, "feature_names_in_") else None,
         "classes": _describe_classes(estimator),
     }
-    write_file(Path(path), tensors, metadata, kind=_KIND, version=_VERSION)
+    write_file(Path(path), tensors, metadata, kind=_KIND, version=VERSION)
     return form
 
 
@@ -116,7 +116,7 @@ def load_model(path: str | Path, kinds: Sequence[type], *, threads: int | None =
 
     Cost: O(bytes); of a recipe also the passes of training, O(mnd) a step and output.
     """
-    stored = read_file(Path(path), kind=_KIND, newest=_VERSION)
+    stored = read_file(Path(path), kind=_KIND, newest=VERSION)
     try:
         return _build(stored, {kind.__name__: kind for kind in kinds}, threads or core_count())
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
@@ -215,7 +215,6 @@ def _check(estimator: Any, *, networks: int) -> None:
         "metric": (np.shape(lift.metric), (d, turned) if lift.metric is not None else ()),
         "weights": (np.shape(lift.weights), (d,) if lift.weights is not None else ()),
         "knots": (knots, (2, *knots[1:2], d) if scaling.knots is not None else ()),
-        "feature importances": (np.shape(getattr(estimator, "feature_importances_", np.zeros(d))), (d,)),
     }
     bounds = [scaling.low, scaling.high, scaling.soft]
     shapes |= {f"bound {place}": (np.shape(one), np.shape(scaling.low) and (d,)) for place, one in enumerate(bounds)}
@@ -234,6 +233,8 @@ def _check(estimator: Any, *, networks: int) -> None:
         shapes["floor"] = (floor.shape, (outputs,))
     if names is not None:
         shapes["names"] = (names.shape, (d,))
+    if hasattr(estimator, "feature_importances_"):  # not in files of version 1
+        shapes["feature importances"] = (estimator.feature_importances_.shape, (d,))
     for name, (found, expected) in shapes.items():
         if found != expected:
             raise ValueError(f"{name} has shape {found}, not {expected}")
@@ -242,14 +243,14 @@ def _check(estimator: Any, *, networks: int) -> None:
     numbers += [noise, *frame, lift.last_, *(one for one in more if one is not None)]
     if not all(np.isfinite(one).all() for one in numbers):
         raise ValueError("some numbers are not finite")
+    if lift.scale not in SCALES or (lift.bias > 0) != (lift.last_ > 0) or (estimator.penalty_ <= 0).any():
+        raise ValueError("its lift or its penalty is none")
     if scaling.soft is not None and (scaling.soft <= 0).any():
         raise ValueError("the units in which columns are pulled in must be positive")
     if (scaling.knots is None) == (lift.scale in BY_RANK) or (scaling.low is None) == (lift.scale in PULLED):
         raise ValueError(f"its columns are not scaled by {lift.scale!r}")
     if scaling.knots is not None and (len(scaling.knots[0]) < 3 or (np.diff(scaling.knots[0], axis=0) < 0).any()):
         raise ValueError("its knots are too few, or do not ascend")
-    if lift.scale not in SCALES or (lift.bias > 0) != (lift.last_ > 0) or (estimator.penalty_ <= 0).any():
-        raise ValueError("its lift or its penalty is none")
     if (noise < 0).any():
         raise ValueError("its error bars must not be negative")
     if labels is None and estimator.single_target_ and outputs > 1:

@@ -30,6 +30,7 @@ CANDIDATES = (
 )  # of scale="auto"; the first keeps its place on ties
 BY_RANK = ("quantile", "rank")
 _REACH = {"robust": 6.0, "common": 6.0, "log": 0.0}  # deviations from the median beyond which values are pulled in
+_ABSURD = 100.0  # deviations from the median from which a value has no say in mean and unit of its column
 _TINY = 1e-9  # rounding of shares
 _KNOTS = 128  # of a quantile transform, for each column
 PULLED = (*_REACH, *BY_RANK)  # by a logarithm beyond some bounds
@@ -66,6 +67,9 @@ class Scaling(NamedTuple):
                 shape["knots"] = _rank_knots(X, weights, spread, normal=scale == "quantile")
         d = X.shape[1]
         map_alone = cls(np.zeros(d), np.ones(d), **shape)
+        if scale in _REACH:  # what is absurd counts as the median
+            with np.errstate(over="ignore"):
+                X = np.where(np.abs(X - middle) > _ABSURD * spread, middle, X)
         mean, unit = _mean_and_unit(map_alone.apply(X) if shape else X, scale=scale, weights=weights)
         return map_alone._replace(mean=mean, unit=unit)
 
