@@ -1,8 +1,9 @@
 """The training table: distinct rows of inputs, and the observations that were made at each.
 
-An observation is one target with its inputs. A sample weight of 2 is two observations, as in scikit-learn, and so is a
-row that comes twice. A weight below 1 is one observation that counts less, and so is a class weight. Leaving one out, a
-fold of a cross-validation and the likelihood all speak of single observations, however often their inputs come.
+An observation is one target with its inputs. If all sample weights are whole numbers, a weight of 2 is two
+observations, as in scikit-learn, and so is a row that comes twice. Otherwise, as with inverse variances, each row is
+one observation that counts more or less, and so it does with a class weight. Leaving one out, a fold of a
+cross-validation and the likelihood all speak of single observations, however often their inputs come.
 """
 
 from __future__ import annotations
@@ -44,17 +45,18 @@ class Observations:
     ) -> Observations:
         """Return the observations in rows X (n, d) with targets (n, k).
 
-        ``weights`` (n,) are numbers of observations, below 1 parts of one; ``importance`` (n,) multiplies the weight of
-        each observation without making it more of them. Only ratios of weights of single observations matter: their
-        mean is made 1. Cost: O(nd log n).
+        ``weights`` (n,) are numbers of observations if all are whole, else what one counts; ``importance`` (n,)
+        multiplies the weight of each observation without making it more of them. Only ratios of weights of single
+        observations matter: their mean is made 1. Cost: O(nd log n).
         """
         given = np.ones(len(X)) if weights is None else weights
-        unit = np.minimum(given, 1.0) * (1.0 if importance is None else importance)
-        kept = (given > 0) & (unit > 0)
-        X, targets, given, unit = X[kept], targets[kept], given[kept], unit[kept]
+        number = given if (given == np.rint(given)).all() else np.ones(len(X))
+        unit = np.where(given > 0, given, 0.0) / np.maximum(number, 1.0) * (1.0 if importance is None else importance)
+        kept = unit > 0
+        X, targets, number, unit = X[kept], targets[kept], number[kept], unit[kept]
         distinct, row = _distinct(X)
         cells, cell = _distinct(np.column_stack([row, unit, targets]))
-        count = np.bincount(cell, np.maximum(given, 1.0)).astype(np.float64)
+        count = np.bincount(cell, number).astype(np.float64)
         unit = cells[:, 1] / np.average(cells[:, 1], weights=count)
         return cls(distinct, row=cells[:, 0].astype(np.int64), target=cells[:, 2:], unit=unit, count=count)
 
