@@ -150,8 +150,11 @@ class ThresherEstimator(BaseEstimator):
                 check_number(getattr(self, name), name, least=least)
         if self.ridge != "auto":
             check_number(self.ridge, "ridge", above=0.0)
-        if self.feature_learning not in ("auto", "columns"):
-            check_whole(self.feature_learning, "feature_learning", least=0)
+        rounds = self.feature_learning
+        if isinstance(rounds, str) and rounds not in ("auto", "columns"):
+            raise InvalidInput(f"feature_learning must be 'auto', 'columns' or a number of rounds; got {rounds!r}.")
+        if not isinstance(rounds, str):
+            check_whole(rounds, "feature_learning", least=0)
         for name, known in (("scale", ("auto", *SCALES)), ("start", STARTS)):
             if getattr(self, name) not in known:
                 told = ", ".join(map(repr, known))
