@@ -170,8 +170,7 @@ def choose_plan(
     for weighed in (True, False) if columns else (False,):
         mild = Plan(weighed, power=MILD)
         attempt(mild)
-        ahead = min(errors[mild]) <= min(min(one) for one in errors.values())
-        if ahead and min(errors[mild]) <= _WORTH * errors[mild][0]:
+        if min(errors[mild]) <= _WORTH * errors[mild][0]:
             attempt(Plan(weighed, power=STRONG))
     best = min(errors, key=lambda plan: (min(errors[plan]) / (_CLEARLY if plan.columns else 1.0), plan.columns))
     rounds = int(np.argmin(errors[best]))
