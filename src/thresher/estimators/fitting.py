@@ -44,6 +44,7 @@ Matrix = NDArray[np.float64]
 _QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
 _DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
 FEW = 8  # observations below which leaving some out says nothing of targets or features
+_MANY = 4  # times the rows on which features are chosen: from there on twice as many are taken
 _FOR_SCALES, _FOR_COLUMNS = 50, 128  # observations from which scales are compared, and columns weighed, by themselves
 _LEARNT = 2048  # rows at most that a metric is learnt on: a round costs the cube of them
 _WEIGHED = 512  # rows at most that weights of columns are learnt on: fifteen times that cost
@@ -259,8 +260,9 @@ class Fitting:
         columns = self.data.X.shape[1]
         if self.options.plan is not None or not self._learns(columns):
             return Learning(self.options.plan or Plan(), {})
+        many = len(self.data) >= _MANY * self.options.rows  # there a plan that is best for few rows may not be
         return choose_plan(
-            space.data.some(self.options.rows),
+            space.data.some((1 + many) * self.options.rows),
             bias=choice.bias,
             shift=choice.shift,
             ridge=self.options.ridge,
