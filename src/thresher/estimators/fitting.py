@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +19,8 @@ from thresher.estimators.features import (
     Learning,
     Plan,
     choose_plan,
-    limit_gradients,
-    mix_outputs,
     next_metric,
     outer_product,
-    row_gradients,
 )
 from thresher.estimators.lift import SphereLift
 from thresher.estimators.observations import Observations
@@ -295,7 +292,7 @@ class Fitting:
         """Return the space after one more round on some rows; the same one if their kernel has no solution."""
         some = space._replace(data=space.data.some(_LEARNT))
         metric = np.eye(space.data.X.shape[1]) if space.metric is None else space.metric
-        gradients = _gradients(some, choice, metric)
+        gradients = some.gradients(choice, metric)
         if gradients is None:
             return space
         outer = outer_product(gradients, weights=some.data.weights)
@@ -306,7 +303,7 @@ class Fitting:
         d = self.data.X.shape[1]
         some = space._replace(data=space.data.some(self.options.rows))
         squares = np.zeros(d)
-        for one in _gradients(some, choice, space.matrix()) or ():
+        for one in some.gradients(choice, space.matrix()) or ():
             squares += some.data.weights @ one**2
         if space.weights is not None:
             squares *= space.weights**2
@@ -378,17 +375,6 @@ class Fitting:
             "fitting all rows": ridges * n**3 + width * n * (n / 8 + 2 * d) + 200 * n**2,
             "training": outputs * width * n * d * 2,
         }
-
-
-def _gradients(space: Space, choice: Choice, metric: Matrix | None) -> Iterator[Matrix] | None:
-    """Return the gradients (n, d) of the limit, for each output, by rows before a metric (d, r); None without a fit."""
-    inputs, norms = space.inputs(choice.bias)
-    kernel = choose.limit_of(inputs, choice.shift)
-    alpha = choose.solve_kernel(kernel, space.data, shift=choice.shift, ridge=choice.ridge)
-    if alpha is None:
-        return None
-    gradients = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=choice.shift)
-    return row_gradients(gradients, inputs=inputs, norms=norms, columns=space.columns, metric=metric)
 
 
 def _gains(alpha: Matrix, kernel: Matrix, width: int | float) -> Matrix:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.estimators.choose import Choice, limit_of, solve_kernel
+from thresher.estimators.features import limit_gradients, mix_outputs, row_gradients
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
 
@@ -55,6 +58,19 @@ class Space(NamedTuple):
         last = bias * typical_norm(rows, self.data.weights)
         inputs, norms = lift_rows(np.column_stack([rows, np.zeros(len(rows))]) if self.rest else rows, last)
         return inputs if bias else inputs[:, :-1], norms
+
+    def gradients(self, choice: Choice, metric: Matrix | None) -> Iterator[Matrix] | None:
+        """Return gradients (n, d) of the limit, for each output, by rows before a metric (d, r); None without a fit.
+
+        Cost: O(n³ + n²r) and O(ndr) per output.
+        """
+        inputs, norms = self.inputs(choice.bias)
+        kernel = limit_of(inputs, choice.shift)
+        alpha = solve_kernel(kernel, self.data, shift=choice.shift, ridge=choice.ridge)
+        if alpha is None:
+            return None
+        found = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=choice.shift)
+        return row_gradients(found, inputs=inputs, norms=norms, columns=self.columns, metric=metric)
 
 
 def in_span(space: Space) -> Space:
