@@ -198,22 +198,24 @@ def _column_squares(lower: Matrix) -> Matrix:
     """
     squares = np.zeros(len(lower))
     room = np.empty(((len(lower) + 1) // 2) ** 2)
-
-    def add(first: int, last: int) -> None:
-        if last - first <= _SMALLEST:
-            inverse = np.zeros((last - first, last - first), order="F")
-            copy_triangle(lower[first:last, first:last], inverse)
-            invert_block(inverse)
-            squares[first:last] += np.einsum("ij,ij->j", inverse, inverse)
-            return
-        middle = (first + last + 1) // 2
-        below = room[: (last - middle) * (middle - first)].reshape((last - middle, middle - first), order="F")
-        below[:] = lower[middle:last, first:middle]
-        divide_from_right(below, lower[first:middle, first:middle])
-        divide_from_left(lower[middle:last, middle:last], below)
-        squares[first:middle] += np.einsum("ij,ij->j", below, below)
-        add(first, middle)
-        add(middle, last)
-
-    add(0, len(lower))
+    _add_column_squares(lower, squares, room)
     return squares
+
+
+def _add_column_squares(lower: Matrix, squares: Matrix, room: Matrix) -> None:
+    # Not a function within the one above: it would be a reference cycle, which keeps the factor until it is collected.
+    n = len(lower)
+    if n <= _SMALLEST:
+        inverse = np.zeros((n, n), order="F")
+        copy_triangle(lower, inverse)
+        invert_block(inverse)
+        squares += np.einsum("ij,ij->j", inverse, inverse)
+        return
+    middle = (n + 1) // 2
+    below = room[: (n - middle) * middle].reshape((n - middle, middle), order="F")
+    below[:] = lower[middle:, :middle]
+    divide_from_right(below, lower[:middle, :middle])
+    divide_from_left(lower[middle:, middle:], below)
+    squares[:middle] += np.einsum("ij,ij->j", below, below)
+    _add_column_squares(lower[:middle, :middle], squares[:middle], room)
+    _add_column_squares(lower[middle:, middle:], squares[middle:], room)
