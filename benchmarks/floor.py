@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 from thresher import Problem
 from thresher.model.network import NetworkSettings
 from thresher.model.weights import Weights
-from thresher.search.certified import BAND_AFTER_FIRST_STEP
-from thresher.search.watchlists import StartBlock, StartScan
+from thresher.shards.certified import BAND_AFTER_FIRST_STEP
+from thresher.shards.watchlists import StartBlock, StartScan
 from thresher.theory import limit_kernel
 
 BLOCK, BLOCKS = 1024, 16

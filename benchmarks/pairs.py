@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from thresher.kernels import compiled
-from thresher.kernels.start_scan import places_at_least
+from thresher.loops import compiled
+from thresher.loops.start_scan import places_at_least
 
 
 @compiled

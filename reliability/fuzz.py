@@ -34,7 +34,7 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
     """Run libFuzzer on one reader; never returns."""
     import atheris
 
-    compiled = [f"thresher.kernels.{path.stem}" for path in Path("src/thresher/kernels").glob("*.py")]
+    compiled = [f"thresher.loops.{path.stem}" for path in Path("src/thresher/loops").glob("*.py")]
     with atheris.instrument_imports(include=["thresher"], exclude=compiled):
         from thresher import ThresherError, files, load, memory, runs, tables
         from thresher.datasets import random_problem

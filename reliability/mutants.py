@@ -1,4 +1,4 @@
-"""Change the code of search, algebra and kernels in one place at a time, and see whether the tests notice.
+"""Change the code of shards, algebra and loops in one place at a time, and see whether the tests notice.
 
     python -m reliability.mutants --minutes 30 [--more] [--seed 0] [--rooms search algebra]
 
@@ -34,10 +34,11 @@ import pytest
 from reliability.changes import SOURCE, Mutant, mutants
 
 SURVIVORS = Path("reliability/survivors.json")
-ROOMS = ("search", "algebra", "kernels")
+ROOMS = ("shards", "algebra", "loops")
 TESTS = "certified watchlists search solvers sketches inner limit training theory edges replay soak audit generator"
-PLAIN = "tests/test_uncompiled.py::test_no_loop_leaves_its_arrays_and_every_audit_passes"  # before anything is compiled
-KERNELS_EVERY = 20  # mutants: those of kernels cost most, since they must be compiled
+# Before anything is compiled:
+PLAIN = "tests/internals/test_uncompiled.py::test_no_loop_leaves_its_arrays_and_every_audit_passes"
+LOOPS_EVERY = 20  # mutants: those of loops cost most, since they must be compiled
 # Imported once; processes for mutants are copies of this one. Nothing of the package may be among them.
 HEAVY = "numba scipy.fft scipy.stats scipy.special sklearn.utils hypothesis.stateful rich.progress safetensors.numpy"
 MOST_MEMORY = 12 << 30  # address space of the tests of one mutant
@@ -91,10 +92,10 @@ class Trial:
         for room in ("search", "algebra"):
             for path in (self._package / "thresher" / room).glob("*.py"):
                 path.write_text(ast.unparse(ast.parse(path.read_text())))  # as mutants are written
-        kernels = self._package / "thresher" / "kernels"
+        loops = self._package / "thresher" / "loops"
         self._users = {
-            path.stem: {other.stem for other in kernels.glob("*.py") if f"kernels.{path.stem} " in other.read_text()}
-            for path in kernels.glob("*.py")
+            path.stem: {other.stem for other in loops.glob("*.py") if f"loops.{path.stem} " in other.read_text()}
+            for path in loops.glob("*.py")
         }
         sys.path.insert(0, str(self._package))
         sys.dont_write_bytecode = True  # which is told from another's by whole seconds
@@ -111,7 +112,9 @@ class Trial:
             measured = coverage.Coverage(include=[f"{self._package}/*"], data_file=None, concurrency=["thread"])
             measured.start()
             watched = Told(measured)
-            status = self._pytest([*(f"tests/test_{name}.py" for name in TESTS.split()), PLAIN], watched)
+            status = self._pytest(
+                [*(str(next(Path("tests").rglob(f"test_{name}.py"))) for name in TESTS.split()), PLAIN], watched
+            )
             measured.stop()
             data = measured.get_data()
             reach = {path: data.contexts_by_lineno(path) for path in data.measured_files()}
@@ -123,20 +126,20 @@ class Trial:
         learned = json.loads(told.read_text())
         self.seconds: dict[str, float] = learned["seconds"]
         self._reach: dict[str, dict[str, list[str]]] = learned["reach"]
-        shutil.copytree(self._package / "thresher" / "kernels", self._clean)
+        shutil.copytree(self._package / "thresher" / "loops", self._clean)
 
     def tests(self, mutant: Mutant) -> set[str]:
         """Return the tests that reach the mutant: all, if it is a kernel or if its line is run on import."""
         reach = self._reach[str(self._package / mutant.path.relative_to(SOURCE))]
         found = {test for line in mutant.lines for test in reach.get(str(line), [])}
-        return set(self.seconds) if "" in found or mutant.room == "kernels" else found
+        return set(self.seconds) if "" in found or mutant.room == "loops" else found
 
     def noticed(self, mutant: Mutant) -> str | None:
         """Return the test that notices the mutant, None if none does."""
         target = self._package / mutant.path.relative_to(SOURCE)
         unchanged = target.read_text()
         target.write_text(mutant.text)
-        slow = mutant.room == "kernels"
+        slow = mutant.room == "loops"
         if slow:  # Numba does not see that a helper in another file has changed
             for stem in self._all_users(mutant.path.stem):
                 for compiled in (target.parent / "__pycache__").glob(f"{stem}.*.nb*"):
@@ -212,16 +215,16 @@ def order(everything: list[Mutant], seed: int) -> list[Mutant]:
     random.Random(seed).shuffle(everything)
     rooms = defaultdict[bool, list[Mutant]](list)
     for mutant in everything:
-        rooms[mutant.room == "kernels"].append(mutant)
-    others, kernels, mixed = rooms[False], rooms[True], list[Mutant]()
-    while kernels or others:
-        mixed += others[: KERNELS_EVERY - 1] + kernels[:1]
-        others, kernels = others[KERNELS_EVERY - 1 :], kernels[1:]
+        rooms[mutant.room == "loops"].append(mutant)
+    others, loops, mixed = rooms[False], rooms[True], list[Mutant]()
+    while loops or others:
+        mixed += others[: LOOPS_EVERY - 1] + loops[:1]
+        others, loops = others[LOOPS_EVERY - 1 :], loops[1:]
     return mixed
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Mutation tests of search, algebra and kernels.")
+    parser = argparse.ArgumentParser(description="Mutation tests of shards, algebra and loops.")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--more", action="store_true", help="go on with the record; try the unexplained again, first")

@@ -29,24 +29,24 @@ What is promised, and how each promise is tested. Figures on this page were writ
     python -m reliability.soak --minutes 25    # random problems, every iteration audited
     python -m reliability.fuzz --seconds 120   # coverage-guided fuzzing of all readers; needs atheris
     python -m reliability.uncompiled           # line coverage with compilation off; needs coverage
-    python -m reliability.mutants --minutes 60 # mutation tests of search, algebra and kernels; goes on with --more
+    python -m reliability.mutants --minutes 60 # mutation tests of shards, algebra and loops; goes on with --more
     make test-oldest                           # the tests with the oldest versions that pyproject.toml allows
     make test-wheel                            # wheel and sdist, built and installed into an empty environment
     python -m reliability.page                 # this page
 
 | promise | how it is tested |
 | --- | --- |
-| A run that was killed and resumed gives the result of one that was not, to the bit, on any number of threads | `reliability.kills`; `tests/test_checkpoint.py`, `tests/test_kills.py` |
+| A run that was killed and resumed gives the result of one that was not, to the bit, on any number of threads | `reliability.kills`; `tests/training/test_checkpoint.py`, `tests/reliability/test_kills.py` |
 | A checkpoint is the old one or the new one, never half of one; a damaged one is refused by name and the one before it offered | the same; every cut and every fifth bit in `tests/test_files.py` |
 | A disk that fills up loses neither the training nor the last checkpoint; a folder that cannot be written is refused before the work | the same |
-| A network can be made again from its steps, to the bit | `tests/test_replay.py` |
-| No flip is missed: certified search finds what a full scan finds | `reliability.soak`, `thresher audit`; `tests/test_soak.py`, `tests/test_certified.py` |
-| Training ends with a status that says what happened and what to change | `tests/test_edges.py` |
-| Bad files give one of our errors: no crash, nothing executed, no path left, no more memory than a few times the file; what a recipe would be made into is refused if it does not fit | `reliability.fuzz`; `tests/test_files.py`, `tests/test_tables_fuzz.py`, `tests/test_tampered.py` |
-| Ctrl-C ends a command with 130 and without a traceback; the checkpoint is whole | `tests/test_resources.py`, `tests/test_checkpoint.py` |
+| A network can be made again from its steps, to the bit | `tests/training/test_replay.py` |
+| No flip is missed: certified search finds what a full scan finds | `reliability.soak`, `thresher audit`; `tests/reliability/test_soak.py`, `tests/shards/test_certified.py` |
+| Training ends with a status that says what happened and what to change | `tests/training/test_edges.py` |
+| Bad files give one of our errors: no crash, nothing executed, no path left, no more memory than a few times the file; what a recipe would be made into is refused if it does not fit | `reliability.fuzz`; `tests/test_files.py`, `tests/tables/test_tables_fuzz.py`, `tests/estimators/test_tampered.py` |
+| Ctrl-C ends a command with 130 and without a traceback; the checkpoint is whole | `tests/test_resources.py`, `tests/training/test_checkpoint.py` |
 | Memory is refused before it is taken, under `ulimit -v` and control groups as well | `tests/test_resources.py` |
 | `predict` may be called from many threads; the threads of BLAS are what they were | `tests/test_resources.py` |
-| The same settings give the same bits, whatever the process, its hash seed and its threads | `tests/test_resources.py`, `tests/test_parallel.py` |
+| The same settings give the same bits, whatever the process, its hash seed and its threads | `tests/test_resources.py`, `tests/engines/test_parallel.py` |
 | It works with the oldest versions that are allowed, and as it is installed | `make test-oldest`, `make test-wheel` |
 
 ## What a checkpoint holds
@@ -105,7 +105,7 @@ def soak(runs: list[dict[str, Any]]) -> str:
         machine(runs[-1]),
         "Problems: 1 to 256 inputs of dimension 1 to 64, up to 2²³ pairs; shifts 0 to 3; spread, clustered and heavy-tailed inputs, "
         "duplicates and opposites; targets from 1e-6 to 1e6, constant, zero and heavy-tailed; both precisions, twins, both first "
-        "steps, three solvers. What earlier runs found is in `tests/test_soak.py`.\n",
+        "steps, three solvers. What earlier runs found is in `tests/reliability/test_soak.py`.\n",
     ]
     lines += [f"- FAILED: `--seed {one['seed']} --only {one['number']}`: {one['what']}" for one in failures]
     return "\n".join(lines) + "\n"
@@ -139,8 +139,8 @@ def coverage(figures: dict[str, Any]) -> str:
         machine(figures),
         f"Not reached: {', '.join(f'`{name}` {missing[name]}' for name in most)}, and {rest} in {len(missing) - len(most)} "
         "other files. What cannot be reached in this way: `estimators/torch_module.py` where torch is not installed, the two "
-        "files in which instructions of the processor are named that exist in compiled code only (`kernels/start_scan.py`, "
-        "`kernels/counting.py`), and what runs in processes of its own.\n",
+        "files in which instructions of the processor are named that exist in compiled code only (`loops/start_scan.py`, "
+        "`loops/counting.py`), and what runs in processes of its own.\n",
     ]
     return "\n".join(lines)
 

@@ -104,7 +104,7 @@ def _function(test: str) -> str:
 
 def plain_python() -> None:
     """Put plain Python in the place of instructions that exist in compiled code only."""
-    from thresher.kernels import counting, start_scan
+    from thresher.loops import counting, start_scan
 
     counting._ones = lambda word: int(word).bit_count()
     start_scan._trailing_zeros = lambda word: (int(word) & -int(word)).bit_length() - 1

@@ -12,7 +12,7 @@ import thresher
 from thresher import InvalidInput, MemoryRefused, NotAvailable, Problem, ThresherError, default_shift, to_sphere, train
 from thresher.algebra import SKETCHES, SOLVERS, Cholesky, Sketched, SketchQR
 from thresher.engines import ENGINES
-from thresher.search import INDEXES, Scan
+from thresher.shards import INDEXES, Scan
 from thresher.training import options as training_options
 
 INPUTS = np.eye(3)

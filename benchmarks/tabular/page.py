@@ -85,8 +85,8 @@ Log loss is shown for models with probabilities, error bars for models with `ret
 CHOSEN = """## How parameters were chosen
 
 What each model is, and over which values it was tuned. Defaults choose by themselves, on the training rows of a split. No choice sees
-a test target, but for the rows that the published `hp_train` and `hp_val` share with later test rows: `tests/test_tabular.py` and
-`tests/test_tabular_cases.py` poison test rows and find the same choices and the same fits.
+a test target, but for the rows that the published `hp_train` and `hp_val` share with later test rows: `tests/benchmarks/test_tabular.py` and
+`tests/benchmarks/test_tabular_cases.py` poison test rows and find the same choices and the same fits.
 """
 
 

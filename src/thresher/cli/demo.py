@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from thresher import train
-from thresher.cli.live import Live, compile_kernels, end, say
+from thresher.cli.live import Live, compile_loops, end, say
 from thresher.cli.options import Count
 from thresher.datasets import digits
 
@@ -29,7 +29,7 @@ def demo(width: int, rows: int, seed: int, paper: bool) -> None:
     console = Console()
     split = digits(rows=rows, seed=seed)
     method = "paper" if paper else None
-    compile_kernels(console, method)
+    compile_loops(console, method)
     say(console, f"Training {width:,} neurons on {split.description}.")
     began = time.perf_counter()
     with Live(console, width, inputs=rows) as live:

@@ -13,7 +13,7 @@ from rich.text import Text
 from thresher import Callback, Iteration, Result, Status, train
 from thresher.datasets import random_problem
 
-__all__ = ["Live", "compile_kernels", "end", "say", "short"]
+__all__ = ["Live", "compile_loops", "end", "say", "short"]
 
 _BETWEEN = 2.0  # seconds between plain lines about the start scan
 
@@ -86,7 +86,7 @@ class _Rate(ProgressColumn):
         return Text(f"{short(int(rate))} neurons/s, {left / rate:.0f} s left")
 
 
-def compile_kernels(console: Console, method: str | None = None) -> None:
+def compile_loops(console: Console, method: str | None = None) -> None:
     """Compile what training needs, so that the seconds shown later are those of the work."""
     began = time.perf_counter()
     with console.status("Compiling, once for this machine ..."):

@@ -16,12 +16,12 @@ from rich.console import Console
 
 from thresher import Certify, InvalidInput, Status
 from thresher.checks import check_number, check_whole
-from thresher.cli.live import Live, compile_kernels, say
+from thresher.cli.live import Live, compile_loops, say
 from thresher.cli.options import Auto, Count
 from thresher.output import make_folder
 from thresher.runs import RUN_FILE, Recorder, Run, Test, Training, make_run, write_report, write_run
 from thresher.runs.saved import MODEL_FILE
-from thresher.search import INDEX_NAMES
+from thresher.shards import INDEX_NAMES
 from thresher.tables import Table, guess_task, read_table
 
 __all__ = ["train"]
@@ -153,7 +153,7 @@ def _train_exactly(file: Path, table: Table, task: str, parts: Parts, options: d
     bias = exact.BIAS if options["bias"] == "auto" else options["bias"]
     names = exact.Meaning.of(y, task=task).names()
     recorder = Recorder(names)
-    compile_kernels(console)
+    compile_loops(console)
     outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
     say(console, f"Training {given['width']:,} neurons on {len(y):,} rows to zero loss{outputs}.")
     with Live(console, given["width"], inputs=len(y), names=names) as live:

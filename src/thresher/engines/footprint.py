@@ -10,7 +10,7 @@ import numpy as np
 from thresher.memory import require
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
-from thresher.search.certified import BAND_AFTER_FIRST_STEP, BAND_BEFORE
+from thresher.shards.certified import BAND_AFTER_FIRST_STEP, BAND_BEFORE
 from thresher.theory import firing_probability
 
 __all__ = ["estimate_memory", "require_memory"]

@@ -32,7 +32,7 @@ from thresher.model.network import NetworkSettings
 from thresher.model.sobol import MOST_COLUMNS as SOBOL_COLUMNS
 from thresher.model.start import Sequence as SequenceName
 from thresher.parallel import blas_for_size
-from thresher.training.dense import start_gram
+from thresher.shards.dense import start_gram
 from thresher.training.ridge import RidgeResult, RidgeStart, train_ridge
 
 __all__ = ["Fitted", "Fitting", "Options"]

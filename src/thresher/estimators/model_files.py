@@ -27,8 +27,8 @@ from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
+from thresher.shards.dense import RidgeStep
 from thresher.theory import firing_probability
-from thresher.training.dense import RidgeStep
 from thresher.training.history import History, Iteration, Status
 from thresher.training.ridge import RidgeResult, RidgeStart, replay_ridge
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.kernels.twins import divide
+from thresher.loops.twins import divide
 from thresher.model.network import Network, NetworkSettings, row_blocks
 from thresher.model.weights import DenseWeights
 from thresher.parallel import in_order

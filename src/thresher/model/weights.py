@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from thresher.kernels.pairs import look_at, materialise, merge_coefficients
+from thresher.loops.pairs import look_at, materialise, merge_coefficients
 from thresher.model.firing import Pattern
 from thresher.model.problem import NORM_TOLERANCE
 from thresher.model.start import Start

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import linalg, special
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from thresher.kernels.limit import differentiate, interpolate
+from thresher.loops.limit import differentiate, interpolate
 from thresher.parallel import core_count, in_order
 
 __all__ = [

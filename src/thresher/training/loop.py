@@ -21,7 +21,7 @@ from thresher.interfaces import Audit, Effort, Moved, Solution, Solver, Started
 from thresher.model.network import Activation, Network, NetworkSettings
 from thresher.model.problem import Problem
 from thresher.parallel import blas_for_size, core_count, uninterrupted
-from thresher.search import INDEX_NAMES
+from thresher.shards import INDEX_NAMES
 from thresher.theory import firing_probability, limit_kernel
 from thresher.training.checkpoint import Checkpoint, Trail
 from thresher.training.history import Callback, Callbacks, History, Iteration, Result, State, Status

@@ -33,7 +33,7 @@ from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.weights import DenseWeights
 from thresher.parallel import in_order
-from thresher.training.dense import PAIRS, Dense, Point, RidgeStep, start_gram
+from thresher.shards.dense import PAIRS, Dense, Point, RidgeStep, start_gram
 from thresher.training.history import History, Iteration, Status
 
 __all__ = ["RidgeResult", "RidgeStart", "RidgeStep", "Smoother", "replay_ridge", "train_ridge"]

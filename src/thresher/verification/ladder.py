@@ -18,7 +18,7 @@ from thresher.model.firing import Firing
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.model.weights import Weights
-from thresher.search import INDEXES
+from thresher.shards import INDEXES
 from thresher.theory import (
     Facts,
     Statement,

@@ -1,0 +1,47 @@
+"""The limit kernel, entry by entry, from a table of the probability that two neurons fire together."""
+
+from __future__ import annotations
+
+import math
+
+from thresher.loops import compiled
+
+__all__ = ["differentiate", "interpolate"]
+
+
+@compiled
+def interpolate(products, values, slopes, kernel):
+    """Write rho P(rho) to ``kernel`` (k, n) for inner products rho (k, n).
+
+    ``values`` and ``slopes`` (N + 1,) are P and its derivative by the angle arccos(rho), times the distance of two
+    nodes, at N + 1 equidistant angles from 0 to pi; between them P is the cubic that agrees with both (Hermite).
+    """
+    last = values.size - 1
+    for i in range(products.shape[0]):
+        for j in range(products.shape[1]):
+            rho = min(max(products[i, j], -1.0), 1.0)
+            place = math.acos(rho) * (last / math.pi)
+            node = min(int(place), last - 1)
+            t = place - node
+            rest = 1.0 - t
+            both = rest * rest * ((1.0 + 2.0 * t) * values[node] + t * slopes[node])
+            both += t * t * ((1.0 + 2.0 * rest) * values[node + 1] - rest * slopes[node + 1])
+            kernel[i, j] = rho * max(both, 0.0)
+
+
+@compiled
+def differentiate(products, shift, kernel):
+    """Replace rho P(rho) in ``kernel`` (k, n) by its derivative by rho (k, n), 0 where rho is 1 or -1 and it has none.
+
+    P'(rho) = exp(-b² / (1 + rho)) / (2 pi sqrt(1 - rho²)); where rho is 0 the derivative is P(0) = P(Z >= b)².
+    """
+    alone = 0.5 * math.erfc(shift / math.sqrt(2.0))
+    for i in range(products.shape[0]):
+        for j in range(products.shape[1]):
+            rho = min(max(products[i, j], -1.0), 1.0)
+            room = 1.0 - rho * rho
+            if room <= 1e-10:
+                kernel[i, j] = 0.0
+                continue
+            both = kernel[i, j] / rho if rho != 0.0 else alone * alone
+            kernel[i, j] = both + rho * math.exp(-shift * shift / (1.0 + rho)) / (2.0 * math.pi * math.sqrt(room))

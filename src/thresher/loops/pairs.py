@@ -1,0 +1,172 @@
+"""Loops over (neuron, input) pairs, stored by neuron: ``neurons`` (k,), ``bounds`` (k + 1,), ``inputs`` (pairs,).
+
+Both the neurons and the inputs of each neuron ascend. A pair is at ``bounds[j] <= p < bounds[j + 1]`` for
+neuron ``neurons[j]``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thresher.loops import compiled
+
+__all__ = [
+    "add_gram_product",
+    "collect_above",
+    "count_cofiring",
+    "dot",
+    "look_at",
+    "materialise",
+    "merge_coefficients",
+    "pairs_missing",
+]
+
+
+@compiled
+def collect_above(values, low):
+    """Return the (rows, columns) of all entries of ``values`` (rows, columns) that are >= low, row by row."""
+    total = 0
+    for r in range(values.shape[0]):
+        for i in range(values.shape[1]):
+            total += values[r, i] >= low
+    rows, columns = np.empty(total, np.int64), np.empty(total, np.int32)
+    p = 0
+    for r in range(values.shape[0]):
+        if p == total:
+            break
+        for i in range(values.shape[1]):
+            if values[r, i] >= low:
+                rows[p], columns[p] = r, i
+                p += 1
+    return rows, columns
+
+
+@compiled
+def materialise(neurons, start, stored, bounds, inputs, coefficients, X):
+    """Return weights (k, d) of ascending ``neurons`` (k,): start (k, d) + sum of coefficients times inputs."""
+    weights = start.astype(np.float64)
+    s = np.searchsorted(stored, neurons[0]) if neurons.size else 0
+    for j in range(neurons.size):
+        while s < stored.size and stored[s] < neurons[j]:
+            s += 1
+        if s < stored.size and stored[s] == neurons[j]:
+            for p in range(bounds[s], bounds[s + 1]):
+                c = coefficients[p]
+                for k in range(X.shape[1]):
+                    weights[j, k] += c * X[inputs[p], k]
+    return weights
+
+
+@compiled
+def dot(a, b):
+    """Return <a, b> in float64, summed in one fixed order: the arithmetic that decides who fires."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    whole = a.size - a.size % 8
+    for k in range(0, whole, 8):
+        s0 += a[k] * b[k]
+        s1 += a[k + 1] * b[k + 1]
+        s2 += a[k + 2] * b[k + 2]
+        s3 += a[k + 3] * b[k + 3]
+        s4 += a[k + 4] * b[k + 4]
+        s5 += a[k + 5] * b[k + 5]
+        s6 += a[k + 6] * b[k + 6]
+        s7 += a[k + 7] * b[k + 7]
+    for k in range(whole, a.size):
+        s0 += a[k] * b[k]
+    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+
+
+@compiled
+def look_at(neurons, start, places, inputs, stored, bounds, stored_inputs, coefficients, X, products):
+    """Return the pre-activation of each pair (neurons[places[p]], inputs[p]): <start, x_i> + sum of c[j] <x_i, x_j>.
+
+    ``neurons`` (k,) ascend and have start weights ``start`` (k, d); ``products`` (n, n) are the inner products of X.
+    """
+    values = np.empty(places.size)
+    for p in range(places.size):
+        i = inputs[p]
+        value = dot(start[places[p]], X[i])
+        s = np.searchsorted(stored, neurons[places[p]])
+        if s < stored.size and stored[s] == neurons[places[p]]:
+            for q in range(bounds[s], bounds[s + 1]):
+                value += coefficients[q] * products[i, stored_inputs[q]]
+        values[p] = value
+    return values
+
+
+@compiled
+def merge_coefficients(neurons, bounds, inputs, coefficients, firing, firing_bounds, firing_inputs, change):
+    """Add ``change`` (firing pairs,) to stored coefficients: the union of both sets of pairs, ascending."""
+    out_neurons = np.empty(neurons.size + firing.size, np.int64)
+    out_bounds = np.zeros(neurons.size + firing.size + 1, np.int64)
+    out_inputs = np.empty(inputs.size + firing_inputs.size, np.int32)
+    out = np.empty(inputs.size + firing_inputs.size)
+    a = b = rows = q = 0
+    while a < neurons.size or b < firing.size:
+        take_a = b == firing.size or (a < neurons.size and neurons[a] <= firing[b])
+        take_b = a == neurons.size or (b < firing.size and firing[b] <= neurons[a])
+        s, s_end = (bounds[a], bounds[a + 1]) if take_a else (0, 0)
+        f, f_end = (firing_bounds[b], firing_bounds[b + 1]) if take_b else (0, 0)
+        out_neurons[rows] = neurons[a] if take_a else firing[b]
+        while s < s_end or f < f_end:
+            from_stored = f == f_end or (s < s_end and inputs[s] <= firing_inputs[f])
+            from_change = s == s_end or (f < f_end and firing_inputs[f] <= inputs[s])
+            out_inputs[q] = inputs[s] if from_stored else firing_inputs[f]
+            out[q] = 0.0
+            if from_stored:
+                out[q] += coefficients[s]
+                s += 1
+            if from_change:
+                out[q] += change[f]
+                f += 1
+            q += 1
+        a += take_a
+        b += take_b
+        rows += 1
+        out_bounds[rows] = q
+    return out_neurons[:rows].copy(), out_bounds[: rows + 1].copy(), out_inputs[:q].copy(), out[:q].copy()
+
+
+@compiled
+def pairs_missing(neurons_a, bounds_a, inputs_a, neurons_b, bounds_b, inputs_b):
+    """Return the places of the pairs of a that do not stand in b, ascending."""
+    missing = np.empty(inputs_a.size, np.int64)
+    count = b = 0
+    for a in range(neurons_a.size):
+        while b < neurons_b.size and neurons_b[b] < neurons_a[a]:
+            b += 1
+        same = b < neurons_b.size and neurons_b[b] == neurons_a[a]
+        q, end = (bounds_b[b], bounds_b[b + 1]) if same else (0, 0)
+        for p in range(bounds_a[a], bounds_a[a + 1]):
+            while q < end and inputs_b[q] < inputs_a[p]:
+                q += 1
+            if q == end or inputs_b[q] != inputs_a[p]:
+                missing[count] = p
+                count += 1
+    return missing[:count].copy()
+
+
+@compiled
+def count_cofiring(bounds, inputs, places, sign, counts):
+    """Add ``sign`` to ``counts`` (n, n), lower triangle, for each two inputs of each listed row."""
+    for index in range(places.size):
+        first, last = bounds[places[index]], bounds[places[index] + 1]
+        for p in range(first, last):
+            for q in range(first, p + 1):  # inputs ascend
+                counts[inputs[p], inputs[q]] += sign
+
+
+@compiled
+def add_gram_product(bounds, inputs, X, vector, out):
+    """Add to ``out`` (n,) the product of (K o C) with ``vector`` (n,), neuron by neuron: never an n x n matrix."""
+    push = np.empty(X.shape[1])
+    for j in range(bounds.size - 1):
+        push[:] = 0.0
+        for p in range(bounds[j], bounds[j + 1]):
+            for k in range(X.shape[1]):
+                push[k] += vector[inputs[p]] * X[inputs[p], k]
+        for p in range(bounds[j], bounds[j + 1]):
+            value = 0.0
+            for k in range(X.shape[1]):
+                value += push[k] * X[inputs[p], k]
+            out[inputs[p]] += value

@@ -1,0 +1,221 @@
+"""Certified search: expiry dates instead of updates.
+
+Inputs have unit norm, so a pre-activation moves by at most the distance its neuron travels, its *drift*. A pair seen
+with margin |z - b| when its neuron had drifted D cannot flip before the neuron has drifted D + |z - b|: its *expiry*.
+Only expired pairs are looked at. Pairs far below the threshold are not even stored: a neuron keeps a *watchlist* of
+the inputs it fires on and of those within a *band* below the threshold, and the rest is certified until the neuron
+leaves its band; then it is scanned again, exactly. Neurons that fire on nothing never move and need no state at all.
+
+Nor is every neuron asked in every step: the drift of a neuron grows by at most |push| times the number of its firing
+inputs for each unit by which a coordinate of the running sum of steps changes (the *clock*). The clock before which
+nothing of a neuron can expire, its *wake-up*, is kept in the paper's own tree, one tree in all, and a step visits
+those that are due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidInput
+from thresher.interfaces import Effort, ShardMoved, ShardStarted
+from thresher.loops import certified as loops
+from thresher.loops import counting, trees
+from thresher.model.firing import Pattern
+from thresher.model.network import NetworkSettings, row_blocks
+from thresher.model.weights import Weights
+from thresher.shards.watchlists import StartBlock, StartScan
+
+__all__ = ["BAND_AFTER_FIRST_STEP", "BAND_BEFORE", "Certified"]
+
+# Bands as multiples of the drift that is expected of a neuron: measured, so that both watchlists and new scans are few.
+BAND_AFTER_FIRST_STEP, BAND_BEFORE = 0.5, 1.9
+_TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
+_START_BLOCK = 1024  # start rows per matrix product
+
+
+class Certified:
+    """A shard that looks only at pairs whose certificate has expired.
+
+    Cost: ``start`` O(nd) a neuron, weights streamed in blocks and forgotten; ``move`` O(1) a neuron that is due plus
+    O(fired inputs) a look, about n sqrt(m) b (relative residual) looks in all. Memory: O(watched pairs).
+    """
+
+    def __init__(self, settings: NetworkSettings, weights: Weights, neurons: range) -> None:
+        if settings.start.sequence != "random":  # the loops over watchlists make random rows by themselves
+            raise InvalidInput(
+                f"index='certified' needs start rows with sequence='random'; got {settings.start.sequence!r}. "
+                "Use index='scan' or 'tournament' for those."
+            )
+        self._settings, self._weights, self._neurons = settings, weights, neurons
+        self._clock = 0.0
+        self._anchor = self._now = 0  # snapshots: the point of linearisation, and where the neurons stand
+        self._sums = np.zeros((1, len(weights.inputs)))  # snapshots of the running sum of steps, Gamma
+
+    def start(self, first_step: NDArray[np.float64] | None, *, expected: float) -> ShardStarted:
+        """Scan the start weights block by block, take the first step while they are in cache, keep watchlists.
+
+        ``expected`` is the drift that is to come, per square root of firing inputs.
+        """
+        return self.start_together([self], [first_step], expected=[expected])[0]
+
+    @staticmethod
+    def start_together(
+        shards: Sequence[Certified], first_steps: Sequence[NDArray[np.float64] | None], *, expected: Sequence[float]
+    ) -> list[ShardStarted]:
+        """Start shards of the same neurons for several outputs: start weights and their products are made once."""
+        scans = [shard._scan(step, drift) for shard, step, drift in zip(shards, first_steps, expected, strict=True)]
+        weights = shards[0]._weights
+        room = np.empty((_START_BLOCK, len(weights.inputs)), weights.fast_inputs.dtype)
+        for block in shards[0]._start_blocks():
+            made = StartBlock.make(weights, block, out=room)
+            for scan in scans:
+                scan.add(made)
+        return [shard._begin(scan, step) for shard, scan, step in zip(shards, scans, first_steps, strict=True)]
+
+    def _scan(self, first_step: NDArray[np.float64] | None, expected: float) -> StartScan:
+        self._band = expected * (BAND_BEFORE if first_step is None else BAND_AFTER_FIRST_STEP)
+        return StartScan(self._settings, self._weights, first_step, neurons=self._neurons, band=self._band)
+
+    def _begin(self, scan: StartScan, first_step: NDArray[np.float64] | None) -> ShardStarted:
+        self._lists, self._pending, self._room = scan.watchlists()
+        self._guards = scan.guards
+        self._linear_pairs = scan.before.firing
+        if first_step is not None:
+            self._take_snapshot(first_step)
+            self._lists.seen[:] = self._now
+        # The tree of wake-ups: the soonest wins, so it holds them negated.
+        self._nodes = np.full((2 * max(len(self._lists.neurons), 1), 1), -np.inf, np.float32)
+        self._renew(np.arange(len(self._lists.neurons)))
+        return ShardStarted(scan.sums[0], scan.sums[1], scan.before, scan.after)
+
+    def move(self, step: NDArray[np.float64]) -> ShardMoved:
+        """Stand at W - Jᵀ step from the last ``linearise``: visit who is due, look at what has expired."""
+        self._take_snapshot(self._sums[self._anchor] + step)
+        places, visits = trees.query(self._nodes, 0, -self._clock)
+        forced = np.zeros(len(places), np.bool_)
+        if len(self._pending):
+            places = np.union1d(places, self._pending)
+            forced = np.isin(places, self._pending, assume_unique=True)
+        corrections = np.zeros(len(step))
+        pending, left = np.empty(len(places), np.int64), np.empty(len(places), np.int64)
+        waiting, gone, looks, on, off = loops.visit(
+            self._lists, places, forced, self._clock, self._leaves(), *self._place(), corrections, pending, left
+        )
+        again, more_looks, more_on, more_off = self._scan_again(left[:gone], corrections)
+        self._pending = np.union1d(pending[:waiting], again)
+        effort = Effort(
+            looks=looks + more_looks,
+            visits=visits,
+            touches=self._climb(places),
+            moved=int(np.count_nonzero(self._lists.linear)),
+            rescans=gone,
+            flips=on + off + more_on + more_off,
+            firing=self._linear_pairs + on + more_on - off - more_off,
+        )
+        return ShardMoved(corrections, effort)
+
+    def linearise(self, counts: NDArray[np.int32] | None) -> None:
+        """Make the current weights those that steps start from; bring ``counts`` (n, n) up to date, lower triangle."""
+        lists, places = self._lists, self._pending
+        self._anchor = self._now
+        nobody = np.empty((0, 0), np.int32)
+        if counts is None:
+            self._commit(places, nobody)
+        else:
+            by_bits = counting.cheaper_by_bits(lists, places, len(counts))
+            few, many = places[~by_bits], places[by_bits]
+            self._commit(few, counts)
+            counting.count_bits(lists.begin, lists.linear, lists.inputs, many, -1, counts)
+            self._commit(many, nobody)
+            counting.count_bits(lists.begin, lists.linear, lists.inputs, many, 1, counts)
+        self._renew(places)
+        self._pending = np.empty(0, np.int64)
+        self._linear_pairs = int(lists.linear.sum(dtype=np.int64))
+
+    def count_cofiring(self, counts: NDArray[np.int32]) -> None:
+        """Add this shard's share of the co-firing counts to the lower triangle of ``counts`` (n, n)."""
+        lists = self._lists
+        by_bits = lists.linear.astype(np.int64) ** 2 * counting.BITS_PER_PAIR > len(counts) ** 2
+        counting.count_pairs(lists.begin, lists.linear, lists.inputs, np.flatnonzero(~by_bits), counts)
+        counting.count_bits(lists.begin, lists.linear, lists.inputs, np.flatnonzero(by_bits), 1, counts)
+
+    def pattern(self) -> Pattern:
+        """Return the firing pairs at the last ``linearise``. Cost: O(pairs)."""
+        return self._extract(self._lists.linear, only_moved=False)[0]
+
+    def weights(self) -> Weights:
+        """Return the weights at the last ``linearise``. Cost: O(pairs)."""
+        support, coefficients = self._extract(self._lists.fired, only_moved=True)
+        made = self._weights.with_coefficients(support, coefficients)
+        # A coefficient is the difference of its base and the running sum; both may be larger than it, and are rounded.
+        longest = int(np.diff(support.bounds).max(initial=0))
+        peak = self._settings.scale * float(np.abs(self._sums).max())
+        return made._replace(rounding=made.rounding + 4 * longest * loops.FINE * peak)
+
+    def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the drift of each neuron that has fired, at its last visit, and its band, (k,) each. Cost: O(k)."""
+        return self._lists.drift.astype(np.float64), self._lists.band.astype(np.float64)
+
+    def _start_blocks(self) -> Iterator[range]:
+        first, last = self._neurons.start, self._neurons.stop
+        if self._settings.start.twins:
+            first, last = first // 2, last // 2
+        return row_blocks(first, last, size=_START_BLOCK)
+
+    def _take_snapshot(self, running_sum: NDArray[np.float64]) -> None:
+        self._clock += float(np.abs(running_sum - self._sums[self._now]).max())
+        self._sums = np.vstack([self._sums, running_sum])
+        self._now += 1
+
+    def _place(self) -> tuple[Any, ...]:
+        """Where we are and the laws there: what every kernel on watchlists needs to know."""
+        weights, start = self._weights, self._settings.start
+        unit = float(np.finfo(weights.fast_inputs.dtype).eps) / 2
+        numbers = (self._settings.shift, self._guards, unit, self._settings.scale, self._band)
+        physics = (*numbers, np.uint64(start.seed), self._neurons.start, start.twins, _TRUST)
+        geometry = (weights.fast_products, weights.inputs, weights.products)
+        return self._sums, self._now, physics, *geometry
+
+    def _scan_again(
+        self, places: NDArray[np.int64], corrections: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], int, int, int]:
+        """Scan neurons that left their band against all inputs and give each a wider band."""
+        if not len(places):
+            return places, 0, 0, 0
+        weights = self._weights
+        self._lists = self._lists.with_room(self._room + len(places) * len(weights.inputs))
+        start = self._settings.start.rows(self._neurons.start + self._lists.neurons[places].astype(np.int64))
+        products = np.matmul(start.astype(weights.fast_inputs.dtype), weights.fast_inputs.T)
+        pending = np.empty(len(places), np.int64)
+        self._room, waiting, looks, on, off = loops.rebuild(
+            self._lists, places, products, start, self._room, *self._place(), corrections, pending
+        )
+        loops.write_wake_ups(self._lists, places, self._clock, self._settings.scale, self._leaves())
+        return pending[:waiting], looks, int(on), int(off)  # NumPy's numbers where nothing is compiled
+
+    def _commit(self, places: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
+        loops.commit(self._lists, places, self._sums, self._now, self._settings.scale, counts)
+
+    def _renew(self, places: NDArray[np.int64]) -> int:
+        """Write the wake-ups of visited neurons to the tree; return the number of nodes written."""
+        loops.write_wake_ups(self._lists, places, self._clock, self._settings.scale, self._leaves())
+        return self._climb(places)
+
+    def _leaves(self) -> NDArray[np.float32]:
+        return self._nodes[len(self._nodes) // 2 :, 0]
+
+    def _climb(self, places: NDArray[np.int64]) -> int:
+        if len(places) * 8 < len(self._nodes):
+            return int(trees.climb(self._nodes, places))
+        trees.build(self._nodes)
+        return len(self._nodes) - 1
+
+    def _extract(self, zone: NDArray[np.int32], *, only_moved: bool) -> tuple[Pattern, NDArray[np.float64]]:
+        places, bounds, inputs, coefficients = loops.extract(
+            self._lists, zone, only_moved, self._sums, self._anchor, self._settings.scale
+        )
+        return Pattern(self._neurons.start + self._lists.neurons[places].astype(np.int64), bounds, inputs), coefficients

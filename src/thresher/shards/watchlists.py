@@ -1,0 +1,182 @@
+"""Watchlists: what a certified shard remembers, and the one scan of the start weights that writes them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.interfaces import Effort
+from thresher.loops import start_scan as loops
+from thresher.model.network import NetworkSettings
+from thresher.model.weights import Floating, Weights
+
+__all__ = ["StartBlock", "StartScan", "Watchlists"]
+
+_OF_ENTRIES = ("inputs", "start", "expiry", "base", "side")
+_ROOM = 16  # rows of all inputs that fit before room is made
+
+
+class Watchlists(NamedTuple):
+    """State of the neurons that have fired, (k,) each, and of their watched pairs, (entries,) each."""
+
+    neurons: NDArray[np.int32]  # counted from the first neuron of the shard
+    sign: NDArray[np.int8]
+    begin: NDArray[np.int64]  # first entry of the row
+    length: NDArray[np.int32]  # entries of the row
+    linear: NDArray[np.int32]  # of these, first zone: fire at the point of linearisation
+    fired: NDArray[np.int32]  # first and second zone: have a coefficient
+    drift: Floating  # distance travelled up to the last visit
+    band: Floating  # drift at which unwatched inputs may fire
+    soonest: Floating  # smallest expiry of the row, the band's included
+    seen: NDArray[np.int32]  # snapshot of the last visit
+    inputs: NDArray[np.uint16] | NDArray[np.uint32]
+    start: Floating  # pre-activation at the start weights
+    expiry: Floating
+    base: NDArray[np.float64]  # coefficient, without the running sum of steps in the first zone
+    side: NDArray[np.bool_]  # fires at the last look
+
+    @classmethod
+    def with_capacity(cls, neurons: int, entries: int, *, dtype: np.dtype[np.floating], inputs: int) -> Watchlists:
+        """Return watchlists to be filled. Room that is not used is never touched, so it takes no memory."""
+        words, number = np.empty(neurons, np.int32), np.empty(neurons, dtype)
+        return cls(
+            neurons=words,
+            sign=np.empty(neurons, np.int8),
+            begin=np.empty(neurons, np.int64),
+            length=np.empty_like(words),
+            linear=np.empty_like(words),
+            fired=np.empty_like(words),
+            drift=number,
+            band=np.empty_like(number),
+            soonest=np.empty_like(number),
+            seen=np.empty_like(words),
+            inputs=np.empty(entries, np.uint16) if inputs <= 1 << 16 else np.empty(entries, np.uint32),
+            start=np.empty(entries, dtype),
+            expiry=np.empty(entries, dtype),
+            base=np.zeros(entries),
+            side=np.empty(entries, np.bool_),
+        )
+
+    def with_room(self, entries: int) -> Watchlists:
+        """Return watchlists with room for at least that many entries; the same ones if there is. Cost: O(entries)."""
+        if entries <= len(self.inputs):
+            return self
+        grown = {}
+        for name in _OF_ENTRIES:
+            old = getattr(self, name)
+            grown[name] = np.zeros(max(entries, len(old) * 5 // 4), old.dtype)
+            grown[name][: len(old)] = old
+        return self._replace(**grown)
+
+    def cut(self, neurons: int) -> Watchlists:
+        """Return the watchlists of the first so many neurons."""
+        return self._replace(
+            **{name: getattr(self, name)[:neurons] for name in self._fields if name not in _OF_ENTRIES}
+        )
+
+
+class StartBlock(NamedTuple):
+    """Start weights of a block of rows and their pre-activations, made once and scanned for each output."""
+
+    block: range
+    rows: NDArray[np.float32]  # (d, rows)
+    products: Floating  # (rows, n)
+    guards: tuple[float, float]  # bounds on the rounding of these products, and of looks at them
+
+    @classmethod
+    def make(cls, weights: Weights, block: range, *, out: Floating) -> StartBlock:
+        """Make the start weights of a block and multiply them with the inputs, into ``out``. Cost: O(nd) a row."""
+        rows = weights.start.base_block(block.start, block.stop)
+        fast = weights.fast_inputs
+        products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T, out=out[: len(block)])
+        return cls(block, rows, products, weights.guards(norms=np.sqrt(np.einsum("kr,kr->r", rows, rows))))
+
+
+class StartScan:
+    """One pass over start weights, block by block: who fires, the first step, the watchlists after it.
+
+    ``sums`` (2, n) are the outputs before and after the first step, without the factor 1/sqrt(m); ``before`` and
+    ``after`` say what was counted.
+    """
+
+    def __init__(
+        self,
+        settings: NetworkSettings,
+        weights: Weights,
+        first_step: NDArray[np.float64] | None,
+        *,
+        neurons: range,
+        band: float,
+    ) -> None:
+        self._settings, self._weights, self._band = settings, weights, band
+        self._copies = 2 if settings.start.twins else 1  # neurons that share a start row
+        self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
+        n = len(weights.inputs)
+        self._step = np.zeros(n) if first_step is None else first_step
+        self._lists = Watchlists.with_capacity(
+            len(neurons), _ROOM * self._copies * n, dtype=weights.fast_inputs.dtype, inputs=n
+        )
+        self._used = (0, 0)
+        self.sums = np.zeros((2, n))
+        self.guards = (0.0, 0.0)
+        self.before = self.after = Effort()
+
+    def add(self, start_block: StartBlock) -> None:
+        """Scan a block of start rows. Cost: O(n) a row, and O(firing inputs) for each input near the threshold."""
+        block, rows, Z, guards = start_block
+        start, weights = self._settings.start, self._weights
+        self.guards = max(self.guards, guards)  # both grow with the longest row
+        signs = start.signs(np.arange(block.start * self._copies, block.stop * self._copies))
+        unit, neurons = float(np.finfo(Z.dtype).eps) / 2, self._used[0]
+        shifts = self._shifts(Z)
+        done = 0
+        while True:
+            done, *used, flips, before, after, looks = loops.scan_block(
+                Z, shifts, rows, (done, block.start - self._rows.start), start.twins, signs, self._settings.shift,
+                guards, unit, self._settings.scale, self._step, weights.fast_products, weights.inputs, weights.products,
+                weights.near, self._band, self.sums, self._lists, self._used,
+            )  # fmt: skip
+            self._used = tuple(used)
+            self.before = self.before.plus(Effort(firing=before))
+            self.after = self.after.plus(Effort(looks=looks, flips=flips, firing=after))
+            if done == len(block):
+                break
+            self._make_room(block.start + done)
+        moved = self._used[0] - neurons if self._step.any() else 0
+        self.before = self.before.plus(Effort(looks=Z.size))
+        self.after = self.after.plus(Effort(moved=moved))
+
+    def _shifts(self, Z: Floating) -> Floating:
+        """Return by how much the first step shifts each pre-activation in Z (k, n); nothing, (0, n), if few fire.
+
+        Where many fire, or move far, two matrix products for the whole block cost less than following each firing pair
+        to all inputs that may enter the watchlist. Some rows tell.
+        """
+        fast, threshold = self._weights.fast_inputs, Z.dtype.type(self._settings.shift)
+        n, d = fast.shape
+        if not self._step.any():
+            return Z[:0]
+        fires = Z[::64] >= threshold
+        count, reach = fires.sum(axis=1), self._settings.scale * np.sqrt(fires @ self._step**2)
+        low = self._settings.shift - self._band * (np.sqrt(count) + 2) - reach
+        followed = count * (Z[::64] >= low[:, None]).sum(axis=1)
+        if float(followed.mean()) < n * (1 + d / 25):
+            return Z[:0]
+        pushes = np.greater_equal(Z, threshold) * (-self._settings.scale * self._step).astype(Z.dtype)
+        return np.matmul(np.matmul(pushes, fast), fast.T)
+
+    def _make_room(self, row: int) -> None:
+        """Make room for all rows to come if they are like those scanned so far."""
+        done = max(row - self._rows.start, 1)
+        forecast = self._used[1] * len(self._rows) / done
+        self._lists = self._lists.with_room(int(1.1 * forecast) + _ROOM * self._copies * len(self._step))
+
+    def watchlists(self) -> tuple[Watchlists, NDArray[np.int64], int]:
+        """Return the watchlists, the places of neurons with pairs that flipped, and the number of entries in use."""
+        neurons, entries = self._used
+        lists = self._lists.cut(neurons)
+        flipped = np.flatnonzero(lists.seen < 0)
+        lists.seen[:] = 0
+        return lists, flipped, entries

@@ -1,0 +1,84 @@
+"""The command line and the README, as a newcomer uses them."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from thresher.cli import main
+
+README = Path(__file__).parent.parent.parent / "README.md"
+
+
+def run(capsys, *arguments):
+    try:
+        main(list(arguments))
+        code = 0
+    except SystemExit as end:
+        code = end.code
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def test_demo_tells_each_iteration_and_ends_with_a_test(capsys):
+    code, out, _ = run(capsys, "demo", "--width", "2^12", "--rows", "100")
+    assert code == 0
+    assert "Training 4,096 neurons on 100 handwritten digits" in out
+    assert re.search(r"iteration +loss +fell to +looks +of dense +flips +seconds\n +start .*\n +1 +[\d.e-]+ ", out)
+    assert "Converged" in out
+    right, seen = map(int, re.search(r"Test: (\d+) of (\d+) unseen digits right", out).groups())
+    assert seen == 1797 - 100
+    assert right > 0.75 * seen
+
+
+def test_demo_by_the_paper(capsys):
+    code, out, _ = run(capsys, "demo", "--width", "1e4", "--rows", "20", "--paper")
+    assert code == 0
+    assert "Converged" in out
+
+
+def test_audit_says_how_much_it_compared(capsys):
+    code, out, _ = run(capsys, "audit", "--inputs", "30", "--width", "5000", "--twins")
+    assert code == 0
+    audited = int(re.search(r"Audited ([\d,]+) pairs", out).group(1).replace(",", ""))
+    assert audited >= 3 * 30 * 5000
+    assert audited % (30 * 5000) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["demo", "--width", "many"], r"expected a whole number such as 1048576, 1e6 or 2\^20; got 'many'"),
+        (["demo", "--width", "1.5"], r"expected a whole number"),
+        (["demo", "--width", "0"], r"width must be at least 1; got 0"),
+        (["demo", "--width", "2^60"], r"needs about .* TiB, but .* may be taken\. Use a larger shift"),
+        (["demo", "--rows", "0"], r"rows must be at least 1; got 0"),
+        (["demo", "--rows", "1797"], r"rows must be at most 1796; got 1797"),
+        (["demo", "--colour", "red"], r"No such option.*--colour"),
+        (["audit", "--inputs", "-3"], r"inputs must be at least 1; got -3"),
+        (["audit", "--twins", "--width", "3"], r"width must be even; got 3"),
+        (["thresh"], r"No such command 'thresh'"),
+    ],
+)
+def test_bad_use_ends_with_one_line_and_code_2(capsys, arguments, message):
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    assert re.search(message, err)
+    assert "Traceback" not in err
+
+
+def test_the_first_example_of_the_readme_runs():
+    lines = README.read_text().splitlines()
+    assert "```" in lines[:35]
+    code = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL).group(1)
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("converged")
+    share = float(re.search(r"([\d.]+)% of unseen digits right", done.stdout).group(1))
+    assert share > 95
+
+
+def test_pages_that_the_readme_names_exist():
+    for page in re.findall(r"\]\(([\w/.]+\.md)\)", README.read_text()):
+        assert (README.parent / page).is_file(), page
