@@ -70,11 +70,11 @@ def test_equal_changes_in_one_function_have_different_names(tmp_path, monkeypatc
     assert len(names) == len(set(names)) == 4
 
 
-def test_one_of_so_many_is_of_a_kernel(found):
+def test_one_of_so_many_is_of_a_loop(found):
     everything = found * 10 + [one._replace(room="loops") for one in found]
     order = mutants.order(list(everything), seed=3)
     assert sorted(order) == sorted(everything)
     assert order != everything
     places = [place for place, one in enumerate(order) if one.room == "loops"]
-    every = mutants.KERNELS_EVERY
+    every = mutants.LOOPS_EVERY
     assert places[:3] == [every - 1, 2 * every - 1, 3 * every - 1]
