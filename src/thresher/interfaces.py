@@ -1,38 +1,46 @@
 """The joints of the house and the values that cross them. Read this first.
 
-The index *finds* who fires, the Gram operator *linearises*, the solver *solves*, the shards *move*. One iteration::
+Shards find which pairs of a neuron and an input *fire*, the Gram operator *linearises*, the solver *solves*, the shards
+*move*. With D = W - W(0), one iteration is::
 
-    gram     = engine.linearise()                     # where we stand: J Jᵀ, as an operator
-    solution = solver.solve(gram, outputs - targets)  # n x n world only
-    moved    = engine.move(solution.value)            # neurons move, flips are found; outputs after the step
+    gram   = engine.linearise()                          # G = J Jᵀ here, as an operator
+    factor = solver.prepare(gram, added=objective.added(gram))
+    value  = factor.solve(objective.right_hand_side(outputs, engine)).value     # (n,)
+    moved  = engine.move(objective.step(value, fraction))                       # D <- keep D + Jᵀ v
 
-An engine is a sum over shards; a shard is a slice of neurons that knows who fires in it, by an index or by
-certificates. Every sum the driver needs (corrections of the outputs, co-firing counts, products with the Gram matrix,
-sketches) runs over neurons, in a fixed order of shards. For pairs that do not flip a step is exactly linear, so the
-outputs after it are ``outputs - G step + corrections``, with corrections from the pairs that flipped alone.
+An engine is a sum over shards; a shard is a slice of neurons which knows its firing pairs. Everything the loop needs
+(corrections of the outputs, co-firing counts, products with the Gram matrix, sketches) is a sum over neurons, made in a
+fixed order of shards. For pairs that do not flip a step is exactly linear, so the outputs after it are
+``f + (keep - 1) J D + G v`` plus corrections from the pairs that flipped.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.model.firing import Firing, Pattern
-from thresher.model.weights import Weights
+from thresher.model.network import NetworkSettings
+from thresher.model.position import Position
+from thresher.model.weights import DenseWeights, Step, Weights
 
 __all__ = [
     "Audit",
     "Effort",
     "Engine",
+    "Executor",
     "Gram",
     "Index",
     "JacobianSlice",
     "Moved",
+    "Objective",
     "Progress",
     "Shard",
+    "ShardAudited",
     "ShardMoved",
     "ShardStarted",
     "Sketch",
@@ -40,6 +48,7 @@ __all__ = [
     "SolveStatus",
     "Solver",
     "Started",
+    "Step",
 ]
 
 
@@ -79,10 +88,10 @@ class Index(Protocol):
 
     spent: Effort
 
-    def init(self, weights: Weights, neurons: range) -> None:
+    def init(self, position: Position, neurons: range) -> None:
         """Take the weights of a slice of neurons."""
 
-    def update(self, weights: Weights, neurons: NDArray[np.int64]) -> None:
+    def update(self, position: Position, neurons: NDArray[np.int64]) -> None:
         """Take the new weights of the listed neurons (ascending); all others must be unchanged."""
 
     def query(self, i: int, threshold: float) -> NDArray[np.int64]:
@@ -198,59 +207,94 @@ class ShardStarted(NamedTuple):
 
 
 class ShardMoved(NamedTuple):
-    """A shard's share (n,) of the corrections of a step, without the factor 1/sqrt(m), and what it cost.
+    """A shard's share (n,) of what a step changes, without the factor 1/sqrt(m), and what it cost.
 
-    A pair that begins to fire corrects by a_r (z - b), one that ceases by a_r (b - z), z being its new pre-activation.
+    ``complete`` shares are the whole change of the outputs. Others hold the corrections of flipped pairs alone: a_r (z -
+    b) for a pair that begins to fire, a_r (b - z) for one that ceases, z being its new pre-activation; the engine adds
+    the linear part.
     """
 
-    corrections: NDArray[np.float64]
+    change: NDArray[np.float64]
     effort: Effort
+    complete: bool = False
+
+
+class ShardAudited(NamedTuple):
+    """What a full scan of a shard found: its share (n,) of the outputs, ties, and bounds on rounding."""
+
+    outputs: NDArray[np.float64]
+    ties: int
+    firing: NDArray[np.int64]  # neurons that fire on each input (n,)
+    rounding: float  # of a pre-activation in float64
 
 
 class Shard(Protocol):
-    """A slice of neurons; the unit of threads, of GPUs and of a cluster.
+    """A slice of neurons; the unit of threads, of GPUs and of a cluster. It is made from a recipe and a range.
 
-    ``move`` never forgets where it came from: what ``linearise`` has fixed stays until the next one, so a step can be
-    tried again shorter, and an interrupt leaves a consistent network.
+    ``move`` never forgets where it came from: the point of the last ``linearise`` stays until the next one, so a step
+    can be tried again shorter, and an interrupt leaves a consistent network. Steps start there, and everything but
+    ``squared_distance`` is about that point.
     """
 
-    def start(self, first_step: NDArray[np.float64] | None, *, expected: float) -> ShardStarted:
-        """Make the start weights, find who fires, and take the first step, if any, in the same pass.
+    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
+        """Make the start weights, find which pairs fire, and take the first step, if any, in the same pass.
 
         ``expected`` is the drift that is to come, per square root of the number of inputs that a neuron fires on.
         """
 
-    def move(self, step: NDArray[np.float64]) -> ShardMoved:
-        """Put the neurons at W - Jᵀ step, with W and J of the last ``linearise`` or the start; find who flipped."""
+    def move(self, step: Step) -> ShardMoved:
+        """Put the neurons at D <- keep D + Jᵀ v and find which pairs flip."""
 
     def linearise(self, counts: NDArray[np.int32] | None) -> None:
         """Make the current weights those that steps start from; bring ``counts`` (n, n) up to date, lower triangle."""
 
-    def count_cofiring(self, counts: NDArray[np.int32]) -> None:
-        """Add to ``counts`` (n, n), lower triangle, on how many of its neurons two inputs fire together."""
+    def add_counts(self, counts: NDArray[np.int32]) -> None:
+        """Add to ``counts`` (n, n), lower triangle, how many neurons fire on both of two inputs."""
 
-    def pattern(self) -> Pattern:
-        """Return who fires on what at the last ``linearise``."""
+    def firing_counts(self) -> NDArray[np.int64]:
+        """Return how many neurons fire on each input (n,)."""
 
-    def weights(self) -> Weights:
-        """Return the weights at the last ``linearise``."""
+    def gram_times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return this shard's share of m G @ vector (n,)."""
+
+    def sketch(self, sketch: Sketch) -> NDArray[np.float64]:
+        """Return this shard's share of a sketch, (n, s)."""
+
+    def jacobian_times_displacement(self) -> NDArray[np.float64]:
+        """Return this shard's share of J (W - W(0)) (n,), without the factor 1/sqrt(m)."""
+
+    def squared_distance(self) -> float:
+        """Return this shard's share of ||W - W(0)||² where the last ``move`` led."""
+
+    def weights(self) -> Weights | DenseWeights:
+        """Return the weights of this shard's neurons."""
+
+    def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return drift and band (k,) of the neurons with certificates; None if there are none."""
+
+    def audit(self) -> ShardAudited:
+        """Compare all firing pairs with a full scan; raise BrokenCertificate if one differs by more than rounding."""
+
+
+class Executor(Protocol):
+    """Where shards live. A slice of neurons has one shard per output; an executor holds all slices, in order."""
+
+    def map(self, method: str, *arguments: Any) -> Iterator[Any]:
+        """Call a method of every slice and yield the results in the order of the slices."""
+
+    def add_up(self, method: str, *arguments: Any) -> NDArray[np.int32]:
+        """Return the sum over slices of what a method adds to counts (n, n), which it takes as its last argument."""
 
 
 class Progress(Protocol):
-    """Told how far a long pass has come."""
+    """Called with how far a long pass has come."""
 
     def __call__(self, done: int, total: int) -> None:
         """Take note: ``done`` of ``total`` neurons."""
 
 
 class Engine(Protocol):
-    """Where? A sum over shards of neurons."""
-
-    def start(self, progress: Progress, *, first_step: NDArray[np.float64] | None = None) -> Started:
-        """Make the start weights, find who fires; the only pass whose cost is linear in the width.
-
-        With a first step the neurons end at W - Jᵀ first_step, as after ``move``.
-        """
+    """What the loop relies on: the neurons of one output, as sums over shards."""
 
     def linearise(self) -> Gram:
         """Make the current weights the point that steps start from, and return the Gram operator there."""
@@ -258,10 +302,16 @@ class Engine(Protocol):
     def gram(self) -> Gram:
         """Return the Gram operator at the last ``linearise`` or the start."""
 
-    def move(self, step: NDArray[np.float64]) -> Moved:
-        """Put the neurons at W - Jᵀ step, with W and J of the last ``linearise``; may be called again to retreat."""
+    def move(self, step: Step) -> Moved:
+        """Put the neurons at D <- keep D + Jᵀ v from the last ``linearise``; may be called again to retreat."""
 
-    def weights(self) -> Weights:
+    def jacobian_times_displacement(self) -> NDArray[np.float64]:
+        """Return J (W - W(0)) (n,) at the last ``linearise``."""
+
+    def squared_distance(self) -> float:
+        """Return ||W - W(0)||² where the last ``move`` led."""
+
+    def weights(self) -> Weights | DenseWeights:
         """Return the weights at the last ``linearise`` for all neurons."""
 
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
@@ -275,3 +325,44 @@ class Engine(Protocol):
 
         Raises BrokenCertificate with the neuron and input of the first disagreement.
         """
+
+    def release(self) -> None:
+        """Forget the neurons: what was returned stays valid, nothing else may be called."""
+
+
+class Objective(Protocol):
+    """What is minimised: gives the linear system of an iteration, the step from its solution, and when to stop."""
+
+    @property
+    def targets(self) -> NDArray[np.float64]:
+        """The targets (n,)."""
+
+    def added(self, gram: Gram) -> float | NDArray[np.float64]:
+        """Return what is added to the diagonal of G: a number or (n,)."""
+
+    def right_hand_side(self, outputs: NDArray[np.float64], engine: Engine) -> NDArray[np.float64]:
+        """Return the right-hand side (n,) at the point of the last ``linearise``, which has these outputs."""
+
+    def step(self, value: NDArray[np.float64], fraction: float) -> Step:
+        """Return the step that goes a fraction of the way which the solution (n,) points out."""
+
+    def loss(self, outputs: NDArray[np.float64], engine: Engine) -> float:
+        """Return what is minimised, where the last ``move`` led and the outputs are these."""
+
+    def gain(self, gram: Gram, value: NDArray[np.float64], rhs: NDArray[np.float64]) -> float:
+        """Return what a full step would gain if the network were linear; 0 if any decrease will do."""
+
+    def remainder(self, outputs: NDArray[np.float64], value: NDArray[np.float64] | None, *, first: float) -> float:
+        """Return how far from a minimum this is: training ends when it is at most the tolerance.
+
+        ``value`` is the last solution, None before any; ``first`` is ||f - y|| at the start.
+        """
+
+    def reached(self, tol: float) -> str:
+        """Return the sentence that says that the tolerance is reached."""
+
+    def missed(self, remainder: float) -> str:
+        """Return the sentence for a training that ran out of iterations, with a remedy."""
+
+    def stalled(self, gram: Gram, solution: Solution, settings: NetworkSettings, *, remainder: float) -> str:
+        """Return the sentence for a training in which no step along the last direction reduces the loss."""

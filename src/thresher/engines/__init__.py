@@ -1,8 +1,17 @@
-"""Where? An engine is a sum over shards of neurons."""
+"""Where shards live, and the sums over them that training needs."""
 
-from thresher.engines.engine import LocalEngine
+from thresher.engines.engine import ShardEngine, shard_ranges, start_engines
 from thresher.engines.footprint import estimate_memory, require_memory
+from thresher.engines.threads import Threads
 
-__all__ = ["ENGINES", "LocalEngine", "estimate_memory", "require_memory"]
+__all__ = [
+    "EXECUTORS",
+    "ShardEngine",
+    "Threads",
+    "estimate_memory",
+    "require_memory",
+    "shard_ranges",
+    "start_engines",
+]
 
-ENGINES = {"local": LocalEngine}
+EXECUTORS = {"local": Threads}

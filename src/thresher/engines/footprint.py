@@ -3,72 +3,100 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thresher.memory import require
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
-from thresher.shards.certified import BAND_AFTER_FIRST_STEP, BAND_BEFORE
+from thresher.shards import SHARDS, Kind
 from thresher.theory import firing_probability
 
-__all__ = ["estimate_memory", "require_memory"]
+__all__ = ["Facts", "estimate_memory", "require_memory"]
 
 _FIXED = 230 << 20  # interpreter, libraries and compiled code
-_PER_NEURON = 45  # of a watchlist, its place in the tree included
 _PER_STORED_PAIR = 12  # of the weights: input and coefficient
 
 
+class Facts(NamedTuple):
+    """What the memory of a network depends on, for inputs that are spread over the sphere."""
+
+    width: int
+    inputs: int
+    dimension: int
+    shift: float
+    item: int  # bytes of a number in working precision
+    first_step: str
+    pairs: float  # that fire: exact in expectation, however the inputs lie
+    awake: float  # neurons that fire on any input
+    drift: float  # of the first step, per square root of the inputs that a neuron fires on
+
+    @property
+    def weights(self) -> float:
+        """Bytes of the coefficients of a network."""
+        return self.pairs * _PER_STORED_PAIR
+
+    @classmethod
+    def of(
+        cls, targets: NDArray[np.float64], settings: NetworkSettings, *, dtype: str, first_step: str
+    ) -> Facts:
+        """Return the facts of a network that is trained on targets (n,). Cost: O(n)."""
+        n, width = len(targets), settings.width
+        firing = firing_probability(settings.shift)
+        awake = width * -math.expm1(n * math.log1p(-min(firing, 1 - 1e-12)))
+        drift = float(np.sqrt(np.mean(targets**2))) / (max(firing, 1 / width) * math.sqrt(width))
+        item, d = np.dtype(dtype).itemsize, settings.start.dimension
+        return cls(width, n, d, settings.shift, item, first_step, width * n * firing, awake, drift)
+
+
 def estimate_memory(
-    problem: Problem,
+    problems: Problem | Sequence[Problem],
     settings: NetworkSettings,
     *,
-    index: str,
+    index: str | Kind,
     dtype: str = "float32",
     threads: int = 1,
     first_step: str = "limit",
 ) -> int:
     """Return about how many bytes training takes at its peak, for inputs that are spread over the sphere.
 
-    Cost: O(n).
+    Several problems have the same inputs and are trained together. Cost: O(n) per problem.
     """
-    n, width, item = problem.size, settings.width, np.dtype(dtype).itemsize
-    firing = firing_probability(settings.shift)
-    pairs = width * n * firing  # exact in expectation, however the inputs lie
-    awake = width * -math.expm1(n * math.log1p(-min(firing, 1 - 1e-12)))  # neurons that fire on any input
-    weights = 1.2 * (pairs * _PER_STORED_PAIR + awake * 16)
+    kind = SHARDS[index] if isinstance(index, str) else index
+    problems = [problems] if isinstance(problems, Problem) else problems
+    total = 0.0
+    for problem in problems:
+        facts = Facts.of(problem.targets, settings, dtype=dtype, first_step=first_step)
+        coefficients = 0.0 if index == "dense" else 1.2 * (facts.weights + facts.awake * 16)
+        total += kind.memory(facts) + coefficients
+    n, item = facts.inputs, facts.item
     square = n * n * (8 * 4 + item + 4 * (threads + 2))  # products, Gram, factor; counts for each thread
-    block = threads * 1024 * n * item
-    if index == "certified":
-        drift = float(np.sqrt(np.mean(problem.targets**2))) / (max(firing, 1 / width) * math.sqrt(width))
-        share = BAND_BEFORE if first_step == "gram" else BAND_AFTER_FIRST_STEP
-        band = min(share * drift * (math.sqrt(pairs / max(awake, 1.0)) + 2), settings.shift + 6)
-        watched = 1.25 * pairs + awake * n * (firing_probability(settings.shift - band) - firing)
-        state = watched * (11 + 2 * item) + awake * _PER_NEURON
-    elif index == "tournament":
-        state = 2 * width * n * item + 3 * pairs * _PER_STORED_PAIR
-    else:
-        state = 3 * pairs * _PER_STORED_PAIR
-    return int(_FIXED + state + weights + square + block)
+    block = threads * (24 << 20 if index == "dense" else 1024 * n * item)
+    return int(_FIXED + total + square + block)
 
 
 def require_memory(
-    problem: Problem, settings: NetworkSettings, *, networks: int, budget: int | None, **options: Any
+    problems: Sequence[Problem],
+    settings: NetworkSettings,
+    *,
+    index: str | Kind,
+    dtype: str,
+    threads: int,
+    first_step: str,
+    budget: int | None,
 ) -> None:
-    """Refuse with MemoryRefused, before anything is allocated, if so many networks would take more than the budget.
-
-    ``options`` are those of :func:`estimate_memory`.
-    """
-    index = options["index"]
-    remedies = {
-        "tournament": "Use index='certified', a smaller width or fewer inputs.",
-        "certified": "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs.",
-        "scan": "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs.",
-    }
+    """Refuse with MemoryRefused, before anything is allocated, if these networks would take more than the budget."""
+    remedy = "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs."
+    if index == "tournament":
+        remedy = "Use index='certified', a smaller width or fewer inputs."
+    elif index == "dense":
+        remedy = "Use a smaller width or fewer inputs."
     require(
-        networks * estimate_memory(problem, settings, **options),
+        estimate_memory(problems, settings, index=index, dtype=dtype, threads=threads, first_step=first_step),
         budget=budget,
-        what=f"training {settings.width:,} neurons on {problem.size:,} inputs with index={index!r}",
-        remedy=remedies[index],
+        what=f"training {settings.width:,} neurons on {problems[0].size:,} inputs with index={index!r}",
+        remedy=remedy,
     )

@@ -13,8 +13,10 @@ from thresher.loops import compiled
 __all__ = [
     "add_gram_product",
     "collect_above",
+    "collect_within",
     "count_cofiring",
     "dot",
+    "dot_pairs",
     "look_at",
     "materialise",
     "merge_coefficients",
@@ -39,6 +41,38 @@ def collect_above(values, low):
                 rows[p], columns[p] = r, i
                 p += 1
     return rows, columns
+
+
+@compiled
+def collect_within(values, reach):
+    """Return the (rows, columns) of all entries of ``values`` (rows, columns) with |value| <= reach[row], row by row."""
+    within = np.zeros(values.shape[0] + 1, np.int64)
+    for r in range(values.shape[0]):
+        count = 0
+        for i in range(values.shape[1]):
+            count += abs(values[r, i]) <= reach[r]
+        within[r + 1] = within[r] + count
+    rows, columns = np.empty(within[-1], np.int64), np.empty(within[-1], np.int64)
+    for r in range(values.shape[0]):
+        p = within[r]
+        if p == within[r + 1]:
+            continue
+        for i in range(values.shape[1]):
+            if abs(values[r, i]) <= reach[r]:
+                rows[p], columns[p] = r, i
+                p += 1
+    return rows, columns
+
+
+@compiled
+def dot_pairs(vectors, added, rows, X, inputs):
+    """Return <vectors[rows[p]] + added[rows[p]], x_inputs[p]> for each pair, in float64 and one fixed order."""
+    values, weights = np.empty(rows.size), np.empty(X.shape[1])
+    for p in range(rows.size):
+        for k in range(weights.size):
+            weights[k] = np.float64(vectors[rows[p], k]) + np.float64(added[rows[p], k])
+        values[p] = dot(weights, X[inputs[p]])
+    return values
 
 
 @compiled

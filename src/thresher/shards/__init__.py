@@ -1,11 +1,17 @@
-"""Who fires? Interchangeable, exact threshold searches."""
+"""Kinds of shards: how the firing pairs of a slice of neurons are found. All find the same."""
 
-from thresher.interfaces import Index
 from thresher.shards.certified import Certified
+from thresher.shards.dense import Dense, start_gram
+from thresher.shards.recipe import Kind, Recipe, Slice
 from thresher.shards.scan import Scan
+from thresher.shards.search import ScanShard, TournamentShard
 from thresher.shards.tournament import Tournament
 
-__all__ = ["INDEXES", "INDEX_NAMES", "Certified", "Scan", "Tournament"]
+__all__ = ["SHARDS", "Certified", "Dense", "Kind", "Recipe", "Scan", "Slice", "Tournament", "start_gram"]
 
-INDEXES: dict[str, type[Index]] = {"scan": Scan, "tournament": Tournament}
-INDEX_NAMES = ("certified", *INDEXES)
+SHARDS: dict[str, Kind] = {
+    "certified": Certified,
+    "tournament": TournamentShard,
+    "scan": ScanShard,
+    "dense": Dense,
+}

@@ -14,6 +14,7 @@ those that are due.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,36 +27,63 @@ from thresher.loops import certified as loops
 from thresher.loops import counting, trees
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
-from thresher.model.weights import Weights
+from thresher.model.position import Position
+from thresher.model.weights import Step, Weights
+from thresher.shards.pairs import PairShard, displacement_outputs
+from thresher.shards.recipe import Recipe
 from thresher.shards.watchlists import StartBlock, StartScan
+from thresher.theory import firing_probability
 
 __all__ = ["BAND_AFTER_FIRST_STEP", "BAND_BEFORE", "Certified"]
 
 # Bands as multiples of the drift that is expected of a neuron: measured, so that both watchlists and new scans are few.
 BAND_AFTER_FIRST_STEP, BAND_BEFORE = 0.5, 1.9
 _TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
+_PER_NEURON = 45  # bytes of a watchlist, its place in the tree included
 _START_BLOCK = 1024  # start rows per matrix product
 
 
-class Certified:
+class Certified(PairShard):
     """A shard that looks only at pairs whose certificate has expired.
 
     Cost: ``start`` O(nd) a neuron, weights streamed in blocks and forgotten; ``move`` O(1) a neuron that is due plus
     O(fired inputs) a look, about n sqrt(m) b (relative residual) looks in all. Memory: O(watched pairs).
     """
 
-    def __init__(self, settings: NetworkSettings, weights: Weights, neurons: range) -> None:
-        if settings.start.sequence != "random":  # the loops over watchlists make random rows by themselves
-            raise InvalidInput(
-                f"index='certified' needs start rows with sequence='random'; got {settings.start.sequence!r}. "
-                "Use index='scan' or 'tournament' for those."
-            )
-        self._settings, self._weights, self._neurons = settings, weights, neurons
+    SHARE = 1
+
+    def __init__(self, recipe: Recipe, neurons: range) -> None:
+        self._settings, self._geometry, self._neurons = recipe.settings, recipe.geometry, neurons
+        self._inputs = recipe.inputs
+        self._extracted: Pattern | None = None  # the firing pairs, if they were asked for since the last linearise
         self._clock = 0.0
         self._anchor = self._now = 0  # snapshots: the point of linearisation, and where the neurons stand
-        self._sums = np.zeros((1, len(weights.inputs)))  # snapshots of the running sum of steps, Gamma
+        self._sums = np.zeros((1, len(recipe.inputs)))  # snapshots of the running sum of steps, Gamma
 
-    def start(self, first_step: NDArray[np.float64] | None, *, expected: float) -> ShardStarted:
+    @staticmethod
+    def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
+        """Refuse start rows that the loops cannot make by themselves, and steps that shrink the displacement."""
+        if settings.start.sequence != "random":
+            raise InvalidInput(
+                f"index='certified' needs start rows with sequence='random'; got {settings.start.sequence!r}. "
+                "Use index='scan', 'tournament' or 'dense' for those."
+            )
+        if penalty:
+            raise InvalidInput(
+                "index='certified' trains without a penalty: certificates do not know steps that shrink weights. "
+                "Use index='dense', the default with a penalty, 'scan' or 'tournament'."
+            )
+
+    @staticmethod
+    def memory(facts: Any) -> float:
+        """Return about how many bytes the shards of a network take: those of its watchlists."""
+        share = BAND_BEFORE if facts.first_step == "gram" else BAND_AFTER_FIRST_STEP
+        band = min(share * facts.drift * (math.sqrt(facts.pairs / max(facts.awake, 1.0)) + 2), facts.shift + 6)
+        beyond = firing_probability(facts.shift - band) - firing_probability(facts.shift)
+        watched = 1.25 * facts.pairs + facts.awake * facts.inputs * beyond
+        return float(watched * (11 + 2 * facts.item) + facts.awake * _PER_NEURON)
+
+    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
         """Scan the start weights block by block, take the first step while they are in cache, keep watchlists.
 
         ``expected`` is the drift that is to come, per square root of firing inputs.
@@ -64,21 +92,22 @@ class Certified:
 
     @staticmethod
     def start_together(
-        shards: Sequence[Certified], first_steps: Sequence[NDArray[np.float64] | None], *, expected: Sequence[float]
+        shards: Sequence[Certified], first_steps: Sequence[Step | None], *, expected: Sequence[float]
     ) -> list[ShardStarted]:
         """Start shards of the same neurons for several outputs: start weights and their products are made once."""
-        scans = [shard._scan(step, drift) for shard, step, drift in zip(shards, first_steps, expected, strict=True)]
-        weights = shards[0]._weights
-        room = np.empty((_START_BLOCK, len(weights.inputs)), weights.fast_inputs.dtype)
+        steps = [None if step is None else -step.v for step in first_steps]  # watchlists count what was subtracted
+        scans = [shard._scan(step, drift) for shard, step, drift in zip(shards, steps, expected, strict=True)]
+        geometry, start = shards[0]._geometry, shards[0]._settings.start
+        room = np.empty((_START_BLOCK, len(geometry.inputs)), geometry.dtype)
         for block in shards[0]._start_blocks():
-            made = StartBlock.make(weights, block, out=room)
+            made = StartBlock.make(start, geometry, block, out=room)
             for scan in scans:
                 scan.add(made)
-        return [shard._begin(scan, step) for shard, scan, step in zip(shards, scans, first_steps, strict=True)]
+        return [shard._begin(scan, step) for shard, scan, step in zip(shards, scans, steps, strict=True)]
 
     def _scan(self, first_step: NDArray[np.float64] | None, expected: float) -> StartScan:
         self._band = expected * (BAND_BEFORE if first_step is None else BAND_AFTER_FIRST_STEP)
-        return StartScan(self._settings, self._weights, first_step, neurons=self._neurons, band=self._band)
+        return StartScan(self._settings, self._geometry, first_step, neurons=self._neurons, band=self._band)
 
     def _begin(self, scan: StartScan, first_step: NDArray[np.float64] | None) -> ShardStarted:
         self._lists, self._pending, self._room = scan.watchlists()
@@ -92,15 +121,17 @@ class Certified:
         self._renew(np.arange(len(self._lists.neurons)))
         return ShardStarted(scan.sums[0], scan.sums[1], scan.before, scan.after)
 
-    def move(self, step: NDArray[np.float64]) -> ShardMoved:
-        """Stand at W - Jᵀ step from the last ``linearise``: visit who is due, look at what has expired."""
-        self._take_snapshot(self._sums[self._anchor] + step)
+    def move(self, step: Step) -> ShardMoved:
+        """Stand at W + Jᵀ v from the last ``linearise``: visit the neurons that are due, look at expired pairs."""
+        if step.keep != 1:
+            raise InvalidInput(f"certificates hold for steps with keep = 1; got {step.keep:g}. Use index='dense'.")
+        self._take_snapshot(self._sums[self._anchor] - step.v)
         places, visits = trees.query(self._nodes, 0, -self._clock)
         forced = np.zeros(len(places), np.bool_)
         if len(self._pending):
             places = np.union1d(places, self._pending)
             forced = np.isin(places, self._pending, assume_unique=True)
-        corrections = np.zeros(len(step))
+        corrections = np.zeros(len(step.v))
         pending, left = np.empty(len(places), np.int64), np.empty(len(places), np.int64)
         waiting, gone, looks, on, off = loops.visit(
             self._lists, places, forced, self._clock, self._leaves(), *self._place(), corrections, pending, left
@@ -120,7 +151,7 @@ class Certified:
 
     def linearise(self, counts: NDArray[np.int32] | None) -> None:
         """Make the current weights those that steps start from; bring ``counts`` (n, n) up to date, lower triangle."""
-        lists, places = self._lists, self._pending
+        lists, places, self._extracted = self._lists, self._pending, None
         self._anchor = self._now
         nobody = np.empty((0, 0), np.int32)
         if counts is None:
@@ -136,7 +167,7 @@ class Certified:
         self._pending = np.empty(0, np.int64)
         self._linear_pairs = int(lists.linear.sum(dtype=np.int64))
 
-    def count_cofiring(self, counts: NDArray[np.int32]) -> None:
+    def add_counts(self, counts: NDArray[np.int32]) -> None:
         """Add this shard's share of the co-firing counts to the lower triangle of ``counts`` (n, n)."""
         lists = self._lists
         by_bits = lists.linear.astype(np.int64) ** 2 * counting.BITS_PER_PAIR > len(counts) ** 2
@@ -144,17 +175,37 @@ class Certified:
         counting.count_bits(lists.begin, lists.linear, lists.inputs, np.flatnonzero(by_bits), 1, counts)
 
     def pattern(self) -> Pattern:
-        """Return the firing pairs at the last ``linearise``. Cost: O(pairs)."""
-        return self._extract(self._lists.linear, only_moved=False)[0]
+        """Return the firing pairs at the last ``linearise``. Cost: O(pairs), once."""
+        if self._extracted is None:
+            self._extracted = self._extract(self._lists.linear, only_moved=False)[0]
+        return self._extracted
 
-    def weights(self) -> Weights:
-        """Return the weights at the last ``linearise``. Cost: O(pairs)."""
+    def position(self) -> Position:
+        """Return the position at the last ``linearise``. Cost: O(pairs)."""
         support, coefficients = self._extract(self._lists.fired, only_moved=True)
-        made = self._weights.with_coefficients(support, coefficients)
+        made = Position.at_start(self._settings.start, self._geometry).with_coefficients(support, coefficients)
         # A coefficient is the difference of its base and the running sum; both may be larger than it, and are rounded.
         longest = int(np.diff(support.bounds).max(initial=0))
         peak = self._settings.scale * float(np.abs(self._sums).max())
         return made._replace(rounding=made.rounding + 4 * longest * loops.FINE * peak)
+
+    def weights(self) -> Weights:
+        """Return the weights at the last ``linearise``. Cost: O(pairs)."""
+        return self.position().weights
+
+    def rounding(self) -> float:
+        """Return a bound on what float64 loses in sums over coefficients."""
+        return self.position().rounding
+
+    def jacobian_times_displacement(self) -> NDArray[np.float64]:
+        """Return this shard's share of J (W - W(0)) (n,), without the factor 1/sqrt(m). Cost: O(d) per pair."""
+        return displacement_outputs(self.weights(), self.pattern())
+
+    def squared_distance(self) -> float:
+        """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(d) per coefficient."""
+        support, coefficients = self._extract(self._lists.fired, only_moved=True, snapshot=self._now)
+        tried = Position.at_start(self._settings.start, self._geometry).with_coefficients(support, coefficients)
+        return float((tried.weights.distances() ** 2).sum())
 
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the drift of each neuron that has fired, at its last visit, and its band, (k,) each. Cost: O(k)."""
@@ -173,12 +224,11 @@ class Certified:
 
     def _place(self) -> tuple[Any, ...]:
         """Where we are and the laws there: what every kernel on watchlists needs to know."""
-        weights, start = self._weights, self._settings.start
-        unit = float(np.finfo(weights.fast_inputs.dtype).eps) / 2
+        X, products, _, fast_products, _ = self._geometry
+        start, unit = self._settings.start, float(np.finfo(self._geometry.dtype).eps) / 2
         numbers = (self._settings.shift, self._guards, unit, self._settings.scale, self._band)
         physics = (*numbers, np.uint64(start.seed), self._neurons.start, start.twins, _TRUST)
-        geometry = (weights.fast_products, weights.inputs, weights.products)
-        return self._sums, self._now, physics, *geometry
+        return self._sums, self._now, physics, fast_products, X, products
 
     def _scan_again(
         self, places: NDArray[np.int64], corrections: NDArray[np.float64]
@@ -186,10 +236,10 @@ class Certified:
         """Scan neurons that left their band against all inputs and give each a wider band."""
         if not len(places):
             return places, 0, 0, 0
-        weights = self._weights
-        self._lists = self._lists.with_room(self._room + len(places) * len(weights.inputs))
+        fast = self._geometry.fast_inputs
+        self._lists = self._lists.with_room(self._room + len(places) * len(fast))
         start = self._settings.start.rows(self._neurons.start + self._lists.neurons[places].astype(np.int64))
-        products = np.matmul(start.astype(weights.fast_inputs.dtype), weights.fast_inputs.T)
+        products = np.matmul(start.astype(fast.dtype), fast.T)
         pending = np.empty(len(places), np.int64)
         self._room, waiting, looks, on, off = loops.rebuild(
             self._lists, places, products, start, self._room, *self._place(), corrections, pending
@@ -214,8 +264,12 @@ class Certified:
         trees.build(self._nodes)
         return len(self._nodes) - 1
 
-    def _extract(self, zone: NDArray[np.int32], *, only_moved: bool) -> tuple[Pattern, NDArray[np.float64]]:
+    def _extract(
+        self, zone: NDArray[np.int32], *, only_moved: bool, snapshot: int | None = None
+    ) -> tuple[Pattern, NDArray[np.float64]]:
+        """Return entries of a zone and their coefficients, at a snapshot: that of the last ``linearise`` by default."""
+        snapshot = self._anchor if snapshot is None else snapshot
         places, bounds, inputs, coefficients = loops.extract(
-            self._lists, zone, only_moved, self._sums, self._anchor, self._settings.scale
+            self._lists, zone, only_moved, self._sums, snapshot, self._settings.scale
         )
         return Pattern(self._neurons.start + self._lists.neurons[places].astype(np.int64), bounds, inputs), coefficients

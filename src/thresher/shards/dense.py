@@ -1,77 +1,100 @@
-"""All neurons of one output in dense blocks: what was added to each, and who fires, as bits.
+"""A shard in which most neurons move: what was added to each, and which inputs it fires on, as bits.
 
-The first step from the start hardly moves a neuron if targets are small or the width is large. Only pairs that were
-closer to the threshold than their neuron travels can then flip; they are listed, once for all outputs, when
-the start is passed over. What such a step leads to is linear but for these. Steps that go farther, and later ones, pass
-over all pairs.
+Predictions often prefer small shifts, where a third of all pairs fire. Certificates would expire faster than they pay
+there, and matrix products over all pairs are the cheaper search. They are in working precision; a pair closer to the
+threshold than their rounding is decided in float64, from the weights as they are stored. The first step
+hardly moves a neuron if targets are small or the width is large: only pairs closer to the threshold than their neuron
+travels can flip, and all others change linearly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from copy import copy
-from functools import partial
-from operator import add
-from typing import NamedTuple, Self
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.interfaces import Effort, ShardMoved, ShardStarted, Step
 from thresher.loops.counting import count_shared
+from thresher.loops.pairs import collect_within, dot_pairs
+from thresher.model.firing import Pattern, pattern_of_pairs
 from thresher.model.network import NetworkSettings, row_blocks
-from thresher.model.weights import DenseWeights
+from thresher.model.problem import NORM_TOLERANCE
+from thresher.model.weights import DenseWeights, Floating
 from thresher.parallel import in_order
+from thresher.shards.pairs import PairShard
+from thresher.shards.recipe import Recipe
 
-__all__ = ["Dense", "Point", "RidgeStep", "start_gram"]
+__all__ = ["Dense", "start_gram"]
 
 Matrix = NDArray[np.float64]
-Fast = NDArray[np.float32]
-Numbers = NDArray[np.int64]
-_TASK = 2048  # neurons whose sums are made by one thread at a time
+Bits = NDArray[np.uint8]
 _COUNTED, _TILE = 16384, 256  # neurons whose bits are counted at a time; inputs, with as many others, in a task
-PAIRS = 1 << 20  # pairs in a block: rows of neurons times inputs
-_BAND = 1e-3  # pairs at most as far from the threshold are listed at the start: one in a thousand
+_PAIRS = 1 << 20  # pairs in a block: rows of neurons times inputs
+_MANY = 16  # of so many pairs one may be near the threshold before all are computed again
 
 
-class RidgeStep(NamedTuple):
-    """One step: alpha (n,), and the fraction of the way to W(0) + Jᵀ alpha that was gone."""
+class _Inputs(NamedTuple):
+    """The inputs in float64 and in working precision, and the threshold."""
 
-    alpha: Matrix
-    fraction: float
+    exact: Matrix  # (n, d)
+    fast: Floating
+    shift: float
 
+    @classmethod
+    def of(cls, inputs: Matrix, shift: float, *, dtype: str = "float32") -> _Inputs:
+        return cls(inputs, np.ascontiguousarray(inputs, dtype), shift)
 
-class Point(NamedTuple):
-    """What is known of a point: sums over neurons, and how many pairs were looked at to find them."""
+    def guard(self, norms: Matrix) -> Matrix:
+        """Return bounds (k,) on the rounding of margins of weight vectors with these norms (k,)."""
+        d, unit = self.fast.shape[1], float(np.finfo(self.fast.dtype).eps)
+        return (d + 4) * unit * (1.01 * (1 + NORM_TOLERANCE) * norms + abs(self.shift))
 
-    outputs: Matrix  # f (n,)
-    distance: float  # ||W - W(0)||²
-    firing: int
-    flips: int
-    looks: int
+    def margins(self, start: Floating, added: Floating | None = None) -> Floating:
+        """Return how far pre-activations of weight vectors start + added (k, d) lie above the threshold, (k, n).
 
+        Those within the guard are computed in float64, so the sign of each is that of the exact margin.
 
-class _Near(NamedTuple):
-    """Pairs at most _BAND from the threshold at the start; of twins, those of the first."""
+        Cost: O(nd) per vector.
+        """
+        vectors = start.astype(self.fast.dtype, copy=False) if added is None else start + added
+        margins = vectors @ self.fast.T
+        margins -= margins.dtype.type(self.shift)
+        reach = self.guard(np.sqrt(np.einsum("kd,kd->k", vectors, vectors, dtype=np.float64)))
+        rows, inputs = collect_within(margins, reach)
+        if len(rows):
+            margins[rows, inputs] = self.exact_margins(start, added, rows, inputs)
+        return margins
 
-    neurons: Numbers
-    inputs: Numbers
-    heights: Matrix  # pre-activation minus threshold
-    fires: NDArray[np.bool_]
+    def exact_margins(
+        self, start: Floating, added: Floating | None, rows: NDArray[np.int64], inputs: NDArray[np.int64]
+    ) -> Matrix:
+        """Return the margins (p,) of pairs in float64: those that decide. Cost: O(d) per pair."""
+        added = np.zeros((1, start.shape[1]), start.dtype).repeat(len(start), axis=0) if added is None else added
+        values: Matrix = dot_pairs(start, added, rows, self.exact, inputs)
+        return values - self.shift
 
 
 def start_gram(inputs: Matrix, settings: NetworkSettings, *, threads: int = 1) -> Matrix:
     """Return the Gram matrix J Jᵀ (n, n) of a network at its start, on inputs (n, d). Cost: O(mn(n/64 + d)).
 
-    Who fires is one bit for each neuron in the row of an input; two rows are compared 64 neurons at a time. Twins fire
-    together, so one of each pair is counted. Memory: 12 n² bytes, and 2048 for each input.
+    Two rows of bits, one bit per neuron, are compared 64 neurons at a time. Twins fire together, so one of each pair is
+    counted. Memory: 12 n² bytes, and 2048 per input.
     """
     n, neurons = len(inputs), settings.width // _copies(settings)
-    fast = np.ascontiguousarray(inputs, np.float32)
+    shared = _Inputs.of(inputs, settings.shift)
     counts = np.zeros((n, n), np.int32 if neurons < 1 << 31 else np.int64)
-    tiles = [(row, column) for row in range(0, n, _TILE) for column in range(0, row + 1, _TILE)]
     for some in row_blocks(0, neurons, size=_COUNTED):
-        bits = _start_bits(fast, settings, some, threads=threads)
-        list(in_order(partial(_count_tile, bits, counts), tiles, threads=threads))
+        words = np.zeros((n, -(-len(some) // 64)), np.uint64)
+
+        def fill(block: range, some: range = some, words: NDArray[np.uint64] = words) -> None:
+            margins = shared.margins(settings.start.base_block(block.start, block.stop).T)
+            _write_bits(margins >= 0, words, first=block.start - some.start)
+
+        whole_words = max(64, min(1024, _PAIRS // n) // 64 * 64)
+        list(in_order(fill, row_blocks(some.start, some.stop, size=whole_words), threads=threads))
+        _count(words, counts, threads=threads)
     gram = np.empty((n, n))
 
     def finish(row: int) -> None:
@@ -85,226 +108,256 @@ def start_gram(inputs: Matrix, settings: NetworkSettings, *, threads: int = 1) -
     return gram
 
 
-def _start_bits(fast: Fast, settings: NetworkSettings, some: range, *, threads: int) -> NDArray[np.uint64]:
-    """Return who fires at the start (n, words): for each input one bit a neuron of the range, or a pair of twins."""
-    bits = np.zeros((len(fast), -(-len(some) // 64)), np.uint64)
-    octets = bits.view(np.uint8)
-
-    def fill(block: range) -> None:
-        fires = fast @ settings.start.base_block(block.start, block.stop) >= np.float32(settings.shift)
-        first, last = block.start - some.start, block.stop - some.start
-        octets[:, first // 8 : -(-last // 8)] = np.packbits(fires, axis=1, bitorder="little")
-
-    whole_words = max(64, min(1024, PAIRS // len(fast)) // 64 * 64)
-    list(in_order(fill, row_blocks(some.start, some.stop, size=whole_words), threads=threads))
-    return bits
+def _write_bits(fires: NDArray[np.bool_], words: NDArray[np.uint64], *, first: int) -> None:
+    """Write which neurons fire (k, n) to rows of bits (n, words), from the bit ``first`` on, a multiple of 8."""
+    octets = np.packbits(fires.T, axis=1, bitorder="little")
+    words.view(np.uint8)[:, first // 8 : first // 8 + octets.shape[1]] = octets
 
 
-def _count_tile(bits: NDArray[np.uint64], counts: NDArray[np.signedinteger], tile: tuple[int, int]) -> None:
-    row, column = tile
-    count_shared(bits, row, min(row + _TILE, len(bits)), column, min(column + _TILE, len(bits)), counts)
+def _count(words: NDArray[np.uint64], counts: NDArray[np.signedinteger], *, threads: int) -> None:
+    """Add to ``counts`` (n, n), lower triangle, how many bits two rows of ``words`` (n, words) share."""
+    n = len(words)
+    tiles = [(row, column) for row in range(0, n, _TILE) for column in range(0, row + 1, _TILE)]
+
+    def tile(corner: tuple[int, int]) -> None:
+        row, column = corner
+        count_shared(words, row, min(row + _TILE, n), column, min(column + _TILE, n), counts)
+
+    list(in_order(tile, tiles, threads=threads))
 
 
 def _copies(settings: NetworkSettings) -> int:
     return 2 if settings.start.twins else 1
 
 
-def _rows(inputs: int, *, most: int) -> int:
-    """Return the rows of a block: an even number, since twins stay together."""
-    return max(64, min(most, PAIRS // inputs) // 2 * 2)
+class Dense(PairShard):
+    """A slice of neurons in dense blocks. Memory: (neurons, d) numbers and (neurons, n) bits, twice during a move."""
 
+    SHARE = 8
 
-class Dense:
-    """All neurons of one output; a point is held, another may be tried. Memory: (m, d) numbers and (m, n) bits each."""
+    def __init__(self, recipe: Recipe, neurons: range) -> None:
+        self._settings, self._inputs, self._neurons = recipe.settings, recipe.inputs, neurons
+        self._shared = _Inputs.of(recipe.inputs, recipe.settings.shift, dtype=recipe.dtype)
+        self._copies = _copies(recipe.settings)
+        self._moved: Floating = np.zeros((0, recipe.inputs.shape[1]), recipe.dtype)  # none: all at their start
+        self._bits = np.zeros((len(neurons), -(-len(recipe.inputs) // 8)), np.uint8)
+        self._share = np.zeros(len(recipe.inputs))  # of the outputs at the last linearise
+        self._linearised = True
 
-    def __init__(self, inputs: Matrix, settings: NetworkSettings, threads: int) -> None:
-        self.inputs, self.settings, self.threads = inputs, settings, threads
-        self._fast = np.ascontiguousarray(inputs, np.float32)
-        self._longest = float(np.linalg.norm(inputs, axis=1).max())  # 1, but for rounding
-        self._rows, self._copies = _rows(len(inputs), most=1024), _copies(settings)
-        self._moved = np.zeros((settings.width, inputs.shape[1]), np.float32)
-        self._bits = np.zeros((settings.width, -(-len(inputs) // 8)), np.uint8)
-        self.start, self._near = self._begin()
-        self._at_start = True
+    @staticmethod
+    def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
+        """Refuse nothing."""
+
+    @staticmethod
+    def memory(facts: Any) -> float:
+        """Return about how many bytes the shards of a network take."""
+        return float(2 * facts.width * (facts.item * facts.dimension + facts.inputs / 8))
+
+    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
+        """Find which pairs fire at the start and take the first step, in one pass. Cost: O(nd) per neuron."""
+        return self.start_together([self], [first_step], expected=[expected])[0]
+
+    @staticmethod
+    def start_together(
+        shards: Sequence[Dense], first_steps: Sequence[Step | None], *, expected: Sequence[float]
+    ) -> list[ShardStarted]:
+        """Start shards of the same neurons, one per output: start weights and their margins are made once."""
+        leader, n, copies = shards[0], len(shards[0]._inputs), shards[0]._copies
+        firsts = [None if step is None else _First(shard, step) for shard, step in zip(shards, first_steps, strict=True)]
+        before, firing = np.zeros(n), 0
+        for rows in leader._blocks():
+            weights = leader._start_rows(rows)[::copies]
+            margins = leader._shared.margins(weights)
+            fires = margins >= 0
+            bits = np.repeat(np.packbits(fires, axis=1), copies, axis=0)
+            firing += int(np.bitwise_count(bits).sum())
+            if copies == 1:
+                before += leader._signs(rows) @ np.maximum(margins, 0)
+            number = fires.astype(margins.dtype)
+            for shard, first in zip(shards, firsts, strict=True):
+                shard._bits[rows] = bits
+                if first is not None:
+                    first.add(rows, weights, margins, number)
+        effort = Effort(looks=len(leader._neurons) * n, firing=firing)
+        return [shard._begin(before, effort, first) for shard, first in zip(shards, firsts, strict=True)]
+
+    def _begin(self, before: Matrix, effort: Effort, first: _First | None) -> ShardStarted:
+        self._share = before
+        if first is None:
+            return ShardStarted(before, before, effort, Effort())
+        if first.far:
+            moved = self.move(first.step).effort
+        else:
+            self._reached = before + np.einsum("nd,nd->n", self._inputs, first.products) + first.change
+            self._distance, firing = first.distance, effort.firing + first.firing
+            moved = Effort(looks=first.looks, moved=len(self._neurons), flips=first.flips, firing=firing)
+        return ShardStarted(before, self._reached, effort, moved)
+
+    def move(self, step: Step) -> ShardMoved:
+        """Put the neurons at D <- keep D + Jᵀ v and find which pairs flip. Cost: O(nd) per neuron."""
         self._make_room()
+        push, keep = self._push(step), self._shared.fast.dtype.type(step.keep)
+        outputs, self._distance = np.zeros(len(self._inputs)), 0.0
+        firing = flips = 0
+        for rows in self._blocks():
+            signs = self._signs(rows)
+            tried = (self._settings.scale * signs[:, None]).astype(push.dtype) * (self._fires(rows) @ push)
+            if len(self._moved) and keep:
+                tried += keep * self._moved[rows]
+            self._tried[rows] = tried
+            margins = self._shared.margins(self._start_rows(rows), tried)
+            bits = np.packbits(margins >= 0, axis=1)
+            flips += int(np.bitwise_count(bits ^ self._bits[rows]).sum())
+            firing += int(np.bitwise_count(bits).sum())
+            self._found[rows] = bits
+            outputs += signs @ np.maximum(margins, 0, out=margins)
+            self._distance += float(np.einsum("rd,rd->", tried, tried, dtype=np.float64))
+        self._reached = outputs
+        neurons = len(self._neurons)
+        effort = Effort(looks=neurons * len(outputs), moved=neurons, flips=flips, firing=firing)
+        return ShardMoved(outputs - self._share, effort, complete=True)
 
-    def fork(self, *, threads: int) -> Self:
-        """Return another output that stands at the point held here, without copying it."""
-        other = copy(self)
-        other.threads = threads
-        other._make_room()
-        return other
+    def linearise(self, counts: NDArray[np.int32] | None) -> None:
+        """Make the current weights those that steps start from. Cost: O(1), or that of counting twice."""
+        if self._linearised:
+            return
+        if counts is not None:
+            self._add_counts(self._bits, counts, sign=-1)
+            self._add_counts(self._found, counts, sign=1)
+        self._moved, self._bits, self._share = self._tried, self._found, self._reached
+        self._linearised = True
+        del self._tried, self._found
 
-    def _make_room(self) -> None:
-        self._tried, self._found = np.empty_like(self._moved), np.empty_like(self._bits)
+    def add_counts(self, counts: NDArray[np.int32]) -> None:
+        """Add this shard's share of the co-firing counts to the lower triangle of ``counts`` (n, n)."""
+        self._add_counts(self._bits, counts, sign=1)
 
-    def accept(self) -> None:
-        """Hold the point that was looked at last; the one held before may be held by others."""
-        self._moved, self._bits, self._at_start = self._tried, self._found, False
-        self._make_room()
+    def _add_counts(self, bits: Bits, counts: NDArray[np.int32], *, sign: int) -> None:
+        n = len(self._inputs)
+        found = counts if sign == 1 else np.zeros_like(counts)
+        for first in range(0, len(bits), _COUNTED):
+            some = bits[first : first + _COUNTED]
+            words = np.zeros((n, -(-len(some) // 64)), np.uint64)
+            for row in range(0, len(some), 1024):
+                fires = np.unpackbits(some[row : row + 1024], axis=1, count=n).view(np.bool_)
+                _write_bits(fires, words, first=row)
+            _count(words, found, threads=1)
+        if sign == -1:
+            counts -= found
+
+    def pattern(self) -> Pattern:
+        """Return the firing pairs at the last ``linearise``. Cost: O(n) per neuron."""
+        rows, inputs = np.nonzero(np.unpackbits(self._bits, axis=1, count=len(self._inputs)))
+        return pattern_of_pairs(self._neurons.start + rows, inputs.astype(np.int32))
 
     def weights(self) -> DenseWeights:
-        """Return the weights of the point held."""
-        return DenseWeights(self.settings.start, self._moved)
+        """Return the weights at the last ``linearise``."""
+        moved = self._moved
+        if not len(moved):
+            moved = np.zeros((len(self._neurons), self._inputs.shape[1]), self._shared.fast.dtype)
+        return DenseWeights(self._settings.start, moved, self._neurons.start)
 
-    def look(self, step: RidgeStep) -> Point:
-        """Return what is found after a step from the held point. Cost: O(mnd)."""
-        push = step.alpha.astype(np.float32)[:, None] * self._fast
-        near = self._look_near(step, push) if self._at_start else None
-        return self._look_everywhere(push, np.float32(step.fraction)) if near is None else near
+    def rounding(self) -> float:
+        """Return 0: what was added is stored, not summed."""
+        return 0.0
 
-    def times(self, vector: Matrix) -> Matrix:
-        """Return J Jᵀ v (n,) at the held point, without forming a matrix. Cost: O(mnd)."""
-        push = vector.astype(np.float32)[:, None] * self._fast
-        return self.settings.scale**2 * self._sum_where_firing(lambda rows, fires: fires @ push)
+    def firing_counts(self) -> NDArray[np.int64]:
+        """Return how many neurons fire on each input (n,). Cost: O(n) per neuron."""
+        blocks = (np.unpackbits(self._bits[rows], axis=1, count=len(self._inputs)) for rows in self._blocks())
+        return sum((block.sum(axis=0, dtype=np.int64) for block in blocks), np.zeros(len(self._inputs), np.int64))
 
-    def pushed(self) -> Matrix:
-        """Return J (W - W(0)) (n,) at the held point. Cost: O(mnd)."""
+    def gram_times(self, vector: Matrix) -> Matrix:
+        """Return this shard's share of m G @ vector (n,), in working precision. Cost: O(nd) per neuron."""
+        push = self._push(Step(vector))
+        total = np.zeros_like(self._inputs)
+        for rows in self._blocks():
+            fires = self._fires(rows)
+            total += fires.T @ (fires @ push)
+        return np.einsum("nd,nd->n", self._inputs, total)
 
-        def moved(rows: slice, fires: Fast) -> Fast:
-            return self._signs(rows)[:, None] * self._moved[rows]
+    def jacobian_times_displacement(self) -> Matrix:
+        """Return this shard's share of J (W - W(0)) (n,), without the factor 1/sqrt(m). Cost: O(nd) per neuron."""
+        total = np.zeros_like(self._inputs)
+        if len(self._moved):
+            for rows in self._blocks():
+                total += self._fires(rows).T @ (self._signs(rows)[:, None].astype(self._moved.dtype) * self._moved[rows])
+        return np.einsum("nd,nd->n", self._inputs, total)
 
-        return self.settings.scale * self._sum_where_firing(moved)
+    def squared_distance(self) -> float:
+        """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(1)."""
+        return self._distance
 
-    def _sum_where_firing(self, vectors: Callable[[slice, Fast], Fast]) -> Matrix:
-        """Return for each input the sum, over the neurons that fire on it, of its product with their vector (n,)."""
+    _distance = 0.0
 
-        def part(task: range) -> Matrix:
-            total = np.zeros_like(self.inputs)
-            for rows in self._blocks(task):
-                fires = self._fires(rows)
-                total += fires.T @ vectors(rows, fires)
-            return total
+    def _make_room(self) -> None:
+        if self._linearised:
+            self._linearised = False
+            self._tried = np.empty((len(self._neurons), self._inputs.shape[1]), self._shared.fast.dtype)
+            self._found = np.empty_like(self._bits)
 
-        total = sum(in_order(part, self._tasks(), threads=self.threads), np.zeros_like(self.inputs))
-        return np.einsum("nd,nd->n", self.inputs, total)
+    def _push(self, step: Step) -> Floating:
+        """Return v_i x_i (n, d) in working precision; steps beyond its range become infinite, and lead nowhere."""
+        with np.errstate(over="ignore"):
+            return step.v.astype(self._shared.fast.dtype)[:, None] * self._shared.fast
 
-    def _tasks(self) -> Iterator[range]:
-        return row_blocks(0, self.settings.width, size=_TASK)
+    def _blocks(self) -> Iterator[slice]:
+        """Yield blocks of neurons, counted from the first of the shard; twins stay together."""
+        size = max(64, min(1024, _PAIRS // len(self._inputs)) // 2 * 2)
+        return (slice(first, min(first + size, len(self._neurons))) for first in range(0, len(self._neurons), size))
 
-    def _blocks(self, task: range) -> Iterator[slice]:
-        return (slice(one.start, one.stop) for one in row_blocks(task.start, task.stop, size=self._rows))
+    def _start_rows(self, rows: slice) -> NDArray[np.float32]:
+        first = self._neurons.start
+        return self._settings.start.block(first + rows.start, first + rows.stop)
 
-    def _signs(self, rows: slice) -> Fast:
-        return self.settings.start.signs(np.arange(rows.start, rows.stop)).astype(np.float32)
+    def _signs(self, rows: slice) -> Matrix:
+        first = self._neurons.start
+        return self._settings.start.signs(np.arange(first + rows.start, first + rows.stop))
 
-    def _fires(self, rows: slice, *, every: int = 1) -> Fast:
-        """Return who fires at the held point, as numbers (rows, n)."""
-        return np.unpackbits(self._bits[rows][::every], axis=1, count=len(self.inputs)).astype(np.float32)
-
-    def _begin(self) -> tuple[Point, _Near | None]:
-        """Find who fires at the start, and the pairs near the threshold; None if single precision cannot tell those.
-
-        Twins cancel: their outputs are 0.
-        """
-        start, shift = self.settings.start, np.float32(self.settings.shift)
-        rounding = (start.dimension + 4) * float(np.finfo(np.float32).eps)
-        told = rounding * (np.sqrt(start.dimension) + float(shift)) < _BAND
-
-        def part(task: range) -> tuple[Point, list[_Near]]:
-            outputs, firing, near = np.zeros(len(self.inputs)), 0, list[_Near]()
-            for rows in self._blocks(task):
-                weights = start.block(rows.start, rows.stop)[:: self._copies]
-                heights = weights @ self._fast.T
-                heights -= shift
-                bits = np.packbits(heights >= 0, axis=1)
-                self._bits[rows] = np.repeat(bits, self._copies, axis=0)
-                firing += self._copies * int(np.bitwise_count(bits).sum())
-                if told:
-                    reach = _BAND + rounding * (self._longest * np.linalg.norm(weights, axis=1) + shift)
-                    pairs, inputs = np.nonzero(np.abs(heights) <= reach[:, None].astype(np.float32))
-                    exact = self._along(weights, pairs, inputs) - self.settings.shift
-                    near.append(_Near(rows.start + self._copies * pairs, inputs, exact, heights[pairs, inputs] >= 0))
-                if self._copies == 1:
-                    outputs += self.settings.scale * (self._signs(rows) @ np.maximum(heights, 0, out=heights))
-            return Point(outputs, 0.0, firing, 0, (task.stop - task.start) * len(outputs)), near
-
-        parts = list(in_order(part, self._tasks(), threads=self.threads))
-        point = _total(point for point, _ in parts)
-        lists = [one for _, near in parts for one in near]
-        return point, _Near(*map(np.concatenate, zip(*lists, strict=True))) if told else None
-
-    def _along(self, vectors: Fast, rows: Numbers, inputs: Numbers) -> Matrix:
-        """Return the products (p,) of some rows of vectors with some inputs, in double precision."""
-        pieces = 1 + len(rows) * len(self.inputs[0]) // PAIRS
-        return np.concatenate(
-            [
-                np.einsum("pd,pd->p", vectors[some].astype(np.float64), self.inputs[others])
-                for some, others in zip(np.array_split(rows, pieces), np.array_split(inputs, pieces), strict=True)
-            ]
-        )
-
-    def _look_near(self, step: RidgeStep, push: Fast) -> Point | None:
-        """Return what is found after a first step, from pairs near the threshold; None if neurons go farther."""
-        if self._near is None:
-            return None
-
-        def part(task: range) -> tuple[Matrix, float, float]:
-            total, distance, farthest = np.zeros_like(self.inputs), 0.0, 0.0
-            for rows in self._blocks(task):
-                fires = self._fires(rows, every=self._copies)
-                moved = self._move(rows, fires, push, np.float32(step.fraction))
-                squares = np.einsum("rd,rd->r", moved, moved, dtype=np.float64)
-                distance += float(squares.sum())
-                farthest = float(np.maximum(farthest, np.sqrt(squares.max())))  # nan stays
-                signed = self._signs(rows)[:, None] * moved
-                total += fires.T @ signed.reshape(len(fires), self._copies, -1).sum(axis=1)
-            return total, distance, farthest
-
-        total, distance = np.zeros_like(self.inputs), 0.0
-        for products, squares, farthest in in_order(part, self._tasks(), threads=self.threads):
-            if not farthest * self._longest <= _BAND:
-                return None  # before the other tasks are begun
-            total, distance = total + products, distance + squares
-        change, firing, flips = np.zeros(len(self.inputs)), self.start.firing, 0
-        self._found[:] = self._bits
-        near = self._near
-        for twin in range(self._copies):
-            neurons = near.neurons + twin
-            heights = near.heights + self._along(self._tried, neurons, near.inputs)
-            fires = heights >= 0
-            said = np.maximum(heights, 0) - near.fires * heights  # beyond what a pair that does not flip says
-            change += np.bincount(near.inputs, self.settings.start.signs(neurons) * said, minlength=len(change))
-            flipped = fires != near.fires
-            where = neurons[flipped], near.inputs[flipped] >> 3
-            np.bitwise_xor.at(self._found, where, (128 >> (near.inputs[flipped] & 7)).astype(np.uint8))
-            firing, flips = firing + int(fires.sum()) - int(near.fires.sum()), flips + int(flipped.sum())
-        linear = np.einsum("nd,nd->n", self.inputs, total)
-        outputs = self.start.outputs + self.settings.scale * (linear + change)
-        return Point(outputs, distance, firing, flips, self._copies * len(near.inputs))
-
-    def _look_everywhere(self, push: Fast, fraction: np.float32) -> Point:
-        def part(task: range) -> Point:
-            outputs, distance, firing, flips = np.zeros(len(self.inputs)), 0.0, 0, 0
-            for rows in self._blocks(task):
-                moved = self._move(rows, self._fires(rows), push, fraction)
-                active = (self.settings.start.block(rows.start, rows.stop) + moved) @ self._fast.T
-                active -= np.float32(self.settings.shift)
-                bits = np.packbits(active >= 0, axis=1)
-                flips += int(np.bitwise_count(bits ^ self._bits[rows]).sum())
-                firing += int(np.bitwise_count(bits).sum())
-                self._found[rows] = bits
-                outputs += self.settings.scale * (self._signs(rows) @ np.maximum(active, 0, out=active))
-                distance += float(np.einsum("rd,rd->", moved, moved, dtype=np.float64))
-            return Point(outputs, distance, firing, flips, (task.stop - task.start) * len(outputs))
-
-        return _total(in_order(part, self._tasks(), threads=self.threads))
-
-    def _move(self, rows: slice, fires: Fast, push: Fast, fraction: np.float32) -> Fast:
-        """Return what is added to the start weights of a block after a step, and keep it as tried.
-
-        Who fires may be told of one twin of each pair, if they fire together.
-        """
-        out = self._tried[rows]
-        moves = np.repeat(fires @ push, len(out) // len(fires), axis=0)
-        np.multiply(moves, (np.float32(self.settings.scale) * self._signs(rows))[:, None], out=out)
-        if fraction != 1:
-            out += (1 - fraction) * (self._moved[rows] - out)
-        return out
+    def _fires(self, rows: slice) -> Floating:
+        """Return the firing pairs of a block as numbers (rows, n)."""
+        return np.unpackbits(self._bits[rows], axis=1, count=len(self._inputs)).astype(self._shared.fast.dtype)
 
 
-def _total(parts: Iterator[Point]) -> Point:
-    total = next(parts)
-    for one in parts:
-        total = Point(*map(add, total, one))
-    return total
+class _First:
+    """The first step of a shard, block by block: linear but for pairs near the threshold, which are computed exactly.
+
+    Where neurons travel so far that many pairs are near, it gives up: ``far``.
+    """
+
+    def __init__(self, shard: Dense, step: Step) -> None:
+        self.step, self.far = step, False
+        self.products, self.change = np.zeros_like(shard._inputs), np.zeros(len(shard._inputs))
+        self.distance, self.looks, self.flips, self.firing = 0.0, 0, 0, 0
+        self._shard, self._push = shard, shard._push(step)
+        shard._make_room()
+
+    def add(self, rows: slice, start: Floating, margins: Floating, fires: Floating) -> None:
+        """Take the step of a block: start weights (k, d), margins and firing pairs (k, n) of one of each two twins."""
+        if self.far:
+            return
+        shard, copies = self._shard, self._shard._copies
+        moved = (shard._settings.scale * (fires @ self._push)).astype(margins.dtype, copy=False)
+        squares = np.einsum("kd,kd->k", moved, moved, dtype=np.float64)
+        norms = np.linalg.norm(start, axis=1).astype(np.float64) + np.sqrt(squares)
+        reach = (1 + NORM_TOLERANCE) * 1.001 * np.sqrt(squares) + shard._shared.guard(norms)
+        pairs, inputs = collect_within(margins, reach)
+        self.far = not np.isfinite(reach).all() or len(pairs) * _MANY > margins.size
+        if self.far:
+            return
+        signs = shard._signs(rows).reshape(len(start), copies)  # twins move by as much, in opposite directions
+        tried = signs.astype(moved.dtype)[:, :, None] * moved[:, None]
+        shard._tried[rows], shard._found[rows] = tried.reshape(-1, moved.shape[1]), shard._bits[rows]
+        self.distance += copies * float(squares.sum())
+        self.products += copies * (fires.T @ moved)
+        self.looks += copies * len(pairs)
+        fired, before = fires[pairs, inputs] > 0, shard._shared.exact_margins(start, None, pairs, inputs)
+        for twin in range(copies):
+            after = shard._shared.exact_margins(start, tried[:, twin], pairs, inputs)
+            linear = np.where(fired, after - before, 0.0)  # what the products count
+            change = np.maximum(after, 0) - np.maximum(before, 0) - linear
+            self.change += np.bincount(inputs, signs[pairs, twin] * change, minlength=len(self.change))
+            flipped = (after >= 0) != fired
+            where = rows.start + copies * pairs[flipped] + twin, inputs[flipped] >> 3
+            np.bitwise_xor.at(shard._found, where, (128 >> (inputs[flipped] & 7)).astype(np.uint8))
+            self.firing += int((after >= 0).sum()) - int(fired.sum())
+            self.flips += int(flipped.sum())

@@ -9,7 +9,7 @@ from thresher.interfaces import Effort
 from thresher.loops.pairs import collect_above
 from thresher.model.firing import Firing, pattern_of_pairs
 from thresher.model.network import row_blocks
-from thresher.model.weights import Weights
+from thresher.model.position import Position
 
 __all__ = ["Scan"]
 
@@ -23,28 +23,28 @@ class Scan:
     def __init__(self) -> None:
         self.spent = Effort()
 
-    def init(self, weights: Weights, neurons: range) -> None:
+    def init(self, position: Position, neurons: range) -> None:
         """Remember where the weights are. Cost: O(1)."""
-        self._weights, self._neurons = weights, neurons
+        self._position, self._neurons = position, neurons
 
-    def update(self, weights: Weights, neurons: NDArray[np.int64]) -> None:
+    def update(self, position: Position, neurons: NDArray[np.int64]) -> None:
         """Remember where the new weights are. Cost: O(1)."""
-        self._weights = weights
+        self._position = position
 
     def query(self, i: int, threshold: float) -> NDArray[np.int64]:
         """Return the neurons with <w_r, x_i> >= threshold. Cost: O(md)."""
-        one_input = self._weights.fast_inputs[i : i + 1]
+        one_input = self._position.geometry.fast_inputs[i : i + 1]
         return self._collect(one_input, i, threshold)[0]
 
     def firing(self, threshold: float) -> Firing:
         """Return all firing pairs in one pass. Cost: O(mnd)."""
-        neurons, inputs, values = self._collect(self._weights.fast_inputs, 0, threshold)
+        neurons, inputs, values = self._collect(self._position.geometry.fast_inputs, 0, threshold)
         return Firing(pattern_of_pairs(neurons, inputs), values)
 
     def _collect(
         self, fast_inputs: NDArray[np.float32] | NDArray[np.float64], first_input: int, threshold: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-        view = self._weights._replace(fast_inputs=fast_inputs)
+        view = self._position._replace(geometry=self._position.geometry._replace(fast_inputs=fast_inputs))
         found = []
         for block in row_blocks(self._neurons.start, self._neurons.stop):
             products, guard = view.preactivations(block)

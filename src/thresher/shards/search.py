@@ -1,29 +1,58 @@
-"""A shard that finds who fires by a threshold search: the paper's three operations, init, update and query."""
+"""Shards that find firing pairs by a threshold search: the paper's three operations, init, update and query."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.interfaces import Effort, Index, ShardMoved, ShardStarted
+from thresher.interfaces import Effort, Index, ShardMoved, ShardStarted, Step
 from thresher.model.firing import Firing, Pattern
 from thresher.model.network import NetworkSettings
+from thresher.model.position import Position
 from thresher.model.weights import Weights
+from thresher.shards.pairs import PairShard, displacement_outputs
+from thresher.shards.recipe import Recipe
+from thresher.shards.scan import Scan
+from thresher.shards.tournament import Tournament
 
-__all__ = ["SearchShard"]
+__all__ = ["ScanShard", "SearchShard", "TournamentShard"]
 
 
-class SearchShard:
-    """A slice of neurons with its weights, its firing pattern and an index."""
+class SearchShard(PairShard):
+    """A slice of neurons with its position, its firing pattern and an index."""
 
-    def __init__(self, settings: NetworkSettings, weights: Weights, neurons: range, *, index: Index) -> None:
-        self._settings, self._neurons, self._index = settings, neurons, index
-        self._weights = self._tried = weights
-        self._inputs = len(weights.inputs)
+    SHARE = 1
+    INDEX: type[Index]
 
-    def start(self, first_step: NDArray[np.float64] | None, *, expected: float) -> ShardStarted:
-        """Make the start weights, find who fires, take the first step. Cost: that of ``init`` and a move."""
-        self._index.init(self._weights, self._neurons)
+    def __init__(self, recipe: Recipe, neurons: range) -> None:
+        self._settings, self._inputs, self._neurons = recipe.settings, recipe.inputs, neurons
+        self._position = self._tried = Position.at_start(recipe.settings.start, recipe.geometry)
+        self._index = self.INDEX()
+
+    @staticmethod
+    def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
+        """Refuse nothing."""
+
+    @classmethod
+    def memory(cls, facts: Any) -> float:
+        """Return about how many bytes the shards of a network take."""
+        trees = 2 * facts.width * facts.inputs * facts.item if cls.INDEX is Tournament else 0.0
+        return float(trees + 3 * facts.weights)
+
+    @staticmethod
+    def start_together(
+        shards: Sequence[SearchShard], first_steps: Sequence[Step | None], *, expected: Sequence[float]
+    ) -> list[ShardStarted]:
+        """Start each shard by itself: an index holds the weights of its own output."""
+        each = zip(shards, first_steps, expected, strict=True)
+        return [shard.start(step, expected=drift) for shard, step, drift in each]
+
+    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
+        """Make the start weights, find which pairs fire, take the first step. Cost: that of ``init`` and a move."""
+        self._index.init(self._position, self._neurons)
         self._found = self._firing = self._index.firing(self._settings.shift)
         effort = self._index.spent._replace(firing=self._firing.pattern.pairs)
         before = self._outputs(self._firing)
@@ -32,37 +61,48 @@ class SearchShard:
         moved = self.move(first_step)
         return ShardStarted(before, self._outputs(self._found), effort, moved.effort)
 
-    def move(self, step: NDArray[np.float64]) -> ShardMoved:
-        """Move every neuron that fires, let the index know, and ask it who fires now."""
+    def move(self, step: Step) -> ShardMoved:
+        """Move every neuron that fires, or has a displacement to shrink; update the index and query it."""
         before, pattern, shift = self._index.spent, self._firing.pattern, self._settings.shift
-        self._tried = self._weights.moved(pattern, step, scale=self._settings.scale)
-        self._index.update(self._tried, pattern.neurons)
+        self._tried = self._position.moved(pattern, step, scale=self._settings.scale)
+        moved = pattern.neurons
+        if step.keep != 1:
+            moved = np.union1d(moved, self._position.weights.support.neurons)
+        if self._last_moved is not None:
+            moved = np.union1d(moved, self._last_moved)
+        self._last_moved = moved
+        self._index.update(self._tried, moved)
         self._found = self._index.firing(shift)
         on, off = self._found.pattern.without(pattern), pattern.without(self._found.pattern)
         begun = self._active(self._found)[on]
-        ceased = self._signs(pattern)[off] * (shift - self._look(off))
+        ceased = self._signs(pattern)[off] * (shift - self._exact(off))
         corrections = self._sum_by_input(self._found.pattern.inputs[on], begun)
         corrections += self._sum_by_input(pattern.inputs[off], ceased)
         spent = Effort(*(now - then for now, then in zip(self._index.spent, before, strict=True)))
         effort = spent._replace(
             looks=spent.looks + len(off),
-            moved=len(pattern.neurons),
+            moved=len(moved),
             flips=len(on) + len(off),
             firing=self._found.pattern.pairs,
         )
         return ShardMoved(corrections, effort)
 
+    _last_moved: NDArray[np.int64] | None = None  # by a step that was tried since the last linearise
+
     def linearise(self, counts: NDArray[np.int32] | None) -> None:
-        """Make the current weights those that steps start from. Cost: O(pairs of neurons that flipped, squared)."""
+        """Make the current weights those that steps start from.
+
+        Cost: O(1); with counts the squared number of firing inputs, per neuron that flipped.
+        """
         if counts is not None and self._found is not self._firing:
             then, now = self._firing.pattern, self._found.pattern
             places = [now.per_pair(now.neurons)[now.without(then)], then.per_pair(then.neurons)[then.without(now)]]
             changed = np.unique(np.concatenate(places))
             then.count_cofiring(changed, counts, sign=-1)
             now.count_cofiring(changed, counts, sign=1)
-        self._weights, self._firing = self._tried, self._found
+        self._position, self._firing, self._last_moved = self._tried, self._found, None
 
-    def count_cofiring(self, counts: NDArray[np.int32]) -> None:
+    def add_counts(self, counts: NDArray[np.int32]) -> None:
         """Add this shard's share of the co-firing counts to the lower triangle of ``counts`` (n, n)."""
         self._firing.pattern.count_cofiring(self._firing.pattern.neurons, counts, sign=1)
 
@@ -72,16 +112,23 @@ class SearchShard:
 
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise``. Cost: O(1)."""
-        return self._weights
+        return self._position.weights
 
-    def are_ties(self, neurons: NDArray[np.int64], inputs: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Return which pairs lie on the threshold up to the rounding of float64. Cost: O(d) a pair."""
-        shift = self._settings.shift
-        return np.abs(self._weights.look(neurons, inputs) - shift) <= self._weights.look_rounding(neurons, near=shift)
+    def rounding(self) -> float:
+        """Return a bound on what float64 loses in sums over coefficients."""
+        return self._position.rounding
 
-    def _look(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+    def jacobian_times_displacement(self) -> NDArray[np.float64]:
+        """Return this shard's share of J (W - W(0)) (n,), without the factor 1/sqrt(m). Cost: O(pairs times d)."""
+        return displacement_outputs(self._position.weights, self._firing.pattern)
+
+    def squared_distance(self) -> float:
+        """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(d) per coefficient."""
+        return float((self._tried.weights.distances() ** 2).sum())
+
+    def _exact(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
         pattern = self._firing.pattern
-        return self._tried.look(pattern.per_pair(pattern.neurons)[places], pattern.inputs[places])
+        return self._tried.exact(pattern.per_pair(pattern.neurons)[places], pattern.inputs[places])
 
     def _outputs(self, firing: Firing) -> NDArray[np.float64]:
         return self._sum_by_input(firing.pattern.inputs, self._active(firing))
@@ -93,4 +140,16 @@ class SearchShard:
         return pattern.per_pair(self._settings.start.signs(pattern.neurons))
 
     def _sum_by_input(self, inputs: NDArray[np.int32], values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.bincount(inputs, values, minlength=self._inputs).astype(np.float64)
+        return np.bincount(inputs, values, minlength=len(self._inputs)).astype(np.float64)
+
+
+class ScanShard(SearchShard):
+    """Looks at every pair in every step: the oracle."""
+
+    INDEX = Scan
+
+
+class TournamentShard(SearchShard):
+    """The paper's trees."""
+
+    INDEX = Tournament

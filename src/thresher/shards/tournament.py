@@ -9,7 +9,7 @@ from thresher.interfaces import Effort
 from thresher.loops import trees
 from thresher.model.firing import Firing, pattern_of_pairs
 from thresher.model.network import row_blocks
-from thresher.model.weights import Weights
+from thresher.model.position import Position
 
 __all__ = ["Tournament"]
 
@@ -25,10 +25,10 @@ class Tournament:
     def __init__(self) -> None:
         self.spent = Effort()
 
-    def init(self, weights: Weights, neurons: range) -> None:
+    def init(self, position: Position, neurons: range) -> None:
         """Compute all pre-activations and build the trees. Cost: O(mnd)."""
-        self._weights, self._first, self._count = weights, neurons.start, len(neurons)
-        self._nodes = np.empty((2 * self._count, len(weights.inputs)), weights.fast_inputs.dtype)  # row 0 is no node
+        self._position, self._first, self._count = position, neurons.start, len(neurons)
+        self._nodes = np.empty((2 * self._count, len(position.geometry.inputs)), position.geometry.dtype)  # row 0 is no node
         self._guard = 0.0
         leaves = self._nodes[self._count :]
         for block in row_blocks(neurons.start, neurons.stop):
@@ -36,9 +36,9 @@ class Tournament:
         trees.build(self._nodes)
         self.spent = self.spent.plus(Effort(touches=self._nodes.size - self._nodes.shape[1]))
 
-    def update(self, weights: Weights, neurons: NDArray[np.int64]) -> None:
+    def update(self, position: Position, neurons: NDArray[np.int64]) -> None:
         """Take the new weights of the listed neurons in all n trees. Cost: O(n(d + log m)) a neuron, at most O(mn)."""
-        self._weights = weights
+        self._position = position
         leaves = self._nodes[self._count :]
         for first in range(0, len(neurons), 1024):
             block = neurons[first : first + 1024]
@@ -63,7 +63,7 @@ class Tournament:
         places, visits = trees.query(self._nodes, i, threshold - self._guard)
         values = self._nodes[self._count + places, i].astype(np.float64)
         neurons, inputs = places + self._first, np.full(len(places), i, np.int32)
-        fires, looks = self._weights.settle(neurons, inputs, values, threshold=threshold, guard=self._guard)
+        fires, looks = self._position.settle(neurons, inputs, values, threshold=threshold, guard=self._guard)
         self.spent = self.spent.plus(Effort(looks=looks, visits=visits))
         return neurons[fires], values[fires]
 
@@ -72,7 +72,7 @@ class Tournament:
         neurons: range | NDArray[np.int64],
         out: NDArray[np.float32] | NDArray[np.float64] | None = None,
     ) -> NDArray[np.float32] | NDArray[np.float64]:
-        values, guard = self._weights.preactivations(neurons, out=out)
+        values, guard = self._position.preactivations(neurons, out=out)
         self._guard = max(self._guard, guard)
         self.spent = self.spent.plus(Effort(looks=values.size))
         return values

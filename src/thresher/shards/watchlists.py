@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from thresher.interfaces import Effort
 from thresher.loops import start_scan as loops
+from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
-from thresher.model.weights import Floating, Weights
+from thresher.model.start import Start
+from thresher.model.weights import Floating
 
 __all__ = ["StartBlock", "StartScan", "Watchlists"]
 
@@ -86,12 +88,12 @@ class StartBlock(NamedTuple):
     guards: tuple[float, float]  # bounds on the rounding of these products, and of looks at them
 
     @classmethod
-    def make(cls, weights: Weights, block: range, *, out: Floating) -> StartBlock:
+    def make(cls, start: Start, geometry: Geometry, block: range, *, out: Floating) -> StartBlock:
         """Make the start weights of a block and multiply them with the inputs, into ``out``. Cost: O(nd) a row."""
-        rows = weights.start.base_block(block.start, block.stop)
-        fast = weights.fast_inputs
+        rows = start.base_block(block.start, block.stop)
+        fast = geometry.fast_inputs
         products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T, out=out[: len(block)])
-        return cls(block, rows, products, weights.guards(norms=np.sqrt(np.einsum("kr,kr->r", rows, rows))))
+        return cls(block, rows, products, geometry.guards(norms=np.sqrt(np.einsum("kr,kr->r", rows, rows))))
 
 
 class StartScan:
@@ -104,19 +106,19 @@ class StartScan:
     def __init__(
         self,
         settings: NetworkSettings,
-        weights: Weights,
+        geometry: Geometry,
         first_step: NDArray[np.float64] | None,
         *,
         neurons: range,
         band: float,
     ) -> None:
-        self._settings, self._weights, self._band = settings, weights, band
+        self._settings, self._geometry, self._band = settings, geometry, band
         self._copies = 2 if settings.start.twins else 1  # neurons that share a start row
         self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
-        n = len(weights.inputs)
+        n = len(geometry.inputs)
         self._step = np.zeros(n) if first_step is None else first_step
         self._lists = Watchlists.with_capacity(
-            len(neurons), _ROOM * self._copies * n, dtype=weights.fast_inputs.dtype, inputs=n
+            len(neurons), _ROOM * self._copies * n, dtype=geometry.dtype, inputs=n
         )
         self._used = (0, 0)
         self.sums = np.zeros((2, n))
@@ -126,7 +128,7 @@ class StartScan:
     def add(self, start_block: StartBlock) -> None:
         """Scan a block of start rows. Cost: O(n) a row, and O(firing inputs) for each input near the threshold."""
         block, rows, Z, guards = start_block
-        start, weights = self._settings.start, self._weights
+        start, geometry = self._settings.start, self._geometry
         self.guards = max(self.guards, guards)  # both grow with the longest row
         signs = start.signs(np.arange(block.start * self._copies, block.stop * self._copies))
         unit, neurons = float(np.finfo(Z.dtype).eps) / 2, self._used[0]
@@ -135,8 +137,8 @@ class StartScan:
         while True:
             done, *used, flips, before, after, looks = loops.scan_block(
                 Z, shifts, rows, (done, block.start - self._rows.start), start.twins, signs, self._settings.shift,
-                guards, unit, self._settings.scale, self._step, weights.fast_products, weights.inputs, weights.products,
-                weights.near, self._band, self.sums, self._lists, self._used,
+                guards, unit, self._settings.scale, self._step, geometry.fast_products, geometry.inputs, geometry.products,
+                geometry.max_correlation, self._band, self.sums, self._lists, self._used,
             )  # fmt: skip
             self._used = tuple(used)
             self.before = self.before.plus(Effort(firing=before))
@@ -154,7 +156,7 @@ class StartScan:
         Where many fire, or move far, two matrix products for the whole block cost less than following each firing pair
         to all inputs that may enter the watchlist. Some rows tell.
         """
-        fast, threshold = self._weights.fast_inputs, Z.dtype.type(self._settings.shift)
+        fast, threshold = self._geometry.fast_inputs, Z.dtype.type(self._settings.shift)
         n, d = fast.shape
         if not self._step.any():
             return Z[:0]

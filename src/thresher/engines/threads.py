@@ -1,0 +1,44 @@
+"""An executor: slices of neurons in this process, worked on by threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.parallel import in_order
+from thresher.shards import Recipe, Slice
+
+__all__ = ["Threads"]
+
+_SHARED_COUNTS = 4096  # inputs up to which each thread gets its own copy of the counts to change them
+
+
+class Threads:
+    """Slices of one process, dealt out to threads."""
+
+    def __init__(self, recipe: Recipe, ranges: Sequence[range], *, threads: int) -> None:
+        self._inputs, self._threads = len(recipe.inputs), threads
+        self._slices = [Slice(recipe, neurons) for neurons in ranges]
+
+    def map(self, method: str, *arguments: Any) -> Iterator[Any]:
+        """Call a method of every slice and yield the results in the order of the slices."""
+        return in_order(lambda one: getattr(one, method)(*arguments), self._slices, threads=self._threads)
+
+    def add_up(self, method: str, *arguments: Any) -> NDArray[np.int32]:
+        """Return the sum over slices of what a method adds to counts (n, n). Memory: a copy for each thread."""
+        n = self._inputs
+        threads = min(self._threads, len(self._slices)) if n <= _SHARED_COUNTS else 1
+
+        def work(first: int) -> NDArray[np.int32]:
+            counts = np.zeros((n, n), np.int32)
+            for one in self._slices[first::threads]:
+                getattr(one, method)(*arguments, counts)
+            return counts
+
+        first, *others = in_order(work, range(threads), threads=threads)
+        for counts in others:
+            first += counts
+        return first

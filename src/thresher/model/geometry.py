@@ -1,0 +1,59 @@
+"""The inputs as the searches use them: inner products, working-precision copies, and bounds on rounding."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from thresher.model.problem import NORM_TOLERANCE
+from thresher.model.weights import Floating
+
+__all__ = ["FINE", "Geometry"]
+
+FINE = 2.0**-53  # unit roundoff of float64
+
+
+class Geometry(NamedTuple):
+    """Inputs X (n, d), their inner products (n, n), and copies of both in working precision."""
+
+    inputs: NDArray[np.float64]
+    products: NDArray[np.float64]
+    fast_inputs: Floating
+    fast_products: Floating
+    max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
+
+    @classmethod
+    def of(cls, inputs: NDArray[np.float64], *, dtype: DTypeLike) -> Geometry:
+        """Return the geometry of inputs (n, d), with working precision ``dtype``. Cost: O(n²d)."""
+        products = inputs @ inputs.T
+        sizes = np.abs(products)
+        np.fill_diagonal(sizes, 0.0)
+        return cls(
+            inputs,
+            products,
+            inputs.astype(dtype, order="F"),  # so that its transpose is contiguous: faster products
+            products.astype(dtype),
+            sizes.max(axis=1) * (1 + 1e-6),  # the working precision may round up
+        )
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """The working precision."""
+        return self.fast_inputs.dtype
+
+    def in_float64(self) -> Geometry:
+        """Return the same geometry with float64 as its working precision."""
+        return self._replace(fast_inputs=self.inputs, fast_products=self.products)
+
+    def guards(self, *, norms: Floating) -> tuple[float, float]:
+        """Return bounds on the rounding of products of inputs with vectors of these norms (k,).
+
+        The first is for working precision and includes the second, which is for float64.
+        """
+        # |computed - exact| <= (d + 3) u |w| |x| for a product of two rounded vectors summed in any order.
+        d, longest = self.inputs.shape[1], 1.01 * (1 + NORM_TOLERANCE) * float(norms.max(initial=0.0))
+        working = (d + 3) * float(np.finfo(self.dtype).eps) / 2
+        exact = (d + 3) * FINE * longest
+        return working / (1 - working) * longest + exact, exact

@@ -1,0 +1,120 @@
+"""What follows from the firing pairs of a shard alone, however they were found."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import BrokenCertificate
+from thresher.interfaces import JacobianSlice, ShardAudited, Sketch
+from thresher.loops.pairs import add_gram_product
+from thresher.model.firing import Pattern
+from thresher.model.geometry import FINE
+from thresher.model.network import NetworkSettings, row_blocks
+from thresher.model.problem import NORM_TOLERANCE
+from thresher.model.weights import DenseWeights, Weights
+
+__all__ = ["REMEDY", "PairShard", "audit_pairs", "displacement_outputs"]
+
+REMEDY = "This is a fault of thresher: please report it with the seed. index='scan' does without certificates."
+
+
+class PairShard:
+    """The part of a shard that is made from ``pattern()``, its firing pairs, and ``weights()``."""
+
+    _settings: NetworkSettings
+    _inputs: NDArray[np.float64]
+    _neurons: range
+
+    def pattern(self) -> Pattern:
+        """Return the firing pairs at the last ``linearise``."""
+        raise NotImplementedError
+
+    def weights(self) -> Weights | DenseWeights:
+        """Return the weights at the last ``linearise``."""
+        raise NotImplementedError
+
+    def rounding(self) -> float:
+        """Return a bound on what float64 loses in the sums that make a weight vector."""
+        raise NotImplementedError
+
+    def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return None: no certificates are kept."""
+        return None
+
+    def firing_counts(self) -> NDArray[np.int64]:
+        """Return how many neurons fire on each input (n,). Cost: O(pairs)."""
+        return np.bincount(self.pattern().inputs, minlength=len(self._inputs))
+
+    def gram_times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return this shard's share of m G @ vector (n,). Cost: O(d) per firing pair."""
+        pattern, out = self.pattern(), np.zeros(len(self._inputs))
+        add_gram_product(pattern.bounds, pattern.inputs, self._inputs, vector, out)
+        return out
+
+    def sketch(self, sketch: Sketch) -> NDArray[np.float64]:
+        """Return this shard's share of a sketch, (n, s); see the sketch for its cost."""
+        settings, pattern = self._settings, self.pattern()
+        signs = settings.start.signs(pattern.neurons)
+        return sketch.gather(JacobianSlice(pattern, signs, self._inputs, settings.scale, settings.width))
+
+    def audit(self) -> ShardAudited:
+        """Compare all firing pairs with a full scan in float64. Cost: O(nd) per neuron."""
+        return audit_pairs(
+            self.pattern(), self.weights(), self._settings, self._inputs, self._neurons, rounding=self.rounding()
+        )
+
+
+def audit_pairs(
+    pattern: Pattern,
+    weights: Weights | DenseWeights,
+    settings: NetworkSettings,
+    inputs: NDArray[np.float64],
+    neurons: range,
+    *,
+    rounding: float,
+) -> ShardAudited:
+    """Return what a scan of neurons in float64 finds; refuse a pattern that differs from it in more than ties.
+
+    ``rounding`` bounds what float64 loses in a weight vector. Cost: O(nd) per neuron.
+    """
+    n, d = inputs.shape
+    outputs, firing, ties = np.zeros(n), np.zeros(n, np.int64), 0
+    largest = rounding
+    for block in row_blocks(neurons.start, neurons.stop):
+        vectors = weights.vectors(block)
+        values = vectors @ inputs.T
+        values -= settings.shift
+        norms = np.linalg.norm(vectors, axis=1) * (1 + NORM_TOLERANCE) + abs(settings.shift)
+        allowed = 2 * (d + 3) * FINE * norms + rounding
+        maintained = np.zeros(values.shape, np.bool_)
+        first, last = np.searchsorted(pattern.neurons, (block.start, block.stop))
+        part = pattern.slice(first, last)
+        maintained[part.per_pair(part.neurons) - block.start, part.inputs] = True
+        rows, columns = np.nonzero(maintained != (values >= 0))
+        wrong = np.flatnonzero(np.abs(values[rows, columns]) > allowed[rows])
+        if len(wrong):
+            r, i = rows[wrong[0]], columns[wrong[0]]
+            verb = "does not fire" if maintained[r, i] else "fires"
+            raise BrokenCertificate(
+                f"neuron {block.start + r} {verb} on input {i}, against what is maintained "
+                f"({len(wrong)} such pairs in its block). {REMEDY}"
+            )
+        ties += len(rows)
+        outputs += settings.start.signs(np.arange(block.start, block.stop)) @ np.maximum(values, 0)
+        firing += maintained.sum(axis=0)
+        largest = max(largest, float(allowed.max(initial=0.0)))
+    return ShardAudited(outputs, ties, firing, largest)
+
+
+def displacement_outputs(weights: Weights, pattern: Pattern) -> NDArray[np.float64]:
+    """Return the sum over the neurons r that fire on x_i of a_r <w_r - w_r(0), x_i>, (n,). Cost: O(d) per pair."""
+    total = np.zeros(len(weights.inputs))
+    for first in range(0, len(pattern.neurons), 1024):
+        part = pattern.slice(first, min(first + 1024, len(pattern.neurons)))
+        moved = weights.vectors(part.neurons) - weights.start.rows(part.neurons)
+        moved *= weights.start.signs(part.neurons)[:, None]
+        rows = np.repeat(np.arange(len(part.neurons)), np.diff(part.bounds))
+        values = np.einsum("pd,pd->p", moved[rows], weights.inputs[part.inputs])
+        total += np.bincount(part.inputs, values, minlength=len(total))
+    return total

@@ -1,0 +1,79 @@
+"""What shards are made of, and a slice of neurons with one shard per output. Both can be sent to another process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.interfaces import Shard, ShardStarted, Step
+from thresher.model.geometry import Geometry
+from thresher.model.network import NetworkSettings
+
+__all__ = ["Kind", "Recipe", "Slice"]
+
+
+class Kind(Protocol):
+    """A kind of shard: the class, with what must be known of it before a shard is made."""
+
+    SHARE: int  # shards of this kind are this many times smaller than the largest
+
+    def __call__(self, recipe: Recipe, neurons: range) -> Shard:
+        """Make a shard of a range of neurons."""
+
+    def refuse(self, settings: NetworkSettings, *, penalty: bool) -> None:
+        """Raise InvalidInput if such shards cannot train these networks."""
+
+    def memory(self, facts: Any) -> float:
+        """Return about how many bytes all shards of a network take, from ``Facts`` of ``engines/footprint.py``."""
+
+    def start_together(
+        self, shards: Sequence[Any], first_steps: Sequence[Step | None], *, expected: Sequence[float]
+    ) -> list[ShardStarted]:
+        """Start shards of the same neurons, one per output: what they share is made once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """All that a shard is made from: the same recipe and range give the same shard in every process."""
+
+    kind: Kind
+    settings: NetworkSettings
+    inputs: NDArray[np.float64]  # (n, d)
+    dtype: str  # working precision of the bulk products
+    outputs: int = 1
+
+    @cached_property
+    def geometry(self) -> Geometry:
+        """Inner products of the inputs, made once per process, by the first shard that needs them. Cost: O(n²d)."""
+        return Geometry.of(self.inputs, dtype=self.dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "geometry"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+class Slice:
+    """A range of neurons with one shard per output."""
+
+    def __init__(self, recipe: Recipe, neurons: range) -> None:
+        self._kind = recipe.kind
+        self._shards: list[Shard | None] = [recipe.kind(recipe, neurons) for _ in range(recipe.outputs)]
+
+    def start(self, first_steps: Sequence[Step | None], expected: Sequence[float]) -> list[ShardStarted]:
+        """Start the shards of all outputs in one pass over the start weights."""
+        return self._kind.start_together(self._shards, first_steps, expected=expected)
+
+    def call(self, output: int, method: str, *arguments: Any) -> Any:
+        """Call a method of the shard of one output."""
+        return getattr(self._shards[output], method)(*arguments)
+
+    def release(self, output: int) -> None:
+        """Forget the shard of one output."""
+        self._shards[output] = None
