@@ -116,7 +116,7 @@ def child(path: Path, *, threads: int, pipe: int) -> None:
         real(source, target)
         say("after rename")
 
-    Cholesky.solve = told("solve", Cholesky.solve)  # type: ignore[method-assign]
+    Cholesky.prepare = told("solve", Cholesky.prepare)  # type: ignore[method-assign]
     LocalEngine.move = told("move", LocalEngine.move)  # type: ignore[method-assign]
     os.fsync, os.link, os.replace = told("before sync", os.fsync), told("before keeping", os.link), replace
     files.open = lambda name, mode, **options: (  # type: ignore[attr-defined]

@@ -143,7 +143,7 @@ BAD_SETTINGS = {
     "index class": ({"index": Scan}, r"index must be one of .*'scan'"),
     "index list": ({"index": ["scan"]}, r"index must be one of .*'scan'"),
     "solver": ({"solver": "lu"}, r"solver must be one of .*'cholesky'.*'auto'.*; got 'lu'"),
-    "solver number": ({"solver": 3}, r"solver must be a name or an object with a solve method; got 3"),
+    "solver number": ({"solver": 3}, r"solver must be a name or an object with a prepare method; got 3"),
     "solver class": ({"solver": Cholesky}, r"solver must be a name or an object"),
     "engine": ({"engine": "mpi"}, r"engine must be one of .*'local'.*; got 'mpi'"),
     "method": ({"method": "adam"}, r"method must be 'paper' or None; got 'adam'"),

@@ -32,7 +32,7 @@ def run(problem: Problem, settings: NetworkSettings, log: Log) -> None:
 
 def _solve(network: DenseNetwork, pairs: Pairs, residual: Vector, log: Log) -> tuple[Vector, int]:
     with log.time("solve"):
-        solution = _SOLVER.solve(_Operator(network, pairs), residual, iteration=len(log.history))
+        solution = _SOLVER.prepare(_Operator(network, pairs), iteration=len(log.history)).solve(residual)
     return solution.value, solution.inner_iterations
 
 

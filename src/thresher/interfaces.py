@@ -33,6 +33,7 @@ __all__ = [
     "Effort",
     "Engine",
     "Executor",
+    "Factor",
     "Gram",
     "Index",
     "JacobianSlice",
@@ -164,19 +165,26 @@ class Solution(NamedTuple):
     status: SolveStatus
     inner_iterations: int
     relative_residual: float  # of the system that was solved, damping included
-    damping: float  # multiple of the identity that was added, absolute
+    damping: float  # the mean of what was added to the diagonal, absolute
     rank: int  # directions that were kept (n unless truncated)
     sketch_rows: int = 0  # of the sketch that preconditioned it
-    factored: bool = False  # whether the matrix was factored for it
+    factored: bool = False  # whether it came from a factor of this very matrix
+
+
+class Factor(Protocol):
+    """A system (G + added) that was prepared: solves for any right-hand side, from any starting point."""
+
+    def solve(self, rhs: NDArray[np.float64], *, x0: NDArray[np.float64] | None = None) -> Solution:
+        """Return the solution for right-hand side (n,); an iteration starts from ``x0`` (n,), or from zero."""
 
 
 class Solver(Protocol):
-    """Which step? Solves (G + damping I) g = right-hand side; never raises for a singular G, never returns NaN."""
+    """Which step? Prepares (G + added); never raises for a singular G, never returns NaN."""
 
-    def solve(self, gram: Gram, rhs: NDArray[np.float64], *, damping: float = 0.0, iteration: int = 0) -> Solution:
-        """Return the solution for right-hand side (n,).
+    def prepare(self, gram: Gram, *, added: float | NDArray[np.float64] = 0.0, iteration: int = 0) -> Factor:
+        """Return what solves with G, and ``added``, a number or (n,) numbers >= 0, on its diagonal.
 
-        ``damping`` is relative to the mean diagonal of G; random choices depend on ``iteration`` and a seed alone.
+        Random choices depend on ``iteration`` and a seed alone.
         """
 
 

@@ -204,7 +204,7 @@ def test_no_call_and_no_task_is_long_and_together_they_do_what_is_needed(asked, 
 
     monkeypatch.setattr(blas, "_call", lambda name, *arguments: calls.append(work(name, arguments)))
     monkeypatch.setattr(cholesky, "in_order", deal)
-    ASKED[asked](cholesky.Cholesky(np.zeros((n, n), order="F"), threads=2))
+    ASKED[asked](cholesky.LowerFactor(np.zeros((n, n), order="F"), threads=2))
     assert max(calls) <= 5e9
     assert max(tasks, default=0) <= 6e9
     needed = {

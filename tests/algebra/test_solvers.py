@@ -18,7 +18,8 @@ from thresher.algebra import (
     Jacobi,
     Sketched,
     SketchQR,
-    solvers,
+    paper,
+    relative_damping,
 )
 from thresher.interfaces import SolveStatus
 from thresher.model.network import default_shift
@@ -101,7 +102,7 @@ systems = {
 @given(**systems)
 def test_solution_is_that_of_a_dense_solve(name, n, digits, seed):
     gram, rhs = gram_of(np.geomspace(1, 10**-digits, n), seed), random_vector(n, seed)
-    solution = SOLVING[name].solve(gram, rhs)
+    solution = SOLVING[name].prepare(gram).solve(rhs)
     exact = np.linalg.solve(gram.matrix, rhs)
     assert_honest(solution, gram, rhs)
     assert solution.status == SolveStatus.SOLVED
@@ -116,7 +117,7 @@ def test_solution_is_that_of_a_dense_solve(name, n, digits, seed):
 def test_relative_stop(name, n, digits, seed, tol):
     gram, rhs = gram_of(np.geomspace(1, 10**-digits, n), seed), random_vector(n, seed)
     kind = type(SOLVING[name])
-    solution = kind(tol=tol, preconditioner=SOLVING[name].preconditioner).solve(gram, rhs)
+    solution = kind(tol=tol, preconditioner=SOLVING[name].preconditioner).prepare(gram).solve(rhs)
     assert solution.status == SolveStatus.SOLVED
     assert norm(gram.matrix @ solution.value - rhs) <= tol * norm(rhs) * (1 + 1e-9)
 
@@ -126,7 +127,7 @@ def test_relative_stop(name, n, digits, seed, tol):
 @given(n=st.integers(2, 12), digits=st.floats(5, 11), seed=st.integers(0, 10**6))
 def test_solved_is_said_of_the_true_residual_only(name, n, digits, seed):
     gram, rhs = gram_of(np.geomspace(1, 10**-digits, n), seed), random_vector(n, seed)
-    solution = SOLVING[name].solve(gram, rhs)
+    solution = SOLVING[name].prepare(gram).solve(rhs)
     within = norm(gram.matrix @ solution.value - rhs) <= TOL * norm(rhs) * (1 + 1e-9)
     assert within or solution.status == SolveStatus.INEXACT
 
@@ -136,7 +137,7 @@ def test_solved_is_said_of_the_true_residual_only(name, n, digits, seed):
 @given(**systems, damping=st.floats(1e-6, 10), scale=st.sampled_from([1e-8, 1.0, 1e8]))
 def test_damping_is_relative_to_the_mean_diagonal(name, n, digits, seed, damping, scale):
     gram, rhs = gram_of(scale * np.geomspace(1, 10**-digits, n), seed), random_vector(n, seed)
-    solution = SOLVING[name].solve(gram, rhs, damping=damping)
+    solution = SOLVING[name].prepare(gram, added=relative_damping(gram, damping)).solve(rhs)
     added = damping * np.diagonal(gram.matrix).mean()
     exact = np.linalg.solve(gram.matrix + added * np.eye(n), rhs)
     assert_honest(solution, gram, rhs)
@@ -148,7 +149,7 @@ def test_damping_is_relative_to_the_mean_diagonal(name, n, digits, seed, damping
 @every_solver
 @pytest.mark.parametrize("eigenvalues", [[1.0], [1.0, 1e-3], [1e5] * 7])
 def test_zero_right_hand_side(name, eigenvalues):
-    solution = SOLVING[name].solve(gram_of(eigenvalues), np.zeros(len(eigenvalues)))
+    solution = SOLVING[name].prepare(gram_of(eigenvalues)).solve(np.zeros(len(eigenvalues)))
     np.testing.assert_array_equal(solution.value, 0)
     assert solution.status == SolveStatus.SOLVED
     assert solution.relative_residual == 0
@@ -157,7 +158,7 @@ def test_zero_right_hand_side(name, eigenvalues):
 @every_solver
 @pytest.mark.parametrize("value", [1e-150, 3.0, 1e150])
 def test_one_input(name, value):
-    solution = SOLVING[name].solve(gram_of([value]), np.array([2.0]))
+    solution = SOLVING[name].prepare(gram_of([value])).solve(np.array([2.0]))
     assert solution.status == SolveStatus.SOLVED
     assert solution.value[0] == pytest.approx(2 / value)
 
@@ -166,7 +167,7 @@ def test_one_input(name, value):
 def test_nothing_passed_in_is_changed(name):
     gram, rhs = gram_of([1.0, 0.5, 0.2]), random_vector(3)
     matrix, before = gram.matrix.copy(), rhs.copy()
-    SOLVING[name].solve(gram, rhs, damping=0.1)
+    SOLVING[name].prepare(gram, added=relative_damping(gram, 0.1)).solve(rhs)
     np.testing.assert_array_equal(gram.matrix, matrix)
     np.testing.assert_array_equal(rhs, before)
 
@@ -175,7 +176,7 @@ def test_nothing_passed_in_is_changed(name):
 def test_no_iterations_allowed(name):
     kind = type(SOLVING[name])
     rhs = random_vector(4)
-    solution = kind(max_iterations=0).solve(gram_of([1.0, 0.5, 0.2, 0.1]), rhs)
+    solution = kind(max_iterations=0).prepare(gram_of([1.0, 0.5, 0.2, 0.1])).solve(rhs)
     assert solution.status == SolveStatus.INEXACT
     assert solution.inner_iterations == 0
     assert solution.relative_residual == 1
@@ -186,7 +187,7 @@ def test_names_of_solvers():
     rhs = random_vector(5)
     gram = gram_of(np.geomspace(1, 0.1, 5))
     for name, make in SOLVERS.items():
-        assert make().solve(gram, rhs).status == SolveStatus.SOLVED, name
+        assert make().prepare(gram).solve(rhs).status == SolveStatus.SOLVED, name
 
 
 # Scales
@@ -195,7 +196,7 @@ def test_names_of_solvers():
 def scaled(name, matrix_scale, rhs_scale):
     gram = gram_of(matrix_scale * np.geomspace(1, 0.01, 5))
     rhs = rhs_scale * random_vector(5)
-    return gram, rhs, SOLVING[name].solve(gram, rhs)
+    return gram, rhs, SOLVING[name].prepare(gram).solve(rhs)
 
 
 @every_solver
@@ -254,7 +255,7 @@ INCONSISTENT = ["zero matrix", *(f"{kind}, inconsistent" for kind in KINDS)]
 @pytest.mark.parametrize("kind", CONSISTENT)
 def test_singular_and_consistent(name, kind):
     gram, rhs = singular_case(kind)
-    solution = SOLVING[name].solve(gram, rhs)
+    solution = SOLVING[name].prepare(gram).solve(rhs)
     assert_honest(solution, gram, rhs)
     assert solution.status != SolveStatus.INEXACT
     assert norm(gram.matrix @ solution.value - rhs) <= 1e-6 * norm(rhs)
@@ -266,7 +267,7 @@ def test_singular_and_consistent(name, kind):
 @pytest.mark.parametrize("kind", INCONSISTENT)
 def test_singular_and_inconsistent(name, kind):
     gram, rhs = singular_case(kind)
-    solution = SOLVING[name].solve(gram, rhs)
+    solution = SOLVING[name].prepare(gram).solve(rhs)
     assert_honest(solution, gram, rhs)
     assert solution.status != SolveStatus.SOLVED
     # Never worse than standing still.
@@ -276,7 +277,7 @@ def test_singular_and_inconsistent(name, kind):
 @pytest.mark.parametrize("kind", [*CONSISTENT, *INCONSISTENT])
 def test_cholesky_cuts_to_the_least_squares_solution_of_least_norm(kind):
     gram, rhs = singular_case(kind)
-    solution = Cholesky().solve(gram, rhs)
+    solution = Cholesky().prepare(gram).solve(rhs)
     assert solution.status == SolveStatus.TRUNCATED
     assert solution.rank == np.linalg.matrix_rank(gram.matrix)
     np.testing.assert_allclose(solution.value, np.linalg.pinv(gram.matrix, rcond=1e-12) @ rhs, rtol=1e-6, atol=1e-12)
@@ -286,7 +287,7 @@ def test_cholesky_cuts_to_the_least_squares_solution_of_least_norm(kind):
 def test_sketched_repairs_by_damping_that_is_told(kind):
     gram, rhs = singular_case(kind)
     for solver in (Sketched(), Sketched(tol=1e-7)):
-        solution = solver.solve(gram, rhs)
+        solution = solver.prepare(gram).solve(rhs)
         assert solution.status == SolveStatus.DAMPED
         assert solution.damping == pytest.approx(1e-8 * (np.diagonal(gram.matrix).mean() or 1.0))
         exact = np.linalg.solve(gram.matrix + solution.damping * np.eye(5), rhs)
@@ -303,7 +304,7 @@ def test_nearly_equal_inputs(name, digits, seed):
     transposed, rhs = rng.normal(size=(12, 5)), rng.normal(size=5)
     transposed[:, 4] = transposed[:, 0] + 10**-digits * rng.normal(size=12)
     gram = ExplicitGram(transposed)
-    solution = SOLVING[name].solve(gram, rhs)
+    solution = SOLVING[name].prepare(gram).solve(rhs)
     assert np.isfinite(solution.value).all()
     assert norm(gram.matrix @ solution.value - rhs) <= norm(rhs) * (1 + 1e-6)
 
@@ -312,14 +313,14 @@ def test_nearly_equal_inputs(name, digits, seed):
 def test_singular_with_zero_right_hand_side(name):
     gram, _ = singular_case("duplicates")
     for singular in (gram, ExplicitGram(np.zeros((9, 5)))):
-        solution = SOLVING[name].solve(singular, np.zeros(5))
+        solution = SOLVING[name].prepare(singular).solve(np.zeros(5))
         np.testing.assert_array_equal(solution.value, 0)
 
 
 @every_solver
 def test_damping_makes_a_singular_system_regular(name):
     gram, rhs = singular_case("duplicates, inconsistent")
-    solution = SOLVING[name].solve(gram, rhs, damping=0.1)
+    solution = SOLVING[name].prepare(gram, added=relative_damping(gram, 0.1)).solve(rhs)
     added = 0.1 * np.diagonal(gram.matrix).mean()
     assert solution.status == SolveStatus.SOLVED
     np.testing.assert_allclose(solution.value, np.linalg.solve(gram.matrix + added * np.eye(5), rhs), rtol=1e-7)
@@ -331,30 +332,30 @@ def test_damping_makes_a_singular_system_regular(name):
 @pytest.mark.parametrize("seed", range(3))
 def test_conjugate_gradient_is_patient_with_a_bad_condition(seed):
     gram, rhs = gram_of(np.geomspace(1, 1e-6, 60), seed), random_vector(60, seed)
-    solution = ConjugateGradient(tol=1e-4).solve(gram, rhs)
+    solution = ConjugateGradient(tol=1e-4).prepare(gram).solve(rhs)
     assert solution.relative_residual <= 1e-4
 
 
 def test_conjugate_gradient_ends_after_as_many_steps_as_eigenvalues():
     gram, rhs = gram_of([1.0] * 10 + [5.0] * 10 + [9.0] * 10), random_vector(30)
-    plain = ConjugateGradient(preconditioner=_Nothing()).solve(gram, rhs)
+    plain = ConjugateGradient(preconditioner=_Nothing()).prepare(gram).solve(rhs)
     assert plain.inner_iterations == 3
     assert gram.products <= 3 + 3  # one a step, and to make sure
 
 
 class _Nothing:
-    def prepare(self, gram, *, damping, iteration):
+    def prepare(self, gram, *, added, iteration):
         return lambda vector: vector
 
 
 def test_jacobi_makes_a_diagonal_matrix_trivial():
     gram = ExplicitGram(np.diag(np.geomspace(1, 1e3, 8)))
-    assert ConjugateGradient().solve(gram, random_vector(8)).inner_iterations == 1
+    assert ConjugateGradient().prepare(gram).solve(random_vector(8)).inner_iterations == 1
 
 
 def test_preconditioning_by_the_sketch_saves_iterations():
     gram, rhs = gram_of(np.geomspace(1, 1e-5, 30)), random_vector(30)
-    jacobi, sketch = SOLVING["cg-jacobi"].solve(gram, rhs), SOLVING["cg-sketch"].solve(gram, rhs)
+    jacobi, sketch = SOLVING["cg-jacobi"].prepare(gram).solve(rhs), SOLVING["cg-sketch"].prepare(gram).solve(rhs)
     assert sketch.inner_iterations < jacobi.inner_iterations / 2
 
 
@@ -365,7 +366,7 @@ def test_preconditioning_by_the_sketch_saves_iterations():
 @given(**systems)
 def test_paper_stop(n, digits, seed):
     gram, rhs = gram_of(np.geomspace(1, 10**-digits, n), seed), random_vector(n, seed)
-    solution = Sketched(preconditioner=SketchQR(oversampling=40)).solve(gram, rhs)
+    solution = Sketched(preconditioner=SketchQR(oversampling=40)).prepare(gram).solve(rhs)
     assert solution.status == SolveStatus.SOLVED
     assert_honest(solution, gram, rhs)
     stop = min(math.sqrt(10**-digits / n), 1) / 6
@@ -374,10 +375,10 @@ def test_paper_stop(n, digits, seed):
 
 def test_inner_iterations_are_recorded():
     gram, rhs = gram_of(np.geomspace(1, 1e-3, 8)), random_vector(8)
-    steps = [Sketched(tol=tol).solve(gram, rhs) for tol in (1e-2, 1e-5, 1e-10)]
+    steps = [Sketched(tol=tol).prepare(gram).solve(rhs) for tol in (1e-2, 1e-5, 1e-10)]
     assert 0 < steps[0].inner_iterations < steps[1].inner_iterations < steps[2].inner_iterations
     assert all(solution.sketch_rows == 16 * 8 for solution in steps)
-    limited = Sketched(tol=1e-10, max_iterations=steps[1].inner_iterations).solve(gram, rhs)
+    limited = Sketched(tol=1e-10, max_iterations=steps[1].inner_iterations).prepare(gram).solve(rhs)
     assert limited.status == SolveStatus.INEXACT
     assert limited.inner_iterations == steps[1].inner_iterations
     np.testing.assert_allclose(limited.value, steps[1].value)
@@ -388,7 +389,7 @@ def test_inner_iterations_are_logarithmic_on_networks(inputs):
     gram, _ = make_gram(inputs=random_inputs(inputs, 32, seed=inputs), width=1 << 13, shift=default_shift(1 << 13))
     smallest = float(np.linalg.eigvalsh(gram.dense())[0])
     rhs = random_vector(inputs)
-    solution = Sketched(preconditioner=SketchQR(oversampling=None)).solve(gram, rhs)
+    solution = Sketched(preconditioner=SketchQR(oversampling=None)).prepare(gram).solve(rhs)
     assert solution.status == SolveStatus.SOLVED
     assert 1 <= solution.inner_iterations <= 4 + 2 * math.log2(inputs / smallest)
     assert norm(gram.dense() @ solution.value - rhs) <= norm(rhs) / 6 * math.sqrt(smallest / inputs) * 1.2
@@ -399,7 +400,7 @@ def test_a_poor_sketch_converges_on_a_network(sketch):
     gram, _ = make_gram(inputs=random_inputs(12, 16), width=1 << 11, shift=1.0)
     rhs = random_vector(12)
     poor = SketchQR(sketch=sketch, oversampling=2)
-    solution = Sketched(tol=1e-4, preconditioner=poor, max_iterations=20_000).solve(gram, rhs)
+    solution = Sketched(tol=1e-4, preconditioner=poor, max_iterations=20_000).prepare(gram).solve(rhs)
     assert solution.status == SolveStatus.SOLVED
     assert norm(gram.dense() @ solution.value - rhs) <= 1e-4 * norm(rhs) * (1 + 1e-9)
 
@@ -409,7 +410,7 @@ def test_a_poor_sketch_is_not_given_up(condition):
     for seed in range(5):
         gram, rhs = gram_of(np.geomspace(1, 1 / condition, 10), seed), random_vector(10, seed)
         poor = SketchQR(oversampling=2)
-        solution = Sketched(tol=1e-2, preconditioner=poor, max_iterations=20_000).solve(gram, rhs)
+        solution = Sketched(tol=1e-2, preconditioner=poor, max_iterations=20_000).prepare(gram).solve(rhs)
         assert solution.relative_residual <= 1e-2
 
 
@@ -442,7 +443,7 @@ def test_rows_by_oversampling(inputs, oversampling):
 
 def test_rows_are_capped_by_memory(monkeypatch):
     assert SketchQR(oversampling=16).rows(100) == 1600
-    monkeypatch.setattr(solvers, "_MOST_ENTRIES", 50_000)
+    monkeypatch.setattr(paper, "_MOST_ENTRIES", 50_000)
     assert SketchQR(oversampling=16).rows(100) == 500
     assert SketchQR(oversampling=None).rows(100) == 500
     assert SketchQR(oversampling=16).rows(1000) == 2000
@@ -452,12 +453,12 @@ def test_every_iteration_draws_a_fresh_sketch():
     for name in ("cg-sketch", "sketched"):
         gram, rhs = gram_of([1.0, 0.5, 0.3]), random_vector(3)
         for iteration in (0, 1, 2, 0):
-            SOLVING[name].solve(gram, rhs, iteration=iteration)
+            SOLVING[name].prepare(gram, iteration=iteration).solve(rhs)
         seeds = [sketch.seed for sketch in gram.sketches]
         assert len(set(seeds)) == 3
         assert seeds[0] == seeds[3]
         solver = type(SOLVING[name])(preconditioner=SketchQR(seed=2**64 - 1))
-        solver.solve(gram, rhs)
+        solver.prepare(gram).solve(rhs)
         assert gram.sketches[-1].seed not in seeds
 
 
@@ -465,7 +466,7 @@ def test_every_iteration_draws_a_fresh_sketch():
 @pytest.mark.parametrize("damping", [0.0, 0.3])
 def test_factor_is_near_the_matrix(oversampling, damping):
     gram = gram_of(np.geomspace(1, 1e-4, 6))
-    triangle = SketchQR(oversampling=oversampling).prepare(gram, damping=damping, iteration=0)
+    triangle = SketchQR(oversampling=oversampling).prepare(gram, added=damping, iteration=0)
     matrix = gram.matrix + damping * np.eye(6)
     np.testing.assert_allclose(np.tril(triangle.factor, -1), 0, atol=1e-14)
     ratios = np.linalg.eigvals(np.linalg.solve(matrix, triangle.factor.T @ triangle.factor)).real

@@ -20,9 +20,11 @@ from thresher.algebra import (
     Sketched,
     SketchQR,
     distortion,
+    paper,
     sketches,
-    solvers,
 )
+from thresher.algebra.system import Search, System
+from thresher.algebra.system import norm as length_of
 from thresher.interfaces import SolveStatus
 
 # When a search ends
@@ -31,7 +33,7 @@ from thresher.interfaces import SolveStatus
 def walk(ratio, *, tol=1e-6, most=10_000):
     """A search on G = I in which every step multiplies the residual by a ratio."""
     gram = ExplicitGram(np.eye(3))
-    search = solvers._Search(solvers._System(gram, np.array([1.0, 2.0, 0.5]), 0.0), tol)
+    search = Search(System(gram, 0.0), np.array([1.0, 2.0, 0.5]), tol)
     while search.goes_on(most):
         change = (1 - ratio) * search.residual
         search.step(change, change, 1.0)
@@ -41,7 +43,7 @@ def walk(ratio, *, tol=1e-6, most=10_000):
 def test_a_search_goes_on_while_it_gains_a_per_cent_now_and_then():
     found = walk(0.995, tol=1e-4)
     assert found.status == SolveStatus.SOLVED
-    assert found.inner_iterations == math.ceil(math.log(1e-4) / math.log(0.995)) > solvers._Search.PATIENCE
+    assert found.inner_iterations == math.ceil(math.log(1e-4) / math.log(0.995)) > Search.PATIENCE
 
 
 @pytest.mark.parametrize("ratio", [-1.0, -1.2, -1.4])
@@ -67,7 +69,7 @@ def test_a_residual_that_is_just_the_goal_has_reached_it():
 @pytest.mark.parametrize("length", [0.0, -1.0, math.inf, math.nan])
 def test_a_step_without_a_length_ends_the_search(length):
     gram = ExplicitGram(np.eye(2))
-    search = solvers._Search(solvers._System(gram, np.ones(2), 0.0), 1e-3)
+    search = Search(System(gram, 0.0), np.ones(2), 1e-3)
     assert search.goes_on(5)
     search.step(np.ones(2), np.ones(2), length)
     assert not search.goes_on(5)
@@ -76,7 +78,7 @@ def test_a_step_without_a_length_ends_the_search(length):
 
 def test_conjugate_gradient_ends_at_once_where_there_is_no_curvature():
     gram = ExplicitGram(np.zeros((6, 4)))
-    assert ConjugateGradient().solve(gram, random_vector(4)).inner_iterations == 0
+    assert ConjugateGradient().prepare(gram).solve(random_vector(4)).inner_iterations == 0
     assert gram.products <= 2
 
 
@@ -88,7 +90,7 @@ def test_conjugate_gradient_takes_10_n_and_100_steps_at_the_most():
             return vector + 1.5 * np.array([-vector[1], vector[0]])
 
     for n, most in ((None, 120), (33, 33)):
-        found = ConjugateGradient(max_iterations=n).solve(Whirl(np.eye(2)), np.ones(2))
+        found = ConjugateGradient(max_iterations=n).prepare(Whirl(np.eye(2))).solve(np.ones(2))
         assert found.inner_iterations == most
         assert found.status == SolveStatus.INEXACT
 
@@ -109,9 +111,9 @@ def test_conjugate_gradient_starts_again_from_the_true_residual():
     solver, rhs = ConjugateGradient(tol=0.1, preconditioner=_Nothing()), random_vector(8)
     rhs *= 0.75 / norm(rhs)  # is not scaled then
     root = np.diag(np.geomspace(1, 3, 8))
-    steps = solver.solve(Changing(root, twice=10**6), rhs).inner_iterations
+    steps = solver.prepare(Changing(root, twice=10**6)).solve(rhs).inner_iterations
     gram = Changing(root, twice=steps)  # all seems well until the residual is made anew
-    assert solver.solve(gram, rhs).status == SolveStatus.SOLVED
+    assert solver.prepare(gram).solve(rhs).status == SolveStatus.SOLVED
     value, direction = gram.asked[steps : steps + 2]
     np.testing.assert_allclose(direction, rhs - gram.matrix @ value, rtol=1e-12)
     assert norm(direction) > 0.3 * norm(rhs)
@@ -119,17 +121,17 @@ def test_conjugate_gradient_starts_again_from_the_true_residual():
 
 @pytest.mark.parametrize("size", [1e-300, 1e-170, 1e-3, 1.0, 1e3, 1e170, 1e300])
 def test_lengths_neither_vanish_nor_overflow(size):
-    assert solvers._norm(size * np.array([3.0, -4.0])) == pytest.approx(5 * size, rel=1e-15, abs=0)
+    assert length_of(size * np.array([3.0, -4.0])) == pytest.approx(5 * size, rel=1e-15, abs=0)
 
 
 def test_lengths_of_nothing_and_of_what_is_no_number():
-    assert solvers._norm(np.zeros(3)) == solvers._norm(np.empty(0)) == 0
-    assert solvers._norm(np.array([1.0, math.nan])) == solvers._norm(np.array([1.0, -math.inf])) == math.inf
+    assert length_of(np.zeros(3)) == length_of(np.empty(0)) == 0
+    assert length_of(np.array([1.0, math.nan])) == length_of(np.array([1.0, -math.inf])) == math.inf
 
 
 def test_a_solution_that_overflows_is_no_step():
     with np.errstate(all="ignore"):
-        found = Cholesky().solve(MatrixGram(np.diag([1e-200, 1e-200])), np.full(2, 1e200))
+        found = Cholesky().prepare(MatrixGram(np.diag([1e-200, 1e-200]))).solve(np.full(2, 1e200))
     assert found.status == SolveStatus.INEXACT
     assert found.relative_residual == 1
     np.testing.assert_array_equal(found.value, 0)
@@ -140,7 +142,7 @@ def test_a_singular_matrix_of_any_scale_is_cut_to_its_rank(scale):
     rows = np.random.default_rng(3).normal(size=(9, 4))
     rows[:, 3] = rows[:, 0]
     gram = ExplicitGram(math.sqrt(scale) * rows)
-    found = Cholesky().solve(gram, random_vector(4))
+    found = Cholesky().prepare(gram).solve(random_vector(4))
     assert (found.status, found.rank) == (SolveStatus.TRUNCATED, 3)
     exact = np.linalg.pinv(gram.matrix / scale, rcond=1e-12) @ random_vector(4)
     np.testing.assert_allclose(scale * found.value, exact, rtol=1e-6)
@@ -152,7 +154,7 @@ def test_a_singular_matrix_of_any_scale_is_cut_to_its_rank(scale):
 def test_jacobi_divides_by_the_damped_diagonal():
     gram = MatrixGram(np.diag([0.5, 2.0, 0.0]))
     for damping, expected in ((0.0, [6.0, 1.5, 0.0]), (0.5, [3.0, 1.2, 6.0])):
-        inverse = Jacobi().prepare(gram, damping=damping, iteration=0)
+        inverse = Jacobi().prepare(gram, added=damping, iteration=0)
         np.testing.assert_allclose(inverse(np.full(3, 3.0)), expected)
 
 
@@ -169,8 +171,8 @@ class Exact:
     def __init__(self, diagonal):
         self._diagonal = np.asarray(diagonal, float)
 
-    def prepare(self, gram, *, damping, iteration):
-        return solvers.Triangle(np.diag(np.sqrt(self._diagonal)), rows=7, damping=damping, repaired=False)
+    def prepare(self, gram, *, added, iteration):
+        return paper.Triangle(np.diag(np.sqrt(self._diagonal)), rows=7, added=added, repaired=False)
 
 
 @pytest.mark.parametrize(
@@ -181,41 +183,41 @@ class Exact:
 def test_the_papers_tolerance(diagonal, tol, monkeypatch):
     asked = []
 
-    class Told(solvers._Search):
-        def __init__(self, system, tol, **more):
+    class Told(Search):
+        def __init__(self, system, rhs, tol, **more):
             asked.append(tol)
-            super().__init__(system, tol, **more)
+            super().__init__(system, rhs, tol, **more)
 
-    monkeypatch.setattr(solvers, "_Search", Told)
+    monkeypatch.setattr(paper, "Search", Told)
     gram, rhs = MatrixGram(np.diag(diagonal)), np.ones(len(diagonal))
-    found = Sketched(preconditioner=Exact(diagonal)).solve(gram, rhs)
+    found = Sketched(preconditioner=Exact(diagonal)).prepare(gram).solve(rhs)
     assert asked == [pytest.approx(tol, rel=1e-6, abs=0)]
     assert found.sketch_rows == 7
-    Sketched(tol=0.3, preconditioner=Exact(diagonal)).solve(gram, rhs)
+    Sketched(tol=0.3, preconditioner=Exact(diagonal)).prepare(gram).solve(rhs)
     assert asked[1] == 0.3
 
 
 def test_rows_of_a_sketch_are_told_where_there_is_one():
     gram, rhs = gram_of([1.0, 0.5, 0.3]), random_vector(3)
-    assert ConjugateGradient().solve(gram, rhs).sketch_rows == 0
-    assert ConjugateGradient(preconditioner=SketchQR()).solve(gram, rhs).sketch_rows == 48
+    assert ConjugateGradient().prepare(gram).solve(rhs).sketch_rows == 0
+    assert ConjugateGradient(preconditioner=SketchQR()).prepare(gram).solve(rhs).sketch_rows == 48
 
 
 def test_seeds_of_sketches_follow_from_seed_and_iteration():
     gram = gram_of([1.0, 0.5, 0.3])
     for seed, iteration in ((0, 0), (5, 3), (2**64 - 1, 0)):
-        SketchQR(seed=seed).prepare(gram, damping=0.0, iteration=iteration)
+        SketchQR(seed=seed).prepare(gram, added=0.0, iteration=iteration)
     assert [sketch.seed for sketch in gram.sketches] == [1_000_003, 5 + 4 * 1_000_003, 1_000_002]
 
 
 def test_a_factor_is_reused_for_its_size_only():
     solver = ReusedFactor()
     for size in (4, 4, 3, 3):
-        found = solver.solve(gram_of(np.geomspace(1, 0.1, size)), random_vector(size))
-        assert found.factored == (len(solver.factor) != size or found.inner_iterations == 0)
+        found = solver.prepare(gram_of(np.geomspace(1, 0.1, size))).solve(random_vector(size))
+        assert found.factored == (len(solver.factor.lower) != size or found.inner_iterations == 0)
         assert found.status == SolveStatus.SOLVED
     for solver in (ReusedFactor(), Cholesky()):
-        first = solver.solve(gram_of([1.0, 0.5]), random_vector(2))
+        first = solver.prepare(gram_of([1.0, 0.5])).solve(random_vector(2))
         assert (first.factored, first.inner_iterations) == (True, 0)
 
 

@@ -117,7 +117,7 @@ class TestReusedFactor:
     def test_an_old_factor_serves_a_matrix_nearby(self):
         first, second, rhs = self.matrices(change=0.02)
         solver = ReusedFactor(tol=1e-12)
-        one, two = solver.solve(first, rhs), solver.solve(second, rhs)
+        one, two = solver.prepare(first).solve(rhs), solver.prepare(second).solve(rhs)
         assert one.factored
         assert not two.factored
         assert 0 < two.inner_iterations <= solver.patience
@@ -126,8 +126,8 @@ class TestReusedFactor:
     def test_a_new_factor_is_made_when_the_old_one_stops_paying(self):
         first, second, rhs = self.matrices(change=5.0)
         solver = ReusedFactor(patience=3)
-        solver.solve(first, rhs)
-        far = solver.solve(second, rhs)
+        solver.prepare(first).solve(rhs)
+        far = solver.prepare(second).solve(rhs)
         assert far.factored
         assert far.inner_iterations == 3
         np.testing.assert_allclose(far.value, np.linalg.solve(second.matrix, rhs), rtol=1e-8)
@@ -149,8 +149,8 @@ class TestReusedFactor:
 
 def test_a_bare_matrix_cannot_be_sketched():
     with pytest.raises(InvalidInput, match="cannot be sketched"):
-        Sketched().solve(MatrixGram(np.eye(3)), np.ones(3))
-    assert Cholesky().solve(MatrixGram(np.eye(3)), np.ones(3)).status == SolveStatus.SOLVED
+        Sketched().prepare(MatrixGram(np.eye(3))).solve(np.ones(3))
+    assert Cholesky().prepare(MatrixGram(np.eye(3))).solve(np.ones(3)).status == SolveStatus.SOLVED
 
 
 def test_the_memory_estimate_grows_as_it_should():

@@ -2,6 +2,7 @@
 
 import math
 from itertools import pairwise
+from typing import NamedTuple
 
 import naive
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from thresher import Callback, History, InvalidInput, Iteration, MemoryRefused, Problem, Status, to_sphere, train
-from thresher.algebra import Cholesky, ConjugateGradient, Sketched, SketchQR
+from thresher.algebra import Cholesky, ConjugateGradient, DirectFactor, Sketched, SketchQR
 from thresher.datasets import random_problem
 from thresher.model.start import Start
 from thresher.shards import INDEXES
@@ -131,9 +132,20 @@ class Timid:
     def __init__(self, *shares):
         self.shares = shares
 
-    def solve(self, gram, rhs, *, damping=0.0, iteration=0):
-        solution = Cholesky().solve(gram, rhs, damping=damping, iteration=iteration)
-        return solution._replace(value=self.shares[min(iteration, len(self.shares) - 1)] * solution.value)
+    def prepare(self, gram, *, added=0.0, iteration=0):
+        share = self.shares[min(iteration, len(self.shares) - 1)]
+        return Multiplied(Cholesky().prepare(gram, added=added), share)
+
+
+class Multiplied(NamedTuple):
+    """A factor whose solutions are so many times what they should be."""
+
+    factor: DirectFactor
+    times: float
+
+    def solve(self, rhs, *, x0=None):
+        solution = self.factor.solve(rhs)
+        return solution._replace(value=self.times * solution.value)
 
 
 @pytest.mark.parametrize("tol, planned", [(0.5, 1), (0.3, 2), (0.1, 4)])
@@ -173,9 +185,8 @@ def test_stalled_after_all_halvings():
     """A slope that is promised but never kept: every length is tried, and the weights stay where they were."""
 
     class Liar:
-        def solve(self, gram, rhs, *, damping=0.0, iteration=0):
-            solution = Cholesky().solve(gram, rhs)
-            return solution._replace(value=1e7 * solution.value)
+        def prepare(self, gram, *, added=0.0, iteration=0):
+            return Multiplied(Cholesky().prepare(gram), 1e7)
 
     result = train_small(solver=Liar())
     assert result.status == Status.STALLED

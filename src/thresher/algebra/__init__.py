@@ -1,5 +1,10 @@
-"""Which step? Sketches of the Jacobian and solvers of the n x n system."""
+"""Which step? Sketches of the Jacobian and solvers of the n x n system: they prepare it once and solve many times."""
 
+from thresher.algebra.cg import ConjugateGradient, Jacobi
+from thresher.algebra.deprecated import adapt
+from thresher.algebra.direct import Cholesky, DirectFactor, ReusedFactor
+from thresher.algebra.gram import MatrixGram, relative_damping
+from thresher.algebra.paper import Sketched, SketchQR
 from thresher.algebra.sketches import (
     SKETCHES,
     CountSketch,
@@ -9,7 +14,6 @@ from thresher.algebra.sketches import (
     TensorSketch,
     distortion,
 )
-from thresher.algebra.solvers import Cholesky, ConjugateGradient, Jacobi, MatrixGram, ReusedFactor, Sketched, SketchQR
 
 __all__ = [
     "SKETCHES",
@@ -17,6 +21,7 @@ __all__ = [
     "Cholesky",
     "ConjugateGradient",
     "CountSketch",
+    "DirectFactor",
     "Gaussian",
     "Hadamard",
     "Jacobi",
@@ -26,7 +31,9 @@ __all__ = [
     "Sketched",
     "SparseSign",
     "TensorSketch",
+    "adapt",
     "distortion",
+    "relative_damping",
 ]
 
 SOLVERS = {"cholesky": Cholesky, "sketched": Sketched, "cg": ConjugateGradient}

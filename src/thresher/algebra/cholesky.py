@@ -27,7 +27,7 @@ from thresher.algebra.blas import (
 from thresher.errors import InvalidInput
 from thresher.parallel import blas_for_size, core_count, in_order
 
-__all__ = ["Cholesky", "factor"]
+__all__ = ["Cholesky", "LowerFactor", "factor"]
 
 Matrix = NDArray[np.float64]
 Item = TypeVar("Item")
@@ -40,14 +40,14 @@ _SMALLEST = 128  # rows of a triangle that LAPACK inverts fast enough
 
 
 def factor(
-    matrix: Matrix, *, added: Matrix | None = None, overwrite: bool = False, threads: int | None = None
-) -> Cholesky | None:
+    matrix: Matrix, *, added: float | Matrix = 0.0, overwrite: bool = False, threads: int | None = None
+) -> LowerFactor | None:
     """Return the Cholesky factor of a symmetric matrix; None if it is not positive definite, or has a nan.
 
     Parameters
     ----------
     matrix : (n, n), both triangles; which one is read depends on the order in memory
-    added : (n,), added to the diagonal
+    added : a number or (n,) numbers, added to the diagonal
     overwrite : make the factor in the place of the matrix, which is lost, if that is float64 in Fortran or C order
     threads : at the most; None for all cores
 
@@ -57,9 +57,8 @@ def factor(
         raise InvalidInput(f"a matrix to factor must have shape (n, n); got shape {matrix.shape}.")
     lower = _own(matrix, overwrite)
     diagonal = np.einsum("ii->i", lower)  # a view that can be written
-    if added is not None:
-        diagonal += added
-    made = Cholesky(lower, threads=core_count() if threads is None else threads)
+    diagonal += added
+    made = LowerFactor(lower, threads=core_count() if threads is None else threads)
     return made if made._eliminate() and np.isfinite(diagonal).all() else None
 
 
@@ -82,7 +81,7 @@ class _Part(NamedTuple):
     first: int
 
 
-class Cholesky:
+class LowerFactor:
     """A lower factor L (n, n) with L Lᵀ = the matrix; ``factor`` makes it. What is above its diagonal says nothing."""
 
     def __init__(self, lower: Matrix, *, threads: int) -> None:
@@ -219,3 +218,6 @@ def _add_column_squares(lower: Matrix, squares: Matrix, room: Matrix) -> None:
     squares[:middle] += np.einsum("ij,ij->j", below, below)
     _add_column_squares(lower[:middle, :middle], squares[:middle], room)
     _add_column_squares(lower[middle:, middle:], squares[middle:], room)
+
+
+Cholesky = LowerFactor  # the name that training/ridge.py has for it; to go with that file

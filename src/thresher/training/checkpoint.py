@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import ReusedFactor
+from thresher.algebra import Cholesky, DirectFactor, ReusedFactor
 from thresher.errors import InvalidInput
 from thresher.files import Stored, read_file, write_file
 from thresher.interfaces import Gram, Solution, Solver, SolveStatus
@@ -58,18 +58,28 @@ class Trail:
         return tuple((taken.fraction or 0.0) * taken.solution.value for taken in self._taken)
 
     def solve(
-        self, solver: Solver, gram: Gram, rhs: NDArray[np.float64], *, damping: float, iteration: int = 0
+        self,
+        solver: Solver,
+        gram: Gram,
+        rhs: NDArray[np.float64],
+        *,
+        added: float,
+        iteration: int = 0,
+        shared: DirectFactor | None = None,
     ) -> Solution:
-        """Return the solution that is known for this iteration, or solve. Cost: O(1), or that of the solver."""
+        """Return the solution that is known for this iteration, or solve, by the factor that is shared if there is one.
+
+        Cost: O(1), or that of the solver.
+        """
         place = len(self._taken)
-        if place >= len(self._known):
-            return solver.solve(gram, rhs, damping=damping, iteration=iteration)
-        solution = self._known[place].solution
-        if isinstance(solver, ReusedFactor) and place == self._last_factor:
-            solver.solve(gram, rhs, damping=damping, iteration=iteration)  # it remembers this factor
-        elif solution.factored:
+        known = self._known[place].solution if place < len(self._known) else None
+        if isinstance(solver, ReusedFactor) and (place == self._last_factor or (shared and known is None)):
+            solver.factor = (shared or Cholesky().prepare(gram, added=added)).lower  # what it remembers from here on
+        if known is None:
+            return (shared or solver.prepare(gram, added=added, iteration=iteration)).solve(rhs)
+        if known.factored:
             gram.dense()  # whether there is a matrix decides how products with it round
-        return solution
+        return known
 
     def add(self, solution: Solution, fraction: float, *, residual: float, first: float) -> None:
         """Take note that a fraction of a solution led to this residual norm; ``first`` is that of the start."""

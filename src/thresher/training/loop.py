@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import Cholesky, MatrixGram, ReusedFactor
+from thresher.algebra import Cholesky, MatrixGram, relative_damping
 from thresher.checks import check_number, check_whole
 from thresher.engines import ENGINES, LocalEngine, require_memory
 from thresher.errors import InvalidInput, MemoryRefused
@@ -184,11 +184,10 @@ def _limit_steps(runs: Sequence[_Run]) -> list[Solution | None]:
     if first.first_step != "limit" or first.max_iterations == 0:
         return [None] * len(runs)
     limit = MatrixGram(limit_kernel(first.problem.products, first.settings.shift))
-    offset = first.settings.offset()
-    solvers = [run.solver if isinstance(run.solver, ReusedFactor) else Cholesky() for run in runs]
+    offset, added = first.settings.offset(), relative_damping(limit, first.damping)
+    shared = Cholesky().prepare(limit, added=added)  # factored when first needed, once for all
     return [
-        run.trail.solve(solver, limit, offset - run.problem.targets, damping=run.damping)
-        for run, solver in zip(runs, solvers, strict=True)
+        run.trail.solve(run.solver, limit, offset - run.problem.targets, added=added, shared=shared) for run in runs
     ]
 
 
@@ -344,9 +343,8 @@ class _Run(NamedTuple):
             if len(history) > self._allowed(history):
                 return Status.OUT_OF_ITERATIONS, _OUT_OF_ITERATIONS
             clock.restart()
-            solution = self.trail.solve(
-                self.solver, gram, residual, damping=self.damping, iteration=history[-1].iteration
-            )
+            added = relative_damping(gram, self.damping)
+            solution = self.trail.solve(self.solver, gram, residual, added=added, iteration=history[-1].iteration)
             slope = float(residual @ gram.times(solution.value))
             clock.lap("solve")
             step = self._descend(solution.value, residual, slope=slope)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, ReusedFactor, Sketched, SketchQR
+from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, ReusedFactor, Sketched, SketchQR, adapt
 from thresher.errors import InvalidInput, NotAvailable
 from thresher.interfaces import Solver
 
@@ -76,9 +76,9 @@ def choose_solver(solver: str | Solver, inputs: int) -> Solver:
         return choose_name("solver", solver, {**SOLVERS, "auto": Cholesky})()
     if isinstance(solver, ReusedFactor):
         return replace(solver, factor=None)  # what one training learns must not change another
-    if isinstance(solver, type) or not hasattr(solver, "solve"):
-        raise InvalidInput(f"solver must be a name or an object with a solve method; got {solver!r}.")
-    return solver
+    if isinstance(solver, type) or not (hasattr(solver, "prepare") or hasattr(solver, "solve")):
+        raise InvalidInput(f"solver must be a name or an object with a prepare method; got {solver!r}.")
+    return adapt(solver)
 
 
 def check_dtype(dtype: str, *, tol: float) -> str:
