@@ -17,7 +17,8 @@ ROWS = [
     {"checks", "figures", "loops", "memory", "notebook", "output", "parallel"},
     {"model", "files"},
     {"interfaces"},
-    {"shards", "algebra", "theory", "datasets"},
+    {"algebra", "theory", "datasets"},
+    {"shards"},
     {"engines"},
     {"training"},
 ]

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from thresher.model.firing import Firing, Pattern
 from thresher.model.network import NetworkSettings
 from thresher.model.position import Position
+from thresher.model.problem import Problem
 from thresher.model.weights import DenseWeights, Step, Weights
 
 __all__ = [
@@ -217,9 +218,9 @@ class ShardStarted(NamedTuple):
 class ShardMoved(NamedTuple):
     """A shard's share (n,) of what a step changes, without the factor 1/sqrt(m), and what it cost.
 
-    ``complete`` shares are the whole change of the outputs. Others hold the corrections of flipped pairs alone: a_r (z -
-    b) for a pair that begins to fire, a_r (b - z) for one that ceases, z being its new pre-activation; the engine adds
-    the linear part.
+    ``complete`` shares are the whole change of the outputs. Others hold the corrections of flipped pairs alone, and the
+    engine adds the linear part: a pair that begins to fire corrects by a_r (z - b), one that ceases by a_r (b - z), z
+    being its new pre-activation.
     """
 
     change: NDArray[np.float64]
@@ -342,23 +343,34 @@ class Objective(Protocol):
     """What is minimised: gives the linear system of an iteration, the step from its solution, and when to stop."""
 
     @property
+    def problem(self) -> Problem:
+        """What is trained on."""
+
+    @property
     def targets(self) -> NDArray[np.float64]:
         """The targets (n,)."""
+
+    @property
+    def warm(self) -> bool:
+        """Whether a solve starts from the last solution."""
 
     def added(self, gram: Gram) -> float | NDArray[np.float64]:
         """Return what is added to the diagonal of G: a number or (n,)."""
 
-    def right_hand_side(self, outputs: NDArray[np.float64], engine: Engine) -> NDArray[np.float64]:
-        """Return the right-hand side (n,) at the point of the last ``linearise``, which has these outputs."""
+    def right_hand_side(self, outputs: NDArray[np.float64], engine: Engine | None) -> NDArray[np.float64]:
+        """Return the right-hand side (n,) at the point of the last ``linearise``, which has these outputs.
+
+        Before there is an engine the network is at its start, here and in ``loss``.
+        """
 
     def step(self, value: NDArray[np.float64], fraction: float) -> Step:
         """Return the step that goes a fraction of the way which the solution (n,) points out."""
 
-    def loss(self, outputs: NDArray[np.float64], engine: Engine) -> float:
+    def loss(self, outputs: NDArray[np.float64], engine: Engine | None) -> float:
         """Return what is minimised, where the last ``move`` led and the outputs are these."""
 
     def gain(self, gram: Gram, value: NDArray[np.float64], rhs: NDArray[np.float64]) -> float:
-        """Return what a full step would gain if the network were linear; 0 if any decrease will do."""
+        """Return what a full step would gain if the network were linear; 0 if any decrease will do, below 0 if none."""
 
     def remainder(self, outputs: NDArray[np.float64], value: NDArray[np.float64] | None, *, first: float) -> float:
         """Return how far from a minimum this is: training ends when it is at most the tolerance.

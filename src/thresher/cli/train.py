@@ -21,7 +21,7 @@ from thresher.cli.options import Auto, Count
 from thresher.output import make_folder
 from thresher.runs import RUN_FILE, Recorder, Run, Test, Training, make_run, write_report, write_run
 from thresher.runs.saved import MODEL_FILE
-from thresher.shards import INDEX_NAMES
+from thresher.shards import SHARDS
 from thresher.tables import Table, guess_task, read_table
 
 __all__ = ["train"]
@@ -48,7 +48,7 @@ class Parts(NamedTuple):
     "--ridge", type=Auto(), default="auto", show_default=True, help="Penalty; 0 trains until nothing is left."
 )
 @click.option("--bias", type=Auto(), default="auto", show_default=True, help="Bias coordinate of the lift.")
-@click.option("--index", type=click.Choice(list(INDEX_NAMES)), help="With --ridge 0: how to find who fires.")
+@click.option("--index", type=click.Choice(list(SHARDS)), help="With --ridge 0: how to find who fires.")
 @click.option("--solver", type=click.Choice(["auto", "cholesky", "cg", "sketched"]), help="With --ridge 0: which step.")
 @click.option("--tol", type=float, help="When to stop; else 1e-6 of the first residual, or 2e-2 with a ridge.")
 @click.option("--seed", type=Count(), default=0, show_default=True, help="Of start weights and the choice of rows.")

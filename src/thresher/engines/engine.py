@@ -11,14 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.engines.gram import ShardGram
+from thresher.engines.threads import Threads
 from thresher.errors import BrokenCertificate
 from thresher.interfaces import Audit, Effort, Executor, Moved, Progress, ShardStarted, Started, Step
+from thresher.model.network import NetworkSettings
+from thresher.model.problem import Problem
 from thresher.model.weights import DenseWeights, Weights
-from thresher.shards import Recipe
+from thresher.parallel import core_count
+from thresher.shards import SHARDS, Recipe
 from thresher.shards.pairs import REMEDY
 from thresher.theory import firing_probability
 
-__all__ = ["ShardEngine", "shard_ranges", "start_engines"]
+__all__ = ["ShardEngine", "shard_ranges", "start_engine", "start_engines"]
 
 _SHARD = 1 << 14  # neurons at least in a shard of the largest kind
 _MOST_SHARDS = 64
@@ -151,6 +155,25 @@ class ShardEngine:
         if self._counts is None:
             self._counts = self._executor.add_up("call", self._output, "add_counts")
         return self._counts
+
+
+def start_engine(
+    problem: Problem,
+    settings: NetworkSettings,
+    *,
+    index: str,
+    dtype: str = "float32",
+    threads: int | None = None,
+    first_step: Step | None = None,
+) -> tuple[ShardEngine, Started]:
+    """Start the engine of one problem on threads of this process. Cost: O(mnd)."""
+    recipe = Recipe(SHARDS[index], settings, problem.inputs, dtype)
+    recipe.kind.refuse(settings, penalty=False)
+    ranges = shard_ranges(settings.width, share=recipe.kind.SHARE)
+    executor = Threads(recipe, ranges, threads=core_count() if threads is None else threads)
+    return start_engines(
+        recipe, executor, lambda done, total: None, targets=[problem.targets], first_steps=[first_step]
+    )[0]
 
 
 def start_engines(

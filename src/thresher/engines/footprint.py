@@ -40,9 +40,7 @@ class Facts(NamedTuple):
         return self.pairs * _PER_STORED_PAIR
 
     @classmethod
-    def of(
-        cls, targets: NDArray[np.float64], settings: NetworkSettings, *, dtype: str, first_step: str
-    ) -> Facts:
+    def of(cls, targets: NDArray[np.float64], settings: NetworkSettings, *, dtype: str, first_step: str) -> Facts:
         """Return the facts of a network that is trained on targets (n,). Cost: O(n)."""
         n, width = len(targets), settings.width
         firing = firing_probability(settings.shift)

@@ -182,7 +182,7 @@ class ThresherEstimator(BaseEstimator):
 
     def _warn(self) -> None:
         """Say so if a network is far from the minimum it was to reach."""
-        far = [result for result in self.results_ if not result.gap <= _FAR]
+        far = [result for result in self.results_ if not result.remainder <= _FAR]
         if far:
             warnings.warn(
                 f"{len(far)} of {len(self.results_)} networks ended far from the minimum: {far[0].message}",

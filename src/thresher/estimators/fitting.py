@@ -23,6 +23,7 @@ from thresher.estimators.features import (
     outer_product,
 )
 from thresher.estimators.lift import SphereLift
+from thresher.estimators.networks import train_penalised
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
@@ -32,8 +33,8 @@ from thresher.model.network import NetworkSettings
 from thresher.model.sobol import MOST_COLUMNS as SOBOL_COLUMNS
 from thresher.model.start import Sequence as SequenceName
 from thresher.parallel import blas_for_size
-from thresher.shards.dense import start_gram
-from thresher.training.ridge import RidgeResult, RidgeStart, train_ridge
+from thresher.shards import start_gram
+from thresher.training import Result
 
 __all__ = ["Fitted", "Fitting", "Options"]
 
@@ -79,7 +80,7 @@ class Fitted(NamedTuple):
     fit: Fit
     penalty: Matrix
     gains: Matrix
-    results: list[RidgeResult]
+    results: list[Result]
     importances: Matrix
 
 
@@ -92,7 +93,8 @@ class Fitting:
         span = min(n, d)
         taken = 8 * (6 * n * n + 48 * n * outputs + 8 * n * d + (8 * span * span if self._learns(d) else 0))
         taken += 8 * len(data.row) * 6 * outputs
-        taken += 0 if options.width == math.inf else 4 * outputs * options.width * (span + 2)
+        if options.width != math.inf:
+            taken += outputs * options.width * (8 * (span + 1) + n / 4) + options.threads * (48 << 20)
         what = f"fitting {n:,} rows of {d:,} columns"
         require(taken, budget=None, what=what, remedy="Fit on fewer rows or columns.")
         progress.plan(self._costs(n, span, outputs))
@@ -104,14 +106,17 @@ class Fitting:
             scale, space, choice, learning, optimism = self._choose_all()
         self.progress.begin("fitting all rows")
         inputs, _ = space.inputs(choice.bias)
-        start = self._start(inputs, choice)
-        kernel = choose.limit_of(inputs, choice.shift) if start is None else start.gram
+        settings = None if options.width == math.inf else self._settings(inputs, choice.shift, int(options.width))
+        if settings is None:
+            kernel = choose.limit_of(inputs, choice.shift)
+        else:
+            kernel = start_gram(inputs, settings, threads=options.threads)
         fit = self._fit_kernel(kernel, choice)
         penalty = fit.noise / self.data.weights
         gains = _gains(fit.alpha, kernel, options.width)
         importances = self._importances(space, choice)
         self.progress.begin("training")
-        results = self._train(start, fit, penalty, gains)
+        results = [] if settings is None else self._train(inputs, settings, kernel, fit, penalty, gains)
         self.progress.end()
         lift = SphereLift(
             scale=scale, bias=choice.bias, weights=space.weights, metric=space.matrix(), rest=space.rest
@@ -326,12 +331,6 @@ class Fitting:
         kernel = choose.limit_of(space.inputs(choice.bias)[0], choice.shift)
         return choose.fit_kernel(kernel, space.data, shift=choice.shift, ridge=ridge)
 
-    def _start(self, inputs: Matrix, choice: Choice) -> RidgeStart | None:
-        if self.options.width == math.inf:
-            return None
-        settings = self._settings(inputs, choice.shift, int(self.options.width))
-        return RidgeStart(inputs, settings=settings, threads=self.options.threads)
-
     def _fit_kernel(self, kernel: Matrix, choice: Choice) -> Fit:
         ridge, shift = self.options.ridge, choice.shift
         tell = self.progress.tried
@@ -344,18 +343,21 @@ class Fitting:
             )
         return fit
 
-    def _train(self, start: RidgeStart | None, fit: Fit, penalty: Matrix, gains: Matrix) -> list[RidgeResult]:
-        """Train one network for each output; none if the width is infinite."""
-        if start is None:
-            return []
-        return train_ridge(
-            start,
+    def _train(
+        self, inputs: Matrix, settings: NetworkSettings, kernel: Matrix, fit: Fit, penalty: Matrix, gains: Matrix
+    ) -> list[Result]:
+        """Train one network per output; the first step is the solution of the kernel of the network's start."""
+        return train_penalised(
+            inputs,
             self.data.targets / gains,
+            settings=settings,
             penalty=penalty,
             first=fit.alpha / gains,
+            gram=kernel,
             tol=self.options.tol,
             max_iterations=self.options.max_iterations,
-            on_iteration=self.progress.on_iteration,
+            threads=self.options.threads,
+            callbacks=[self.progress.records()],
         )
 
     def _costs(self, n: int, d: int, outputs: int) -> dict[str, float]:

@@ -8,9 +8,8 @@ inputs, which error bars and the limit of infinite width need.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, fields
-from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,21 @@ from thresher.checks import check_fields, check_number, check_whole
 from thresher.errors import InvalidInput
 from thresher.estimators.features import Plan
 from thresher.estimators.lift import SphereLift
+from thresher.estimators.networks import remake_networks
 from thresher.estimators.scaling import BY_RANK, PULLED, SCALES, Scaling
 from thresher.files import Stored, read_file, write_file
+from thresher.interfaces import Step
 from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
-from thresher.shards.dense import RidgeStep
 from thresher.theory import firing_probability
-from thresher.training.history import History, Iteration, Status
-from thresher.training.ridge import RidgeResult, RidgeStart, replay_ridge
+from thresher.training.history import History, Iteration, Result, Status
 
 __all__ = ["FORMS", "VERSION", "load_model", "save_model"]
 
 FORMS = ("auto", "full", "recipe")
-_KIND, VERSION = "model", 2
+_KIND, VERSION = "model", 3
 _ARRAYS = (
     "inputs_",
     "alpha_",
@@ -92,8 +91,8 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
         if form == "full":
             assert isinstance(result.network.weights, DenseWeights)
             tensors[f"moved{place}"] = result.network.weights.moved
-        alphas = [step.alpha for step in result.steps]
-        tensors[f"steps{place}"] = np.array(alphas).reshape(len(alphas), len(estimator.inputs_))
+        steps = [step.v for step in result.steps]
+        tensors[f"steps{place}"] = np.array(steps).reshape(len(steps), len(estimator.inputs_))
     metadata = {
         "estimator": type(estimator).__name__,
         "form": form,
@@ -161,11 +160,7 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     if about["classes"] is not None:
         estimator.classes_ = _restore_classes(about["classes"])
     _check(estimator, networks=len(about["networks"]))
-    starts = cache(partial(RidgeStart, estimator.inputs_, threads=threads))
-    estimator.results_ = [
-        _restore(one, tensors.get(f"moved{place}"), tensors[f"steps{place}"], estimator.inputs_, starts)
-        for place, one in enumerate(about["networks"])
-    ]
+    estimator.results_ = _restore(about["networks"], tensors, estimator, threads, version=stored.version)
     estimator.tried_ = [tuple(one) for one in about["tried"]]
     estimator.feature_learning_errors_ = {str(name): errors for name, errors in about["rounds"]}
     for result in estimator.results_:
@@ -287,53 +282,75 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _describe(result: RidgeResult) -> dict[str, Any]:
+def _describe(result: Result) -> dict[str, Any]:
     settings = result.network.settings
     return {
         "width": settings.width,
         "shift": settings.shift,
         "seed": settings.start.seed,
         "sequence": settings.start.sequence,
-        "fractions": [step.fraction for step in result.steps],
+        "keeps": [step.keep for step in result.steps],
         "status": result.status.value,
         "message": result.message,
-        "gap": result.gap,
+        "remainder": result.remainder,
         "history": [{**asdict(record), "statements": []} for record in result.history],
     }
 
 
 def _restore(
-    about: dict[str, Any],
-    moved: NDArray[Any] | None,
-    alphas: NDArray[Any],
-    inputs: NDArray[np.float64],
-    starts: Callable[..., RidgeStart],
-) -> RidgeResult:
-    settings = NetworkSettings.checked(
+    networks: list[dict[str, Any]], tensors: dict[str, NDArray[Any]], estimator: Any, threads: int, *, version: int
+) -> list[Result]:
+    """Return the results of all outputs: weights from the file, or made again from the steps."""
+    if not networks:
+        return []
+    inputs = estimator.inputs_
+    settings = [_settings(one, inputs.shape[1]) for one in networks]
+    if any(one != settings[0] for one in settings):
+        raise ValueError("its networks are not of one start")
+    steps = [_steps(one, tensors[f"steps{place}"], inputs, version) for place, one in enumerate(networks)]
+    made: list[Network] = []
+    if "moved0" not in tensors:
+        made = remake_networks(inputs, steps, settings=settings[0], penalty=estimator.penalty_, threads=threads)
+    results = []
+    for place, (one, taken) in enumerate(zip(networks, steps, strict=True)):
+        if made:
+            network = made[place]
+        else:
+            moved = tensors[f"moved{place}"]
+            if moved.shape != (settings[0].width, inputs.shape[1]):
+                raise ValueError(f"weights have shape {moved.shape}")
+            network = Network(settings[0], DenseWeights(settings[0].start, moved.astype(np.float32, copy=False)))
+        known = {field.name for field in fields(Iteration)}
+        records = [record for record in one["history"] if set(record) == known]
+        for record in records:
+            check_fields(Iteration, record)
+        history = History([Iteration(**{**record, "statements": ()}) for record in records])
+        left = float(one["gap" if version < VERSION else "remainder"])
+        status = Status(one["status"])
+        results.append(Result(network, history, status, str(one["message"]), steps=tuple(taken), remainder=left))
+    return results
+
+
+def _settings(about: dict[str, Any], dimension: int) -> NetworkSettings:
+    return NetworkSettings.checked(
         width=about["width"],
-        dimension=inputs.shape[1],
+        dimension=dimension,
         shift=about["shift"],
         seed=about["seed"],
         twins=True,
         sequence=about.get("sequence", "random"),
     )
-    fractions = [float(fraction) for fraction in about["fractions"]]
-    if alphas.shape != (len(fractions), len(inputs)):
-        raise ValueError(f"steps have shape {alphas.shape}")
-    steps = [RidgeStep(alpha.astype(np.float64), fraction) for alpha, fraction in zip(alphas, fractions, strict=True)]
-    if moved is None:
-        weights = replay_ridge(starts(settings=settings), steps)
-    elif moved.shape != (settings.width, inputs.shape[1]):
-        raise ValueError(f"weights have shape {moved.shape}")
-    else:
-        weights = DenseWeights(settings.start, moved.astype(np.float32, copy=False))
-    known = {field.name for field in fields(Iteration)}
-    records = [one for one in about["history"] if set(one) == known]
-    for one in records:
-        check_fields(Iteration, one)
-    status, gap = Status(about["status"]), float(about["gap"])
-    history = History([Iteration(**{**one, "statements": ()}) for one in records])
-    return RidgeResult(Network(settings, weights), history, status, str(about["message"]), steps, gap)
+
+
+def _steps(about: dict[str, Any], rows: NDArray[Any], inputs: NDArray[np.float64], version: int) -> list[Step]:
+    """Return the steps of a network; files before version 3 tell whole solutions and the fraction that was taken."""
+    shares = [float(share) for share in about["fractions" if version < VERSION else "keeps"]]
+    if rows.shape != (len(shares), len(inputs)) or not np.isfinite(rows).all():
+        raise ValueError(f"steps have shape {rows.shape}, or are not finite")
+    rows = rows.astype(np.float64)
+    if version < VERSION:
+        return [Step(share * row, 1.0 - share) for row, share in zip(rows, shares, strict=True)]
+    return [Step(row, share) for row, share in zip(rows, shares, strict=True)]
 
 
 def _restore_classes(about: dict[str, Any]) -> NDArray[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Self
 
@@ -10,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from thresher.training.history import Callback, Callbacks, Iteration
+from thresher.training.history import Callback, Callbacks, Iteration, Result
 
 __all__ = ["Progress"]
 
@@ -24,7 +23,7 @@ class Progress:
     def __init__(
         self, callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] = (), *, verbose: bool = False
     ) -> None:
-        self._callbacks, self._lock = Callbacks(callbacks), threading.Lock()
+        self._callbacks = Callbacks(callbacks)
         self._costs: dict[str, float] = {}
         self._part, self._told, self._before = "", "", 0.0
         self._console = Console(stderr=True, quiet=not verbose)
@@ -68,10 +67,20 @@ class Progress:
         """Say that so many ridges were tried in this part: how many it will be is not known."""
         self._tell(self._before + (1 - _A_RIDGE**number) * self._costs.get(self._part, 0.0))
 
-    def on_iteration(self, output: int, record: Iteration) -> bool:
-        """Tell of an iteration of the network of an output; True if somebody wants to stop."""
+    def records(self) -> Callback:
+        """Return a callback for the training of the networks, one after the other."""
+        return _Records(self._console, self._callbacks)
+
+
+class _Records(Callback):
+    def __init__(self, console: Console, callbacks: Callbacks) -> None:
+        self._console, self._callbacks, self._output = console, callbacks, 0
+
+    def on_iteration(self, record: Iteration) -> bool:
         seconds = sum(record.seconds.values())
-        line = f"output {output}, iteration {record.iteration}: residual {record.residual:.4g}, {seconds:.2f} s"
-        with self._lock:  # outputs are trained by threads
-            self._console.print(line, highlight=False)
-            return self._callbacks.on_iteration(record)
+        line = f"output {self._output}, iteration {record.iteration}: residual {record.residual:.4g}, {seconds:.2f} s"
+        self._console.print(line, highlight=False)
+        return self._callbacks.on_iteration(record)
+
+    def on_end(self, result: Result) -> None:
+        self._output += 1

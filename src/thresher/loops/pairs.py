@@ -45,7 +45,7 @@ def collect_above(values, low):
 
 @compiled
 def collect_within(values, reach):
-    """Return the (rows, columns) of all entries of ``values`` (rows, columns) with |value| <= reach[row], row by row."""
+    """Return the (rows, columns) of entries of ``values`` (rows, columns) with |value| <= reach[row], row by row."""
     within = np.zeros(values.shape[0] + 1, np.int64)
     for r in range(values.shape[0]):
         count = 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -29,7 +27,7 @@ class Problem:
     InvalidInput
         If a value is missing or infinite, a row is not of unit norm, or the shapes do not fit; nothing is repaired.
 
-    Cost: O(nd) time and memory; ``products`` costs O(n²d) once, when first asked for.
+    Cost: O(nd) time and memory.
     """
 
     def __init__(self, inputs: ArrayLike, targets: ArrayLike) -> None:
@@ -46,14 +44,10 @@ class Problem:
         """Number of features of an input, d."""
         return self.inputs.shape[1]
 
-    @cached_property
+    @property
     def products(self) -> NDArray[np.float64]:
-        """Inner products of the inputs, K = X Xᵀ, (n, n)."""
+        """Inner products of the inputs, K = X Xᵀ, (n, n). Cost: O(n²d) each time."""
         return self.inputs @ self.inputs.T
-
-    def share_products(self, other: Problem) -> None:
-        """Take over the inner products of a problem with equal inputs."""
-        self.__dict__["products"] = other.products
 
     def __repr__(self) -> str:
         return f"Problem({self.size} inputs of dimension {self.dimension})"

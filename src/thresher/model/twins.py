@@ -8,6 +8,7 @@ unless that is as close to the threshold as u or v are long: such pairs are few,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from thresher.parallel import in_order
 __all__ = ["predict_twins"]
 
 Matrix = NDArray[np.float64]
-Fast = NDArray[np.float32]
 _INPUTS = 4096  # rows for which start weights are made once
 _TOGETHER = 256  # rows of one matrix product, at most
 _NUMBERS = 1 << 20  # at a time: of what was added to the neurons of a block, of what products give
@@ -64,7 +64,9 @@ def _blocks(inputs: Matrix, size: int) -> Iterator[Matrix]:
 class _Pairs:
     """A block of pairs of twins, of all networks."""
 
-    def __init__(self, settings: NetworkSettings, moved: Sequence[Fast], block: range, *, longest: float) -> None:
+    def __init__(
+        self, settings: NetworkSettings, moved: Sequence[NDArray[Any]], block: range, *, longest: float
+    ) -> None:
         self._shift, self._networks = settings.shift, len(moved)
         self._start = settings.start.block(block.start, block.stop)[::2]  # (pairs, d)
         self._added = np.stack([one[block.start : block.stop] for one in moved], axis=1)  # (neurons, networks, d)

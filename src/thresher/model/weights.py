@@ -1,7 +1,7 @@
 """What a network's weights are: the start plus what training added, as coefficients on the inputs or neuron by neuron.
 
-Training adds multiples of the inputs, w_r = start_r + sum over j of c[r, j] x_j. Where few neurons move, the coefficients
-are kept; where most do, what was added to each.
+Training adds multiples of the inputs, w_r = start_r + sum over j of c[r, j] x_j. Where few neurons move, the
+coefficients are kept; where most do, what was added to each.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Weights(NamedTuple):
     def at_start(cls, start: Start, inputs: NDArray[np.float64], *, dtype: DTypeLike) -> Weights:
         """Return unmoved weights. Cost: O(1)."""
         empty = Pattern(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32))
-        return cls(start, inputs, empty, np.empty(0), np.dtype(dtype))
+        return cls(start, inputs, empty, np.empty(0), np.empty(0, dtype).dtype)
 
     def joined(self, parts: Sequence[Weights]) -> Weights:
         """Return weights with the coefficients of all parts, whose neurons ascend from part to part. Cost: O(pairs)."""
@@ -69,7 +69,7 @@ class Weights(NamedTuple):
         return part.vectors(neurons).astype(self.dtype)
 
     def vectors(self, neurons: range | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the weight vectors (k, d) of ascending neurons, materialised. Cost: O(d) per neuron and coefficient."""
+        """Return the weight vectors (k, d) of ascending neurons. Cost: O(d) per neuron and coefficient."""
         if isinstance(neurons, range):
             start = self.start.block(neurons.start, neurons.stop)
             neurons = np.arange(neurons.start, neurons.stop)
@@ -92,7 +92,7 @@ class Weights(NamedTuple):
 
 
 class DenseWeights(NamedTuple):
-    """Start weights plus what was added to each: ``moved`` (k, d) of neurons ``first`` on, for networks in which most move."""
+    """Start weights plus what was added to each neuron, from number ``first`` on: ``moved`` (k, d)."""
 
     start: Start
     moved: Floating

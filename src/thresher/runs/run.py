@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from thresher.checks import check_fields
 from thresher.errors import InvalidInput
 from thresher.files import read_file, write_file
+from thresher.interfaces import Step
 from thresher.model.problem import Problem
 from thresher.output import make_folder
 from thresher.theory import Statement
@@ -26,7 +27,7 @@ from thresher.training import History, Iteration, Status
 __all__ = ["RUN_FILE", "Histogram", "Run", "Test", "Training", "make_run", "read_run", "write_run"]
 
 RUN_FILE = "run.thresher"
-_VERSION = 1
+_VERSION = 2  # 1 wrote steps as what was taken away, and kept all of the displacement
 _PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn")
 _REMEDY = "Give a folder that thresher train --save has written."
 
@@ -57,7 +58,7 @@ class Training:
     message: str
     audited: int = 0
     histograms: dict[str, Histogram] = field(default_factory=dict)  # "distance" from the start; "band": drift over band
-    steps: tuple[NDArray[np.float64], ...] = ()  # that were taken, (n,) each: they make the network again
+    steps: tuple[Step, ...] = ()  # that were taken: they make the network again
 
 
 class _Sizes(TypedDict):
@@ -140,7 +141,8 @@ def write_run(run: Run, folder: Path) -> Path:
         for name, (edges, counts) in one.histograms.items():
             tensors |= {f"{name} edges {place}": edges, f"{name} counts {place}": counts}
         if one.steps:
-            tensors[f"steps {place}"] = np.array(one.steps)
+            tensors[f"steps {place}"] = np.array([step.v for step in one.steps])
+            tensors[f"keeps {place}"] = np.array([step.keep for step in one.steps])
         told.append(
             {
                 "name": one.name, "status": one.status.value, "message": one.message, "audited": one.audited,
@@ -157,9 +159,9 @@ def read_run(folder: Path) -> Run:
     """Return the run in a folder; raises InvalidInput if there is none, or if it is damaged."""
     if not (folder / RUN_FILE).exists():
         raise InvalidInput(f"{folder} holds no run. {_REMEDY}")
-    tensors, plain, _ = read_file(folder / RUN_FILE, kind="run", newest=_VERSION)
+    tensors, plain, written = read_file(folder / RUN_FILE, kind="run", newest=_VERSION)
     try:
-        trainings = [_training(one, place, tensors) for place, one in enumerate(plain.pop("trainings"))]
+        trainings = [_training(one, place, tensors, written) for place, one in enumerate(plain.pop("trainings"))]
         test = plain.pop("test")
         test = test and {key: _float(value) for key, value in test.items()}
         check_fields(Test, test or {})
@@ -182,7 +184,7 @@ def read_run(folder: Path) -> Run:
     return run
 
 
-def _training(one: dict[str, Any], place: int, arrays: Mapping[str, NDArray[Any]]) -> Training:
+def _training(one: dict[str, Any], place: int, arrays: Mapping[str, NDArray[Any]], version: int) -> Training:
     histograms = {
         name: Histogram(arrays[f"{name} edges {place}"], arrays[f"{name} counts {place}"]) for name in one["histograms"]
     }
@@ -191,7 +193,10 @@ def _training(one: dict[str, Any], place: int, arrays: Mapping[str, NDArray[Any]
     history = History([_iteration(record) for record in one["history"]])
     if not len(history):
         raise ValueError("its history is empty")
-    steps = tuple(arrays.get(f"steps {place}", ()))
+    rows: Any = arrays.get(f"steps {place}", ())
+    keeps: Any = arrays.get(f"keeps {place}", ()) if version > 1 else np.ones(len(rows))
+    sign = 1.0 if version > 1 else -1.0
+    steps = tuple(Step(sign * row, float(keep)) for row, keep in zip(rows, keeps, strict=True))
     check_fields(Training, {**one, "history": history, "status": Status(one["status"]), "histograms": histograms})
     return Training(one["name"], history, Status(one["status"]), one["message"], one["audited"], histograms, steps)
 

@@ -21,7 +21,7 @@ from thresher.loops.pairs import collect_within, dot_pairs
 from thresher.model.firing import Pattern, pattern_of_pairs
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.problem import NORM_TOLERANCE
-from thresher.model.weights import DenseWeights, Floating
+from thresher.model.weights import DenseWeights
 from thresher.parallel import in_order
 from thresher.shards.pairs import PairShard
 from thresher.shards.recipe import Recipe
@@ -29,6 +29,7 @@ from thresher.shards.recipe import Recipe
 __all__ = ["Dense", "start_gram"]
 
 Matrix = NDArray[np.float64]
+Fast = NDArray[Any]  # in working precision
 Bits = NDArray[np.uint8]
 _COUNTED, _TILE = 16384, 256  # neurons whose bits are counted at a time; inputs, with as many others, in a task
 _PAIRS = 1 << 20  # pairs in a block: rows of neurons times inputs
@@ -39,7 +40,7 @@ class _Inputs(NamedTuple):
     """The inputs in float64 and in working precision, and the threshold."""
 
     exact: Matrix  # (n, d)
-    fast: Floating
+    fast: Fast
     shift: float
 
     @classmethod
@@ -51,7 +52,7 @@ class _Inputs(NamedTuple):
         d, unit = self.fast.shape[1], float(np.finfo(self.fast.dtype).eps)
         return (d + 4) * unit * (1.01 * (1 + NORM_TOLERANCE) * norms + abs(self.shift))
 
-    def margins(self, start: Floating, added: Floating | None = None) -> Floating:
+    def margins(self, start: Fast, added: Fast | None = None) -> Fast:
         """Return how far pre-activations of weight vectors start + added (k, d) lie above the threshold, (k, n).
 
         Those within the guard are computed in float64, so the sign of each is that of the exact margin.
@@ -68,7 +69,7 @@ class _Inputs(NamedTuple):
         return margins
 
     def exact_margins(
-        self, start: Floating, added: Floating | None, rows: NDArray[np.int64], inputs: NDArray[np.int64]
+        self, start: Fast, added: Fast | None, rows: NDArray[np.int64], inputs: NDArray[np.int64]
     ) -> Matrix:
         """Return the margins (p,) of pairs in float64: those that decide. Cost: O(d) per pair."""
         added = np.zeros((1, start.shape[1]), start.dtype).repeat(len(start), axis=0) if added is None else added
@@ -139,7 +140,7 @@ class Dense(PairShard):
         self._settings, self._inputs, self._neurons = recipe.settings, recipe.inputs, neurons
         self._shared = _Inputs.of(recipe.inputs, recipe.settings.shift, dtype=recipe.dtype)
         self._copies = _copies(recipe.settings)
-        self._moved: Floating = np.zeros((0, recipe.inputs.shape[1]), recipe.dtype)  # none: all at their start
+        self._moved: Fast = np.zeros((0, recipe.inputs.shape[1]), recipe.dtype)  # none: all at their start
         self._bits = np.zeros((len(neurons), -(-len(recipe.inputs) // 8)), np.uint8)
         self._share = np.zeros(len(recipe.inputs))  # of the outputs at the last linearise
         self._linearised = True
@@ -163,7 +164,9 @@ class Dense(PairShard):
     ) -> list[ShardStarted]:
         """Start shards of the same neurons, one per output: start weights and their margins are made once."""
         leader, n, copies = shards[0], len(shards[0]._inputs), shards[0]._copies
-        firsts = [None if step is None else _First(shard, step) for shard, step in zip(shards, first_steps, strict=True)]
+        firsts = [
+            None if step is None else _First(shard, step) for shard, step in zip(shards, first_steps, strict=True)
+        ]
         before, firing = np.zeros(n), 0
         for rows in leader._blocks():
             weights = leader._start_rows(rows)[::copies]
@@ -280,7 +283,9 @@ class Dense(PairShard):
         total = np.zeros_like(self._inputs)
         if len(self._moved):
             for rows in self._blocks():
-                total += self._fires(rows).T @ (self._signs(rows)[:, None].astype(self._moved.dtype) * self._moved[rows])
+                total += self._fires(rows).T @ (
+                    self._signs(rows)[:, None].astype(self._moved.dtype) * self._moved[rows]
+                )
         return np.einsum("nd,nd->n", self._inputs, total)
 
     def squared_distance(self) -> float:
@@ -295,7 +300,7 @@ class Dense(PairShard):
             self._tried = np.empty((len(self._neurons), self._inputs.shape[1]), self._shared.fast.dtype)
             self._found = np.empty_like(self._bits)
 
-    def _push(self, step: Step) -> Floating:
+    def _push(self, step: Step) -> Fast:
         """Return v_i x_i (n, d) in working precision; steps beyond its range become infinite, and lead nowhere."""
         with np.errstate(over="ignore"):
             return step.v.astype(self._shared.fast.dtype)[:, None] * self._shared.fast
@@ -313,7 +318,7 @@ class Dense(PairShard):
         first = self._neurons.start
         return self._settings.start.signs(np.arange(first + rows.start, first + rows.stop))
 
-    def _fires(self, rows: slice) -> Floating:
+    def _fires(self, rows: slice) -> Fast:
         """Return the firing pairs of a block as numbers (rows, n)."""
         return np.unpackbits(self._bits[rows], axis=1, count=len(self._inputs)).astype(self._shared.fast.dtype)
 
@@ -331,7 +336,7 @@ class _First:
         self._shard, self._push = shard, shard._push(step)
         shard._make_room()
 
-    def add(self, rows: slice, start: Floating, margins: Floating, fires: Floating) -> None:
+    def add(self, rows: slice, start: Fast, margins: Fast, fires: Fast) -> None:
         """Take the step of a block: start weights (k, d), margins and firing pairs (k, n) of one of each two twins."""
         if self.far:
             return

@@ -117,9 +117,7 @@ class StartScan:
         self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
         n = len(geometry.inputs)
         self._step = np.zeros(n) if first_step is None else first_step
-        self._lists = Watchlists.with_capacity(
-            len(neurons), _ROOM * self._copies * n, dtype=geometry.dtype, inputs=n
-        )
+        self._lists = Watchlists.with_capacity(len(neurons), _ROOM * self._copies * n, dtype=geometry.dtype, inputs=n)
         self._used = (0, 0)
         self.sums = np.zeros((2, n))
         self.guards = (0.0, 0.0)
@@ -137,8 +135,8 @@ class StartScan:
         while True:
             done, *used, flips, before, after, looks = loops.scan_block(
                 Z, shifts, rows, (done, block.start - self._rows.start), start.twins, signs, self._settings.shift,
-                guards, unit, self._settings.scale, self._step, geometry.fast_products, geometry.inputs, geometry.products,
-                geometry.max_correlation, self._band, self.sums, self._lists, self._used,
+                guards, unit, self._settings.scale, self._step, geometry.fast_products, geometry.inputs,
+                geometry.products, geometry.max_correlation, self._band, self.sums, self._lists, self._used,
             )  # fmt: skip
             self._used = tuple(used)
             self.before = self.before.plus(Effort(firing=before))

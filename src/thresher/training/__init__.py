@@ -2,9 +2,9 @@
 
 from thresher.training.certify import Certify
 from thresher.training.history import Callback, History, Iteration, Result, State, Status
-from thresher.training.loop import train, train_together
 from thresher.training.replay import replay, replay_together
 from thresher.training.tensorboard import TensorBoard
+from thresher.training.train import train, train_together
 
 __all__ = [
     "Callback",

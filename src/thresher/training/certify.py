@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.checks import check_number
-from thresher.model.weights import Weights
+from thresher.model.weights import DenseWeights, Weights
 from thresher.theory import (
     Facts,
     Statement,
@@ -60,7 +60,8 @@ class Certify(Callback):
         self, record: Iteration, state: State, gram: NDArray[np.float64], smallest: float
     ) -> tuple[Statement, ...]:
         problem, settings = state.problem, state.settings
-        limit = limit_kernel(problem.products, settings.shift)
+        products = problem.products
+        limit = limit_kernel(products, settings.shift)
         self.facts = facts = Facts.of(problem, settings, limit=limit, failure=self._failure)
         self._gram, self._residual = gram, record.residual
         # The first step may come from the limit kernel, with f taken to be 0; the proof has room for that up to here.
@@ -68,7 +69,7 @@ class Certify(Callback):
         silent = settings.shift if settings.activation == "max" else 0.0
         return (
             *check_sandwich(facts),
-            check_kernel(facts, gram, limit=limit, products=problem.products),
+            check_kernel(facts, gram, limit=limit, products=products),
             *check_firing(facts, _counts(gram, state)),
             check_first_outputs(facts, state.residual + problem.targets, largest_silent=silent),
             check_start_eigenvalue(facts, smallest),
@@ -99,11 +100,11 @@ class Certify(Callback):
         return statements
 
 
-def largest_drift(weights: Weights) -> float:
+def largest_drift(weights: Weights | DenseWeights) -> float:
     """Return the largest distance of a neuron from its start, max ||w_r - w_r(0)||. Cost: O(d) a coefficient."""
     return float(weights.distances().max(initial=0.0))
 
 
 def _counts(gram: NDArray[np.float64], state: State) -> NDArray[np.float64]:
     """Return how many neurons fire on each input (n,): m G_ii / ||x_i||²."""
-    return np.round(gram.diagonal() * state.settings.width / state.problem.products.diagonal())
+    return np.round(gram.diagonal() * state.settings.width / (state.problem.inputs**2).sum(axis=1))

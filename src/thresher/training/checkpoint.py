@@ -52,19 +52,15 @@ class Trail:
         """What a checkpoint keeps: all that was taken, and what is known but not yet taken again."""
         return self._taken + self._known[len(self._taken) :]
 
-    @property
-    def steps(self) -> tuple[NDArray[np.float64], ...]:
-        """The steps (n,) that were taken so far."""
-        return tuple((taken.fraction or 0.0) * taken.solution.value for taken in self._taken)
-
     def solve(
         self,
         solver: Solver,
         gram: Gram,
         rhs: NDArray[np.float64],
         *,
-        added: float,
+        added: float | NDArray[np.float64],
         iteration: int = 0,
+        x0: NDArray[np.float64] | None = None,
         shared: DirectFactor | None = None,
     ) -> Solution:
         """Return the solution that is known for this iteration, or solve, by the factor that is shared if there is one.
@@ -76,7 +72,7 @@ class Trail:
         if isinstance(solver, ReusedFactor) and (place == self._last_factor or (shared and known is None)):
             solver.factor = (shared or Cholesky().prepare(gram, added=added)).lower  # what it remembers from here on
         if known is None:
-            return (shared or solver.prepare(gram, added=added, iteration=iteration)).solve(rhs)
+            return (shared or solver.prepare(gram, added=added, iteration=iteration)).solve(rhs, x0=x0)
         if known.factored:
             gram.dense()  # whether there is a matrix decides how products with it round
         return known

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput, NotAvailable
 from thresher.figures import ORANGE, PINK, notebook_axes
-from thresher.interfaces import Audit, Engine
+from thresher.interfaces import Audit, Engine, Step
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.problem import Problem
 from thresher.notebook import show_facts, show_table
@@ -152,7 +152,8 @@ class Result:
     status: Status
     message: str
     audit: Audit = field(default_factory=Audit)  # what audits compared with full scans
-    steps: tuple[NDArray[np.float64], ...] = ()  # that were taken, (n,) each: `replay` makes the network from them
+    steps: tuple[Step, ...] = ()  # that were taken: `replay` makes the network from them
+    remainder: float = math.nan  # what was left of what the tolerance is compared with
 
     @property
     def audited(self) -> int:

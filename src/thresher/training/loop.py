@@ -1,436 +1,214 @@
-"""The loop: linearise, solve, move; until the residual is small enough."""
+"""The loop: linearise, solve, move; until the objective is close enough to its minimum."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from inspect import signature
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import Cholesky, MatrixGram, relative_damping
-from thresher.checks import check_number, check_whole
-from thresher.engines import ENGINES, LocalEngine, require_memory
-from thresher.errors import InvalidInput, MemoryRefused
-from thresher.interfaces import Audit, Effort, Moved, Solution, Solver, Started
-from thresher.model.network import Activation, Network, NetworkSettings
-from thresher.model.problem import Problem
-from thresher.parallel import blas_for_size, core_count, uninterrupted
-from thresher.shards import INDEX_NAMES
-from thresher.theory import firing_probability, limit_kernel
+from thresher.algebra import Cholesky, MatrixGram
+from thresher.engines import shard_ranges, start_engines
+from thresher.interfaces import Audit, Effort, Engine, Objective, Solution, Solver, Started, Step
+from thresher.model.network import Network
+from thresher.parallel import uninterrupted
+from thresher.theory import limit_kernel
 from thresher.training.checkpoint import Checkpoint, Trail
-from thresher.training.history import Callback, Callbacks, History, Iteration, Result, State, Status
-from thresher.training.options import (
-    DEFAULT_INDEX,
-    DEFAULT_SOLVER,
-    EVER_FACTOR,
-    check_dtype,
-    check_path,
-    choose_name,
-    choose_solver,
-    resolve_method,
-)
-from thresher.training.stalled import why_stalled
+from thresher.training.history import History, Iteration, Result, State, Status
+from thresher.training.line_search import Taken, search_line
+from thresher.training.options import Setup
 
-__all__ = ["prepare", "train", "train_together"]
+__all__ = ["run_together", "start_together"]
 
-_FILES = ("checkpoint", "resume")  # options of a training as a whole
-_HALVINGS = 12  # shortest step tried: 2^-12 of the full one
-_NOBODY = 1e-3  # expected neurons that fire on an input, below which a step from the limit kernel means nothing
+Vector = NDArray[np.float64]
 
 
-def train(
-    problem: Problem,
-    *,
-    width: int,
-    shift: float | None = None,
-    seed: int = 0,
-    index: str = DEFAULT_INDEX,
-    solver: str | Solver = DEFAULT_SOLVER,
-    engine: str = "local",
-    method: str | None = None,
-    first_step: str = "limit",
-    activation: Activation = "relu",
-    twins: bool = False,
-    tol: float = 1e-6,
-    max_iterations: int | None = None,
-    damping: float = 0.0,
-    dtype: str = "float32",
-    threads: int | None = None,
-    memory_budget: int | None = None,
-    audit: bool = False,
-    callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] = (),
-    checkpoint: str | Path | None = None,
-    resume: str | Path | None = None,
-) -> Result:
-    """Train a two-layer network by Gauss-Newton steps: f(x) = 1/sqrt(m) sum of a_r phi(<w_r, x>), loss ½||f - y||².
+def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Solution] | None = None) -> list[Result]:
+    """Train one network per problem, all from one start; ``first`` are the solutions of the first step, if known.
 
-    Parameters
-    ----------
-    problem : unit-norm inputs (n, d) and targets (n,)
-    width : number of neurons m
-    shift : threshold b above which a neuron fires; None for the paper's sqrt(0.48 ln m)
-    seed : of start weights and signs; the same seed gives the same network on every machine
-    index : who fires? ``"certified"`` looks at pairs whose certificate has expired, ``"tournament"`` keeps the paper's
-        n trees, ``"scan"`` looks at every pair; all find the same
-    solver : which step? ``"cholesky"``, ``"sketched"`` (the paper's), ``"cg"``, ``"auto"``, or a solver object
-    engine : where? ``"local"``
-    method : ``"paper"`` is short for ``index="tournament"``, ``first_step="gram"`` and the sketched solver with the
-        paper's parameters
-    first_step : ``"limit"`` takes the first step from the closed-form limit of the Gram matrix (n x n, factored), known
-        before a neuron exists; ``"gram"`` from the Gram matrix itself, as for more than 20,000 inputs in any case
-    activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant
-    twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width
-    tol : stop when ||f - y|| is at most ``tol`` times what it was at the start
-    max_iterations : None for ceil(log2(1/tol)), and one more for each iteration that did not halve the residual
-        (ten times as many at the most)
-    damping : multiple of the mean diagonal of the Gram matrix that is added to it (Levenberg-Marquardt)
-    dtype : precision of the bulk products, ``"float32"`` or ``"float64"``; who fires is decided in float64 either way
-    threads : None for all cores; the result does not depend on it
-    memory_budget : bytes that may be taken; None for 90 % of what is free
-    audit : scan every pair after each iteration and compare: slow, and raises BrokenCertificate if anything is amiss
-    callbacks : :class:`Callback` objects, or functions of an :class:`Iteration` that return True to stop
-    checkpoint : file to write to before the start and after every iteration; the one before is kept, with ".previous"
-        after its name
-    resume : checkpoint to go on from, of the same problem and settings; iterations it knows are made again without
-        their solves. The result is that of a run that was never interrupted, to the bit. ``tol``, ``max_iterations``,
-        ``threads`` and ``callbacks`` may be others than before
-
-    Returns
-    -------
-    Result with ``network``, ``history``, ``status`` and ``message``
-
-    Raises
-    ------
-    InvalidInput, NotAvailable, MemoryRefused
-        Before any work is done.
-
-    Cost: one pass O(mnd); then per iteration the solver's cost and what the index takes to move the neurons that fire.
+    Cost: see :func:`thresher.train_together`.
     """
-    options = {name: value for name, value in locals().items() if name != "problem"}
-    return train_together([problem], **options)[0]
-
-
-def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
-    """Train one network for each of several problems with the same inputs, e.g. one per class, from one start.
-
-    Takes the options of :func:`train` and returns what it would return for each problem alone, to the bit. Start
-    weights and their products with the inputs, the bulk of the work, are made once (by the certified index); so is the
-    limit kernel. Ctrl-C, or a callback's wish to stop, ends all of them.
-
-    Cost: O(mnd) once; per problem O(mn) and its iterations. Memory: that of all problems together.
-    """
-    path, resume = (check_path(name, options.pop(name, None)) for name in _FILES)
-    runs = prepare(problems, **options)
-    if not runs:
-        return []
-    checkpoint = Checkpoint(path, resume, problems, {"outputs": len(runs), **runs[0].fixed()})
-    runs = [run._replace(trail=trail) for run, trail in zip(runs, checkpoint.trails, strict=True)]
-    try:
-        with blas_for_size(runs[0].problem.size):
-            return _go_together(runs, checkpoint)
-    except MemoryError as error:  # the estimate was too low, or somebody else took what was free
-        raise MemoryRefused(
-            f"memory ran out while training {runs[0].settings.width:,} neurons: {error or 'no more could be taken'}. "
-            "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs."
-        ) from error
-
-
-def prepare(problems: Sequence[Problem], **options: Any) -> list[_Run]:
-    """Check problems with the same inputs and the options of :func:`train`; return a run for each, not yet started."""
-    parameters = signature(train).parameters.items()
-    defaults = {name: one.default for name, one in parameters if name != "problem" and name not in _FILES}
-    unknown = set(options) - set(defaults)
-    if unknown:
-        raise InvalidInput(f"train has no option {sorted(unknown)[0]!r}; it has {', '.join(defaults)}.")
-    if "width" not in options:
-        raise InvalidInput("width must be given: the number of neurons.")
-    for place, problem in enumerate(problems):
-        if not isinstance(problem, Problem):
-            raise InvalidInput(f"problem must be a thresher.Problem; got {type(problem).__name__}. Use Problem(X, y).")
-        if not np.array_equal(problem.inputs, problems[0].inputs):
-            raise InvalidInput(
-                f"problems trained together must have equal inputs; number {place} differs from number 0."
-            )
-        problem.share_products(problems[0])
-    return [_make_run(problem, **{**defaults, **options, "shares": len(problems)}) for problem in problems]
-
-
-def _go_together(runs: Sequence[_Run], checkpoint: Checkpoint) -> list[Result]:
     clock = _Clock()
-    ahead = _limit_steps(runs)
+    ahead = _limit_solutions(setup, checkpoint) if first is None else list(first)
     checkpoint.begin(ahead)
     if any(ahead):
         clock.lap("solve")
-    steps = [None if one is None else one.value for one in ahead]
-    engines = [run.engine for run in runs]
-    started = engines[0].start_together(engines, runs[0].callbacks.on_progress, first_steps=steps)
+    steps = [None if one is None else setup.objective(k).step(one.value, 1.0) for k, one in enumerate(ahead)]
+    started = start_together(setup, steps)
     clock.lap("start")
     results: list[Result] = []
-    for run, first, start in zip(runs, ahead, started, strict=True):
-        interrupted = bool(results) and results[-1].status == Status.INTERRUPTED
-        results.append(run.go(first, start, clock, stop=interrupted))
+    for output, (engine, start) in enumerate(started):
+        stop = bool(results) and results[-1].status == Status.INTERRUPTED
+        run = _Run(setup, setup.objective(output), setup.solvers[output], engine, checkpoint.trails[output], clock)
+        results.append(run.go(ahead[output], start, stop=stop))
     return results
 
 
-def _limit_steps(runs: Sequence[_Run]) -> list[Solution | None]:
-    """Solve for the first steps with the limit of the Gram matrix and f = 0: known before there is a neuron."""
-    first = runs[0]
-    if first.first_step != "limit" or first.max_iterations == 0:
-        return [None] * len(runs)
-    limit = MatrixGram(limit_kernel(first.problem.products, first.settings.shift))
-    offset, added = first.settings.offset(), relative_damping(limit, first.damping)
-    shared = Cholesky().prepare(limit, added=added)  # factored when first needed, once for all
+def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tuple[Engine, Started]]:
+    """Start one engine per problem, from one pass over the start weights. Cost: O(mnd) once, and O(mn) per problem."""
+    recipe, progress = setup.recipe(), setup.callbacks.on_progress
+    executor = setup.executor(
+        recipe, shard_ranges(setup.settings.width, share=recipe.kind.SHARE), threads=setup.threads
+    )
+    targets = [problem.targets for problem in setup.problems]
+    return [*start_engines(recipe, executor, progress, targets=targets, first_steps=first_steps)]
+
+
+def _limit_solutions(setup: Setup, checkpoint: Checkpoint) -> list[Solution | None]:
+    """Solve for the first steps with the limit of the Gram matrix and f = 0, known before there is a neuron.
+
+    The limit is factored once for all outputs.
+    """
+    outputs = range(len(setup.problems))
+    if setup.first_step != "limit" or setup.max_iterations == 0:
+        return [None for _ in outputs]
+    inputs = setup.problems[0].inputs
+    limit = MatrixGram(limit_kernel(inputs @ inputs.T, setup.settings.shift))
+    offset = np.full(len(inputs), setup.settings.offset())
+    added = setup.objective(0).added(limit)
+    shared = Cholesky().prepare(limit, added=added)  # factored when first needed
+    right = [setup.objective(output).right_hand_side(offset, None) for output in outputs]
     return [
-        run.trail.solve(run.solver, limit, offset - run.problem.targets, added=added, shared=shared) for run in runs
+        trail.solve(solver, limit, rhs, added=added, shared=shared)
+        for trail, solver, rhs in zip(checkpoint.trails, setup.solvers, right, strict=True)
     ]
 
 
-def _make_run(
-    problem: Problem,
-    *,
-    width: int,
-    shift: float | None,
-    seed: int,
-    index: str,
-    solver: str | Solver,
-    engine: str,
-    method: str | None,
-    first_step: str,
-    activation: Activation,
-    twins: bool,
-    tol: float,
-    max_iterations: int | None,
-    damping: float,
-    dtype: str,
-    threads: int | None,
-    memory_budget: int | None,
-    audit: bool,
-    callbacks: Sequence[Callback | Callable[[Iteration], bool | None]],
-    shares: int,
-) -> _Run:
-    """Check everything, then build: one of ``shares`` runs that share the memory budget."""
-    if first_step not in ("limit", "gram"):
-        raise InvalidInput(f"first_step must be 'limit' or 'gram'; got {first_step!r}.")
-    if not isinstance(audit, bool | np.bool_):
-        raise InvalidInput(f"audit must be True or False; got {audit!r}.")
-    index, solver, first_step = resolve_method(method, index, solver, first_step)
-    choose_name("index", index, dict.fromkeys(INDEX_NAMES))
-    settings = NetworkSettings.checked(
-        width=width, dimension=problem.dimension, shift=shift, seed=seed, activation=activation, twins=twins
-    )
-    if problem.size > EVER_FACTOR or settings.width * firing_probability(settings.shift) < _NOBODY:
-        first_step = "gram"  # the limit kernel would have to be factored, or is next to nothing
-    tol = check_number(tol, "tol", above=0.0)
-    iterations = None if max_iterations is None else check_whole(max_iterations, "max_iterations", least=0)
-    damping = check_number(damping, "damping", least=0.0)
-    make_engine = choose_name("engine", engine, ENGINES)
-    solver = choose_solver(solver, problem.size)
-    budget = None if memory_budget is None else check_whole(memory_budget, "memory_budget", least=1)
-    threads = core_count() if threads is None else check_whole(threads, "threads", least=1)
-    dtype = check_dtype(dtype, tol=tol)
-    told = Callbacks(callbacks)
-    wanted = {"index": index, "dtype": dtype, "threads": threads, "first_step": first_step}
-    require_memory(problem, settings, **wanted, networks=shares, budget=budget)
-    return _Run(
-        problem=problem,
-        settings=settings,
-        solver=solver,
-        engine=make_engine(problem, settings, index=index, dtype=dtype, threads=threads),
-        first_step=first_step,
-        audit=audit,
-        tol=tol,
-        max_iterations=iterations,
-        damping=damping,
-        callbacks=told,
-        trail=Trail(),
-        search=index,
-        dtype=dtype,
-    )
+@dataclass
+class _Run:
+    """The training of one output."""
 
-
-class _Step(NamedTuple):
-    """The step that was taken: the fraction of the full one (0 if none reduced the loss), where it led, its cost."""
-
-    fraction: float
-    outputs: NDArray[np.float64] | None
-    effort: Effort
-
-
-class _Run(NamedTuple):
-    problem: Problem
-    settings: NetworkSettings
+    setup: Setup
+    objective: Objective
     solver: Solver
-    engine: LocalEngine
-    first_step: str
-    audit: bool
-    tol: float
-    max_iterations: int | None
-    damping: float
-    callbacks: Callbacks
+    engine: Engine
     trail: Trail
-    search: str  # the name of the index
-    dtype: str
+    clock: _Clock
 
-    def fixed(self) -> dict[str, Any]:
-        """Return what decides the result, besides the problem, as JSON."""
-        settings = self.settings
-        return {
-            "inputs": self.problem.size,
-            "width": settings.width,
-            "shift": settings.shift,
-            "activation": settings.activation,
-            **settings.start._asdict(),  # seed, dimension, twins, sequence
-            "index": self.search,
-            "dtype": self.dtype,
-            "first_step": self.first_step,
-            "solver": repr(self.solver),
-            "damping": self.damping,
-        }
-
-    def go(self, ahead: Solution | None, started: Started, clock: _Clock, *, stop: bool) -> Result:
-        history, audits = History(), [Audit()]
+    def go(self, ahead: Solution | None, started: Started, *, stop: bool) -> Result:
+        self.history, self.audit = History(), Audit()
+        self.steps: list[Step] = []
+        self.value: Vector | None = None  # the last solution
+        self.outputs = started.before.outputs
+        self.loss = self.objective.loss(self.outputs, None)
         try:
-            residual, wish = self._first(history, ahead, started, clock)
-            stop = stop or wish
-            status, message = self._iterate(history, residual, stop, clock, audits)
+            wish = self._first(ahead, started)
+            status, message = self._iterate(stop or wish)
         except KeyboardInterrupt:
             status, message = Status.INTERRUPTED, "Interrupted by the keyboard."
-            if not history:  # nothing to give back yet
+            if not self.history:  # nothing to give back yet
                 raise
-        network = Network(self.settings, self.engine.weights())
-        result = Result(network, history, status, message, audits[0], self.trail.steps)
-        self.callbacks.on_end(result)
+        network = Network(self.setup.settings, self.engine.weights())
+        result = Result(network, self.history, status, message, self.audit, tuple(self.steps), self._remainder())
+        self.setup.callbacks.on_end(result)
+        self.engine.release()
         return result
 
-    def _first(
-        self, history: History, ahead: Solution | None, started: Started, clock: _Clock
-    ) -> tuple[NDArray[np.float64], bool]:
-        """Record the start and the first step, if it was taken there; return the residual (n,) and the wish to stop."""
-        residual = started.before.outputs - self.problem.targets
-        start = _Step(0.0, started.before.outputs, started.before.effort)
-        stop = self.callbacks.on_iteration(self._record(history, residual, start, clock))
-        clock.restart()
+    def _first(self, ahead: Solution | None, started: Started) -> bool:
+        """Record the start and the first step, if it was taken there; return whether a callback asked to stop."""
+        record = self._record(Taken(0.0, self.outputs, self.loss, started.before.effort))
+        stop = self.setup.callbacks.on_iteration(record)
+        self.clock.restart()
         if ahead is None or started.after is None:
-            return residual, stop
-        step = self._descend(ahead.value, residual, slope=0.0, reached=started.after)
-        if step.outputs is not None:
-            residual = step.outputs - self.problem.targets
-        with uninterrupted():
-            self.engine.linearise()
-            clock.lap("move")
-            record = self._record(history, residual, step, clock, ahead)
-            self.trail.add(ahead, step.fraction, residual=record.residual, first=history[0].residual)
-        return residual, self.callbacks.on_iteration(record) or stop
+            return stop
+        taken = search_line(self.engine, self.objective, ahead.value, loss=self.loss, gain=0.0, reached=started.after)
+        return self._accept(ahead, taken) or stop
 
-    def _iterate(
-        self, history: History, residual: NDArray[np.float64], stop: bool, clock: _Clock, audits: list[Audit]
-    ) -> tuple[Status, str]:
-        goal = self.tol * history[0].residual
-        gram = self.engine.linearise()
+    def _iterate(self, stop: bool) -> tuple[Status, str]:
+        setup, objective, history = self.setup, self.objective, self.history
+        if len(history) == 1:
+            self.gram = self.engine.linearise()
         while True:
-            if self.audit:
-                audits[0] = audits[0].plus(self.engine.audit())
-            if history[-1].residual <= goal:
-                return Status.CONVERGED, f"The residual is within {self.tol:g} of the first."
+            gram = self.gram
+            if setup.audit:
+                self.audit = self.audit.plus(self.engine.audit())
+            if self._remainder() <= setup.tol:
+                return Status.CONVERGED, objective.reached(setup.tol)
             if stop:
                 return Status.INTERRUPTED, "A callback asked to stop."
-            if len(history) > self._allowed(history):
-                return Status.OUT_OF_ITERATIONS, _OUT_OF_ITERATIONS
-            clock.restart()
-            added = relative_damping(gram, self.damping)
-            solution = self.trail.solve(self.solver, gram, residual, added=added, iteration=history[-1].iteration)
-            slope = float(residual @ gram.times(solution.value))
-            clock.lap("solve")
-            step = self._descend(solution.value, residual, slope=slope)
-            if step.outputs is None:
-                self.callbacks.on_iteration(self._record(history, residual, step, clock, solution))
-                return Status.STALLED, why_stalled(gram, solution, self.settings, self.problem)
-            residual = step.outputs - self.problem.targets
-            with uninterrupted():  # network and history stay in step
-                gram = self.engine.linearise()
-                clock.lap("move")
-                record = self._record(history, residual, step, clock, solution)
-                self.trail.add(solution, step.fraction, residual=record.residual, first=history[0].residual)
-            stop = self.callbacks.on_iteration(record)
+            if len(history) > self._allowed():
+                return Status.OUT_OF_ITERATIONS, objective.missed(self._remainder())
+            self.clock.restart()
+            rhs = objective.right_hand_side(self.outputs, self.engine)
+            solution = self.trail.solve(
+                self.solver, gram, rhs, added=objective.added(gram), iteration=history[-1].iteration,
+                x0=self.value if objective.warm else None,
+            )  # fmt: skip
+            gain = objective.gain(gram, solution.value, rhs)
+            self.clock.lap("solve")
+            taken = Taken(0.0, None, self.loss, Effort())
+            if solution.value.any() and gain >= 0:
+                taken = search_line(self.engine, objective, solution.value, loss=self.loss, gain=gain)
+            if taken.outputs is None:
+                setup.callbacks.on_iteration(self._record(taken, solution))
+                why = objective.stalled(gram, solution, setup.settings, remainder=self._remainder())
+                return Status.STALLED, why
+            stop = self._accept(solution, taken)
 
-    def _descend(
-        self, step: NDArray[np.float64], residual: NDArray[np.float64], *, slope: float, reached: Moved | None = None
-    ) -> _Step:
-        """Take the full step if it reduces the loss enough, else half of it, a quarter, ... (Armijo's rule).
+    def _accept(self, solution: Solution, taken: Taken) -> bool:
+        """Stand where a step led, or where none did; record it and return whether a callback asked to stop."""
+        with uninterrupted():  # network and history stay in step
+            if taken.outputs is not None:
+                self.outputs, self.loss, self.value = taken.outputs, taken.loss, solution.value
+            self.gram = self.engine.linearise()
+            self.clock.lap("move")
+            record = self._record(taken, solution)
+            self.steps.append(self.objective.step(solution.value, taken.fraction))
+            self.trail.add(solution, taken.fraction, residual=record.residual, first=self.history[0].residual)
+        return self.setup.callbacks.on_iteration(record)
 
-        ``reached`` is where the full step leads, if that is known. Deviation: the paper takes full steps always.
-        """
-        loss = residual @ residual / 2
-        effort = Effort()
-        if not step.any() or (slope <= 1e-12 * float(residual @ residual) and reached is None):
-            return _Step(0.0, None, effort)  # nothing to gain along this direction
-        for halving in range(_HALVINGS + 1):
-            fraction = 0.5**halving
-            moved = self.engine.move(fraction * step) if reached is None else reached
-            reached = None
-            effort = effort.plus(moved.effort)._replace(
-                flips=moved.effort.flips, firing=moved.effort.firing, moved=moved.effort.moved
-            )
-            left = moved.outputs - self.problem.targets
-            if left @ left / 2 < loss - 1e-4 * fraction * slope:
-                return _Step(fraction, moved.outputs, effort)
-        self.engine.move(np.zeros_like(step))  # back to where we came from
-        return _Step(0.0, None, effort._replace(flips=0, moved=0))
+    def _remainder(self) -> float:
+        first = self.history[0].residual if self.history else math.nan
+        return self.objective.remainder(self.outputs, self.value, first=first)
 
-    def _allowed(self, history: History) -> int:
-        if self.max_iterations is not None:
-            return self.max_iterations
-        planned = max(math.ceil(-math.log2(self.tol)), 1)
-        missed = sum(record.contraction > 0.5 for record in history)
+    def _allowed(self) -> int:
+        if self.setup.max_iterations is not None:
+            return self.setup.max_iterations
+        planned = max(math.ceil(-math.log2(self.setup.tol)), 1)
+        missed = sum(record.contraction > 0.5 for record in self.history)
         return min(planned + missed, 10 * planned)
 
-    def _record(
-        self,
-        history: History,
-        residual: NDArray[np.float64],
-        step: _Step,
-        clock: _Clock,
-        solution: Solution | None = None,
-    ) -> Iteration:
+    def _record(self, taken: Taken, solution: Solution | None = None) -> Iteration:
+        """Add an iteration to the history and return it."""
+        history, objective = self.history, self.objective
+        residual = self.outputs - objective.targets
         size = float(np.linalg.norm(residual))
         before = history[-1].residual if history else math.nan
-        stayed = len(history) > 0 and step.fraction == 0
+        stayed = len(history) > 0 and taken.fraction == 0
+        effort = taken.effort
         record = Iteration(
             iteration=len(history),
             loss=size**2 / 2,
             residual=size,
             contraction=size / before if before else math.nan,
-            step=step.fraction,
-            looks=step.effort.looks,
-            flips=step.effort.flips,
-            moved=step.effort.moved,
-            firing=history[-1].firing if stayed else step.effort.firing,
-            rescans=step.effort.rescans,
-            visits=step.effort.visits,
-            touches=step.effort.touches,
+            step=taken.fraction,
+            looks=effort.looks,
+            flips=effort.flips,
+            moved=effort.moved,
+            firing=history[-1].firing if stayed else effort.firing,
+            rescans=effort.rescans,
+            visits=effort.visits,
+            touches=effort.touches,
             inner_iterations=solution.inner_iterations if solution else 0,
             factored=solution.factored if solution else False,
             damping=solution.damping if solution else 0.0,
-            rank=solution.rank if solution else self.problem.size,
-            solve=self._how_solved(history, solution),
-            seconds=clock.taken(),
+            rank=solution.rank if solution else len(residual),
+            solve=self._how_solved(solution),
+            seconds=self.clock.taken(),
         )
-        state = State(self.problem, self.settings, residual, self.engine)
-        record = replace(record, statements=self.callbacks.certify(record, state))
+        state = State(objective.problem, self.setup.settings, residual, self.engine)
+        record = replace(record, statements=self.setup.callbacks.certify(record, state))
         history.append(record)
         return record
 
-    def _how_solved(self, history: History, solution: Solution | None) -> str:
+    def _how_solved(self, solution: Solution | None) -> str:
         if solution is None:
             return ""
-        first_from_limit = len(history) == 1 and self.first_step == "limit"
-        return f"limit, {solution.status.value}" if first_from_limit else solution.status.value
+        from_limit = len(self.history) == 1 and self.setup.first_step == "limit"
+        return f"limit, {solution.status.value}" if from_limit else solution.status.value
 
 
 class _Clock:
@@ -450,9 +228,3 @@ class _Clock:
     def taken(self) -> dict[str, float]:
         laps, self._laps = self._laps, {}
         return laps
-
-
-_OUT_OF_ITERATIONS = (
-    "The residual was still falling. Allow more with max_iterations, or widen the network; on inputs that all point "
-    "the same way, centre them first (thresher.to_sphere(X, centre=True))."
-)

@@ -1,28 +1,30 @@
-"""The names that options of training may have, and what they stand for."""
+"""Options of training: their names, what they stand for, and the setup of a training that was checked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, ReusedFactor, Sketched, SketchQR, adapt
+from thresher.checks import check_number, check_values, check_whole
+from thresher.engines import EXECUTORS, require_memory
 from thresher.errors import InvalidInput, NotAvailable
-from thresher.interfaces import Solver
+from thresher.interfaces import Executor, Objective, Solver
+from thresher.model.network import NetworkSettings
+from thresher.model.problem import Problem
+from thresher.parallel import core_count
+from thresher.shards import SHARDS, Kind, Recipe
+from thresher.theory import firing_probability
+from thresher.training.history import Callbacks
+from thresher.training.objectives import Interpolation, Penalised
 
-__all__ = [
-    "DEFAULT_INDEX",
-    "DEFAULT_SOLVER",
-    "EVER_FACTOR",
-    "check_dtype",
-    "check_path",
-    "choose_name",
-    "choose_solver",
-    "resolve_method",
-]
+__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "EVER_FACTOR", "Setup", "check_path", "choose_name"]
 
 Choice = TypeVar("Choice")
 DEFAULT_INDEX, DEFAULT_SOLVER = "certified", "auto"
@@ -30,6 +32,132 @@ DEFAULT_INDEX, DEFAULT_SOLVER = "certified", "auto"
 ALWAYS_FACTOR, EVER_FACTOR = 1500, 20_000
 _PLANNED = {"engine": ("ray", "gpu")}  # known names that are not built yet
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
+_SILENT = 1e-3  # expected neurons that fire on an input, below which a step from the limit kernel means nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """Several problems with the same inputs and how to train on them, checked. Nothing has been computed yet."""
+
+    problems: Sequence[Problem]
+    settings: NetworkSettings
+    index: str
+    solvers: Sequence[Solver]  # one per problem: it may remember
+    executor: Callable[..., Executor]
+    first_step: str
+    penalty: NDArray[np.float64] | None  # (n,)
+    audit: bool
+    tol: float
+    max_iterations: int | None
+    damping: float
+    dtype: str
+    threads: int
+    callbacks: Callbacks
+
+    @classmethod
+    def of(cls, problems: Sequence[Problem], options: Mapping[str, Any]) -> Setup:
+        """Check problems, and the options of :func:`thresher.train`, all of them; refuse what would not fit in memory.
+
+        Cost: O(nd) per problem.
+        """
+        _check_problems(problems)
+        one = dict(options)
+        size, dimension = (problems[0].size, problems[0].dimension) if problems else (1, 1)
+        penalty = _check_penalty(one["penalty"], size)
+        default = DEFAULT_INDEX if penalty is None else "dense"
+        index, solver, first_step = resolve_method(
+            one["method"], one["index"] or default, one["solver"], one["first_step"]
+        )
+        kind: Kind = choose_name("index", index, SHARDS)
+        if first_step not in ("limit", "gram"):
+            raise InvalidInput(f"first_step must be 'limit' or 'gram'; got {first_step!r}.")
+        if not isinstance(one["audit"], bool | np.bool_):
+            raise InvalidInput(f"audit must be True or False; got {one['audit']!r}.")
+        names = ("width", "shift", "seed", "activation", "twins", "sequence")
+        settings = NetworkSettings.checked(dimension=dimension, **{name: one[name] for name in names})
+        kind.refuse(settings, penalty=penalty is not None)
+        if size > EVER_FACTOR or settings.width * firing_probability(settings.shift) < _SILENT:
+            first_step = "gram"  # the limit kernel would have to be factored, or is next to nothing
+        tol, most = check_number(one["tol"], "tol", above=0.0), one["max_iterations"]
+        threads, budget = one["threads"], one["memory_budget"]
+        setup = cls(
+            problems=problems,
+            settings=settings,
+            index=index,
+            solvers=[choose_solver(solver, size) for _ in problems],
+            executor=_choose_executor(one["engine"]),
+            first_step=first_step,
+            penalty=penalty,
+            audit=bool(one["audit"]),
+            tol=tol,
+            max_iterations=None if most is None else check_whole(most, "max_iterations", least=0),
+            damping=check_number(one["damping"], "damping", least=0.0),
+            dtype=check_dtype(one["dtype"], tol=tol),
+            threads=core_count() if threads is None else check_whole(threads, "threads", least=1),
+            callbacks=Callbacks(one["callbacks"]),
+        )
+        budget = None if budget is None else check_whole(budget, "memory_budget", least=1)
+        if problems:
+            require_memory(
+                problems, settings, index=index, dtype=setup.dtype, threads=setup.threads, first_step=first_step,
+                budget=budget,
+            )  # fmt: skip
+        return setup
+
+    def recipe(self) -> Recipe:
+        """Return what shards are made from."""
+        kind: Kind = SHARDS[self.index]
+        return Recipe(kind, self.settings, self.problems[0].inputs, self.dtype, len(self.problems))
+
+    def objective(self, output: int) -> Objective:
+        """Return what is minimised for one problem."""
+        problem = self.problems[output]
+        return Interpolation(problem, self.damping) if self.penalty is None else Penalised(problem, self.penalty)
+
+    def fixed(self) -> dict[str, Any]:
+        """Return what decides the result, besides the problems, as JSON."""
+        settings = self.settings
+        told = {
+            "inputs": self.problems[0].size,
+            "width": settings.width,
+            "shift": settings.shift,
+            "activation": settings.activation,
+            **settings.start._asdict(),  # seed, dimension, twins, sequence
+            "index": self.index,
+            "dtype": self.dtype,
+            "first_step": self.first_step,
+            "solver": repr(self.solvers[0]),
+            "damping": self.damping,
+        }
+        if self.penalty is not None:
+            told["penalty"] = hashlib.sha256(self.penalty.tobytes()).hexdigest()
+        return told
+
+
+def _check_problems(problems: Sequence[Problem]) -> None:
+    for place, problem in enumerate(problems):
+        if not isinstance(problem, Problem):
+            raise InvalidInput(f"problem must be a thresher.Problem; got {type(problem).__name__}. Use Problem(X, y).")
+        if not np.array_equal(problem.inputs, problems[0].inputs):
+            raise InvalidInput(
+                f"problems trained together must have equal inputs; number {place} differs from number 0."
+            )
+
+
+def _check_penalty(penalty: Any, size: int) -> NDArray[np.float64] | None:
+    """Return the penalty of each input (n,); None for 0, which means no penalty."""
+    if np.ndim(penalty) == 0:
+        number = check_number(penalty, "penalty", least=0.0)
+        return np.full(size, number) if number else None
+    values = check_values(penalty, "penalty", shape="(n,)")
+    if len(values) != size or (values <= 0).any():
+        raise InvalidInput(f"penalty must be a number, or {size} numbers above 0, one per input; got {len(values)}.")
+    return values
+
+
+def _choose_executor(engine: Any) -> Callable[..., Executor]:
+    """Return what makes an executor: a name, or anything that is called with a recipe, ranges and threads."""
+    return engine if callable(engine) else choose_name("engine", engine, EXECUTORS)
 
 
 def check_path(name: str, path: object) -> Path | None:

@@ -6,27 +6,31 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from thresher.checks import check_values
+from thresher.checks import check_number, check_values
 from thresher.errors import InvalidInput
+from thresher.interfaces import Step
 from thresher.model.network import Network
 from thresher.model.problem import Problem
 from thresher.parallel import blas_for_size
-from thresher.training.loop import prepare
+from thresher.training.loop import start_together
+from thresher.training.options import Setup
+from thresher.training.train import FILES, complete
 
-__all__ = ["replay", "replay_together"]
+__all__ = ["remake", "replay", "replay_together"]
 
 
-def replay(problem: Problem, *, steps: Iterable[ArrayLike], **options: Any) -> Network:
+def replay(problem: Problem, *, steps: Iterable[Step | ArrayLike], **options: Any) -> Network:
     """Return the network that training had arrived at after these steps, to the bit.
 
     Parameters
     ----------
     problem : the one it was trained on
-    steps : ``Result.steps``, (n,) each, in order; fewer of them give the network of an earlier iteration
-    options : those of :func:`train`. Width, shift, seed, activation, twins, index, first_step, method and dtype must be
-        the same as in training; the number of threads need not. What only a solve needs is not used.
+    steps : ``Result.steps``, in order; fewer of them give the network of an earlier iteration. An array (n,) is a step
+        as version 0.1.0 wrote it: what was taken away, W - Jᵀ step
+    options : those of :func:`train`. Width, shift, seed, activation, twins, sequence, index, penalty, first_step,
+        method and dtype must be the same as in training. What only a solve needs is not used.
 
     Cost: the pass O(mnd) of every start, and a move for each step.
     """
@@ -34,32 +38,40 @@ def replay(problem: Problem, *, steps: Iterable[ArrayLike], **options: Any) -> N
 
 
 def replay_together(
-    problems: Sequence[Problem], *, steps: Sequence[Iterable[ArrayLike]], **options: Any
+    problems: Sequence[Problem], *, steps: Sequence[Iterable[Step | ArrayLike]], **options: Any
 ) -> list[Network]:
     """Return what :func:`replay` would for each of several problems with the same inputs, from one start.
 
     ``steps`` are those of each problem. Cost: O(mnd) once; per problem O(mn) and its moves.
     """
-    runs = prepare(problems, **options)
-    if len(steps) != len(runs):
-        raise InvalidInput(f"steps must be given for each problem: {len(runs)} lists; got {len(steps)}.")
-    if not runs:
+    setup = Setup.of(problems, {name: value for name, value in complete(options).items() if name not in FILES})
+    if len(steps) != len(problems):
+        raise InvalidInput(f"steps must be given for each problem: {len(problems)} lists; got {len(steps)}.")
+    if not problems:
         return []
-    paths = [[_check_step(step, run.problem.size) for step in path] for run, path in zip(runs, steps, strict=True)]
-    ahead = [path.pop(0) if path and run.first_step == "limit" else None for run, path in zip(runs, paths, strict=True)]
-    engines = [run.engine for run in runs]
-    with blas_for_size(problems[0].size):
-        engines[0].start_together(engines, runs[0].callbacks.on_progress, first_steps=ahead)
-        for engine, path in zip(engines, paths, strict=True):
+    return remake(setup, [[_check_step(step, problems[0].size) for step in path] for path in steps])
+
+
+def remake(setup: Setup, paths: Sequence[list[Step]]) -> list[Network]:
+    """Return the networks that these steps lead to, one path per problem. Cost: that of :func:`replay_together`."""
+    together = setup.first_step != "gram"  # the first step is taken within the pass over the start weights
+    first = [path[0] if path and together else None for path in paths]
+    with blas_for_size(setup.problems[0].size):
+        networks = []
+        for (engine, _), path in zip(start_together(setup, first), paths, strict=True):
             engine.linearise()
-            for step in path:
+            for step in path[1:] if together else path:
                 engine.move(step)
                 engine.linearise()
-        return [Network(run.settings, run.engine.weights()) for run in runs]
+            networks.append(Network(setup.settings, engine.weights()))
+            engine.release()
+        return networks
 
 
-def _check_step(step: ArrayLike, inputs: int) -> NDArray[np.float64]:
-    values = check_values(step, "a step", shape="(n,)")
-    if len(values) != inputs:
-        raise InvalidInput(f"a step must have one value for each of the {inputs} inputs; got {len(values)}.")
-    return values
+def _check_step(step: Step | ArrayLike, inputs: int) -> Step:
+    if not isinstance(step, Step):
+        step = Step(-check_values(step, "a step", shape="(n,)"))
+    v = check_values(step.v, "a step", shape="(n,)")
+    if len(v) != inputs:
+        raise InvalidInput(f"a step must have one value for each of the {inputs} inputs; got {len(v)}.")
+    return Step(np.asarray(v), check_number(step.keep, "keep"))

@@ -42,7 +42,8 @@ def _how_to_fire(settings: NetworkSettings, inputs: int) -> str:
 
 
 def _how_to_separate(settings: NetworkSettings, problem: Problem) -> str:
-    below = np.tril(problem.products, -1) - np.triu(np.ones_like(problem.products))
+    products = problem.products
+    below = np.tril(products, -1) - np.triu(np.ones_like(products))
     one, other = np.unravel_index(int(below.argmax()), below.shape)
     if below[one, other] > _NEARLY_EQUAL:
         return (

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from thresher.algebra import SKETCHES, Gaussian, distortion
 from thresher.checks import check_whole
-from thresher.engines import LocalEngine
+from thresher.engines import start_engine
 from thresher.errors import InvalidInput
 from thresher.model.firing import Firing
+from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
+from thresher.model.position import Position
 from thresher.model.problem import Problem
-from thresher.model.weights import Weights
-from thresher.shards import INDEXES
+from thresher.model.weights import Step
+from thresher.shards import Scan, Tournament
 from thresher.theory import (
     Facts,
     Statement,
@@ -203,15 +205,15 @@ def _search(report: Report, width: int, seed: int) -> None:
     """Query every tree, move the neurons that fire, update and query again; compare with a scan both times."""
     problem = report.problem
     settings = NetworkSettings.checked(width=width, dimension=problem.dimension, seed=seed)
-    weights = Weights.at_start(settings.start, problem.inputs, dtype="float32", products=problem.products)
-    trees, scan = INDEXES["tournament"](), INDEXES["scan"]()
+    position = Position.at_start(settings.start, Geometry.of(problem.inputs, dtype="float32"))
+    trees, scan = Tournament(), Scan()
     for index in (trees, scan):
-        index.init(weights, range(width))
+        index.init(position, range(width))
     built = trees.spent
     found, true = trees.firing(settings.shift), scan.firing(settings.shift)
     queried, wrong = trees.spent, _disagree(found, true)
     answers = found.pattern.pairs + queried.looks - built.looks  # with those that were too close to call
-    moved = weights.moved(true.pattern, problem.targets, scale=settings.scale)
+    moved = position.moved(true.pattern, Step(-problem.targets), scale=settings.scale)
     for index in (trees, scan):
         index.update(moved, true.pattern.neurons)
     touches = trees.spent.touches - queried.touches
@@ -231,8 +233,7 @@ def _sketch(report: Report, seed: int) -> None:
     few, epsilon = _first(report.problem, _FEW), 0.1
     for kind, width in (("gaussian", _FEW_WIDTH), ("tensor", _SMALL_WIDTH)):
         settings = NetworkSettings.checked(width=width, dimension=few.dimension, seed=seed)
-        engine = LocalEngine(few, settings, index="certified")
-        engine.start(lambda done, total: None)
+        engine, _ = start_engine(few, settings, index="certified")
         rows = Gaussian.rows_for(few.size, epsilon=epsilon, failure=1 / max(few.size, 2) ** 2)
         reached = distortion(engine.gram(), SKETCHES[kind](rows, seed=seed))
         report.add(width, [check_sketch(reached, epsilon=epsilon, rows=rows, proven=kind == "gaussian")])

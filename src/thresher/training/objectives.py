@@ -1,0 +1,140 @@
+"""What training minimises. Each objective gives the linear system of an iteration and makes a step of its solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.algebra import relative_damping
+from thresher.interfaces import Engine, Gram, Solution, Step
+from thresher.model.network import NetworkSettings
+from thresher.model.problem import Problem
+from thresher.training.stalled import why_stalled
+
+__all__ = ["Interpolation", "Penalised"]
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Interpolation:
+    """½ ||f - y||², to zero. G g = f - y, and a step takes Jᵀ g away: v = -g, keep = 1.
+
+    ``damping`` is relative to the mean diagonal of G (Levenberg-Marquardt).
+    """
+
+    problem: Problem
+    damping: float = 0.0
+    warm = False  # a solve starts from zero
+
+    @property
+    def targets(self) -> Vector:
+        """The targets (n,)."""
+        return self.problem.targets
+
+    def added(self, gram: Gram) -> float:
+        """Return the damping."""
+        return relative_damping(gram, self.damping)
+
+    def right_hand_side(self, outputs: Vector, engine: Engine | None) -> Vector:
+        """Return f - y (n,)."""
+        return outputs - self.targets
+
+    def step(self, value: Vector, fraction: float) -> Step:
+        """Return a fraction of the Gauss-Newton step."""
+        return Step(-fraction * value)
+
+    def loss(self, outputs: Vector, engine: Engine | None) -> float:
+        """Return ½ ||f - y||²."""
+        residual = outputs - self.targets
+        return float(residual @ residual / 2)
+
+    def gain(self, gram: Gram, value: Vector, rhs: Vector) -> float:
+        """Return <f - y, G g>: the slope of the loss along the step; -1 if only rounding is left of it."""
+        slope = float(rhs @ gram.times(value))
+        return slope if slope > 1e-12 * float(rhs @ rhs) else -1.0
+
+    def remainder(self, outputs: Vector, value: Vector | None, *, first: float) -> float:
+        """Return ||f - y|| as a share of what it was at the start."""
+        size = float(np.linalg.norm(outputs - self.targets))
+        return size / first if first else size
+
+    def reached(self, tol: float) -> str:
+        """Return that the residual is small enough."""
+        return f"The residual is within {tol:g} of the first."
+
+    def missed(self, remainder: float) -> str:
+        """Return that the residual was still falling, and what to do."""
+        return (
+            "The residual was still falling. Allow more with max_iterations, or widen the network; on inputs that all "
+            "point the same way, centre them first (thresher.to_sphere(X, centre=True))."
+        )
+
+    def stalled(self, gram: Gram, solution: Solution, settings: NetworkSettings, *, remainder: float) -> str:
+        """Return why no step reduces the loss. Cost: O(n²d)."""
+        return why_stalled(gram, solution, settings, self.problem)
+
+
+@dataclass(frozen=True, eq=False)
+class Penalised:
+    """½ Σ (f_i - y_i)² / p_i + ½ ||D||², with D = W - W(0) and a penalty p (n,) per input.
+
+    Each step aims at D = Jᵀ alpha with (G + p) alpha = y - f + J D: v = alpha, keep = 0, or a fraction of that way.
+    At a minimum p alpha = y - f; how far that fails, as a share of ||y||, is the remainder.
+    """
+
+    problem: Problem
+    penalty: Vector
+    warm = True  # a solve starts from the last solution
+
+    @property
+    def targets(self) -> Vector:
+        """The targets (n,)."""
+        return self.problem.targets
+
+    def added(self, gram: Gram) -> Vector:
+        """Return the penalty (n,)."""
+        return self.penalty
+
+    def right_hand_side(self, outputs: Vector, engine: Engine | None) -> Vector:
+        """Return y - f + J D (n,); D is 0 without an engine."""
+        left = self.targets - outputs
+        return left if engine is None else left + engine.jacobian_times_displacement()
+
+    def step(self, value: Vector, fraction: float) -> Step:
+        """Return the step that goes a fraction of the way to D = Jᵀ alpha."""
+        return Step(fraction * value, 1.0 - fraction)
+
+    def loss(self, outputs: Vector, engine: Engine | None) -> float:
+        """Return the penalised loss."""
+        distance = 0.0 if engine is None else engine.squared_distance()
+        return float(((outputs - self.targets) ** 2 / self.penalty).sum() + distance) / 2
+
+    def gain(self, gram: Gram, value: Vector, rhs: Vector) -> float:
+        """Return 0: any decrease will do."""
+        return 0.0
+
+    def remainder(self, outputs: Vector, value: Vector | None, *, first: float) -> float:
+        """Return ||p alpha - (y - f)|| / ||y||: what a minimum lacks."""
+        left = self.targets - outputs if value is None else self.penalty * value - (self.targets - outputs)
+        size = float(np.linalg.norm(self.targets))
+        return float(np.linalg.norm(left)) / (size or 1.0)
+
+    def reached(self, tol: float) -> str:
+        """Return that the gradient is small enough."""
+        return f"The gradient of the penalised loss is within {tol:g} of the targets."
+
+    def missed(self, remainder: float) -> str:
+        """Return what is left, and what to do."""
+        return f"The gradient was still {remainder:.2g} of the targets. Use a larger width, ridge or max_iterations."
+
+    def stalled(self, gram: Gram, solution: Solution, settings: NetworkSettings, *, remainder: float) -> str:
+        """Return why no step reduces the loss."""
+        if not gram.diagonal().any():
+            return "No step reduces the loss: no neuron fires. Lower the shift or raise the width."
+        return (
+            f"No step reduces the penalised loss; its gradient is still {remainder:.2g} of the targets. The parts of "
+            "the step cancel beyond the working precision, or too few neurons fire: raise the ridge or the width."
+        )

@@ -1,0 +1,180 @@
+"""Training as users call it: one network, several at once, or again from recorded steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from numpy.typing import ArrayLike
+
+from thresher.errors import InvalidInput, MemoryRefused
+from thresher.interfaces import Solver
+from thresher.model.network import Activation
+from thresher.model.problem import Problem
+from thresher.model.start import Sequence as StartRows
+from thresher.parallel import blas_for_size
+from thresher.training.checkpoint import Checkpoint
+from thresher.training.history import Callback, Iteration, Result
+from thresher.training.loop import run_together
+from thresher.training.options import DEFAULT_SOLVER, Setup, check_path
+
+__all__ = ["FILES", "complete", "options_of_train", "train", "train_together"]
+
+FILES = ("checkpoint", "resume")  # options of a training as a whole
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def train(
+    X: ArrayLike | Problem,
+    y: ArrayLike | None = None,
+    *,
+    width: int,
+    shift: float | None = None,
+    seed: int = 0,
+    index: str | None = None,
+    solver: str | Solver = DEFAULT_SOLVER,
+    engine: str | Callable[..., Any] = "local",
+    method: str | None = None,
+    first_step: str = "limit",
+    activation: Activation = "relu",
+    twins: bool = False,
+    sequence: StartRows = "random",
+    penalty: float | ArrayLike = 0.0,
+    tol: float = 1e-6,
+    max_iterations: int | None = None,
+    damping: float = 0.0,
+    dtype: str = "float32",
+    threads: int | None = None,
+    memory_budget: int | None = None,
+    audit: bool = False,
+    callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] = (),
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
+) -> Result:
+    """Train a two-layer network by Gauss-Newton steps: f(x) = 1/sqrt(m) sum of a_r phi(<w_r, x>), until f = y.
+
+    Parameters
+    ----------
+    X : unit-norm inputs (n, d), or a :class:`Problem`, which holds inputs and targets
+    y : targets (n,); not with a :class:`Problem`
+    width : number of neurons m
+    shift : threshold b above which a neuron fires; None for the paper's sqrt(0.48 ln m)
+    seed : of start weights and signs; the same seed gives the same network on every machine
+    index : how firing pairs are found: ``"certified"`` looks at pairs whose certificate has expired, ``"tournament"``
+        keeps the paper's n trees, ``"scan"`` looks at every pair, ``"dense"`` too but stores all neurons, for
+        networks in which most of them fire; all find the same. None for certified, or dense with a penalty
+    solver : of the linear system: ``"cholesky"``, ``"sketched"`` (the paper's), ``"cg"``, ``"auto"``, or a
+        solver object
+    engine : where shards of neurons live: ``"local"`` is threads of this process. Or an executor's class, called with
+        a recipe, ranges of neurons and ``threads``
+    method : ``"paper"`` is short for ``index="tournament"``, ``first_step="gram"`` and the sketched solver with the
+        paper's parameters
+    first_step : ``"limit"`` takes the first step from the closed-form limit of the Gram matrix (n x n, factored), known
+        before a neuron exists; ``"gram"`` from the Gram matrix itself, as for more than 20,000 inputs in any case
+    activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant
+    twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width
+    sequence : start rows: ``"random"`` ones are independent, ``"sobol"`` ones fill space evenly (not certified)
+    penalty : 0 trains until f = y; a number p > 0, or (n,) of them, minimises ½ Σ (f - y)²/p + ½ ||W - W(0)||²
+    tol : stop when ||f - y|| is at most ``tol`` times what it was at the start; with a penalty when the gradient is at
+        most ``tol`` times ||y||
+    max_iterations : None for ceil(log2(1/tol)), and one more for each iteration that did not halve the residual
+        (ten times as many at the most)
+    damping : multiple of the mean diagonal of the Gram matrix that is added to it (Levenberg-Marquardt)
+    dtype : precision of the bulk products, ``"float32"`` or ``"float64"``; which pairs fire is
+        decided in float64 either way
+    threads : None for all cores; the result does not depend on it
+    memory_budget : bytes that may be taken; None for 90 % of what is free
+    audit : scan every pair after each iteration and compare: slow, and raises BrokenCertificate if anything is amiss
+    callbacks : :class:`Callback` objects, or functions of an :class:`Iteration` that return True to stop
+    checkpoint : file to write to before the start and after every iteration; the one before is kept, with ".previous"
+        after its name
+    resume : checkpoint to go on from, of the same problem and settings; iterations it knows are made again without
+        their solves. The result is that of a run that was never interrupted, to the bit. ``tol``, ``max_iterations``,
+        ``threads`` and ``callbacks`` may be others than before
+
+    Returns
+    -------
+    Result with ``network``, ``history``, ``status`` and ``message``
+
+    Raises
+    ------
+    InvalidInput, NotAvailable, MemoryRefused
+        Before any work is done.
+
+    Cost: one pass O(mnd); then per iteration the solver's cost and what the index takes to move the neurons that fire.
+    """
+    options = {name: value for name, value in locals().items() if name not in ("X", "y")}
+    return train_together([_problem(X, y)], **options)[0]
+
+
+def _problem(X: ArrayLike | Problem, y: ArrayLike | None) -> Problem:
+    if isinstance(X, Problem):
+        if y is not None:
+            raise InvalidInput("a Problem has its own targets; y was given as well. Drop one of them.")
+        return X
+    if y is None:
+        raise InvalidInput(f"targets y are missing: expected a Problem, or X and y; got {type(X).__name__} alone.")
+    return Problem(X, y)
+
+
+def complete(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of :func:`train` with the defaults of all others; refuse what is none."""
+    parameters = signature(train).parameters.items()
+    defaults = {name: one.default for name, one in parameters if one.kind is Parameter.KEYWORD_ONLY}
+    unknown = set(options) - set(defaults)
+    if unknown:
+        raise InvalidInput(f"train has no option {sorted(unknown)[0]!r}; it has {', '.join(defaults)}.")
+    if "width" not in options:
+        raise InvalidInput("width must be given: the number of neurons.")
+    return {**defaults, **options}
+
+
+def options_of_train(
+    of: Callable[Concatenate[Any, Any, P], Any],
+) -> Callable[[Callable[..., R]], Callable[Concatenate[Sequence[Problem], P], R]]:
+    """Return a decorator: a function of problems that takes the options of :func:`train`, for IDEs and ``help``."""
+
+    def decorate(function: Callable[..., R]) -> Callable[Concatenate[Sequence[Problem], P], R]:
+        own = [one for one in signature(function).parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        names = {one.name for one in own}
+
+        @wraps(function)
+        def call(problems: Sequence[Problem], **given: Any) -> R:
+            options = {name: value for name, value in given.items() if name not in names}
+            return function(problems, **{name: given[name] for name in names & set(given)}, **complete(options))
+
+        options = [one for one in signature(of).parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
+        call.__signature__ = signature(function).replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+@options_of_train(train)
+def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
+    """Train one network for each of several problems with the same inputs, e.g. one per class, from one start.
+
+    Takes the options of :func:`train` and returns what it would return for each problem alone, to the bit. Start
+    weights and their products with the inputs, the bulk of the work, are made once (by certified and dense shards); so
+    is the limit kernel, with its factor. Ctrl-C, or a callback that asks to stop, ends all of them.
+
+    Cost: O(mnd) once; per problem O(mn) and its iterations. Memory: that of all problems together.
+    """
+    path, resume = (check_path(name, options.pop(name, None)) for name in FILES)
+    setup = Setup.of(problems, options)
+    if not problems:
+        return []
+    checkpoint = Checkpoint(path, resume, problems, {"outputs": len(problems), **setup.fixed()})
+    try:
+        with blas_for_size(problems[0].size):
+            return run_together(setup, checkpoint)
+    except MemoryError as error:  # the estimate was too low, or another process took what was free
+        raise MemoryRefused(
+            f"memory ran out while training {setup.settings.width:,} neurons: {error or 'no more could be taken'}. "
+            "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs."
+        ) from error
