@@ -104,7 +104,7 @@ def test_an_estimator_says_json(capsys, table, tmp_path):
     assert told["network"]["width"] == 20
     code, _, err = run(capsys, "audit", str(tmp_path / "run"))
     assert code == 2
-    assert "trained with a ridge, without certificates" in err
+    assert "trained with a ridge and has no certificates" in err
 
 
 @pytest.mark.parametrize(

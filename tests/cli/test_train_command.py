@@ -127,7 +127,7 @@ class TestTrain:
         assert "ThresherClassifier" in out
         code, _, err = run(capsys, "audit", str(tmp_path / "run"))
         assert code == 2
-        assert "trained with a ridge, without certificates to audit" in err
+        assert "trained with a ridge and has no certificates to audit" in err
         assert "with a ridge of" in page.read_text(encoding="utf-8")
 
     @pytest.mark.parametrize("kind", ["npz", "npy", "parquet", "no header", "semicolons"])
