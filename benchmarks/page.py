@@ -23,8 +23,8 @@ FIGURES = PAGE.parent / "figures"
 
 INTRODUCTION = """# Benchmarks
 
-Every figure in the tables of this page was written by a command; none was typed. Seconds are those of one shared machine and vary from
-run to run; what counts are ratios within a run, with the same threads, and counters, which are the same everywhere.
+Commands wrote every figure in the tables of this page; none was typed by hand. Seconds were measured on one shared machine and vary from
+run to run. What matters are ratios within a run, with the same threads, and counters, which are the same everywhere.
 
     thresher bench --full        # every method side by side, about an hour; without --full a few minutes
     make certified               # certified search against a dense evaluation and dense Gauss-Newton
@@ -35,64 +35,66 @@ run to run; what counts are ratios within a run, with the same threads, and coun
 
 RIVALS = """## Rivals, side by side
 
-Every method runs in a process of its own on the same machine in the same run. Those that train the network train *the same*
+Every method runs in its own process on the same machine in the same run. Methods that train the network train *the same*
 one: same start weights, signs, shift and scaling, float32, in blocks on all cores. Seconds are end to end, from the problem to
-the trained network, the start weights included; compiling, loading and tuning are not charged. Short runs are
-made three times and the median kept. A level is reached at the first iteration at or below it; nothing is
-interpolated. *Memory* is the peak beyond what the process took before. *Looks* are pre-activations computed.
+the trained network, including the start weights but not compiling, loading or tuning. Short runs are repeated three times, and the
+median is kept. A level is reached at the first iteration at or below it; nothing is interpolated. *Memory* is the peak beyond
+what the process used before. *Looks* are pre-activations computed.
 """
 
 METHODS = """### The methods, in their best form
 
-Dense rivals list the pairs that fire while a block of pre-activations is in the cache, and move only those: stronger than
-the dense updates they were published with. Tuning tries every candidate from the same start and is not charged.
+Dense rivals list the firing pairs while a block of pre-activations is in cache, and move only those neurons: this is faster than
+the dense updates they were published with. Tuning tries every candidate from the same start; its time does not count.
 """
 
 CERTIFIED = """## Certified search
 
-A *dense evaluation* makes the start weights and multiplies them with the inputs, once, in blocks, on all cores, and does
+A *dense evaluation* makes the start weights and multiplies them by the inputs once, in blocks, on all cores, and does
 nothing else. A *dense Gauss-Newton iteration* stores the weights, uses BLAS for the forward pass, the co-firing counts (a
-symmetric product) and the Cholesky solve, and moves the neurons that fire. Problems are random unit inputs with N(0, 1) targets, the paper's shift,
-trained to a relative residual of 1e-6, unless a row says otherwise. *Looks* are pre-activations computed after the start.
+symmetric product) and the Cholesky solve, and moves the neurons that fire. Unless a row says otherwise, problems have random unit
+inputs, N(0, 1) targets and the paper's shift, and are trained to a relative residual of 1e-6. *Looks* are pre-activations computed
+after the start.
 """
 
-FLOOR = """### What stands between us and one evaluation
+FLOOR = """### Why training costs more than one evaluation
 
-The rows *floor* above split the start. Nothing can make it cheaper than its numbers, its product and the bytes it leaves
-behind; training takes the multiple of that which the last row of each group shows. The rest is the scan: for each start row it
-compares n products twice, picks the inputs near the threshold, adds to them the rows of X Xᵀ of the
-inputs that fire, and writes a watchlist. X Xᵀ is 4 MB at n = 1000 and does not fit into the second-level cache, so most of those
-numbers come from the third. Tried without gain: sorting by firing input so that each row of X Xᵀ is fetched once a block, products
-in blocks that fit the second-level cache, narrower bands (fewer candidates, more neurons scanned again). For large widths fewer
-neurons fire on anything and bands are narrow: compare the case of 10^8 neurons.
+The rows *floor* above split the cost of the start. It cannot be lower than that of making its random numbers, computing its product
+and writing its watchlists; the last row of each group shows how many times that training takes. The rest is the scan. For each start
+row it compares n products twice, picks the inputs near the threshold, adds to them the rows of X Xᵀ of the inputs that fire, and
+writes a watchlist. X Xᵀ is 4 MB at n = 1000 and does not fit into the second-level cache, so most of those numbers come from the
+third. These attempts gained nothing: sorting by firing input, so that each row of X Xᵀ is fetched once per block; products in blocks
+that fit the second-level cache; narrower bands (fewer candidates, more neurons scanned again). For large widths, fewer neurons fire on
+any input and bands are narrow: compare the case of 10^8 neurons.
 
-Looks in single rows lie above the goal where the row before lies far below: at t = 1 half as many pairs are looked at, so fewer have
-a fresh certificate at t = 2. The last rows count a few hundred pairs within rounding of the threshold, which are looked at twice.
+Some rows have more looks than the goal where the row before has far fewer: at t = 1 half as many pairs are computed, so fewer have
+a fresh certificate at t = 2. The last rows count a few hundred pairs within rounding of the threshold, which are computed twice.
 """
 
 PREDICTION = """## Prediction
 
-Milliseconds for 1000 rows, on all cores, predicted 2000 at a time. A network makes its start weights again for each batch and
-holds none of them; `Network.compact()` and `to_numpy()` hold the neurons that moved, without those that never did. Where
-inputs are many nearly every neuron has moved. The estimators ask all their networks together (`model/twins.py`); exported
-arrays compute every neuron in double precision, since what twins say nearly cancels. All models have their defaults.
+Milliseconds per 1000 rows, on all cores, predicted 2000 at a time. A network makes its start weights again for each batch and
+stores none of them; `Network.compact()` and `to_numpy()` store only the neurons that moved. With many inputs, nearly every neuron
+has moved. The estimators evaluate all their networks together (`model/twins.py`); exported arrays compute every neuron in double
+precision, because the outputs of twins nearly cancel. All models use their defaults.
 """
 
-SEEDS = """**What the seed changes.** Estimators fitted on every other row of diabetes, the others predicted: root mean square difference
-between the predictions of two seeds, between one of them and the infinite width, and from the targets, in deviations of the targets.
+SEEDS = """**What the seed changes.** Estimators are fitted on every other row of diabetes and predict the others. The table shows the root mean
+square difference between the predictions of two seeds, between one of them and infinite width, and between one of them and the
+targets, in standard deviations of the targets.
 """
 
 LOSSES = """## Where we lose
 
-- **Against the first pass.** Nothing can be faster than looking at every pair once, and ours costs about as much again as
-  the matrix product it follows. On well-conditioned problems a tuned first-order method needs few passes (see the race), and no
-  method that makes one can beat it by more than their number.
-- **Small widths.** Below a few thousand neurons a dense iteration takes milliseconds and the bookkeeping has nothing to save.
+- **The first pass.** No method can be faster than computing every pair once, and our first pass costs about as much again as its
+  matrix product. On well-conditioned problems a tuned first-order method needs few passes (see the first table), and a method that
+  makes one pass cannot beat it by more than that number.
+- **Small widths.** Below a few thousand neurons a dense iteration takes milliseconds, and the bookkeeping has nothing to save.
 - **Small shifts.** When a third of all pairs fire, watchlists hold a third of all pairs.
 - **Inputs that all point the same way.** Neurons fire on hundreds of inputs at once, steps are large and many have to be
   shortened; centring the data is worth more than any search.
 - **The paper's trees** are sublinear in the width only while most neurons fire on no input: they move every neuron that fires
-  and write all n leaves of it again. With a few hundred inputs nearly every neuron fires on something.
+  and write all its n leaves again. With a few hundred inputs nearly every neuron fires on some input.
 """
 
 
@@ -148,7 +150,7 @@ def rivals(results: dict[str, Any]) -> list[str]:
         parts += [f"{title}\n", machine(result), f"Run with `thresher bench{options[result['tier']]} --case {case}`.\n"]
         parts += [f"![{name}](figures/{drawn[name].name})\n" for name in pictures]
         if case == "problems":
-            parts.append("Kernel ridge is no rival in the first table: it trains no network of any width.\n")
+            parts.append("Kernel ridge is not a rival in the first table, because it trains no network.\n")
             names = dict.fromkeys(row["problem"] for row in result["rows"])
             parts.append(
                 "\n".join(f"- **{load_problem(name).LABEL}**: {load_problem(name).WHY}." for name in names) + "\n"

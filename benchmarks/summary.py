@@ -57,7 +57,7 @@ def race_tables(result: dict[str, Any]) -> list[Sheet]:
         Sheet(f"Seconds (iterations) to a relative residual, {where}", ["method", *levels, "end"], times),
         Sheet(
             f"What an iteration takes, {where}",
-            ["method", "cost", "s / iteration", "memory", "operations in all", "where the time goes"],
+            ["method", "cost", "s / iteration", "memory", "operations in total", "where the time goes"],
             costs,
         ),
         _goals(race_goals(result)),
@@ -77,7 +77,7 @@ def race_goals(result: dict[str, Any]) -> list[tuple[str, str, str, bool]]:
     for rival, goal in rivals:
         theirs = _seconds_to(rival, FINEST)
         stopped = rival["status"] == "not reached" and rival.get("ended", "").startswith("not reached in")
-        more = "" if math.isfinite(theirs) else "more than " if stopped else "never there; allowed "
+        more = "" if math.isfinite(theirs) else "more than " if stopped else "not reached; allowed "
         ratio = (theirs if math.isfinite(theirs) else rival["seconds_allowed"]) / ours
         kind = ", the fastest first-order method" if rival["order"] == "first" else ""
         shown = f">= {goal:g}" if goal else ""
@@ -134,9 +134,9 @@ def problem_tables(result: dict[str, Any]) -> list[Sheet]:
         if math.isfinite(a) and math.isfinite(b):
             standing = f"won, {b / a:.2g} times faster" if a < b else f"**lost**, {a / b:.2g} times slower"
         elif math.isfinite(a) != math.isfinite(b):
-            standing = "won: nobody else got there" if math.isfinite(a) else "**lost**: we did not get there"
+            standing = "won: no other method reached it" if math.isfinite(a) else "**lost**: we did not reach it"
         else:
-            standing = "nobody got there"
+            standing = "no method reached it"
         theirs = f"{_reached(best, level)} {best['label']}" if math.isfinite(b) else "none"
         body.append([label, _where(rows[0]), _reached(ours, level), theirs, standing])
         details += [[label, row["label"], *(_reached(row, one) for one in levels), ending(row)] for row in rows]

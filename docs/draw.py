@@ -103,7 +103,7 @@ def draw_expiry(axes: Axes, story: Story) -> None:
 
 
 def measure_claim() -> list[tuple[int, float, float]]:
-    """Return width, looks an iteration after the first step, and pairs, on a ladder of widths."""
+    """Return width, looks per iteration after the first step, and pairs, for several widths."""
     problem = random_problem(inputs=INPUTS, dimension=DIMENSION)
     rows = []
     for width in LADDER:
@@ -114,7 +114,7 @@ def measure_claim() -> list[tuple[int, float, float]]:
 
 def draw_claim(axes: Axes, rows: list[tuple[int, float, float]]) -> None:
     widths, looks, pairs = (list(column) for column in zip(*rows, strict=True))
-    axes.set(xscale="log", yscale="log", xlabel="neurons", ylabel="pre-activations computed an iteration")
+    axes.set(xscale="log", yscale="log", xlabel="neurons", ylabel="pre-activations computed per iteration")
     axes.set_xscale("log", base=2)
     axes.plot(widths, pairs, "s--", color=PINK, label="dense: every neuron on every input")
     axes.plot(widths, looks, "o-", color=ORANGE, label="thresher: the same steps, exactly")

@@ -23,7 +23,7 @@ PAGE = Path("docs/reliability.md")
 
 PROMISES = """# Reliability
 
-What is promised, and how each promise is tested. Figures on this page were written by commands, none was typed:
+What is promised, and how each promise is tested. Commands wrote the figures on this page; none was typed by hand:
 
     python -m reliability.kills --count 50     # SIGKILL at random moments, damaged files; about ten minutes
     python -m reliability.soak --minutes 25    # random problems, every iteration audited
@@ -36,38 +36,37 @@ What is promised, and how each promise is tested. Figures on this page were writ
 
 | promise | how it is tested |
 | --- | --- |
-| A run that was killed and resumed gives the result of one that was not, to the bit, on any number of threads | `reliability.kills`; `tests/training/test_checkpoint.py`, `tests/reliability/test_kills.py` |
-| A checkpoint is the old one or the new one, never half of one; a damaged one is refused by name and the one before it offered | the same; every cut and every fifth bit in `tests/test_files.py` |
-| A disk that fills up loses neither the training nor the last checkpoint; a folder that cannot be written is refused before the work | the same |
-| A network can be made again from its steps, to the bit | `tests/training/test_replay.py` |
+| A run that is killed and resumed gives a result bit-identical to an uninterrupted one, on any number of threads | `reliability.kills`; `tests/training/test_checkpoint.py`, `tests/reliability/test_kills.py` |
+| A checkpoint file is always whole, the old one or the new one; a damaged one is refused by name, and the previous one is suggested | the same; every cut and every fifth bit in `tests/test_files.py` |
+| If the disk fills up, neither the training nor the last checkpoint is lost; a folder that cannot be written to is refused before training starts | the same |
+| A network can be rebuilt from its steps, bit for bit | `tests/training/test_replay.py` |
 | No flip is missed: certified search finds what a full scan finds | `reliability.soak`, `thresher audit`; `tests/reliability/test_soak.py`, `tests/shards/test_certified.py` |
 | Training ends with a status that says what happened and what to change | `tests/training/test_edges.py` |
-| Bad files give one of our errors: no crash, nothing executed, no path left, no more memory than a few times the file; what a recipe would be made into is refused if it does not fit | `reliability.fuzz`; `tests/test_files.py`, `tests/tables/test_tables_fuzz.py`, `tests/estimators/test_tampered.py` |
-| Ctrl-C ends a command with 130 and without a traceback; the checkpoint is whole | `tests/test_resources.py`, `tests/training/test_checkpoint.py` |
-| Memory is refused before it is taken, under `ulimit -v` and control groups as well | `tests/test_resources.py` |
-| `predict` may be called from many threads; the threads of BLAS are what they were | `tests/test_resources.py` |
-| The same settings give the same bits, whatever the process, its hash seed and its threads | `tests/test_resources.py`, `tests/engines/test_parallel.py` |
-| It works with the oldest versions that are allowed, and as it is installed | `make test-oldest`, `make test-wheel` |
+| A bad file raises one of our errors: no crash, nothing executed, no file written elsewhere, no more memory than a few times the file; a recipe is refused if its network would not fit in memory | `reliability.fuzz`; `tests/test_files.py`, `tests/tables/test_tables_fuzz.py`, `tests/estimators/test_tampered.py` |
+| Ctrl-C ends a command with exit code 130 and no traceback; the checkpoint is whole | `tests/test_resources.py`, `tests/training/test_checkpoint.py` |
+| Work that needs too much memory is refused before it starts, also under `ulimit -v` and control groups | `tests/test_resources.py` |
+| `predict` may be called from many threads; the number of BLAS threads is restored | `tests/test_resources.py` |
+| The same settings give the same bits in any process, with any hash seed and any number of threads | `tests/test_resources.py`, `tests/engines/test_parallel.py` |
+| It works with the oldest allowed versions, and when installed from wheel or sdist | `make test-oldest`, `make test-wheel` |
 
 ## What a checkpoint holds
 
-The settings that decide the result, a hash of inputs and targets, and of each iteration the solution of the linear system
-(n numbers), the fraction of it that was taken and the residual it led to. Everything else is made again: a resumed run
-starts like any other and takes solutions from the file as long as there are any, so it repeats the start scan and the moves
-but no solve. It compares where it comes out with what the file says. `tol`, `max_iterations`, `threads` and callbacks may
-differ from those of the first run; anything else must be the same and is refused by name. Solver objects of one's own are
-compared by their `repr` and must not carry state from one solve to the next.
+A checkpoint holds the settings that determine the result, a hash of inputs and targets, and for each iteration the solution of the
+linear system (n numbers), the fraction of it that was taken and the resulting residual. Everything else is computed again: a
+resumed run starts like any other and reads solutions from the file as long as there are any, so it repeats the start scan and the
+moves but no solve. It compares each residual with the one in the file. `tol`, `max_iterations`, `threads` and callbacks may
+differ from those of the first run; any other difference is refused by name. Your own solver objects are compared by their
+`repr` and must not carry state from one solve to the next.
 
 Files are in the safetensors format: plain numbers and JSON, with the SHA-256 of the whole file in the header. They are
-written to `NAME.unfinished`, forced to the disk, and renamed; the one before stays as `NAME.previous`.
+written to `NAME.unfinished`, flushed to disk, and renamed; the previous file stays as `NAME.previous`.
 
 ## What is not promised
 
-- To the bit means: with the same versions of NumPy, SciPy and their BLAS on the same kind of processor. Elsewhere a checkpoint
+- Bit-identical means: with the same versions of NumPy, SciPy and their BLAS on the same kind of processor. Elsewhere a checkpoint
   is accepted if each iteration leads to the same residual within 1e-6 of the first, and refused otherwise.
-- Pairs that lie on the threshold to within the rounding of float64 may be counted either way: after many steps a
-  coefficient is a difference of larger numbers, and its last bit depends on when it was last written. An audit
-  calls them ties and says how many there were.
+- Pairs on the threshold to within float64 rounding may be counted either way: after many steps a coefficient is a difference
+  of larger numbers, and its last bit depends on when it was last written. An audit calls such pairs ties and reports their number.
 - Where the Gram matrix is singular, damped solves may give steps whose parts cancel, with coefficients of 1e12 and more.
   Outputs are then exact to the rounding of such numbers, and audits allow for that.
 """
@@ -105,7 +104,7 @@ def soak(runs: list[dict[str, Any]]) -> str:
         machine(runs[-1]),
         "Problems: 1 to 256 inputs of dimension 1 to 64, up to 2²³ pairs; shifts 0 to 3; spread, clustered and heavy-tailed inputs, "
         "duplicates and opposites; targets from 1e-6 to 1e6, constant, zero and heavy-tailed; both precisions, twins, both first "
-        "steps, three solvers. What earlier runs found is in `tests/reliability/test_soak.py`.\n",
+        "steps, three solvers. Failures that earlier runs found are in `tests/reliability/test_soak.py`.\n",
     ]
     lines += [f"- FAILED: `--seed {one['seed']} --only {one['number']}`: {one['what']}" for one in failures]
     return "\n".join(lines) + "\n"
@@ -114,9 +113,9 @@ def soak(runs: list[dict[str, Any]]) -> str:
 def fuzz(figures: dict[str, Any]) -> str:
     lines = [
         "## Fuzzing\n",
-        f"{figures['seconds']} seconds a reader, guided by coverage (atheris). `files` and the tables get bytes, `checkpoint` gets "
-        "JSON; `model` and `run` get good files, models in both forms, with up to three lies in their numbers, words and arrays, "
-        "and a checksum that fits; what is loaded all the same is asked for predictions. Whatever claims more than 256 MiB must be "
+        f"{figures['seconds']} seconds per reader, guided by coverage (atheris). `files` and the tables get bytes, `checkpoint` gets "
+        "JSON; `model` and `run` get good files, models in both forms, with up to three false numbers, words or arrays, "
+        "and a valid checksum; whatever still loads is asked for predictions. Whatever claims more than 256 MiB must be "
         "refused. A fault is anything but one of our errors.\n",
         machine(figures),
     ]
@@ -135,12 +134,12 @@ def coverage(figures: dict[str, Any]) -> str:
         "## Lines reached\n",
         f"**{figures['reached'] / figures['lines']:.1%}** of {figures['lines']:,} lines are reached by tests with compilation "
         f"off. Tests: {ends}. A test is cut off once it reaches nothing new, since loops are hundreds of times slower without "
-        "compilation; so this says what tests reach, and `make test` whether they pass.\n",
+        "compilation; so this shows what tests reach, and `make test` whether they pass.\n",
         machine(figures),
         f"Not reached: {', '.join(f'`{name}` {missing[name]}' for name in most)}, and {rest} in {len(missing) - len(most)} "
-        "other files. What cannot be reached in this way: `estimators/torch_module.py` where torch is not installed, the two "
-        "files in which instructions of the processor are named that exist in compiled code only (`loops/start_scan.py`, "
-        "`loops/counting.py`), and what runs in processes of its own.\n",
+        "other files. These cannot be reached in this way: `estimators/torch_module.py` where torch is not installed, the two "
+        "files that use processor instructions available only in compiled code (`loops/start_scan.py`, "
+        "`loops/counting.py`), and code that runs in separate processes.\n",
     ]
     return "\n".join(lines)
 
@@ -154,8 +153,8 @@ def mutants(figures: dict[str, Any]) -> str:
     unexplained = [one for one in survivors if (one["place"], one["what"]) not in reasons]
     lines = [
         "## Mutants\n",
-        f"Single changes to an operator, a comparison, a condition or a number, drawn at random: {rooms}. Each is shown to the "
-        "tests that reach its line, those of a compiled loop to all tests of these rooms and of training. "
+        f"Single changes to an operator, a comparison, a condition or a number, drawn at random: {rooms}. Each is run against the "
+        "tests that reach its line; one in a compiled loop, against all tests of these packages and of training. "
         f"**{len(tried) - len(survivors)} of {len(tried)}** were noticed by a test; of the {len(survivors)} others "
         f"{len(survivors) - len(unexplained)} are explained and {len(unexplained)} are not.\n",
         machine(figures),

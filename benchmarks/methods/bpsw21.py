@@ -1,7 +1,7 @@
-"""Near-linear Gauss-Newton (`bpsw21`): dense activations, and no m n²: a sketch of Jᵀ preconditions the regression.
+"""Near-linear Gauss-Newton (`bpsw21`): dense activations, but no m n²: a sketch of Jᵀ preconditions the regression.
 
-In its best form: sketch and products J(Jᵀ v) run over the pairs that the forward pass found firing, and conjugate
-gradient takes the place of its gradient iteration.
+In its best form: the sketch and the products J(Jᵀ v) run only over the firing pairs that the forward pass found, and
+conjugate gradient replaces its gradient iteration.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Gram Gauss-Newton, dense (`cgh+19`): all activations, the Gram matrix of the Jacobian, a Cholesky solve.
 
 In its best form: the Jacobian is not stored, since its Gram matrix is the Hadamard product of X Xᵀ and the co-firing
-counts, which one symmetric BLAS product makes; and only neurons that fire are moved.
+counts, which one symmetric BLAS product computes; and only firing neurons are moved.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Dense Gauss-Newton in the strongest form we know: all activations, but the Gram matrix from the pairs that fire.
+"""Dense Gauss-Newton in the strongest form we know: all activations, but the Gram matrix from the firing pairs.
 
-What is left of the dense method is the forward pass: the comparison that tells what the search alone is worth.
+Only the forward pass of the dense method is left, so this comparison shows what the search alone is worth.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kernel regression with the closed-form limit of infinite width: one n x n solve, no network at all.
 
-Its predictions are those of an infinitely wide network trained to the end. What it gives back is n coefficients on a
-kernel, to be evaluated against all inputs for each prediction: no network of any width.
+Its predictions are those of an infinitely wide network trained to zero loss. The result is n coefficients of a kernel,
+which each prediction evaluates against all inputs: not a network of any width.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Levenberg-Marquardt in the dual form: a stored dense Jacobian (n, md), an n x n solve, damping up and down."""
+"""Levenberg-Marquardt in the dual form: a stored dense Jacobian (n, md), an n x n solve, adaptive damping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper's method to the letter, with our corrections: its trees, its iteration, a sketch of the size it proves."""
+"""The paper's method as written, with our corrections: its trees, its iteration, a sketch of the size it proves."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Stochastic gradient descent: four batches of inputs a pass, with momentum if that is better.
+"""Stochastic gradient descent: four batches of inputs per pass, with momentum if that is better.
 
 An iteration is a pass over the inputs. With equal batches in a fixed order, constant rates reach zero loss: the network
-interpolates, so the noise of the gradient vanishes with the residual.
+interpolates, so the gradient noise vanishes with the residual.
 """
 
 from __future__ import annotations

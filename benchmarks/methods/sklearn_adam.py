@@ -1,7 +1,7 @@
 """scikit-learn's MLPRegressor with Adam: its own start, both layers and the biases trained, no shift.
 
-A record for each pass over the inputs; the residual, which it does not tell, is computed beside the clock. The first
-record is f = 0, since its own start is made inside the first pass.
+One record per pass over the inputs. It does not report the residual, which is computed while the clock is stopped. The
+first record is f = 0, since its own start is made during the first pass.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """scikit-learn's MLPRegressor with L-BFGS: its own start, both layers and the biases trained, no shift.
 
-It tells nothing before it has ended, so its own evaluations of the loss are listened to, each a record, the residual
-being what the loss says. It ends by itself where SciPy's L-BFGS-B sees no more progress.
+It reports nothing before it ends, so each of its own evaluations of the loss is recorded, and the residual is computed
+from the loss. It stops by itself when SciPy's L-BFGS-B finds no more progress.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""L-BFGS in torch on all inputs, with its strong Wolfe line search; a record for each evaluation of the loss."""
+"""L-BFGS in torch on all inputs, with its strong Wolfe line search; one record per evaluation of the loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper's trees in their best form: a sketch as small as practice allows, and conjugate gradient on top of it."""
+"""The paper's trees in their best form: a sketch as small as works in practice, preconditioning conjugate gradient."""
 
 from __future__ import annotations
 

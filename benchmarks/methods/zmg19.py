@@ -1,8 +1,8 @@
 """Natural gradient (`zmg19`): W <- W - rate F⁺ ∇L with the exact Fisher matrix F of the outputs and its pseudo-inverse.
 
 For the squared loss F = Jᵀ J, and where J has full row rank F⁺ Jᵀ = Jᵀ (J Jᵀ)⁻¹: the step is that of Gram Gauss-Newton
-times the rate. Its theorem asks for a rate below 1, the smaller the more J may move from its start. So the rate is
-tuned, 1 included; where 1 wins, this row and that of `cgh+19` are the same method and differ by noise alone.
+times the rate. Its theorem needs a rate below 1, smaller the more J may move from its start. So the rate is
+tuned, 1 included; where 1 wins, this row and that of `cgh+19` are the same method and differ only by noise.
 """
 
 from __future__ import annotations

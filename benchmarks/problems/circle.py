@@ -8,7 +8,7 @@ from benchmarks.problems import Size
 from thresher import Problem
 
 LABEL = "circle"
-WHY = "tiny d: a dense look costs two multiplications, and neighbouring inputs look alike"
+WHY = "tiny d: a pre-activation costs two multiplications, and neighbouring inputs are nearly equal"
 SIZES = {"tiny": Size(12, 2, 2**10), "quick": Size(100, 2, 2**15), "full": Size(200, 2, 2**18)}
 
 

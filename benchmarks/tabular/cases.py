@@ -241,24 +241,24 @@ CASES = {
     "one-column": Case(one_column, CATEGORICAL, LABELS, "one column of 12 levels, one-hot"),
     "five-columns": Case(five_columns, CATEGORICAL, LABELS, "5 columns of 4 levels, one-hot, two of which interact"),
     "exclusive-or": Case(exclusive_or, CATEGORICAL, LABELS, "two binary columns; one label in ten is wrong"),
-    "passengers": Case(passengers, CATEGORICAL, LABELS, "2201 rows of 14 kinds: class, adult, sex; who survived"),
+    "passengers": Case(passengers, CATEGORICAL, LABELS, "2201 rows of 14 kinds: class, adult, sex; predict survival"),
     "passengers-values": Case(
         partial(passengers, values=True), CATEGORICAL, VALUES, "the same as a regression on -1 and 1"
     ),
-    "mixed": Case(mixed, CATEGORICAL, LABELS, "8 numbers and 4 columns of 3 to 10 levels, one-hot; an interaction"),
+    "mixed": Case(mixed, CATEGORICAL, LABELS, "8 numeric columns and 4 of 3 to 10 levels, one-hot; an interaction"),
     **dict(
         [
             _friedman(CLEAN, "Friedman's first problem, clean"),
             _friedman(CELL, "one training cell is -999", damage=one_cell),
             _friedman(ROW, "all cells of one training row are 1e6", damage=one_row),
-            _friedman("cells-1000", "1 % of training cells times 1000", damage=cells),
-            _friedman("targets-100", "3 training targets times 100", damage=some_targets),
+            _friedman("cells-1000", "1 % of training cells multiplied by 1000", damage=cells),
+            _friedman("targets-100", "3 training targets multiplied by 100", damage=some_targets),
             _friedman(SKEWED, "columns made log-normal, in both parts", change=log_normal),
-            _friedman(NOISY, "60 normal columns more, in both parts", change=with_normal),
-            _friedman("heavy-tails", "10 columns more of Student's t, 2 degrees, in both parts", change=with_student),
+            _friedman(NOISY, "60 more normal columns, in both parts", change=with_normal),
+            _friedman("heavy-tails", "10 more columns of Student's t, 2 degrees, in both parts", change=with_student),
         ]
     ),
-    "houses": Case(houses, OTHER, (*VALUES, "coverage", "nll"), "prices of houses: products, with 10 % noise"),
+    "houses": Case(houses, OTHER, (*VALUES, "coverage", "nll"), "house prices: products, with 10 % noise"),
     "wide-values": Case(wide_values, OTHER, (*VALUES, "seconds"), "100 rows of 5000 columns, 20 hidden directions"),
     "wide-labels": Case(wide_labels, OTHER, (*LABELS, "seconds"), "120 rows of 2000 columns, two classes"),
     "digits": Case(digits, OTHER, LABELS, "900 images of 8 x 8 pixels as they are, 10 classes"),

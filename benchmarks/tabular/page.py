@@ -34,8 +34,8 @@ COMPARED = ("accuracy", "log_loss", "r2")
 
 INTRODUCTION = """# Accuracy on tabular data
 
-Every figure in the tables of this page was written by a command; none was typed. Splits and protocols of the published sets are the
-published ones; tables of another suite are made from a seed.
+Commands wrote every figure in the tables of this page; none was typed by hand. Published data sets keep their published splits and
+protocols; another suite makes its tables from a seed.
 
     pip install -r benchmarks/requirements.txt                             # LightGBM; the other rivals are in scikit-learn
     python -m benchmarks.tabular --data-dir DIR                            # accuracy; goes on where an earlier run ended
@@ -43,8 +43,8 @@ published ones; tables of another suite are made from a seed.
     python -m benchmarks.tabular --data-dir DIR --suite times              # seconds; nothing else should run meanwhile
     python -m benchmarks.tabular.page                                      # this page
 
-*Default* is the estimator without any argument; it sees the training rows of a split and nothing else. *Tuned* models choose
-parameters on rows that the protocol keeps for it. Seed (the number of the split) and threads are given to every model that knows them.
+*Default* is the estimator without arguments; it sees only the training rows of a split. *Tuned* models choose parameters on
+rows that the protocol reserves for this. Every model that takes a seed (the number of the split) or a number of threads gets both.
 """
 
 
@@ -55,27 +55,27 @@ def _cases() -> str:
 SECTIONS = {
     "classification": """## Classification
 
-45 UCI sets of at most 5000 rows. Accuracy on `kf_test` after fitting `kf_train`, mean of four splits, then of the sets. Tuned models
-are fitted on `hp_train` with every candidate and judged by accuracy on `hp_val`, once for a set; between equals the lower Brier score
-decides for models with probabilities, then the candidate that was tried first. Bold: the best of a row.
+45 UCI sets of at most 5000 rows. Accuracy is measured on `kf_test` after fitting `kf_train`, and averaged over four splits, then
+over the sets. Tuned models are fitted on `hp_train` with every candidate and judged by accuracy on `hp_val`, once per set. Ties go to the
+lower Brier score, for models with probabilities, then to the candidate tried first. Bold: the best of a row.
 """,
     "regression": """## Regression
 
-RMSE in original units, 20 published splits. Inputs and target are standardised on the training part; tuned models choose on an inner
-80/20 split of the training rows, drawn anew for each split. The likelihood is that of `predict(return_std=True)`, in original
-units, for the models that have it; error bars of 95 % are 1.96 of its standard deviations to either side.
+RMSE in original units, on 20 published splits. Inputs and target are standardised on the training part. Tuned models choose on an
+inner 80/20 split of the training rows, drawn again for each split. The likelihood is that of `predict(return_std=True)`, in original
+units, for the models that have it; 95 % error bars extend 1.96 of its standard deviations to either side.
 """,
     "tables": f"""## Tables as people have them
 
-Categories, repeated rows, cells that are wrong, columns that are skewed or useless, more columns than rows, raw pixels:
+Categories, repeated rows, wrong cells, skewed or useless columns, more columns than rows, raw pixels:
 
 {_cases()}
 
-Training and test rows are drawn anew for each split, from its number alone. Damage is done to training rows only. The cases from
-*friedman* to *heavy-tails* are one problem, on the same rows; targets of its test rows have no noise, so the best R² is 1. In all other
-cases test rows are as noisy as training rows. Models see the columns as they are, but for linear models and the SVM: their columns, and
-the targets of a regression, are standardised on the rows that are fitted. The SVM chooses on an inner 80/20 split of the training rows.
-Log loss is shown for models with probabilities, error bars for models with `return_std`. Bold: the best of a row.
+Training and test rows are drawn again for each split, seeded by its number. Only training rows are damaged. The cases from
+*friedman* to *heavy-tails* are one problem, on the same rows; the targets of its test rows have no noise, so the best R² is 1. In all
+other cases test rows are as noisy as training rows. Models see the columns as they are, except linear models and the SVM: their
+columns, and the targets of a regression, are standardised on the rows that are fitted. The SVM chooses on an inner 80/20 split of the
+training rows. Log loss is shown for models with probabilities, error bars for models with `return_std`. Bold: the best of a row.
 """,
     "times": """## Time
 
@@ -84,9 +84,9 @@ Log loss is shown for models with probabilities, error bars for models with `ret
 
 CHOSEN = """## How parameters were chosen
 
-What each model is, and over which values it was tuned. Defaults choose by themselves, on the training rows of a split. No choice sees
-a test target, but for the rows that the published `hp_train` and `hp_val` share with later test rows: `tests/benchmarks/test_tabular.py` and
-`tests/benchmarks/test_tabular_cases.py` poison test rows and find the same choices and the same fits.
+This lists each model and the values it was tuned over. Default models choose for themselves, on the training rows of a split. No choice
+sees a test target, except in the rows that the published `hp_train` and `hp_val` share with later test rows:
+`tests/benchmarks/test_tabular.py` and `tests/benchmarks/test_tabular_cases.py` corrupt the test rows and get the same choices and the same fits.
 """
 
 

@@ -19,22 +19,22 @@ CAVEATS = {
     "classification": (
         "The four splits are random 75/25 splits, not a partition: their test rows overlap.",
         "hp_train and hp_val together cover all rows, so tuning sees later test rows; all published figures share "
-        "this. Models marked default see the training rows of their split alone.",
+        "this. Models marked default see only the training rows of their split.",
         "The publishers standardised the inputs over the whole file.",
     ),
     "regression": (
         "The test rows of the 20 splits overlap, so the standard error over splits is too small.",
         "Published figures have two digits; ours are compared with them unrounded.",
-        "The Boston set is kept out of headlines (its known ethical problem); it is shown last.",
+        "The Boston set is left out of headlines because of its known ethical problem, and shown last.",
     ),
     "tables": (
-        "The cases are made for this page: they show what a habit of tables does to a model, not how often it is met.",
-        "All splits of the digits are of the same 1797 images.",
-        "Seconds are those of one fit and its predictions, without those of choosing; other work may have run.",
+        "The cases are made for this page. They show what a property of a table does to a model, not how common it is.",
+        "All splits of the digits use the same 1797 images.",
+        "Seconds cover one fit and its predictions, not tuning; other programs may have run at the same time.",
     ),
     "times": (
         "One fit on the first training split of each classification set; median of three, models in turn, same "
-        "threads, one process. Compiling and loading are done before and shown apart.",
+        "threads, one process. Compiling and loading are done before and shown separately.",
     ),
 }
 # What a figure is called, and what is small when it is good.

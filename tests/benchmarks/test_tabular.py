@@ -304,7 +304,7 @@ def test_the_page_is_written_from_the_file(data, standin, capsys, monkeypatch):
         "| rows missing |",
         "| NTK, depth up to 5, SVM, tuned | 83.40 | 45 |",
         "hp_train and hp_val together cover all rows",
-        "Boston set is kept out of headlines",
+        "Boston set is left out of headlines",
         "rows were made by another recipe",  # the stand-ins are not what the page calls by these names
         "Machine: ",
     ):

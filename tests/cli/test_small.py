@@ -66,7 +66,7 @@ def test_train_predict_inspect_audit(capsys, table, tmp_path):
     assert page.read_text().count("<svg") == 6
     code, out, _ = run(capsys, "audit", str(folder))
     assert code == 0
-    assert "Residuals are those of the run" in out
+    assert "The residuals of all iterations match the saved run" in out
     code, out, err = run(capsys, "predict", str(folder), str(table), "--output", str(tmp_path / "answers.csv"))
     assert code == 0
     assert "9 predictions" in err
@@ -92,7 +92,7 @@ def test_a_run_that_was_changed_is_noticed_by_its_audit(capsys, table, tmp_path)
     write_run(replace(found, targets=found.targets[:, ::-1]), folder)
     code, out, _ = run(capsys, "audit", str(folder))
     assert code == 1
-    assert "the run is not what its settings give" in out
+    assert "the saved run does not match its settings" in out
 
 
 def test_an_estimator_says_json(capsys, table, tmp_path):
@@ -104,18 +104,18 @@ def test_an_estimator_says_json(capsys, table, tmp_path):
     assert told["network"]["width"] == 20
     code, _, err = run(capsys, "audit", str(tmp_path / "run"))
     assert code == 2
-    assert "trained with a ridge, without certificates" in err
+    assert "trained with a ridge and has no certificates" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--test-size", "1.5"], r"--test-size must be at least 0 and below 1; got 1\.5"),
-        (["--certify"], r"--certify belongs to exact training"),
+        (["--certify"], r"--certify is only for exact training"),
         (["--resume", "--ridge", "0"], r"--resume needs --save RUN"),
-        (["--save", "."], r"a folder with other things in it"),
+        (["--save", "."], r"a folder with other files in it"),
         (["--report", "."], r"is a folder\. Give --report a file"),
-        (["--target", "colour", "--task", "regression"], r"is text, which no regression predicts"),
+        (["--target", "colour", "--task", "regression"], r"is text, which a regression cannot predict"),
         (["--test-size", "0.9"], r"leaves 1 of 9 rows to train on"),
     ],
 )
@@ -129,7 +129,7 @@ def test_what_train_refuses(capsys, table, monkeypatch, arguments, message):
 def test_a_random_audit(capsys):
     code, out, _ = run(capsys, "audit", "--inputs", "4", "--dimension", "3", "--width", "40")
     assert code == 0
-    assert re.search(r"Audited [\d,]+ pairs: who fires, outputs and counts are what they should be", out)
+    assert re.search(r"Audited [\d,]+ pairs: firing sets, outputs and counts are correct", out)
 
 
 @pytest.mark.parametrize("bias", [0.0, 1.0])

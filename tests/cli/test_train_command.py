@@ -127,7 +127,7 @@ class TestTrain:
         assert "ThresherClassifier" in out
         code, _, err = run(capsys, "audit", str(tmp_path / "run"))
         assert code == 2
-        assert "trained with a ridge, without certificates to audit" in err
+        assert "trained with a ridge and has no certificates to audit" in err
         assert "with a ridge of" in page.read_text(encoding="utf-8")
 
     @pytest.mark.parametrize("kind", ["npz", "npy", "parquet", "no header", "semicolons"])
@@ -197,7 +197,7 @@ class TestRun:
         assert code == 0
         audited = int(re.search(r"Audited ([\d,]+) pairs", out).group(1).replace(",", ""))
         assert audited % (48 * 4096) == 0
-        assert "Residuals are those of the run" in out
+        assert "The residuals of all iterations match the saved run" in out
 
     def test_audit_of_a_run_that_was_changed_ends_with_1(self, capsys, folder, tmp_path):
         made = read_run(folder / "run")
@@ -206,7 +206,7 @@ class TestRun:
         changed = replace(made, trainings=[replace(made.trainings[0], history=history)])
         code, out, _ = run(capsys, "audit", str(write_run(changed, tmp_path / "run")))
         assert code == 1
-        assert "not what its settings give" in out
+        assert "does not match its settings" in out
 
     def test_nothing_else_is_left(self, folder):
         assert [path.name for path in (folder / "run").iterdir()] == ["run.thresher"]
@@ -269,7 +269,7 @@ BAD = {
     "unknown drop": (GOOD, "t.csv", ["--drop", "z"], r"no column 'z', as --drop says"),
     "target dropped": (GOOD, "t.csv", ["--drop", "y"], r"--drop y would leave out the target"),
     "one class": ("a,y\n1,x\n2,x\n3,x\n", "t.csv", ["--ridge", "0"], r"one class only, x"),
-    "regression on text": ("a,y\n1,x\n2,z\n", "t.csv", ["--task", "regression"], r"no regression predicts"),
+    "regression on text": ("a,y\n1,x\n2,z\n", "t.csv", ["--task", "regression"], r"a regression cannot predict"),
     "not an archive": (b"PK nothing", "t.npz", [], r"not a file of plain arrays\. Write it with numpy\.savez"),
     "pickle": ("pickle", "t.npy", ["--target", "y.npy"], r"not a file of plain arrays"),
     "inputs only": ("array", "t.npy", [], r"holds inputs only\. Name the file with the targets: --target y\.npy"),
@@ -285,11 +285,11 @@ BAD = {
     "nothing to train on": (GOOD, "t.csv", ["--test-size", "0.97"], r"leaves 1 of 20 rows to train on"),
     "negative seed": (GOOD, "t.csv", ["--seed", "-1"], r"--seed must be at least 0; got -1"),
     "unknown index": (GOOD, "t.csv", ["--index", "hash"], r"'hash' is not one of"),
-    "index with a ridge": (GOOD, "t.csv", ["--index", "scan"], r"--index belongs to exact training\. Add --ridge 0"),
+    "index with a ridge": (GOOD, "t.csv", ["--index", "scan"], r"--index is only for exact training\. Add --ridge 0"),
     "nothing to resume": (GOOD, "t.csv", ["--ridge", "0", "--resume"], r"--resume needs --save RUN"),
     "unknown flag": (GOOD, "t.csv", ["--colour", "red"], r"No such option.*--colour"),
     "save into a file": (GOOD, "t.csv", ["--save", "t.csv"], r"cannot write to .*t\.csv: .*--save"),
-    "save among other things": (GOOD, "t.csv", ["--save", "."], r"folder with other things in it.*new folder"),
+    "save among other things": (GOOD, "t.csv", ["--save", "."], r"folder with other files in it.*new folder"),
     "report is a folder": (GOOD, "t.csv", ["--report", "."], r"is a folder\. Give --report a file"),
 }
 

@@ -262,7 +262,7 @@ class TestLifts:
     def test_bent_columns_are_not_brought_back(self, scale):
         X = np.random.default_rng(0).normal(size=(9, 2))
         lift = SphereLift(scale=scale).fit(X)
-        with pytest.raises(InvalidInput, match="linear scale alone"):
+        with pytest.raises(InvalidInput, match="linear scale can be brought back"):
             lift.inverse_transform(lift.transform(X))
 
     @pytest.mark.parametrize(

@@ -97,5 +97,5 @@ def test_others_are_refused():
     lonely = family(width=8, dimension=3, shift=0.5, drifts=[0.1], pairs=False)
     sparse = [train(random_problem(inputs=4, dimension=3), width=512, twins=True).network]
     for networks in (some + others, lonely, sparse):
-        with pytest.raises(InvalidInput, match="asked together"):
+        with pytest.raises(InvalidInput, match="predict together"):
             predict_twins(networks, rows_of(2, 3))

@@ -1,6 +1,6 @@
-"""The command line: parse, call, print. One file a command.
+"""The command line: parse, call, print. One file per command.
 
-Exit codes: 0 all went well; 1 a check failed, or training did not converge; 2 bad input or use; 130 interrupted.
+Exit codes: 0 success; 1 a check failed, or training did not converge; 2 bad input or wrong use; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["commands", "main"]
 def commands() -> None:
     """Train very wide two-layer ReLU networks by exact Gauss-Newton steps.
 
-    Exit codes: 0 all went well; 1 a check failed, or training did not converge; 2 bad input or use; 130 interrupted.
+    Exit codes: 0 success; 1 a check failed, or training did not converge; 2 bad input or wrong use; 130 interrupted.
 
     Shell completion: eval "$(_THRESHER_COMPLETE=bash_source thresher)", or zsh_source, fish_source.
     """
@@ -41,7 +41,7 @@ for _command in (train, predict, inspect, report, audit, demo, verify, bench):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; errors of use end with one line and exit code 2, an interrupt with 130."""
+    """Run the command line; wrong use ends with one line and exit code 2, an interrupt with 130."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     signal.signal(signal.SIGINT, _interrupt)
     try:
@@ -58,6 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _interrupt(*_: object) -> NoReturn:
-    """Interrupt the command, silently: libraries left half-way complain of it while they are taken down."""
+    """Interrupt the command silently: libraries stopped half-way print complaints at exit."""
     sys.unraisablehook = lambda _: None
     raise KeyboardInterrupt

@@ -16,22 +16,23 @@ from thresher.runs import Run, read_run
 
 __all__ = ["audit"]
 
-_SAME = 1e-5  # of the first residual: what rounding may change from one machine to another
+_SAME = 1e-5  # times the first residual: what rounding may change from one machine to another
 
 
 @click.command(short_help="Check every certificate against a full scan.")
 @click.argument("run", type=click.Path(path_type=Path), required=False)
-@click.option("--inputs", type=Count(), default=200, show_default=True, help="Random inputs on the sphere.")
-@click.option("--dimension", type=Count(), default=50, show_default=True, help="Of the inputs.")
-@click.option("--width", type=Count(), default="2^17", show_default=True, help="Neurons.")
-@click.option("--seed", type=Count(), default=0, show_default=True, help="Of problem and start weights.")
-@click.option("--twins", is_flag=True, help="Neurons in pairs of opposite sign.")
+@click.option(
+    "--inputs", type=Count(), default=200, show_default=True, help="Number of random inputs on the unit sphere."
+)
+@click.option("--dimension", type=Count(), default=50, show_default=True, help="Dimension of the inputs.")
+@click.option("--width", type=Count(), default="2^17", show_default=True, help="Number of neurons.")
+@click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of the problem and the start weights.")
+@click.option("--twins", is_flag=True, help="Pair neurons with opposite signs.")
 def audit(run: Path | None, inputs: int, dimension: int, width: int, seed: int, twins: bool) -> None:
-    """Check every certificate after every iteration against a full scan: of a RUN, which is repeated for it, or of a
-    random problem.
+    """Train again and check every certificate against a full scan after every iteration.
 
-    RUN is a folder that thresher train --save has written; the repeated run must also end where the first one did.
-    Ends with status 1 if anything is amiss.
+    RUN is a folder written by thresher train --save; the repeated run must also give the same residuals. Without RUN, a
+    random problem is trained. Exits with status 1 if anything is wrong.
 
     Example: thresher audit runs/digits
     """
@@ -42,13 +43,13 @@ def audit(run: Path | None, inputs: int, dimension: int, width: int, seed: int, 
     problem = random_problem(inputs=inputs, dimension=dimension, seed=seed)
     with Live(console, width, inputs=inputs) as live:
         result = train(problem, width=width, seed=seed, twins=twins, audit=True, callbacks=[live])
-    say(console, f"Audited {result.audited:,} pairs: who fires, outputs and counts are what they should be.")
+    say(console, f"Audited {result.audited:,} pairs: firing sets, outputs and counts are correct.")
     end(result)
 
 
 def _audit_run(run: Run, folder: Path, console: Console) -> None:
     if not run.options:
-        raise InvalidInput(f"{folder} was trained with a ridge, without certificates to audit. Train with --ridge 0.")
+        raise InvalidInput(f"{folder} was trained with a ridge and has no certificates to audit. Train with --ridge 0.")
     say(console, f"Repeating: {run.what}")
     names = [one.name for one in run.trainings]
     with Live(console, run.network["width"], inputs=len(run.inputs), names=names) as live:
@@ -60,11 +61,11 @@ def _audit_run(run: Run, folder: Path, console: Console) -> None:
             if abs(old.residual - new.residual) > _SAME * first:
                 amiss.append(
                     f"{training.name}, iteration {old.iteration}: residual {new.residual:.6g}; "
-                    f"the run says {old.residual:.6g}."
+                    f"the saved run has {old.residual:.6g}."
                 )
     audited = sum(result.audited for result in results)
-    say(console, f"Audited {audited:,} pairs: who fires, outputs and counts are what they should be.")
+    say(console, f"Audited {audited:,} pairs: firing sets, outputs and counts are correct.")
     if amiss:
-        say(console, f"But the run is not what its settings give: {amiss[0]}")
+        say(console, f"But the saved run does not match its settings: {amiss[0]}")
         sys.exit(1)
-    say(console, "Residuals are those of the run, iteration by iteration.")
+    say(console, "The residuals of all iterations match the saved run.")

@@ -16,19 +16,19 @@ __all__ = ["bench"]
 
 
 @click.command(short_help="Measure every method side by side.")
-@click.option("--full", is_flag=True, help="The sizes of the published figures; takes an hour or less.")
-@click.option("--tiny", is_flag=True, help="Sizes that only show that everything works.")
+@click.option("--full", is_flag=True, help="Use the sizes of the published figures; takes an hour or less.")
+@click.option("--tiny", is_flag=True, help="Use tiny sizes, to check that everything runs.")
 @click.option("--case", "cases", multiple=True, metavar="NAME", help="race, width or problems; may be repeated.")
 @click.option("--output", type=click.Path(path_type=Path), default="results/bench.json", show_default=True)
 def bench(full: bool, tiny: bool, cases: Sequence[str], output: Path) -> None:
-    """Measure every method side by side: time, iterations, memory and operations, ours and those of rivals.
+    """Measure every method side by side: time, iterations, memory and operations.
 
-    Takes a few minutes without --full. Nothing else should run meanwhile.
+    Takes a few minutes without --full. Run nothing else at the same time.
 
     Example: thresher bench --case race
     """
     if full and tiny:
-        raise InvalidInput("--full and --tiny exclude each other; give one of them.")
+        raise InvalidInput("--full and --tiny exclude each other; give only one.")
     try:
         found: Any = import_module("benchmarks.bench")
     except ModuleNotFoundError as error:

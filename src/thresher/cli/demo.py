@@ -17,12 +17,16 @@ __all__ = ["demo"]
 
 
 @click.command(short_help="A million neurons on handwritten digits.")
-@click.option("--width", type=Count(), default="2^20", show_default=True, help="Neurons; 1e6 and 2^20 are fine too.")
-@click.option("--rows", type=Count(), default=1000, show_default=True, help="Images to train on.")
-@click.option("--seed", type=Count(), default=0, show_default=True, help="Of the start weights and the choice of rows.")
+@click.option(
+    "--width", type=Count(), default="2^20", show_default=True, help="Number of neurons, such as 1e6 or 2^20."
+)
+@click.option("--rows", type=Count(), default=1000, show_default=True, help="Number of images to train on.")
+@click.option(
+    "--seed", type=Count(), default=0, show_default=True, help="Seed of the start weights and the choice of rows."
+)
 @click.option("--paper", is_flag=True, help="Use the paper's own trees and solver (slower; try --rows 64).")
 def demo(width: int, rows: int, seed: int, paper: bool) -> None:
-    """Train a million neurons on handwritten digits, and test them on digits never seen.
+    """Train a million neurons on handwritten digits, and test them on unseen digits.
 
     Example: thresher demo --width 1e5
     """
@@ -39,7 +43,7 @@ def demo(width: int, rows: int, seed: int, paper: bool) -> None:
     guesses = np.sign(result.network.predict(split.test.inputs))
     tested = time.perf_counter() - began
     right = int((guesses == split.test.targets).sum())
-    say(console, f"{result.status.value.capitalize()}: {result.message} {trained:.1f} s in all.")
+    say(console, f"{result.status.value.capitalize()}: {result.message} {trained:.1f} s in total.")
     say(
         console,
         f"Test: {right} of {split.test.size} unseen digits right ({right / split.test.size:.1%}), in {tested:.1f} s.",

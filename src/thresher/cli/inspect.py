@@ -18,11 +18,11 @@ from thresher.runs import Run, read_run
 __all__ = ["inspect"]
 
 
-@click.command(short_help="Say what a model is.")
+@click.command(short_help="Describe a model.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def inspect(model: Path, as_json: bool) -> None:
-    """Say what a MODEL is: a folder that thresher train --save has written, or a file that an estimator has saved.
+    """Describe a MODEL: a folder written by thresher train --save, or a file saved by an estimator.
 
     Example: thresher inspect runs/houses
     """

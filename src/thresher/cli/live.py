@@ -1,4 +1,4 @@
-"""What one sees while training runs: a bar and lines in a terminal, plain lines elsewhere, nothing if asked."""
+"""What is shown while training runs: a bar and lines in a terminal, plain lines elsewhere, nothing if quiet."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _BETWEEN = 2.0  # seconds between plain lines about the start scan
 class Live(Callback):
     """Shows the start scan as a bar with its rate, and each iteration as a line, as they happen.
 
-    Where there is no terminal the scan is told in lines, one every two seconds. On a console that is quiet nothing is
-    shown. ``names`` are those of the outputs, if there are several.
+    Without a terminal the progress of the scan is printed as lines, one every two seconds. A quiet console shows
+    nothing. ``names`` are the names of the outputs, if there are several.
     """
 
     def __init__(self, console: Console, neurons: int, *, inputs: int, names: Sequence[str] = ()) -> None:
@@ -44,7 +44,7 @@ class Live(Callback):
             self._progress.stop()
 
     def on_progress(self, done: int, total: int) -> None:
-        """Move the bar, or say how far the scan is."""
+        """Move the bar, or print the progress of the scan."""
         self._progress.update(self._task, completed=done, total=total, refresh=self._bar)
         now = time.perf_counter()
         if not self._bar and now - self._told > _BETWEEN and done < total:
@@ -77,7 +77,7 @@ class Live(Callback):
 
 
 class _Rate(ProgressColumn):
-    """Neurons a second since the beginning, and the time left at that rate."""
+    """Neurons per second since the start, and the time left at that rate."""
 
     def render(self, task: Task) -> Text:
         if not task.completed or not task.elapsed:
@@ -87,7 +87,7 @@ class _Rate(ProgressColumn):
 
 
 def compile_loops(console: Console, method: str | None = None) -> None:
-    """Compile what training needs, so that the seconds shown later are those of the work."""
+    """Compile what training needs, so that later timings do not include compiling."""
     began = time.perf_counter()
     with console.status("Compiling, once for this machine ..."):
         train(random_problem(inputs=20, dimension=10), width=4000, method=method)
@@ -96,18 +96,18 @@ def compile_loops(console: Console, method: str | None = None) -> None:
 
 
 def say(console: Console, line: str) -> None:
-    """Print a line as it is: no colours, no markup, no line breaks of its own."""
+    """Print a line as it is: no colours, no markup, no added line breaks."""
     console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def end(result: Result) -> None:
-    """End as interrupted, with status 130, if training was."""
+    """Exit with status 130 if training was interrupted."""
     if result.status == Status.INTERRUPTED:
         raise KeyboardInterrupt
 
 
 def short(count: int) -> str:
-    """Return a count as people say it: 4.7 M."""
+    """Return a count in short form: 4.7 M."""
     for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if count >= size:
             return f"{count / size:.3g} {letter}"

@@ -1,4 +1,4 @@
-"""What options are: numbers as people write them, and where messages go."""
+"""Types of options: numbers in the forms people write them."""
 
 from __future__ import annotations
 

@@ -20,12 +20,14 @@ __all__ = ["predict"]
 @click.command(short_help="Predict the rows of a table.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--output", type=click.Path(path_type=Path), metavar="CSV", help="File to write to, else the terminal.")
-@click.option("--header/--no-header", default=None, help="Whether FILE has column names; else it is guessed.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), metavar="CSV", help="File to write to; default: the terminal."
+)
+@click.option("--header/--no-header", default=None, help="Whether FILE has column names; default: guessed.")
 def predict(model: Path, file: Path, output: Path | None, header: bool | None) -> None:
-    """Predict the rows of FILE with a MODEL: a folder that thresher train --save has written, or a saved estimator.
+    """Predict the rows of FILE with a MODEL: a folder written by thresher train --save, or a saved estimator.
 
-    Prints one column, prediction. If FILE has the target as well, the score goes to standard error.
+    Prints one column, prediction. If FILE also has the target, the score is printed to standard error.
 
     Example: thresher predict runs/houses new.csv --output prices.csv
     """
@@ -52,4 +54,4 @@ def predict(model: Path, file: Path, output: Path | None, header: bool | None) -
             answers, target.values, task=saved.task, guess=baseline(target.values, target.values, task=saved.task)
         )
         said = f"{test.value:.1%}" if test.measure == "accuracy" else f"{test.value:.4g}"
-        click.echo(f"Column {saved.target!r} is there: {test.measure} {said} on {test.rows:,} rows.", err=True)
+        click.echo(f"Compared with column {saved.target!r}: {test.measure} {said} on {test.rows:,} rows.", err=True)

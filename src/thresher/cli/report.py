@@ -12,11 +12,11 @@ from thresher.runs import read_run, write_report
 __all__ = ["report"]
 
 
-@click.command(short_help="Write the page of a run.")
+@click.command(short_help="Write an HTML report of a run.")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--output", type=click.Path(path_type=Path), help="Page to write; else report.html in the folder.")
+@click.option("--output", type=click.Path(path_type=Path), help="File to write; default: report.html in the folder.")
 def report(run: Path, output: Path | None) -> None:
-    """Write the page of a RUN, a folder that thresher train --save has written: one HTML file, figures included.
+    """Write the report of a RUN, a folder written by thresher train --save: one HTML file, figures included.
 
     Example: thresher report runs/digits --output digits.html
     """

@@ -26,7 +26,7 @@ from thresher.tables import Table, guess_task, read_table
 
 __all__ = ["train"]
 
-_WIDTH = 1 << 17  # of exact training, unless told
+_WIDTH = 1 << 17  # default of exact training
 _EXACT_ONLY = ("index", "solver", "certify", "audit", "resume")
 _CHECKPOINT = "checkpoint"
 
@@ -40,33 +40,33 @@ class Parts(NamedTuple):
 
 @click.command(short_help="Train a network on a table.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--target", help="Column to predict, else the last one; for X.npy the file with y, as y.npy.")
+@click.option("--target", help="Column to predict; default: the last. For X.npy, the file with y.")
 @click.option("--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True)
-@click.option("--width", type=Count(), help="Neurons, as 1e6 or 2^20; else 2^17 with --ridge 0, or chosen by size.")
+@click.option("--width", type=Count(), help="Neurons, such as 1e6 or 2^20; default: 2^17 with --ridge 0, else by size.")
 @click.option("--shift", type=Auto(), default="auto", show_default=True, help="Threshold above which a neuron fires.")
-@click.option(
-    "--ridge", type=Auto(), default="auto", show_default=True, help="Penalty; 0 trains until nothing is left."
-)
+@click.option("--ridge", type=Auto(), default="auto", show_default=True, help="Penalty; 0 trains to zero loss.")
 @click.option("--bias", type=Auto(), default="auto", show_default=True, help="Bias coordinate of the lift.")
-@click.option("--index", type=click.Choice(list(SHARDS)), help="With --ridge 0: how to find who fires.")
-@click.option("--solver", type=click.Choice(["auto", "cholesky", "cg", "sketched"]), help="With --ridge 0: which step.")
-@click.option("--tol", type=float, help="When to stop; else 1e-6 of the first residual, or 2e-2 with a ridge.")
-@click.option("--seed", type=Count(), default=0, show_default=True, help="Of start weights and the choice of rows.")
+@click.option("--index", type=click.Choice(list(SHARDS)), help="With --ridge 0: how to find firing neurons.")
+@click.option(
+    "--solver", type=click.Choice(["auto", "cholesky", "cg", "sketched"]), help="With --ridge 0: linear solver."
+)
+@click.option("--tol", type=float, help="When to stop; default: 1e-6 of the first residual, or 2e-2 with a ridge.")
+@click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of start weights and choice of rows.")
 @click.option("--test-size", type=float, default=0.2, show_default=True, help="Share of rows kept for testing.")
-@click.option("--header/--no-header", default=None, help="Whether a CSV file has column names; else it is guessed.")
+@click.option("--header/--no-header", default=None, help="Whether a CSV file has column names; default: guessed.")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
 @click.option("--certify", is_flag=True, help="With --ridge 0: check the paper's statements after every iteration.")
 @click.option("--audit", is_flag=True, help="With --ridge 0: compare with a full scan after every iteration.")
 @click.option("--save", type=click.Path(path_type=Path), metavar="RUN", help="Folder for the run and its model.")
-@click.option("--report", type=click.Path(path_type=Path), metavar="PAGE", help="HTML page to write about the run.")
-@click.option("--resume", is_flag=True, help="Go on where an interrupted run with the same --save was.")
+@click.option("--report", type=click.Path(path_type=Path), metavar="PAGE", help="HTML report to write.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted run with the same --save.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else.")
-@click.option("--quiet", is_flag=True, help="Print the last line only.")
+@click.option("--quiet", is_flag=True, help="Print only the last line.")
 def train(file: Path, **options: Any) -> None:
     """Train a network on a table: CSV, Parquet, .npz with X and y, or X.npy with --target y.npy.
 
-    With a ridge (the default, chosen by leave-one-out) it is the estimator for predicting. With --ridge 0 it is exact
-    training to zero loss, with certificates, and a report of every look and flip.
+    With a ridge (the default, chosen by leave-one-out) this fits an estimator, for prediction. With --ridge 0 it trains
+    exactly, to zero loss, with certificates, and reports every look (pre-activation computed) and flip.
 
     Example: thresher train houses.csv --target price --save runs/houses --report houses.html
     """
@@ -87,7 +87,7 @@ def train(file: Path, **options: Any) -> None:
 
 
 def _check_options(options: dict[str, Any]) -> None:
-    """Refuse what cannot be before any work is done."""
+    """Refuse impossible options before any work is done."""
     if not 0 <= check_number(options["test_size"], "--test-size") < 1:
         raise InvalidInput(f"--test-size must be at least 0 and below 1; got {options['test_size']:g}. Try 0.2.")
     check_whole(options["seed"], "--seed", least=0)
@@ -99,14 +99,14 @@ def _check_options(options: dict[str, Any]) -> None:
     if options["ridge"] != 0:
         for name in _EXACT_ONLY:
             if options[name]:
-                raise InvalidInput(f"--{name} belongs to exact training. Add --ridge 0, or leave it out.")
+                raise InvalidInput(f"--{name} is only for exact training. Add --ridge 0, or leave it out.")
     save = options["save"]
     if options["resume"] and (save is None or not (save / _CHECKPOINT).is_file()):
-        raise InvalidInput("--resume needs --save RUN, the folder of an interrupted run; there is no checkpoint.")
+        raise InvalidInput("--resume needs --save RUN, the folder of an interrupted run; no checkpoint was found.")
     if save is not None:
         known = [RUN_FILE, _CHECKPOINT]
         if save.is_dir() and any(save.iterdir()) and not any((save / name).exists() for name in known):
-            raise InvalidInput(f"{save} is a folder with other things in it. Give --save a new folder.")
+            raise InvalidInput(f"{save} is a folder with other files in it. Give --save a new folder.")
         make_folder(save, remedy="Choose another folder with --save.")
     if (page := options["report"]) is not None:
         if page.is_dir():
@@ -115,9 +115,11 @@ def _check_options(options: dict[str, Any]) -> None:
 
 
 def _say_task(table: Table, options: dict[str, Any], file: Path, console: Console) -> str:
-    task, why = guess_task(table.targets) if options["task"] == "auto" else (options["task"], "as told")
+    task, why = guess_task(table.targets) if options["task"] == "auto" else (options["task"], "as requested")
     if task == "regression" and table.targets.dtype.kind != "f":
-        raise InvalidInput(f"column {table.target!r} is text, which no regression predicts. Use --task classification.")
+        raise InvalidInput(
+            f"column {table.target!r} is text, which a regression cannot predict. Use --task classification."
+        )
     if task == "classification" and len(np.unique(table.targets)) > max(100, len(table.targets) // 2):
         raise InvalidInput(f"column {table.target!r} has too many values for classes. Use --task regression.")
     n, d = table.inputs.shape
@@ -133,7 +135,9 @@ def _split(rows: int, share: float, seed: int) -> Parts:
     order = np.random.default_rng(seed).permutation(rows)
     kept = round(share * rows)
     if rows - kept < 2:
-        raise InvalidInput(f"--test-size {share:g} leaves {rows - kept} of {rows} rows to train on. Use a smaller one.")
+        raise InvalidInput(
+            f"--test-size {share:g} leaves {rows - kept} of {rows} rows to train on. Use a smaller value."
+        )
     return Parts(order[kept:], order[:kept])
 
 
@@ -163,7 +167,7 @@ def _train_exactly(file: Path, table: Table, task: str, parts: Parts, options: d
         if result.status != Status.CONVERGED:
             say(console, f"{result.status.value.capitalize()}: {result.message}")
             if files and result.status == Status.INTERRUPTED:
-                say(console, "The same command with --resume goes on from here.")
+                say(console, "The same command with --resume continues from here.")
             break
     return recorder.run(
         _what(given["width"], table, file, len(y), task, "to zero loss"),
@@ -191,10 +195,10 @@ def _train_estimator(
         say(console, say_far(found, table.encoding.names))
     say(console, f"Choosing scale, shift, ridge and features on {len(y):,} rows, then training.")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FarOutside)  # said above, with the names of the columns
+        warnings.simplefilter("ignore", FarOutside)  # reported above, with the names of the columns
         model.fit(X, y)
     if getattr(model, "target_", "linear") == "log":
-        say(console, "The targets are learnt as logarithms, which leaves less error.")
+        say(console, "The targets are learnt as logarithms, which gives a lower error.")
     results = model.results_
     settings = results[0].network.settings
     classes = getattr(model, "classes_", [])
@@ -261,7 +265,7 @@ def _command() -> str:
 
 
 def _write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
-    """Write what was asked for; return the places."""
+    """Write the requested files; return their paths."""
     written = {}
     if (folder := options["save"]) is not None:
         if model is not None:

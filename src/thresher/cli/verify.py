@@ -22,14 +22,16 @@ _LADDER = [1 << exponent for exponent in range(10, 23, 2)]  # widths; files have
 
 
 @click.command(short_help="Check the paper's statements one by one.")
-@click.option("--data", type=click.Path(path_type=Path), help="CSV, Parquet or .npz with X and y; else random inputs.")
-@click.option("--target", help="Column to predict, numbers; the last one unless named.")
-@click.option("--rows", type=Count(), default=500, show_default=True, help="Of the file, at the most.")
-@click.option("--widths", type=Counts(), help="Numbers of neurons, as 2^10,2^14; else up to 2^22, for a file 2^18.")
-@click.option("--seed", type=Count(), default=0, show_default=True, help="Of problem, start weights and sketches.")
+@click.option(
+    "--data", type=click.Path(path_type=Path), help="CSV, Parquet or .npz with X and y; default: random inputs."
+)
+@click.option("--target", help="Numeric column to predict; default: the last.")
+@click.option("--rows", type=Count(), default=500, show_default=True, help="Most rows to use.")
+@click.option("--widths", type=Counts(), help="Widths, such as 2^10,2^14; default: up to 2^22, or 2^18 with --data.")
+@click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of problem, start weights and sketches.")
 @click.option("--output", type=click.Path(path_type=Path), default="results/verify", show_default=True)
 def verify(data: Path | None, target: str | None, rows: int, widths: list[int] | None, seed: int, output: Path) -> None:
-    """Check the paper's statements one by one, on a ladder of widths; end with status 1 if a promised one fails.
+    """Check the paper's statements one by one, at several widths; exit with status 1 if a promised one fails.
 
     Writes a page, verify.html, with the table and the figures. Takes about a minute.
 

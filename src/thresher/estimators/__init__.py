@@ -1,4 +1,4 @@
-"""Estimators in scikit-learn's manner."""
+"""Estimators with scikit-learn's interface."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["FarOutside", "Scaling", "SphereLift", "ThresherClassifier", "Threshe
 
 
 def load(path: str | Path, *, threads: int | None = None) -> ThresherClassifier | ThresherRegressor:
-    """Return the fitted estimator that ``save`` has written to a file; nothing in it is executed.
+    """Return the fitted estimator that ``save`` wrote to a file; nothing in the file is executed.
 
-    Cost: O(bytes); of a recipe also the passes of training, O(mnd) a step and output.
+    Cost: O(bytes); for a recipe also the passes of training, O(mnd) per step and output.
     """
     estimator: ThresherClassifier | ThresherRegressor = load_model(
         path, (ThresherClassifier, ThresherRegressor), threads=threads

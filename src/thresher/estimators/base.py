@@ -37,23 +37,25 @@ from thresher.training.history import Callback, Iteration
 __all__ = ["FarOutside", "LeftOut", "ThresherEstimator"]
 
 Matrix = NDArray[np.float64]
-_MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # of all outputs together, and of one, with width="auto"
+_MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # for all outputs together, and for one, with width="auto"
 _PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
-_FAR = 0.2  # gap, as a share of the targets, from which training is said to have failed
+_FAR = 0.2  # gap, as a share of the targets, above which training counts as failed
 _ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
 STARTS = ("sobol", "random")
 
 
 class FarOutside(UserWarning):
-    """Some values of a column lie far outside: by ten widths of the range of 98 % of them, or a hundred of 80 %.
+    """Some values of a column lie far outside the others.
 
-    The model is fitted; check whether the values are real. With ``scale="standardise"``, ``"centre"`` or ``"none"``
-    they move the whole column.
+    Far means ten times the range of 98 % of the values, or a hundred times that of 80 %.
+
+    The model is still fitted; check whether the values are real. With ``scale="standardise"``, ``"centre"`` or
+    ``"none"`` they shift or rescale the whole column.
     """
 
 
 class LeftOut(NamedTuple):
-    """Observations, their fit, and by how much leaving them out is too optimistic, as features were learnt on all."""
+    """Observations, their fit, and how much too low leave-one-out is because features were learnt on all of them."""
 
     data: Observations
     fit: Fit
@@ -63,9 +65,9 @@ class LeftOut(NamedTuple):
 class ThresherEstimator(BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there."""
 
-    _biases: tuple[float, ...]  # that bias="auto" chooses from
-    _rows: int  # on which bias, shift and features are chosen; the ridge is chosen on all
-    _auto_widths: tuple[int, int]  # least and most neurons of an output with width="auto", if outputs are few
+    _biases: tuple[float, ...]  # the biases that bias="auto" chooses from
+    _rows: int  # number of rows on which bias, shift and features are chosen; the ridge is chosen on all
+    _auto_widths: tuple[int, int]  # fewest and most neurons per output with width="auto", if there are few outputs
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ class ThresherEstimator(BaseEstimator):
         return (rows, *checked[1:]) if isinstance(checked, tuple) else rows
 
     def _fit(self, data: Observations, judge: Judge = mean_square) -> LeftOut:
-        """Fit observations whose targets have the weighted mean 0; return what leaving them out has shown."""
+        """Fit observations whose targets have the weighted mean 0; return the results of leaving them out."""
         self._warn_far(data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
             fitted = Fitting(data, self._options(data, judge), progress).run()
@@ -181,7 +183,7 @@ class ThresherEstimator(BaseEstimator):
         return jobs if jobs > 0 else max(1, core_count() + 1 + jobs)
 
     def _warn(self) -> None:
-        """Say so if a network is far from the minimum it was to reach."""
+        """Warn if a network ended far from the minimum."""
         far = [result for result in self.results_ if not result.remainder <= _FAR]
         if far:
             warnings.warn(
@@ -191,18 +193,18 @@ class ThresherEstimator(BaseEstimator):
             )
 
     def _warn_far(self, X: Matrix) -> None:
-        """Say so, by the names of columns, if values of X (n, d) lie far outside all others."""
+        """Warn, with the names of the columns, if values of X (n, d) lie far outside all others."""
         found = far_values(X)
         if not found:
             return
         names = getattr(self, "feature_names_in_", [f"column {k}" for k in range(X.shape[1])])
         moved = self.scale in ("standardise", "centre", "none")
-        remedy = " scale='auto' keeps them from moving the rest." if moved else ""
+        remedy = " With scale='auto' they do not affect the rest." if moved else ""
         warnings.warn(say_far(found, names) + remedy, FarOutside, stacklevel=4)
 
     @property
     def metric_(self) -> Matrix:
-        """What scaled columns are multiplied by before rows are lifted (d, r): weights of columns times the metric."""
+        """The matrix (d, r) that multiplies scaled columns before rows are lifted: column weights times the metric."""
         check_is_fitted(self, "results_")
         d = self.n_features_in_
         metric = np.eye(d) if self.lift_.metric is None else np.asarray(self.lift_.metric)
@@ -210,16 +212,16 @@ class ThresherEstimator(BaseEstimator):
 
     @property
     def networks_(self) -> list[Network]:
-        """The trained networks, one an output; none for an infinite width."""
+        """The trained networks, one per output; none for infinite width."""
         check_is_fitted(self, "results_")
         return [result.network for result in self.results_]
 
     def save(self, path: str | Path, *, form: str = "auto") -> str:
         """Write the fitted estimator to a file: plain numbers, no code; :func:`thresher.load` reads it.
 
-        ``form="full"`` holds the network; ``"recipe"`` the steps of training alone, kilobytes to a few megabytes
-        whatever the width, from which loading makes the same network again; ``"auto"`` is the smaller one. Returns the
-        form that was written.
+        ``form="full"`` holds the network. ``"recipe"`` holds only the steps of training, kilobytes to a few megabytes
+        whatever the width; loading makes the same network again. ``"auto"`` is the smaller one. Returns the form that
+        was written.
         """
         check_is_fitted(self, "results_")
         return save_model(self, path, form=form)
@@ -227,7 +229,7 @@ class ThresherEstimator(BaseEstimator):
     def to_numpy(self) -> dict[str, Matrix]:
         """Return the fitted estimator as plain arrays, without twins that never moved; see ``estimators/export.py``.
 
-        They give predictions of a regressor, scores of a classifier. Cost: O(md) an output.
+        They give the predictions of a regressor, or the scores of a classifier. Cost: O(md) per output.
         """
         check_is_fitted(self, "results_")
         mean, unit = self._target_frame()
@@ -242,16 +244,16 @@ class ThresherEstimator(BaseEstimator):
         return export.to_onnx(self.to_numpy(), path)
 
     def _target_frame(self) -> tuple[Matrix, Matrix]:
-        """Return what outputs of networks are multiplied by, and what is then added, as (mean, unit)."""
+        """Return (mean, unit): outputs of networks are multiplied by the unit, then the mean is added."""
         raise NotImplementedError
 
     @property
     def _floor(self) -> Matrix | None:
-        """What targets lie above (outputs,), if networks speak of the distance's logarithm; None if they do not."""
+        """The floor of the targets (outputs,) if the networks learn logarithms of the distance from it, else None."""
         return None
 
     def _outputs(self, X: Any) -> Matrix:
-        """Return what the networks say to raw rows (k, d): (k, outputs)."""
+        """Return the outputs (k, outputs) of the networks for raw rows (k, d)."""
         check_is_fitted(self, "results_")
         return self._outputs_of(self._lifted(X))
 

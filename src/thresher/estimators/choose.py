@@ -31,9 +31,9 @@ Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 # Tried one after the other: first the biases with the first shift, then the other shifts with the best bias.
 SHIFTS = (0.5, 0.0, 1.0, 1.5)
-_WORTH = 0.99  # a share of the error of what is in favour: kernels of networks are noisy
+_WORTH = 0.99  # share of the favourite's error that another must stay below: kernels of networks are noisy
 _MOST_WORK = 10**9  # multiplications in one call
-_LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of a network cannot follow
+_LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of a network is not enough
 
 
 Judge = Callable[[Observations, Matrix], float]  # the error of outputs (c, k) for observations left out
@@ -41,7 +41,7 @@ Tried = tuple[float, float, float, float]  # bias, shift, ridge, error
 
 
 class Fit(NamedTuple):
-    """Ridge regression on a kernel, and what leaving single observations out says."""
+    """Ridge regression on a kernel, and its leave-one-out errors."""
 
     ridge: float  # relative to the diagonal of the limit kernel
     noise: float  # the penalty of one observation of unit 1: ridge times that diagonal
@@ -51,7 +51,7 @@ class Fit(NamedTuple):
     error: float  # weighted mean of squared residuals of observations left out, summed over outputs
 
     def left_out(self, data: Observations) -> Matrix:
-        """Return what each of the observations (c, k) would be given had it been left out."""
+        """Return the prediction (c, k) for each observation when it is left out."""
         residual = data.target - self.outputs[data.row]
         return data.target - residual / self._rest(data.row, data.unit, data.weights)[:, None]
 
@@ -61,12 +61,12 @@ class Fit(NamedTuple):
         return self.noise / data.unit * (1 / rest - 1)
 
     def _rest(self, row: Numbers, unit: Matrix, weights: Matrix) -> Matrix:
-        """Return what the leverage of one observation leaves of 1 (c,)."""
+        """Return 1 minus the leverage of one observation (c,)."""
         return _rest(self.slack, row, unit, weights)
 
 
 class Choice(NamedTuple):
-    """What was chosen, by which error, among what: ``tried`` has a (bias, shift, ridge, error) for each kernel."""
+    """What was chosen and its error; ``tried`` has (bias, shift, ridge, error) for each kernel tried."""
 
     bias: float
     shift: float
@@ -76,16 +76,16 @@ class Choice(NamedTuple):
 
 
 def mean_square(data: Observations, outputs: Matrix) -> float:
-    """Return the weighted mean of squared errors of outputs (c, k), summed over them."""
+    """Return the weighted mean of squared errors of outputs (c, k), summed over outputs."""
     return float(data.weight @ ((outputs - data.target) ** 2).sum(axis=1) / data.weight.sum())
 
 
 def leave_one_out(kernel: Matrix, data: Observations, *, ridge: float, diagonal: float) -> Fit | None:
     """Return ridge regression with a penalty ``ridge * diagonal`` per observation; None if the matrix is not positive.
 
-    With p = ridge * diagonal / weights and P the diagonal of (H + p)⁻¹, the outputs follow the mean target at their own
-    row with the leverage 1 - p P. One observation has the share unit / weight of it, h, and the residual it would have
-    if it were left out is its residual divided by 1 - h: exact, without a fit per observation.
+    With p = ridge * diagonal / weights and P the diagonal of (H + p)⁻¹, an output follows the mean target at its own
+    row with the leverage 1 - p P. The share h of one observation is unit / weight times that. When it is left out,
+    its residual is that in the fit divided by 1 - h: exact, without a fit per observation.
 
     Cost: O(n³), one factor and its inverse; O(c) for c observations that differ.
     """
@@ -109,7 +109,7 @@ def _rest(slack: Matrix, row: Numbers, unit: Matrix, weights: Matrix) -> Matrix:
 
 
 def solve_kernel(kernel: Matrix, data: Observations, *, shift: float, ridge: float) -> Matrix | None:
-    """Return alpha (n, k) alone; None if the matrix is not positive. Cost: O(n³/3), half of leaving rows out."""
+    """Return only alpha (n, k); None if the matrix is not positive. Cost: O(n³/3), half of leaving rows out."""
     made = factor(kernel, added=ridge * firing_probability(shift) / data.weights)
     return None if made is None else made.solve(data.targets)
 
@@ -123,9 +123,9 @@ def fit_kernel(
     guess: float = 1e-2,
     tell: Callable[[int], object] = lambda tried: None,
 ) -> Fit | None:
-    """Return the fit with this ridge, or with the best one: from the guess downhill, by half powers of ten.
+    """Return the fit with this ridge, or the best, found downhill from the guess by half powers of ten.
 
-    None if no ridge in reach makes the matrix positive. ``tell`` is called with the number of ridges tried so far.
+    None if no ridge in the range makes the matrix positive. ``tell`` is called with the number of ridges tried so far.
 
     Cost: O(n³) for each of about five ridges.
     """
@@ -154,7 +154,7 @@ def limit_of(inputs: Matrix, shift: float) -> Matrix:
     """Return the limit kernel (n, n) of inputs (n, d). Cost: O(n²d)."""
     products = np.empty((len(inputs), len(inputs)))
     rows = max(1, _MOST_WORK // inputs.size)
-    for first in range(0, len(inputs), rows):  # an interrupt acts between two of these
+    for first in range(0, len(inputs), rows):  # an interrupt takes effect between two of these
         np.matmul(inputs[first : first + rows], inputs.T, out=products[first : first + rows])
     return limit_kernel(products, shift)
 
@@ -169,10 +169,10 @@ def choose(
     kernel_of: Callable[[Matrix, float], Matrix] = limit_of,
     favourite: Choice | None = None,
 ) -> Choice:
-    """Return the bias, shift and ridge of the least leave-one-out error, for observations at scaled rows.
+    """Return the bias, shift and ridge of the lowest leave-one-out error, for observations at scaled rows.
 
-    A list of one is no choice. ``ridge=None`` is to be chosen. ``kernel_of`` returns the kernel (n, n) of lifted inputs
-    and a shift: that of the limit, or of a network. A favourite among them is tried first and keeps its place
+    A list of one value fixes it. ``ridge=None`` is chosen. ``kernel_of`` returns the kernel (n, n) of lifted inputs
+    and a shift: that of the limit, or of a network. The favourite is tried first and kept
     unless another is better by a hundredth. Cost: O(n³) for each ridge of each kernel tried.
     """
     tried: list[Tried] = []

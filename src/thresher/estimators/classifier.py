@@ -1,4 +1,4 @@
-"""The classifier: one network for each class, or one for two; calibrated probabilities."""
+"""The classifier: one network per class, or one for two classes; calibrated probabilities."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ _MOST_LOG_TEMPERATURE = 8.0
 
 
 class ThresherClassifier(ClassifierMixin, ThresherEstimator):
-    """Classification by very wide two-layer ReLU networks: one for each class against the rest, or one for two classes.
+    """Classification by very wide two-layer ReLU networks: one per class against the rest, or one for two classes.
 
-    Labels may be (n,), or (n, labels) of 0 and 1 where a row can have several at a time; then each has a network.
+    Labels may be (n,), or (n, labels) of 0 and 1 where a row can have several labels; then each label has a network.
 
-    Parameters and attributes are those of :class:`ThresherRegressor`, less what is said of targets and error bars
+    Parameters and attributes are those of :class:`ThresherRegressor`, without those for targets and error bars
     (``target``, ``target_``, ``floor_``, ``noise_``), and
 
     Parameters
     ----------
-    class_weight : what an observation counts by its class: a dict of labels, ``"balanced"`` for weights under which
-        all classes count alike, or None. Classes that a dict does not name count 1. It does not make one
-        observation several.
+    class_weight : weight of an observation by its class: a dict from labels to weights, ``"balanced"`` for equal total
+        weight of all classes, or None. Classes missing from a dict have weight 1. The weight does not change
+        the number of observations.
 
     Attributes
     ----------
     classes_ : the labels, sorted
     multilabel_ : whether rows can have several labels
-    temperature_ : what scores are multiplied by before they become probabilities: the value under which the labels are
-        likeliest, given scores of observations that were left out; one per label if there are several
+    temperature_ : factor by which scores are multiplied before they become probabilities: the value under which the
+        labels are most likely, given the scores of observations left out; one per label if there are several
 
     Each network has its own ``width`` neurons; all come from the same start and share the first Gram matrix. They are
-    trained side by side, one per thread: memory does not grow with the classes except for the networks themselves.
+    trained side by side, one per thread; only the memory of the networks themselves grows with the classes.
     """
 
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0), 256, (1 << 12, 1 << 14)
@@ -90,7 +90,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         self.class_weight = class_weight
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit rows X (n, d), dense or sparse, and labels y (n,), or (n, labels) of 0 and 1 for several at a time."""
+        """Fit rows X (n, d), dense or sparse, and labels y (n,), or (n, labels) of 0 and 1 for several per row."""
         self._check_parameters()
         rows, labels = self._table(X, y=y, multi_output=True)
         labels = labels.toarray() if sparse.issparse(labels) else labels
@@ -123,14 +123,14 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         return scores[:, 0] if scores.shape[1] == 1 and not self.multilabel_ else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the likeliest label of each row (k,), or 0 and 1 (k, labels) for several at a time."""
+        """Return the most likely label of each row (k,), or 0 and 1 (k, labels) for several labels per row."""
         scores = self.decision_function(X)
         if self.multilabel_:
             return (scores > 0).astype(int)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> Matrix:
-        """Return the probability of each class, or that each label is 1 (k, classes)."""
+        """Return the probability of each class, or of each label being 1 (k, classes)."""
         scores = self._outputs(X) + self.prior_
         if self.multilabel_:
             return expit(self.temperature_ * scores)
@@ -146,7 +146,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     def _importance(
         self, y: NDArray[Any], classes: NDArray[Any], weights: Matrix | None, *, multilabel: bool
     ) -> Matrix | None:
-        """Return what each row counts by its class (n,); None if classes are alike."""
+        """Return the weight of each row by its class (n,); None if all classes have the same weight."""
         if self.class_weight is None:
             return None
         if multilabel:
@@ -161,7 +161,9 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
             for label in self.class_weight:
                 if label not in known:
                     told = ", ".join(map(repr, known[:10]))
-                    raise InvalidInput(f"class_weight names {label!r}, which is no class of y; the classes are {told}.")
+                    raise InvalidInput(
+                        f"class_weight names {label!r}, which is not a class of y; the classes are {told}."
+                    )
             given = [self.class_weight.get(one, 1.0) for one in known]
             by_class = np.array([check_number(one, "class_weight", above=0.0) for one in given])
         return by_class[np.searchsorted(classes, y)]
@@ -176,7 +178,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
 
 
 def _classes(y: NDArray[Any]) -> tuple[NDArray[Any], Matrix]:
-    """Return the classes and what outputs are to say (n, classes), or (n, 1) for two of them."""
+    """Return the classes and the targets of the outputs (n, classes), or (n, 1) for two classes."""
     classes, codes = np.unique(np.asarray(y), return_inverse=True)
     if len(classes) < 2:
         raise InvalidInput(f"y must have at least two classes; got 1 class, {classes[0]}.")
@@ -185,7 +187,7 @@ def _classes(y: NDArray[Any]) -> tuple[NDArray[Any], Matrix]:
 
 
 def _labels(y: Any) -> tuple[NDArray[Any], Matrix]:
-    """Return the numbers of the labels and what outputs are to say (n, labels)."""
+    """Return the numbers of the labels and the targets of the outputs (n, labels)."""
     dense = np.asarray(y, np.float64)
     if not np.isin(dense, (0.0, 1.0)).all():
         raise InvalidInput(f"several labels per row must be 0 or 1; got {np.unique(dense)[:5].tolist()}.")
@@ -193,15 +195,15 @@ def _labels(y: Any) -> tuple[NDArray[Any], Matrix]:
 
 
 def _by_class(scores: Matrix) -> Matrix:
-    """Return scores (k, classes) of outputs (k, outputs): one output is for the second of two classes."""
+    """Return scores (k, classes) from outputs (k, outputs); a single output is for the second of two classes."""
     return np.column_stack([-scores / 2, scores / 2]) if scores.shape[1] == 1 else scores
 
 
 def _calibrate(wanted: Matrix, scores: Matrix, weights: Matrix) -> float:
-    """Return the temperature under which the labels are likeliest, given scores (n, classes) of rows left out.
+    """Return the temperature under which the labels are most likely, given scores (n, classes) of rows left out.
 
-    A label is not quite certain (Platt's rule): without a mistake among the rows left out the temperature would
-    otherwise have no bound.
+    Labels are taken as not quite certain (Platt's rule): otherwise the temperature would be unbounded if no row left
+    out were misclassified.
     """
     count = scores.shape[1]
     doubt = count / (float(weights.sum()) + count)

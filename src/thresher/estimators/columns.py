@@ -1,8 +1,8 @@
-"""Learning how much each column matters: weights of columns, by the marginal likelihood of the limit.
+"""Learning how much each column matters: column weights, by the marginal likelihood of the limit.
 
-Ridge regression on a kernel is the mean of a Gaussian process, and the process says how likely the targets are. Weights
-of columns, bias and ridge climb that likelihood together. A column that only adds noise makes the targets less likely
-and is switched off; nothing is held out, and the likelihood itself charges for flexibility.
+Ridge regression on a kernel is the mean of a Gaussian process, which gives the likelihood of the targets. Column
+weights, bias and ridge are optimised together to maximise it. A column that only adds noise makes the targets less
+likely and is switched off. No rows are held out: the likelihood itself penalises flexibility.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from thresher.theory import cofiring_slope, firing_probability, limit_kernel
 __all__ = ["ColumnWeights", "learn_columns", "likelihood"]
 
 Matrix = NDArray[np.float64]
-_STEPS = 12  # of L-BFGS: later ones change little
+_STEPS = 12  # of L-BFGS; later ones change little
 _LEAST, _MOST = -7.0, 3.0  # logarithms of weights
-_LEAST_BIAS, _MOST_BIAS = 0.1, 10.0  # over the typical norm of a row
+_LEAST_BIAS, _MOST_BIAS = 0.1, 10.0  # divided by the typical norm of a row
 _LEAST_RIDGE, _MOST_RIDGE = np.log(1e-5), np.log(1e2)
 
 
 class ColumnWeights(NamedTuple):
-    """What columns are multiplied by (d,), and the bias and ridge that were likeliest with it."""
+    """The weights of the columns (d,), and the most likely bias and ridge with them."""
 
     weights: Matrix
     bias: float
@@ -39,8 +39,8 @@ class ColumnWeights(NamedTuple):
 def likelihood(values: Matrix, data: Observations, *, shift: float) -> tuple[float, Matrix]:
     """Return the negative logarithm of the marginal likelihood per observation, and its gradient (d + 2,).
 
-    ``values`` are logarithms of the weights of columns (d,), of the bias coordinate, and of the ridge; the scale of the
-    process is the likeliest one. Observations at equal inputs differ by their noise alone, whose variance is the ridge
+    ``values`` are logarithms of the column weights (d,), of the bias coordinate, and of the ridge; the scale of the
+    process is the most likely one. Observations at equal inputs differ only by their noise, whose variance is the ridge
     times the diagonal of the kernel. Cost: O(n³ + n²d) for n distinct rows.
     """
     rows, (n, d) = data.X, data.X.shape
@@ -74,7 +74,7 @@ def likelihood(values: Matrix, data: Observations, *, shift: float) -> tuple[flo
 
 
 def learn_columns(data: Observations, *, bias: float, shift: float, ridge: float) -> ColumnWeights:
-    """Return the weights of columns under which the targets are likeliest, from equal weights, this bias and ridge.
+    """Return the column weights that make the targets most likely, starting from equal weights and this bias and ridge.
 
     The mean square of the weights is 1. Cost: O(n³ + n²d) for each of about fifteen likelihoods.
     """

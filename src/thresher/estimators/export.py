@@ -1,10 +1,10 @@
 """Fitted estimators for other programs: plain arrays, torch, ONNX. All compute in double precision.
 
 Columns are pulled in beyond their bounds, bent at knots and scaled; rows are multiplied by weights and metric, given
-the length that the metric loses (if ``rest`` is 1) and a bias coordinate, and divided by their norms; then output k is
+the length lost by the metric (if ``rest`` is 1) and a bias coordinate, and divided by their norms; then output k is
 mean_k + unit_k sum over r of coefficients[k, r] max(<hidden[k, r], x> - shift, 0), or floor_k plus the
-exponential of that if it is logarithmic. What twins say nearly cancels, and the rest is multiplied by the gain: single
-precision would not do.
+exponential of that if it is logarithmic. The outputs of twins nearly cancel, and the rest is multiplied by the
+gain, so single precision would not be enough.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def to_numpy(estimator: Any, *, mean: NDArray[np.float64], unit: NDArray[np.floa
     """Return the arrays of a fitted estimator; :func:`predict_arrays` shows what they mean.
 
     Twins that never moved cancel and are dropped: this is the compact form. Outputs with fewer neurons than others, or
-    with none, are filled up with coefficients 0. Cost: O(md) an output.
+    with none, are padded with coefficients 0. Cost: O(md) per output.
     """
     networks = estimator.networks_
     if not networks:
@@ -91,7 +91,7 @@ def _bends(knots: NDArray[np.float64] | None, columns: int) -> Arrays:
 
 
 def predict_arrays(arrays: Arrays, X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what exported arrays say to raw rows (k, d): (k, outputs). NumPy alone; memory O(km)."""
+    """Return the outputs (k, outputs) of exported arrays for raw rows (k, d). Needs only NumPy; memory O(km)."""
     inside = np.clip(X, arrays["input_low"], arrays["input_high"])
     out, soft = X - inside, arrays["input_soft"]
     pulled = inside + np.sign(out) * soft * np.log1p(np.abs(out) / soft)
@@ -116,7 +116,7 @@ def predict_arrays(arrays: Arrays, X: NDArray[np.float64]) -> NDArray[np.float64
 
 
 def to_torch(arrays: Arrays) -> Any:
-    """Return a ``torch.nn.Module`` in double precision that takes raw rows (k, d) and gives (k, outputs)."""
+    """Return a ``torch.nn.Module`` in double precision that maps raw rows (k, d) to (k, outputs)."""
     try:
         from thresher.estimators.torch_module import Model
     except ImportError as error:
@@ -125,9 +125,9 @@ def to_torch(arrays: Arrays) -> Any:
 
 
 def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
-    """Return an ONNX model that takes ``X`` (k, d) in double precision and gives ``outputs`` (k, outputs).
+    """Return an ONNX model that maps ``X`` (k, d) in double precision to ``outputs`` (k, outputs).
 
-    With a path it is written there as well, under another name first.
+    With a path it is also written there, under a temporary name first.
     """
     try:
         from onnx import TensorProto, checker, helper, numpy_helper

@@ -1,13 +1,13 @@
-"""Learning which columns and directions of the inputs matter, and how much of that is worth it.
+"""Learning which columns and directions of the inputs matter, and choosing how much of it helps.
 
-*Weights of columns* come from the marginal likelihood (``columns.py``). A *round* multiplies rows by a metric R and
-trains; the mean of g gᵀ over the training rows, g being the gradient of an output by the row, is the averaged gradient
+*Column weights* come from the marginal likelihood (``columns.py``). A *round* multiplies rows by a metric R and
+trains; the mean of g gᵀ over the training rows, with g the gradient of an output by the row, is the averaged gradient
 outer product M (the idea of recursive feature machines). The next metric is a power of M. M^(1/2) is the usual choice
 and goes too far on most data sets; so a mild and a strong power are tried. Cross-validation that repeats all of the
-learning decides between these plans.
+learning chooses between these plans.
 
-The gradients are those of the network's limit of infinite width. Those of a trained network tend to them, but are so
-noisy at practical widths that the metric suffers.
+The gradients are those of the network's limit of infinite width. Those of a trained network converge to them, but
+are too noisy at practical widths.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ __all__ = [
 ]
 
 Matrix = NDArray[np.float64]
-COLUMNS = 512  # columns up to which features are learnt by themselves
+COLUMNS = 512  # most columns for which features are learnt with "auto"
 MOST_ROUNDS = 5
 MILD, STRONG = 0.25, 0.4  # powers of the metric
 _FOLDS = 4
 _OUTPUTS = 16  # outputs whose gradients are taken one by one
 _A_ROUND = 0.99  # rounds are tried while each leaves at most this share of the error
-_CLEARLY = 0.95  # weights of columns are taken if they leave at most this share of the error without
+_CLEARLY = 0.95  # column weights are used if they leave at most this share of the error without them
 _WORTH = 0.9  # the strong power is tried if the mild one brings the error down to this share
 
 
 class Plan(NamedTuple):
-    """What is learnt: weights of columns or none, then so many rounds of the metric, with this power."""
+    """What is learnt: column weights or none, then this many rounds of the metric, with this power."""
 
     columns: bool = False
     rounds: int = 0
@@ -56,7 +56,7 @@ class Plan(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What is learnt, in words, but for the number of rounds."""
+        """What is learnt, in words, without the number of rounds."""
         return f"{'columns, ' if self.columns else ''}metric to the power {self.power:g}"
 
 
@@ -64,7 +64,7 @@ PLAIN = Plan().name
 
 
 class Learning(NamedTuple):
-    """The plan that was chosen, and cross-validated errors after 0, 1, ... rounds by what was tried."""
+    """The chosen plan, and for each plan tried its cross-validated errors after 0, 1, ... rounds."""
 
     plan: Plan
     errors: dict[str, list[float]]
@@ -80,7 +80,7 @@ def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: flo
 
     ``kernel`` (n, n) is that of the inputs.
 
-    The kernel bends sharply at x = x_i, where its gradient points nowhere: such a pair counts as nothing.
+    The kernel has a kink at x = x_i, where its gradient is undefined: such a pair contributes nothing.
 
     Cost: O(n²d) per output.
     """
@@ -90,9 +90,9 @@ def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: flo
 
 
 def mix_outputs(alpha: Matrix) -> Matrix:
-    """Return alpha (n, k) of at most _OUTPUTS outputs: random sums of all, of the same mean outer product of gradients.
+    """Return alpha (n, k) of at most _OUTPUTS outputs: random sums of all, with the same mean outer product.
 
-    A hundred classes would make a round a hundred times as dear. The sums are always the same ones.
+    Otherwise a hundred classes would make a round a hundred times as expensive. The sums are always the same.
     """
     outputs = alpha.shape[1]
     if outputs <= _OUTPUTS:
@@ -105,11 +105,11 @@ def row_gradients(
 ) -> Iterator[Matrix]:
     """Yield for each output the gradients (n, d) by rows, from those by lifted inputs.
 
-    ``inputs`` are rows times ``metric`` (d, r), of which they have r ``columns``, lifted; ``norms`` (n,) what they were
-    divided by. Without a metric rows are taken as they are. Cost: O(ndr) per output.
+    ``inputs`` are rows times ``metric`` (d, r), with r ``columns``, then lifted; ``norms`` (n,) are the norms they were
+    divided by. Without a metric, rows are used as they are. Cost: O(ndr) per output.
     """
     for one in gradients:
-        along = one - (one * inputs).sum(axis=1, keepdims=True) * inputs  # on the sphere only directions count
+        along = one - (one * inputs).sum(axis=1, keepdims=True) * inputs  # on the sphere only directions matter
         by_row = (along / norms[:, None])[:, :columns]
         yield by_row if metric is None else by_row @ metric.T
 
@@ -123,9 +123,9 @@ def outer_product(gradients: Iterator[Matrix], *, weights: Matrix) -> Matrix:
 
 
 def next_metric(outer: Matrix, *, metric: Matrix, power: float) -> Matrix:
-    """Return the next metric (d, d): a power of the outer products (d, d), the sum of its squares being d.
+    """Return the next metric (d, d): a power of the outer products (d, d), scaled so that its squares sum to d.
 
-    If nothing depends on the inputs the metric stays. Cost: O(d³).
+    If nothing depends on the inputs, the metric does not change. Cost: O(d³).
     """
     values, vectors = np.linalg.eigh(outer)
     if not values[-1] > 0:
@@ -145,11 +145,11 @@ def choose_plan(
     columns: bool,
     judge: Judge = mean_square,
 ) -> Learning:
-    """Return the plan of the least cross-validated error, with all of the learning repeated in each fold.
+    """Return the plan of the lowest cross-validated error, with all of the learning repeated in each fold.
 
-    Leave-one-out would be optimistic: the metric was learnt on what is left out. Rounds are tried while they help
-    clearly; weights of columns only if ``columns`` allows them. The limit kernel stands for the network; ``judge``
-    returns the error of outputs for observations that were held out.
+    Leave-one-out would be optimistic: the metric was learnt on what is left out. Rounds are tried while they clearly
+    help; column weights only if ``columns`` allows them. The limit kernel replaces the network; ``judge`` returns
+    the error of outputs for observations that were held out.
 
     Cost: O(n³) for each fold, round and ridge tried.
     """
@@ -164,7 +164,7 @@ def choose_plan(
             if len(mine) > 1 and not error < _A_ROUND * mine[-2]:
                 break
             best = min(min(one) for one in errors.values())
-            if len(mine) > 1 and error * (error / mine[-2]) ** left > best:  # it will not catch up
+            if len(mine) > 1 and error * (error / mine[-2]) ** left > best:  # it cannot become the best
                 break
 
     for weighed in (True, False) if columns else (False,):
@@ -198,9 +198,9 @@ class _Folds:
         self._judge = judge
 
     def errors(self, guess: float) -> Iterator[float]:
-        """Yield the error on what is held out, after 0, 1, ... rounds on the rest.
+        """Yield the error on the held-out fold after 0, 1, ... rounds on the rest.
 
-        A ridge that is to be chosen is found on the first fold, from the guess, and taken by all: folds are alike.
+        If the ridge is to be chosen, it is found on the first fold, from the guess, and used for all: folds are alike.
         """
         if self._plan.columns:
             self._weigh_columns(guess)

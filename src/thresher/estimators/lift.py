@@ -1,4 +1,4 @@
-"""From raw rows to the unit sphere, by a map that is learnt on training rows and can be applied to others."""
+"""From raw rows to the unit sphere, by a map learnt on training rows that can be applied to others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_WEIGHT = _FARTHEST = 1e100  # sums of weights, and penalties divided by th
 def lift_rows(rows: Matrix, last: float) -> tuple[Matrix, Matrix]:
     """Return rows (k, d) with one more coordinate ``last``, divided by their norms, (k, d + 1), and the norms (k,).
 
-    A row without length has no direction: it is refused. Cost: O(kd).
+    A zero row has no direction and is refused. Cost: O(kd).
     """
     longer = np.column_stack([rows, np.full(len(rows), last)])
     largest = np.abs(longer).max(axis=1)
@@ -37,24 +37,24 @@ def lift_rows(rows: Matrix, last: float) -> tuple[Matrix, Matrix]:
 
 
 class SphereLift(TransformerMixin, BaseEstimator):
-    """Scale the columns, weigh them, turn them by a metric, append a bias coordinate, divide each row by its norm.
+    """Scale and weight the columns, apply a metric, append a bias coordinate, divide each row by its norm.
 
     Parameters
     ----------
-    scale : what is done to each column. ``"standardise"``: mean 0, variance 1; ``"robust"``: the same after values more
-        than six deviations from the median, as quartiles tell it, were pulled in; ``"log"``: the same after the
+    scale : how each column is scaled. ``"standardise"``: mean 0, variance 1; ``"robust"``: the same after pulling in
+        values more than six deviations from the median, estimated from the quartiles; ``"log"``: the same after the
         logarithm of the distance from the median; ``"rank"``: ranks; ``"quantile"``: ranks, made normal;
         ``"common"``: mean 0, one unit for all columns; ``"centre"``: mean 0; or ``"none"``
-    bias : the bias coordinate, as a multiple of the typical (root mean square) norm of a scaled training row. It keeps
-        the lengths of rows apart, which normalising would lose; 0 loses them on purpose.
-    weights : what scaled columns are multiplied by (d,), or None
+    bias : the bias coordinate, as a multiple of the typical (root mean square) norm of a scaled training row. It
+        preserves the lengths of rows, which normalising would lose; 0 discards them.
+    weights : factors (d,) of the scaled columns, or None
     metric : (d, r) matrix that rows are then multiplied by, or None
-    rest : whether the length that the metric loses becomes one more coordinate. With a metric whose columns are an
-        orthonormal basis of the training rows nothing is lost: all angles between rows and training rows are kept.
+    rest : whether the length lost by the metric becomes one more coordinate. With a metric whose columns are an
+        orthonormal basis of the training rows, this keeps all angles between rows and training rows.
 
     Attributes
     ----------
-    scaling_ : what was learnt of the columns
+    scaling_ : the scaling learnt for the columns
     last_ : value of the bias coordinate
     n_features_in_, feature_names_in_ : as in scikit-learn
     """
@@ -92,7 +92,7 @@ class SphereLift(TransformerMixin, BaseEstimator):
         return lifted if self.bias else lifted[:, :-1]
 
     def inverse_transform(self, X: ArrayLike) -> Matrix:
-        """Return the raw rows (k, d) of lifted ones; without a bias coordinate their lengths are lost for good."""
+        """Return the raw rows (k, d) of lifted rows; without a bias coordinate their lengths cannot be recovered."""
         check_is_fitted(self)
         if not self.bias:
             raise InvalidInput(
@@ -102,7 +102,7 @@ class SphereLift(TransformerMixin, BaseEstimator):
         metric = np.eye(d) if self.metric is None else np.asarray(self.metric, np.float64)
         if self.rest or metric.shape != (d, d) or self.scaling_.low is not None:
             raise InvalidInput(
-                f"rows can be brought back with a square metric and a linear scale alone; got scale={self.scale!r}, "
+                f"only rows with a square metric and a linear scale can be brought back; got scale={self.scale!r}, "
                 f"metric {metric.shape}, rest={self.rest}. Use scale='standardise'."
             )
         if lifted.ndim != 2 or lifted.shape[1] != d + 1:
@@ -148,16 +148,16 @@ class SphereLift(TransformerMixin, BaseEstimator):
 
 
 def check_weights(sample_weight: ArrayLike | None, rows: Matrix) -> Matrix | None:
-    """Return the weights (n,) of rows (n, d), None for equal ones; refuse those that cannot be added or compared."""
+    """Return the weights (n,) of rows (n, d), None for equal weights; refuse weights too large or too far apart."""
     if sample_weight is None:
         return None
     weights: Matrix = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
-    if not weights.any():  # newer scikit-learn has said so
+    if not weights.any():  # newer scikit-learn raises this itself
         raise InvalidInput("sample weights must not all be 0. Give at least one row a weight.")
     least, largest = float(weights[weights > 0].min()), float(weights.max())
     if largest > _MOST_WEIGHT or largest / _FARTHEST > least:
         raise InvalidInput(
-            f"sample weights must be at most {_MOST_WEIGHT:g} and, but for 0, within a factor of {_FARTHEST:g};"
+            f"sample weights must be at most {_MOST_WEIGHT:g} and, except for 0, within a factor of {_FARTHEST:g};"
             f" got {least:g} to {largest:g}. Rescale them, or give 0 to rows that do not count."
         )
     return weights

@@ -1,9 +1,9 @@
-"""The training table: distinct rows of inputs, and the observations that were made at each.
+"""The training table: distinct rows of inputs, and the observations at each.
 
 An observation is one target with its inputs. If all sample weights are whole numbers, a weight of 2 is two
-observations, as in scikit-learn, and so is a row that comes twice. Otherwise, as with inverse variances, each row is
-one observation that counts more or less, and so it does with a class weight. Leaving one out, a fold of a
-cross-validation and the likelihood all speak of single observations, however often their inputs come.
+observations, as in scikit-learn, and so is a row that occurs twice. Otherwise, as with inverse variances, each row is
+one observation with its own weight; the same holds for class weights. Leave-one-out, folds of a cross-validation and
+the likelihood all refer to single observations, however often their inputs occur.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Numbers = NDArray[np.int64]
 
 
 class Pools(NamedTuple):
-    """Observations of equal inputs and equal unit, pooled: all that squared errors of single ones depend on."""
+    """Observations of equal inputs and equal unit, pooled: all that is needed for their squared errors."""
 
     row: Numbers  # (p,)
     unit: Matrix  # (p,)
@@ -33,7 +33,7 @@ class Pools(NamedTuple):
 class Observations:
     """Distinct inputs ``X`` (n, d); at row ``row[c]``, ``count[c]`` equal observations of weight ``unit[c]`` each.
 
-    ``target`` is (c, k). Rows come sorted, so their order in the table does not matter.
+    ``target`` is (c, k). Rows are sorted, so their order in the table does not matter.
     """
 
     def __init__(self, X: Matrix, *, row: Numbers, target: Matrix, unit: Matrix, count: Matrix) -> None:
@@ -45,9 +45,9 @@ class Observations:
     ) -> Observations:
         """Return the observations in rows X (n, d) with targets (n, k).
 
-        ``weights`` (n,) are numbers of observations if all are whole, else what one counts; ``importance`` (n,)
-        multiplies the weight of each observation without making it more of them. Only ratios of weights of single
-        observations matter: their mean is made 1. Cost: O(nd log n).
+        ``weights`` (n,) are numbers of observations if all are whole, else weights of single observations;
+        ``importance`` (n,) multiplies the weight of each observation but not their number. Only ratios of these
+        weights matter: their mean is made 1. Cost: O(nd log n).
         """
         given = np.ones(len(X)) if weights is None else weights
         number = given if (given == np.rint(given)).all() else np.ones(len(X))
@@ -75,7 +75,7 @@ class Observations:
 
     @cached_property
     def targets(self) -> Matrix:
-        """Weighted mean of the targets at each row (n, k): what a fit by least squares needs of them."""
+        """Weighted mean of the targets at each row (n, k): all that a least-squares fit needs."""
         return _sums(self.row, self.weight[:, None] * self.target, len(self.X)) / self.weights[:, None]
 
     @cached_property
@@ -89,7 +89,7 @@ class Observations:
         return Pools(pairs[:, 0].astype(np.int64), pairs[:, 1], count, mean, spread)
 
     def some(self, most: int) -> Observations:
-        """Return those at no more than ``most`` of the rows, always the same ones."""
+        """Return the observations at no more than ``most`` of the rows, always the same rows."""
         if len(self.X) <= most:
             return self
         return self.at(np.sort(np.random.default_rng(0).permutation(len(self.X))[:most]))
@@ -107,7 +107,7 @@ class Observations:
     def folds(self, number: int) -> list[tuple[Observations, Observations]]:
         """Return pairs (kept, held out): every observation is held out once, equal ones spread over the folds.
 
-        What is held out keeps all rows of the table, at which it may have nothing.
+        The held-out part keeps all rows of the table, some without observations.
         """
         rng = np.random.default_rng(0)
         whole = np.floor(self.count / number)

@@ -1,4 +1,4 @@
-"""How far a fit is: told to callbacks, and shown as a bar with the time left."""
+"""Progress of a fit: reported to callbacks, and shown as a bar with the time left."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from thresher.training.history import Callback, Callbacks, Iteration, Result
 
 __all__ = ["Progress"]
 
-_PARTS = 1000  # of the whole, in which progress is told
-_A_RIDGE = 0.75  # share of a part that is still to come when one more ridge has been tried
+_PARTS = 1000  # parts of the whole in which progress is reported
+_A_RIDGE = 0.75  # share of a part that remains when one more ridge has been tried
 
 
 class Progress:
-    """Parts of a fit with their costs, which are begun one after the other. A context: the bar is gone at its end."""
+    """Parts of a fit with their costs, begun one after the other. A context manager: the bar disappears at its end."""
 
     def __init__(
         self, callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] = (), *, verbose: bool = False
@@ -41,18 +41,18 @@ class Progress:
         self._bar.stop()
 
     def plan(self, costs: dict[str, float]) -> None:
-        """Say which parts there will be, in order, and what each costs."""
+        """Set the parts, in order, and what each costs."""
         self._costs = costs
 
     def begin(self, part: str) -> None:
-        """Say that a part begins: those before it are done."""
+        """Begin a part; those before it are done."""
         names = list(self._costs)
         before = names[: names.index(part)] if part in names else []
         self._part, self._before = part, sum(self._costs[name] for name in before)
         self._tell(self._before)
 
     def end(self) -> None:
-        """Say that all is done."""
+        """Report that everything is done."""
         self._tell(sum(self._costs.values()))
 
     def _tell(self, done: float) -> None:
@@ -64,7 +64,7 @@ class Progress:
         self._callbacks.on_progress(round(_PARTS * share), _PARTS)
 
     def tried(self, number: int) -> None:
-        """Say that so many ridges were tried in this part: how many it will be is not known."""
+        """Report how many ridges were tried in this part; the total is not known."""
         self._tell(self._before + (1 - _A_RIDGE**number) * self._costs.get(self._part, 0.0))
 
     def records(self) -> Callback:

@@ -28,8 +28,10 @@ __all__ = ["ThresherRegressor"]
 
 Matrix = NDArray[np.float64]
 TARGETS = ("auto", "linear", "log")
-_ABOVE = (0.001, 0.1)  # how far the least target may lie above the floor of logarithms, in deviations of the targets
-_SHARES = np.linspace(-2.0, 36.0, 20)  # of variances in error bars, as log(share / (1 - share)): an eighth at least
+_ABOVE = (0.001, 0.1)  # how far the smallest target may lie above the floor of logarithms, in deviations of the targets
+_SHARES = np.linspace(
+    -2.0, 36.0, 20
+)  # share of variances in error bars, as log(share / (1 - share)): at least an eighth
 _MET = 0.99  # share of the observations whose variances, when left out, are below the border of the known
 _CLEARLY = 0.8  # share of the error that logarithms must leave
 
@@ -37,50 +39,49 @@ _CLEARLY = 0.8  # share of the error that logarithms must leave
 class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     """Regression by a very wide two-layer ReLU network, trained by Gauss-Newton steps with a penalty.
 
-    Columns are scaled and rows lifted to the unit sphere. What is ``"auto"`` is chosen on the training rows before
-    training: on the limit of infinite width and on the kernel of the network at its start, where leaving one
-    observation out is exact and cheap.
+    Columns are scaled and rows lifted to the unit sphere. Parameters set to ``"auto"`` are chosen on the training rows
+    before training, on the limit of infinite width and on the kernel of the network at its start, where leave-one-out
+    is exact and cheap.
 
     Parameters
     ----------
     width : neurons of each output (made even); ``"auto"`` for 2^18 (a classifier: 32 per row, from 4096 to 16384),
-        fewer if outputs are many; ``float("inf")`` for the limit of infinite width itself, in closed form
+        fewer if there are many outputs; ``float("inf")`` for the limit of infinite width itself, in closed form
     shift : threshold above which a neuron fires; ``"auto"`` by leave-one-out
     ridge : penalty on the distance from the start weights, relative to the diagonal of the limit kernel; ``"auto"`` by
         leave-one-out
     bias : bias coordinate of the lift, see :class:`SphereLift`; ``"auto"`` by leave-one-out
-    feature_learning : ``"columns"`` weighs columns by the marginal likelihood of the limit; a number is that many
-        rounds which turn and re-weigh the inputs by the gradients of the limit, 0 for none; ``"auto"`` chooses between
-        these, and both, by cross-validation that repeats the learning
-    target : ``"linear"``, ``"log"`` for a network of logarithms, of how far targets lie above a floor just below the
-        least of them, or ``"auto"``: logarithms where leaving observations out of the limit says that they are clearly
-        easier
-    scale : what is done to the columns, see :class:`SphereLift`; ``"auto"``: ``"robust"``, unless leave-one-out is
-        clearly better with another
-    start : where start weights come from: ``"sobol"``, rows that fill space evenly, or ``"random"``, independent ones,
-        as beyond 21201 coordinates, which is all that Sobol points have
+    feature_learning : ``"columns"`` weights columns by the marginal likelihood of the limit; a number is the number of
+        rounds that learn a metric of the inputs from the gradients of the limit, 0 for none; ``"auto"`` chooses
+        either, both or neither by cross-validation that repeats the learning
+    target : ``"linear"``; ``"log"`` to learn the logarithm of the distance of targets from a floor just below the
+        smallest; or ``"auto"``: logarithms if they clearly lower the leave-one-out error of the limit
+    scale : how columns are scaled, see :class:`SphereLift`; ``"auto"``: ``"robust"``, unless the leave-one-out error is
+        clearly lower with another
+    start : where start weights come from: ``"sobol"``, rows that fill space evenly, or ``"random"``, independent rows.
+        Beyond 21201 coordinates, the most that Sobol points have, rows are always independent
     tol : training stops when the gap to a minimum of the penalised loss is at most this share of the targets
-    max_iterations : steps at the most
+    max_iterations : largest number of steps
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
     verbose : 1 for a bar with the time left, and a line per iteration, on standard error
-    callbacks : :class:`thresher.Callback` objects or functions. ``on_progress`` is told how far the fit is, in
-        thousandths, ``on_iteration`` of each iteration of each output; True stops the training of that output. The
-        other methods are not called.
+    callbacks : :class:`thresher.Callback` objects or functions. ``on_progress`` gets the progress of the
+        fit, in thousandths, and ``on_iteration`` each iteration of each output; returning True stops the training of
+        that output. The other methods are not called.
 
     Attributes
     ----------
-    target_, floor_, scale_, bias_, shift_, ridge_ : what was chosen
-    feature_learning_, columns_weighed_ : rounds of the metric, and whether columns were weighed
-    feature_importances_ : (d,), mean square by which predictions change with each scaled column, as shares of 1
-    metric_ : (d, r), what scaled columns are multiplied by
-    noise_ : (3, outputs), factor and addend that make variances of the limit those of targets, and the variance from
-        which they grow to that of all targets
-    loo_error_ : mean squared leave-one-out error of the linearised network, in units of the variance of what it learns
-        (targets or their logarithms), summed over outputs
+    target_, floor_, scale_, bias_, shift_, ridge_ : the values chosen
+    feature_learning_, columns_weighed_ : rounds of the metric, and whether columns were weighted
+    feature_importances_ : (d,), mean square gradient of the limit by each scaled column, as shares of 1
+    metric_ : (d, r), the matrix that multiplies scaled columns
+    noise_ : (3, outputs), factor and constant that turn variances of the limit into those of targets, and the variance
+        from which they grow to that of all targets
+    loo_error_ : mean squared leave-one-out error of the linearised network, in units of the variance of the targets
+        (or of their logarithms, if learnt), summed over outputs
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
         512 rows (a classifier: 256); ``ridge_`` and ``loo_error_`` are those of all rows
-    feature_learning_errors_ : by what was learnt, cross-validated errors after 0, 1, ... rounds
+    feature_learning_errors_ : for each plan, cross-validated errors after 0, 1, ... rounds
     lift_ : the fitted :class:`SphereLift`
     networks_, results_ : the trained networks, one per output, with their histories
     n_iter_ : steps taken
@@ -148,12 +149,12 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         return self
 
     def predict(self, X: ArrayLike, *, return_std: bool = False) -> Any:
-        """Return predictions (k,) or (k, outputs), and their standard deviations of the same shape if asked.
+        """Return predictions (k,) or (k, outputs), and, if requested, standard deviations of the same shape.
 
         The deviation is that of a new target. Its square is a factor times the variance of the Gaussian process that
-        the linearised network is in the limit of infinite width, plus an addend: those under which observations left
-        out are likeliest. Where the process knows less than at 99 % of these, away from the data, the square grows
-        until it is the variance of the targets.
+        the linearised network is in the limit of infinite width, plus a constant: those under which observations left
+        out are most likely. Away from the data, where the process knows less than at 99 % of these, the square grows
+        to the variance of the targets.
 
         Cost: O(md) per row and output; deviations O(n³/3) and O(n²) per row.
         """
@@ -177,7 +178,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         return self.floor_ if self.target_ == "log" else None
 
     def _choose_floor(self, rows: Matrix, columns: Matrix, weights: Matrix | None) -> Matrix | None:
-        """Return the floor (k,) of targets (n, k) that are learnt as logarithms; None for those that are not."""
+        """Return the floor (k,) of targets (n, k) that are learnt as logarithms; None if they are not."""
         if self.target not in TARGETS:
             raise InvalidInput(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
         if self.target == "linear":
@@ -194,9 +195,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         return floors[best] if errors[best] < _CLEARLY * plain else None
 
     def _left_out_error(self, rows: Matrix, columns: Matrix, weights: Matrix | None, *, floor: Matrix | None) -> float:
-        """Return the mean square, in units of the targets' variance, by which the limit misses what is left out.
+        """Return the mean squared leave-one-out error of the limit, in units of the targets' variance.
 
-        Infinity where that cannot be said.
+        Infinity where it cannot be computed.
         """
         told = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(told, scale="standardise", weights=weights)
@@ -207,7 +208,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
     @staticmethod
     def _judge(columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None) -> Judge:
-        """Return what judges outputs for observations in the units of the targets, which logarithms are not."""
+        """Return a function that judges outputs in the units of the targets, also when logarithms are learnt."""
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit
 
         def judge(data: Observations, outputs: Matrix) -> float:
@@ -219,7 +220,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         return judge
 
     def _noise(self, left_out: LeftOut) -> Matrix:
-        """Return factor, addend and border (3, k) that make variances of the limit those of observations left out.
+        """Return factor, constant and border (3, k) that turn variances of the limit into those of left-out data.
 
         Beyond the border, below which 99 % of the variances were, deviations grow to those of the targets.
         """
@@ -228,7 +229,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         if self.results_:
             diagonal = firing_probability(self.shift_)
             limit = leave_one_out(self._cross_kernel(self.inputs_), data, ridge=self.ridge_, diagonal=diagonal)
-        if limit is None:  # a tiny ridge that the network's own kernel could do with
+        if limit is None:  # a tiny ridge that was enough for the network's own kernel
             limit = fit
         variances = np.maximum(limit.left_out_variance(data), 0.0)
         residuals = data.target - fit.left_out(data)
@@ -237,14 +238,16 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         for squares in residuals.T**2:
             stretch, addend = _calibrate(squares, variances, data.weight)
             missed = (optimism - 1) * float(np.average(squares, weights=data.weight))  # wherever a row lies
-            known = border if squares.any() else firing_probability(self.shift_)  # equal targets say nothing of others
+            known = (
+                border if squares.any() else firing_probability(self.shift_)
+            )  # equal targets give no information about others
             found.append([stretch, addend + missed, known])
         return np.transpose(found)
 
     def _deviations(self, inputs: Matrix) -> Matrix:
         made = factor(self._cross_kernel(self.inputs_), added=self.penalty_, overwrite=True)
         if made is None:
-            raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger one.")
+            raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger ridge.")
         prior = firing_probability(self.shift_)
         explained = [
             (made.half_solve(self._cross_kernel(block).T) ** 2).sum(axis=0)
@@ -259,10 +262,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
 
 def _calibrate(squares: Matrix, variances: Matrix, weights: Matrix) -> Matrix:
-    """Return factor and addend of variances (n,) under which residuals with these squares are likeliest.
+    """Return the factor and the constant of variances (n,) under which residuals with these squares are most likely.
 
-    Of a share between the two the best size is known: only the share is searched for, on a grid and then around its
-    best point. Cost: O(n) for some hundred shares.
+    For a given share between the two, the best size is known: only the share is searched for, on a grid and then around
+    its best point. Cost: O(n) for some hundred shares.
     """
     typical = max(float(np.average(variances, weights=weights)), np.finfo(float).tiny)
     if not squares.any():

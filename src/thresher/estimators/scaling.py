@@ -1,8 +1,8 @@
-"""Columns on one footing: what is done to each before rows are lifted to the sphere.
+"""How columns are scaled before rows are lifted to the sphere.
 
-Every way but ``"standardise"``, ``"centre"`` and ``"none"`` keeps an absurd value from moving the rest: values far
-outside are pulled in by a logarithm. They still lie outside, so that error bars can tell, but no longer set the unit of
-the column.
+With every scale except ``"standardise"``, ``"centre"`` and ``"none"``, an absurd value does not affect the rest: values
+far outside are pulled in by a logarithm. They still lie outside, so that error bars grow there, but no longer set the
+unit of the column.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ CANDIDATES = (
     "log",
     "quantile",
     "rank",
-)  # of scale="auto"; the first keeps its place on ties
+)  # candidates of scale="auto"; ties go to the first
 BY_RANK = ("quantile", "rank")
 _REACH = {"robust": 6.0, "common": 6.0, "log": 0.0}  # deviations from the median beyond which values are pulled in
-_ABSURD = 100.0  # deviations from the median from which a value has no say in mean and unit of its column
+_ABSURD = 100.0  # deviations from the median from which a value does not affect mean and unit of its column
 _TINY = 1e-9  # rounding of shares
 _KNOTS = 128  # of a quantile transform, for each column
 PULLED = (*_REACH, *BY_RANK)  # by a logarithm beyond some bounds
-_NAMED, _ENOUGH = 3, 8  # columns that a warning names, and rows that say what is far
+_NAMED, _ENOUGH = 3, 8  # columns that a warning names, and rows that define what is far
 _STEP = {True: 1.0, False: 0.3}  # how far a value one deviation beyond all others goes: of a normal, a uniform column
 _FAR = ((0.01, 10.0), (0.1, 100.0))  # a value is far outside if so many widths of the range of all but this share
 
@@ -60,14 +60,14 @@ class Scaling(NamedTuple):
             shape = {"low": X.min(axis=0), "high": X.max(axis=0), "soft": spread}
             if scale in _REACH:
                 least, most = shape["low"], shape["high"]
-                binary = np.all((least == X) | (most == X), axis=0)  # two values have no outlier
+                binary = np.all((least == X) | (most == X), axis=0)  # a column of two values has no outlier
                 shape["low"] = np.where(binary, least, middle - _REACH[scale] * spread)
                 shape["high"] = np.where(binary, most, middle + _REACH[scale] * spread)
             else:
                 shape["knots"] = _rank_knots(X, weights, spread, normal=scale == "quantile")
         d = X.shape[1]
         map_alone = cls(np.zeros(d), np.ones(d), **shape)
-        if scale in _REACH:  # what is absurd counts as the median
+        if scale in _REACH:  # absurd values count as the median
             with np.errstate(over="ignore"):
                 X = np.where(np.abs(X - middle) > _ABSURD * spread, middle, X)
         mean, unit = _mean_and_unit(map_alone.apply(X) if shape else X, scale=scale, weights=weights)
@@ -92,7 +92,7 @@ class Scaling(NamedTuple):
 def far_values(X: Matrix) -> list[tuple[int, float, float, float]]:
     """Return (column, value, low, high) for columns of X (n, d) with a value far outside the others.
 
-    ``low`` to ``high`` is the range of the others, less some at both ends. One value per column: the farthest. Cost:
+    ``low`` to ``high`` is the range of the others, without some at both ends. One value per column: the farthest. Cost:
     O(nd log n).
     """
     n = len(X)
@@ -113,7 +113,7 @@ def far_values(X: Matrix) -> list[tuple[int, float, float, float]]:
 
 
 def say_far(found: Sequence[tuple[int, float, float, float]], names: Sequence[str]) -> str:
-    """Return what :func:`far_values` found as a sentence, with the names of the columns."""
+    """Return the findings of :func:`far_values` as a sentence, with the names of the columns."""
     said = [f"{names[k]}: {value:g}, others {low:g} to {high:g}" for k, value, low, high in found[:_NAMED]]
     more = f"; and {len(found) - _NAMED} more columns" if len(found) > _NAMED else ""
     return f"Values far outside all others ({'; '.join(said)}{more}). Check whether they are real."
@@ -137,7 +137,7 @@ def _mean_and_unit(X: Matrix, *, scale: str, weights: Matrix | None) -> tuple[Ma
 
 
 def _middle(X: Matrix, weights: Matrix | None) -> tuple[Matrix, Matrix]:
-    """Return the median of each column, and its deviation as the quartiles tell it, or the tails if these are equal."""
+    """Return the median of each column, and its deviation from the quartiles, or from the tails if these are equal."""
     order = np.argsort(X, axis=0, kind="stable")
     ordered = np.take_along_axis(X, order, axis=0)
     shares = np.cumsum(np.ones(X.shape) if weights is None else weights[order], axis=0)
@@ -183,7 +183,7 @@ def _rank_knots(X: Matrix, weights: Matrix | None, spread: Matrix, *, normal: bo
 
 
 def _bend(values: Matrix, knots: Matrix, levels: Matrix) -> Matrix:
-    """Return what values (k,) become by straight lines between knots; beyond the last of them, along the last line."""
+    """Return values (k,) mapped by straight lines between knots; beyond the last knot, along the last line."""
     first, last = 1, int(np.searchsorted(knots, knots[-1]))  # the last knot may be repeated
     bent = np.interp(values, knots, levels)
     for inner, end in ((first, 0), (last - 1, last)):

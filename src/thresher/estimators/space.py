@@ -1,4 +1,4 @@
-"""Where rows lie before they are lifted: weighed columns, in a basis of their span if it is smaller, under a metric."""
+"""Coordinates of rows before they are lifted: weighted columns, in a basis of their span if smaller, under a metric."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from thresher.estimators.observations import Observations
 __all__ = ["Space", "in_span"]
 
 Matrix = NDArray[np.float64]
-_SPANNED = 1000  # rows at most whose span is found, in a call of a second or two; beyond, columns are taken as they are
+_SPANNED = 1000  # most rows whose span is computed, in a second or two; beyond, columns are used as they are
 _SMALLEST = 1e-10  # length of a direction, relative to the longest, that counts as rounding
 
 
@@ -34,7 +34,7 @@ class Space(NamedTuple):
         return self.basis is not None and self.metric is None
 
     def matrix(self) -> Matrix | None:
-        """Return what weighed columns are multiplied by (d, r)."""
+        """Return the matrix (d, r) that multiplies weighted columns."""
         if self.basis is None or self.metric is None:
             return self.metric if self.basis is None else self.basis
         return self.basis @ self.metric
@@ -53,7 +53,7 @@ class Space(NamedTuple):
         return self.data.with_rows(self.rows())
 
     def inputs(self, bias: float) -> tuple[Matrix, Matrix]:
-        """Return the lifted rows (n, coordinates), and what they were divided by (n,)."""
+        """Return the lifted rows (n, coordinates), and their norms before (n,)."""
         rows = self.rows()
         last = bias * typical_norm(rows, self.data.weights)
         inputs, norms = lift_rows(np.column_stack([rows, np.zeros(len(rows))]) if self.rest else rows, last)

@@ -1,1 +1,1 @@
-"""What is trained: the problem, the network, its implicit weights, and who fires on what."""
+"""What is trained: the problem, the network, its implicit weights, and which neurons fire on which inputs."""

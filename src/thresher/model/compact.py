@@ -1,4 +1,4 @@
-"""The compact form of a network: the neurons that moved, and no other."""
+"""The compact form of a network: only the neurons that moved."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _NEURONS, _INPUTS = 1024, 512  # of one matrix product: it fits the second-level
 
 
 class CompactNetwork(NamedTuple):
-    """f(x) = sum of coefficients[r] max(<vectors[r], x> - shift, 0): vectors (k, d) are held, none is made again."""
+    """f(x) = sum of coefficients[r] max(<vectors[r], x> - shift, 0): vectors (k, d) are stored, none is made again."""
 
     vectors: Floating
     coefficients: Floating
     shift: float
 
     def predict(self, inputs: ArrayLike, *, threads: int | None = None) -> NDArray[np.float64]:
-        """Return the outputs on unit-norm inputs (rows, d): (rows,). Cost: O(kd) a row; the result is that of
-        :meth:`Network.predict` up to rounding, and does not depend on ``threads``."""
+        """Return the outputs on unit-norm inputs (rows, d): (rows,). Cost: O(kd) per row; the result equals
+        that of :meth:`Network.predict` up to rounding, and does not depend on ``threads``."""
         X = check_inputs(inputs, dimension=self.vectors.shape[1])
         threads = core_count() if threads is None else check_whole(threads, "threads", least=1)
         parts = [X[first : first + _INPUTS] for first in range(0, len(X), _INPUTS)]

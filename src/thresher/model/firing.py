@@ -1,4 +1,4 @@
-"""Who fires on what: the firing pairs of a slice of neurons, and what follows from them alone."""
+"""Which neurons fire on which inputs: the firing pairs of a slice of neurons, and what follows from them alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Scalar = TypeVar("Scalar", np.int64, np.float64)
 
 
 class Pattern(NamedTuple):
-    """Firing pairs by neuron, compressed: neurons that fire on nothing take no room.
+    """Firing pairs by neuron, compressed: neurons that fire on no input take no memory.
 
     ``neurons`` (k,) ascending, ``bounds`` (k + 1,), ``inputs`` (pairs,) ascending within each neuron.
     """
@@ -40,11 +40,11 @@ class Pattern(NamedTuple):
         return Pattern(self.neurons[first:last], self.bounds[first : last + 1] - p, self.inputs[p:q])
 
     def without(self, other: Pattern) -> NDArray[np.int64]:
-        """Return the places of the pairs that do not stand in the other pattern. Cost: O(pairs of both)."""
+        """Return the places of the pairs that are not in the other pattern. Cost: O(pairs of both)."""
         return pairs_missing(*self, *other)
 
     def count_cofiring(self, neurons: NDArray[np.int64], counts: NDArray[np.int32], *, sign: int) -> None:
-        """Add to ``counts`` (n, n), lower triangle, ``sign`` for each two inputs that one of the neurons fires on."""
+        """Add to ``counts`` (n, n), lower triangle, ``sign`` per pair of inputs and neuron that fires on both."""
         places = np.searchsorted(self.neurons, neurons)
         here = places < len(self.neurons)
         places = places[here][self.neurons[places[here]] == neurons[here]]

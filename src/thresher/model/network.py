@@ -38,7 +38,7 @@ def default_shift(width: int, *, alpha_bar: float = 0.04) -> float:
 
 
 class NetworkSettings(NamedTuple):
-    """All that fixes a network before training: the same settings give the same network on every machine."""
+    """The settings of a network before training: the same settings give the same network on every machine."""
 
     width: int
     shift: float
@@ -57,7 +57,7 @@ class NetworkSettings(NamedTuple):
         twins: bool = False,
         sequence: Sequence = "random",
     ) -> NetworkSettings:
-        """Return settings, or refuse them with :class:`InvalidInput`; ``shift=None`` is the paper's shift.
+        """Return checked settings, or raise :class:`InvalidInput`; ``shift=None`` is the paper's shift.
 
         ``sequence="sobol"`` makes start rows that fill space evenly: the network's kernel is closer to its limit.
         """
@@ -126,7 +126,7 @@ class Network:
         return self.settings.shift
 
     def neuron(self, neuron: int) -> NDArray[np.float64]:
-        """Return the weight vector (d,) of one neuron. Cost: O(d) and O(d) per coefficient of it."""
+        """Return the weight vector (d,) of one neuron. Cost: O(d), plus O(d) per coefficient."""
         neuron = check_whole(neuron, "neuron", least=0, most=self.width - 1)
         return self.weights.vectors(np.array([neuron]))[0]
 
@@ -135,7 +135,7 @@ class Network:
 
         Memory is bounded by blocks whatever the width, and the result does not depend on ``threads``.
 
-        Cost: O(kmd) time; memory for 1024 x min(k, 4096) numbers a thread.
+        Cost: O(kmd) time; memory for 1024 x min(k, 4096) numbers per thread.
         """
         X, threads = self._checked(inputs, threads)
         offset = self.settings.offset()
@@ -153,14 +153,14 @@ class Network:
         return np.concatenate([self._sum_over_neurons(part, threads, self._gradients_of_block) for part in parts])
 
     def compact(self, *, memory_budget: int | None = None) -> CompactNetwork:
-        """Return the neurons that moved, and their twins, as plain arrays: for many predictions, or to take away.
+        """Return the neurons that moved, and their twins, as plain arrays: for many predictions, or for use elsewhere.
 
-        Pairs of twins that never moved cancel, so nothing is lost. Without twins every neuron counts: refused.
+        Pairs of twins that never moved cancel, so nothing is lost. Without twins every neuron counts, so it is refused.
 
-        Cost: O(d) a neuron that moved and its coefficients; memory for their vectors.
+        Cost: O(d) per neuron that moved and per coefficient; memory for their vectors.
         """
         if not self.settings.start.twins:
-            raise InvalidInput("without twins the neurons that never moved count as well. Train with twins=True.")
+            raise InvalidInput("without twins, neurons that never moved contribute as well. Train with twins=True.")
         pairs = np.unique(self.weights.moved_neurons() // 2)
         neurons = np.stack([2 * pairs, 2 * pairs + 1], axis=1).ravel()
         d, item = self.settings.start.dimension, self.weights.dtype.itemsize
@@ -205,7 +205,7 @@ class Network:
         return f"Network(width={self.width}, shift={self.shift:.4g}, moved={moved})"
 
     def describe(self) -> dict[str, str]:
-        """Return what there is to know of the network at a glance, in words."""
+        """Return a short description of the network."""
         start = self.settings.start
         return {
             "neurons": f"{self.width:,}" + (", in pairs of opposite sign" if start.twins else ""),

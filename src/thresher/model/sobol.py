@@ -1,7 +1,7 @@
 """Scrambled Sobol points: rows that fill space more evenly than random ones, each a function of (seed, row) alone.
 
-The sequence is the published one (Joe and Kuo 2008), which SciPy knows. It is scrambled here, with random words of our
-own: SciPy's scramble draws from a NumPy generator, whose numbers may change from version to version.
+The sequence is the published one (Joe and Kuo 2008), which SciPy provides. It is scrambled here with our own random
+words: SciPy's scramble draws from a NumPy generator, whose numbers may change from version to version.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["MOST_COLUMNS", "check_sobol", "sobol_block", "sobol_rows"]
 
 MOST_COLUMNS = 21201  # of the published sequence
 _BITS = 32  # of a word, and of the number of a row
-_SCRAMBLE = 2  # stream of random words, beside those of start weights and signs
-_FEWEST = 10  # bits of row numbers that are made ready at once: blocks are seldom smaller
+_SCRAMBLE = 2  # stream of random words, separate from those of start weights and signs
+_FEWEST = 10  # bits of row numbers prepared at once: blocks are seldom smaller
 
 
 def check_sobol(dimension: int, rows: int) -> None:
-    """Refuse with :class:`InvalidInput` more columns or rows than the sequence has."""
+    """Raise :class:`InvalidInput` for more columns or rows than the sequence has."""
     if rows > 1 << _BITS:
         raise InvalidInput(
             f"a Sobol sequence has 2**{_BITS} rows, one for each neuron or pair of twins; {rows} are needed. "
@@ -40,7 +40,7 @@ def check_sobol(dimension: int, rows: int) -> None:
 def sobol_block(seed: int, dimension: int, first: int, last: int) -> NDArray[np.uint32]:
     """Return the words of rows ``first`` to ``last - 1``, (d, last - first).
 
-    Cost: O(d) a row; once per dimension O(d) for each row up to ``last``, however few are asked for, and again when
+    Cost: O(d) per row; once per dimension O(d) for each row up to ``last``, however few are requested, and again when
     ``last`` has doubled; once per seed O(d).
     """
     points = _points_for(seed, dimension, int(last))
@@ -65,12 +65,12 @@ def _points_for(seed: int, dimension: int, rows: int) -> NDArray[np.uint32]:
     return _points(seed, dimension, max((rows - 1).bit_length(), _FEWEST))
 
 
-@lru_cache(maxsize=64)  # a pass over many rows asks for one entry after the other: all must have room
+@lru_cache(maxsize=64)  # a pass over many rows requests one entry after the other: all must fit
 def _points(seed: int, dimension: int, bits: int) -> NDArray[np.uint32]:
-    """Return what makes the first 2^bits points, (1 + bits, d): point 0, and what points 1, 2, 4, 8, ... xor it are.
+    """Return the words that make the first 2^bits points, (1 + bits, d): point 0, and points 1, 2, 4, 8, ... xor it.
 
     Matoušek's scramble: each bit of a word is replaced by the parity of it and of a random choice of the bits above it,
-    then all are shifted by a random word. What is random in column k follows from (seed, k). Cost: O(d) for each bit.
+    then all are shifted by a random word. The randomness of column k follows from (seed, k). Cost: O(d) per bit.
     """
     random = np.empty((1 + _BITS, dimension), np.uint32)
     fill_block(np.uint64(seed), np.uint64(_SCRAMBLE), np.uint64(0), random)
@@ -87,7 +87,7 @@ def _points(seed: int, dimension: int, bits: int) -> NDArray[np.uint32]:
 
 @lru_cache(maxsize=64)
 def _directions(dimension: int, bits: int) -> NDArray[np.uint32]:
-    """Return points 1, 2, 4, 8, ... of the sequence as it is published, (bits, d); its point 0 is 0.
+    """Return points 1, 2, 4, 8, ... of the published sequence, (bits, d); its point 0 is 0.
 
     Cost: O(d) for each point up to the last.
     """
@@ -102,6 +102,6 @@ def _directions(dimension: int, bits: int) -> NDArray[np.uint32]:
 
 @cache
 def _engine() -> Any:
-    from scipy.stats.qmc import Sobol  # it takes a second to import, and most networks do without
+    from scipy.stats.qmc import Sobol  # it takes a second to import, and most networks do not need it
 
     return Sobol

@@ -22,8 +22,8 @@ class Start(NamedTuple):
     """A recipe for start weights and signs; nothing is stored.
 
     With ``twins`` neurons 2k and 2k + 1 share a row and have opposite signs, so the network starts at f = 0.
-    ``sequence`` says where rows come from: ``"random"`` ones are independent, ``"sobol"`` ones fill space evenly, so
-    that averages over them are less noisy (see ``model/sobol.py``); each row by itself is N(0, I) with either.
+    ``sequence`` sets where rows come from: ``"random"`` rows are independent, ``"sobol"`` rows fill space evenly, so
+    that averages over them are less noisy (see ``model/sobol.py``); each single row is N(0, I) with either.
     """
 
     seed: int
@@ -32,7 +32,7 @@ class Start(NamedTuple):
     sequence: Sequence = "random"
 
     def block(self, first: int, last: int) -> NDArray[np.float32]:
-        """Return the start weights of neurons ``first`` to ``last - 1``, (last - first, d). Cost: O(d) a row."""
+        """Return the start weights of neurons ``first`` to ``last - 1``, (last - first, d). Cost: O(d) per row."""
         if self.twins:
             pairs = self.base_block(first >> 1, (last + 1) >> 1).T
             return np.repeat(pairs, 2, axis=0)[first & 1 :][: last - first]
@@ -48,7 +48,7 @@ class Start(NamedTuple):
         return _normals(words).T
 
     def rows(self, neurons: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the start weights of the listed neurons, (len(neurons), d). Cost: O(d) a row."""
+        """Return the start weights of the listed neurons, (len(neurons), d). Cost: O(d) per row."""
         rows = neurons >> 1 if self.twins else neurons
         if self.sequence == "sobol":
             return _normals(sobol_rows(self.seed, self.dimension, rows))

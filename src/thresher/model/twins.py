@@ -1,8 +1,8 @@
-"""What networks of twins say, many at a time: what cancels is never computed.
+"""Outputs of networks of twins, many networks at a time, without computing what cancels.
 
-Twins begin at the same weights w with the signs 1 and -1; u and v were added to them. If both fire on an input x they
-say <u - v, x> together, whatever w is; if neither fires, nothing. Which of the two it is can be told from <w, x>,
-unless that is as close to the threshold as u or v are long: such pairs are few, and computed one by one.
+Twins begin at the same weights w with the signs 1 and -1; u and v were added to them. If both fire on an input x,
+together they add <u - v, x>, whatever w is; if neither fires, nothing. <w, x> decides which, unless it is closer to the
+threshold than u or v are long: such pairs are few, and computed one by one.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["predict_twins"]
 Matrix = NDArray[np.float64]
 _INPUTS = 4096  # rows for which start weights are made once
 _TOGETHER = 256  # rows of one matrix product, at most
-_NUMBERS = 1 << 20  # at a time: of what was added to the neurons of a block, of what products give
-_RARE = 1000  # of so many pairs one may be close to the threshold before room is made for more
+_NUMBERS = 1 << 20  # at a time: of what was added to the neurons of a block, and of products
+_RARE = 1000  # one in this many pairs may be close to the threshold before more memory is allocated
 
 
 def predict_twins(networks: Sequence[Network], inputs: Matrix, *, threads: int = 1) -> Matrix:
@@ -33,13 +33,15 @@ def predict_twins(networks: Sequence[Network], inputs: Matrix, *, threads: int =
 
     Their weights must be dense. The result does not depend on ``threads``, and is exact to double precision.
 
-    Cost: O(md/2) a row for who fires, and as much a network; many times that if neurons have moved by more than some
-    hundredths. Memory for some blocks of 2^20 numbers, or of 64 neurons of all networks, a thread.
+    Cost: O(md/2) per row to find which neurons fire, and as much per network; many times that if neurons have moved by
+    more than some hundredths. Memory for some blocks of 2^20 numbers, or of 64 neurons of all networks, per thread.
     """
     settings = networks[0].settings
     moved = [network.weights.moved for network in networks if isinstance(network.weights, DenseWeights)]
     if len(moved) < len(networks) or not settings.start.twins or any(one.settings != settings for one in networks):
-        raise InvalidInput("networks can be asked together if they are dense twins of one start. Ask each for itself.")
+        raise InvalidInput(
+            "networks can predict together only if they are dense twins of one start. Call predict on each."
+        )
     most = _NUMBERS // (len(networks) * inputs.shape[1])
     size, together = max(64, min(2048, most) // 2 * 2), max(16, min(_TOGETHER, most))
 
@@ -78,7 +80,7 @@ class _Pairs:
         self._reach = ((farthest + rounding * lengths) * longest * 1.001).astype(np.float32)
 
     def outputs(self, inputs: Matrix) -> Matrix:
-        """Return what the block adds to the outputs (k, networks) on inputs (k, d)."""
+        """Return the contribution of the block to the outputs (k, networks) on inputs (k, d)."""
         heights, fires = inputs.astype(np.float32) @ self._start.T, np.empty((len(inputs), len(self._start)))
         room = 1 + heights.size // _RARE
         while True:
@@ -96,7 +98,7 @@ class _Pairs:
         return total
 
     def _add_near(self, total: Matrix, inputs: Matrix, rows: NDArray[np.int64], pairs: NDArray[np.int64]) -> None:
-        """Add to ``total`` what pairs say on rows, computed in full."""
+        """Add to ``total`` the outputs of pairs on rows, computed in full."""
         heights = np.einsum("pd,pd->p", self._start[pairs].astype(np.float64), inputs[rows]) - self._shift
         for twin, sign in ((0, 1.0), (1, -1.0)):
             added = np.einsum("pnd,pd->pn", self._added[2 * pairs + twin].astype(np.float64), inputs[rows])

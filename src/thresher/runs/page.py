@@ -58,7 +58,7 @@ def summarise(run: Run) -> Iterator[tuple[str, str]]:
     yield f"{share:.1e}", "residual left, of the first"
     later = [record for one in trainings for record in one.history[2:]]
     if later:
-        yield f"{sum(r.looks for r in later) / len(later) / run.pairs:.1e}", "of a dense step's looks, an iteration"
+        yield f"{sum(r.looks for r in later) / len(later) / run.pairs:.1e}", "of a dense step's looks, per iteration"
 
 
 def _iteration_rows(run: Run) -> list[tuple[str, list[list[str]]]]:

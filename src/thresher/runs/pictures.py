@@ -27,7 +27,7 @@ def _loss(axes: Axes, run: Run) -> str:
     iterations, losses = _series(first, "loss")
     axes.plot(iterations, np.maximum(losses, _FLOOR), "o-", color=ORANGE, label=_label(run, "measured"))
     line = [losses[0] * 0.25**t for t in iterations]
-    axes.plot(iterations, line, "--", color=PINK, label="the theorem's line: a quarter an iteration")
+    axes.plot(iterations, line, "--", color=PINK, label="the theorem's line: a quarter per iteration")
     _whole_iterations(axes, len(iterations))
     return (
         f"Loss by iteration, logarithmic: from {losses[0]:.3g} at the start to {losses[-1]:.3g} after "

@@ -68,6 +68,16 @@ class _Inputs(NamedTuple):
             margins[rows, inputs] = self.exact_margins(start, added, rows, inputs)
         return margins
 
+    def start_margins(self, rows: Fast) -> Fast:
+        """Return the same for start weights (d, k) given as columns, (n, k)."""
+        margins = self.fast @ rows
+        margins -= margins.dtype.type(self.shift)
+        reach = self.guard(np.sqrt(np.einsum("dk,dk->k", rows, rows, dtype=np.float64))).max()
+        inputs, vectors = collect_within(margins, np.full(len(margins), reach))
+        if len(inputs):
+            margins[inputs, vectors] = self.exact_margins(rows.T, None, vectors, inputs)
+        return margins
+
     def exact_margins(
         self, start: Fast, added: Fast | None, rows: NDArray[np.int64], inputs: NDArray[np.int64]
     ) -> Matrix:
@@ -90,7 +100,7 @@ def start_gram(inputs: Matrix, settings: NetworkSettings, *, threads: int = 1) -
         words = np.zeros((n, -(-len(some) // 64)), np.uint64)
 
         def fill(block: range, some: range = some, words: NDArray[np.uint64] = words) -> None:
-            margins = shared.margins(settings.start.base_block(block.start, block.stop).T)
+            margins = shared.start_margins(settings.start.base_block(block.start, block.stop))
             _write_bits(margins >= 0, words, first=block.start - some.start)
 
         whole_words = max(64, min(1024, _PAIRS // n) // 64 * 64)
@@ -110,8 +120,8 @@ def start_gram(inputs: Matrix, settings: NetworkSettings, *, threads: int = 1) -
 
 
 def _write_bits(fires: NDArray[np.bool_], words: NDArray[np.uint64], *, first: int) -> None:
-    """Write which neurons fire (k, n) to rows of bits (n, words), from the bit ``first`` on, a multiple of 8."""
-    octets = np.packbits(fires.T, axis=1, bitorder="little")
+    """Write which neurons fire (n, k) to rows of bits (n, words), from the bit ``first`` on, a multiple of 8."""
+    octets = np.packbits(fires, axis=1, bitorder="little")
     words.view(np.uint8)[:, first // 8 : first // 8 + octets.shape[1]] = octets
 
 
@@ -243,7 +253,7 @@ class Dense(PairShard):
             words = np.zeros((n, -(-len(some) // 64)), np.uint64)
             for row in range(0, len(some), 1024):
                 fires = np.unpackbits(some[row : row + 1024], axis=1, count=n).view(np.bool_)
-                _write_bits(fires, words, first=row)
+                _write_bits(np.ascontiguousarray(fires.T), words, first=row)
             _count(words, found, threads=1)
         if sign == -1:
             counts -= found

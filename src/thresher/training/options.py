@@ -92,7 +92,7 @@ class Setup:
             tol=tol,
             max_iterations=None if most is None else check_whole(most, "max_iterations", least=0),
             damping=check_number(one["damping"], "damping", least=0.0),
-            dtype=check_dtype(one["dtype"], tol=tol),
+            dtype=check_dtype(one["dtype"], tol=tol if penalty is None else 1.0),
             threads=core_count() if threads is None else check_whole(threads, "threads", least=1),
             callbacks=Callbacks(one["callbacks"]),
         )
