@@ -185,7 +185,7 @@ class Dense(PairShard):
             bits = np.repeat(np.packbits(fires, axis=1), copies, axis=0)
             firing += int(np.bitwise_count(bits).sum())
             if copies == 1:
-                before += leader._signs(rows) @ np.maximum(margins, 0)
+                before += leader._signs(rows).astype(margins.dtype) @ np.maximum(margins, 0)
             number = fires.astype(margins.dtype)
             for shard, first in zip(shards, firsts, strict=True):
                 shard._bits[rows] = bits
@@ -213,8 +213,8 @@ class Dense(PairShard):
         outputs, self._distance = np.zeros(len(self._inputs)), 0.0
         firing = flips = 0
         for rows in self._blocks():
-            signs = self._signs(rows)
-            tried = (self._settings.scale * signs[:, None]).astype(push.dtype) * (self._fires(rows) @ push)
+            signs = self._signs(rows).astype(push.dtype)
+            tried = (push.dtype.type(self._settings.scale) * signs)[:, None] * (self._fires(rows) @ push)
             if len(self._moved) and keep:
                 tried += keep * self._moved[rows]
             self._tried[rows] = tried
