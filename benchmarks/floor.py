@@ -14,8 +14,8 @@ from scipy import linalg
 from threadpoolctl import threadpool_limits
 
 from thresher import Problem
+from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
-from thresher.model.weights import Weights
 from thresher.shards.certified import BAND_AFTER_FIRST_STEP
 from thresher.shards.watchlists import StartBlock, StartScan
 from thresher.theory import limit_kernel
@@ -25,7 +25,7 @@ BLOCK, BLOCKS = 1024, 16
 
 def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, float]:
     """Return seconds a start row of each part of the scan on one thread, bytes a start row leaves, bytes a second."""
-    weights = Weights.at_start(settings.start, problem.inputs, dtype="float32", products=problem.products)
+    geometry = Geometry.of(problem.inputs, dtype="float32")
     step = linalg.solve(limit_kernel(problem.products, settings.shift), -problem.targets, assume_a="pos")
     drift = float(np.sqrt(np.mean(step**2))) * settings.scale
     room = np.empty((BLOCK, problem.size), np.float32)
@@ -35,11 +35,11 @@ def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, flo
     def scan() -> tuple[float, int]:
         """Scan fresh blocks right after their products, as training does; return the seconds and the bytes left."""
         one = StartScan(
-            settings, weights, step, neurons=range(BLOCK * BLOCKS * copies), band=BAND_AFTER_FIRST_STEP * drift
+            settings, geometry, step, neurons=range(BLOCK * BLOCKS * copies), band=BAND_AFTER_FIRST_STEP * drift
         )
         seconds = 0.0
         for k in range(BLOCKS):
-            made = StartBlock.make(weights, range(k * BLOCK, (k + 1) * BLOCK), out=room)
+            made = StartBlock.make(settings.start, geometry, range(k * BLOCK, (k + 1) * BLOCK), out=room)
             began = time.perf_counter()
             one.add(made)
             seconds += time.perf_counter() - began
@@ -53,7 +53,7 @@ def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, flo
         big = np.ones(1 << 24, np.float32), np.empty(1 << 24, np.float32)
         return {
             "numbers": best(lambda: settings.start.base_block(0, BLOCK)) / BLOCK,
-            "product": best(lambda: np.matmul(rows.T, weights.fast_inputs.T, out=room)) / BLOCK,
+            "product": best(lambda: np.matmul(rows.T, geometry.fast_inputs.T, out=room)) / BLOCK,
             "scan": min(seconds for seconds, _ in scans) / (BLOCK * BLOCKS),
             "bytes": scans[0][1] / (BLOCK * BLOCKS),
             "bandwidth": 2 * big[0].nbytes / best(lambda: np.copyto(big[1], big[0])),

@@ -33,7 +33,7 @@ from reliability.record import RECORD, keep
 from thresher import InvalidInput, Result, files, train
 from thresher.algebra import Cholesky
 from thresher.datasets import random_problem
-from thresher.engines import LocalEngine
+from thresher.engines import ShardEngine
 from thresher.files import read_file, write_file
 from thresher.training import Callback
 
@@ -117,7 +117,7 @@ def child(path: Path, *, threads: int, pipe: int) -> None:
         say("after rename")
 
     Cholesky.prepare = told("solve", Cholesky.prepare)  # type: ignore[method-assign]
-    LocalEngine.move = told("move", LocalEngine.move)  # type: ignore[method-assign]
+    ShardEngine.move = told("move", ShardEngine.move)  # type: ignore[method-assign]
     os.fsync, os.link, os.replace = told("before sync", os.fsync), told("before keeping", os.link), replace
     files.open = lambda name, mode, **options: (  # type: ignore[attr-defined]
         HalfWritten(name, mode) if mode == "wb" else open(name, mode, **options)  # noqa: SIM115

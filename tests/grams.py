@@ -4,15 +4,14 @@ import math
 
 import numpy as np
 
-from thresher.engines import LocalEngine
+from thresher.engines import start_engine
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem, to_sphere
 
 
 def make_gram(*, inputs, width, shift, seed=0, threads=1):
     network = NetworkSettings.checked(width=width, dimension=inputs.shape[1], shift=shift, seed=seed)
-    engine = LocalEngine(Problem(inputs, np.zeros(len(inputs))), network, index="scan", threads=threads)
-    engine.start(lambda done, total: None)
+    engine, _ = start_engine(Problem(inputs, np.zeros(len(inputs))), network, index="scan", threads=threads)
     return engine.linearise(), network
 
 

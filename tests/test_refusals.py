@@ -11,8 +11,8 @@ from hypothesis.extra.numpy import arrays
 import thresher
 from thresher import InvalidInput, MemoryRefused, NotAvailable, Problem, ThresherError, default_shift, to_sphere, train
 from thresher.algebra import SKETCHES, SOLVERS, Cholesky, Sketched, SketchQR
-from thresher.engines import ENGINES
-from thresher.shards import INDEXES, Scan
+from thresher.engines import EXECUTORS
+from thresher.shards import SHARDS, Scan
 from thresher.training import options as training_options
 
 INPUTS = np.eye(3)
@@ -183,7 +183,7 @@ def test_problem_of_another_type(problem):
 
 
 PLANNED = [(kind, name) for kind, names in training_options._PLANNED.items() for name in names]
-AVAILABLE = {"index": INDEXES, "engine": ENGINES, "solver": SOLVERS}
+AVAILABLE = {"index": SHARDS, "engine": EXECUTORS, "solver": SOLVERS}
 
 
 @pytest.mark.parametrize(("kind", "name"), PLANNED)

@@ -17,7 +17,7 @@ from threadpoolctl import ThreadpoolController, threadpool_info
 
 from thresher import MemoryRefused, memory, train
 from thresher.datasets import random_problem
-from thresher.engines import LocalEngine
+from thresher.engines import ShardEngine
 from thresher.parallel import _anyone_may_change_it, blas_for_size, core_count
 
 
@@ -93,7 +93,7 @@ def test_memory_that_runs_out_all_the_same_is_our_error(monkeypatch):
     def greedy(*_, **__):
         return np.empty(1 << 60, np.int8)
 
-    monkeypatch.setattr(LocalEngine, "move", greedy)
+    monkeypatch.setattr(ShardEngine, "move", greedy)
     with pytest.raises(MemoryRefused, match="memory ran out while training 100 neurons: Unable to allocate"):
         train(random_problem(inputs=5, dimension=3), width=100)
 

@@ -1,43 +1,48 @@
 """The audit: ties pass and are counted, anything beyond the rounding of float64 does not."""
 
+import naive
 import numpy as np
 import pytest
 
 from thresher import BrokenCertificate, train
 from thresher.datasets import random_problem
-from thresher.engines import LocalEngine
-from thresher.engines.engine import _compare
+from thresher.engines import ShardEngine
 from thresher.interfaces import Audit
 from thresher.model.firing import pattern_of_pairs
-from thresher.shards import Scan
-from thresher.shards.search import SearchShard
+from thresher.shards.pairs import audit_pairs
 
 
-def truth_at(beyond):
-    """A shard with a pair that lies ``beyond`` above the threshold, and its pattern without that pair."""
-    result = train(random_problem(inputs=6, dimension=4), width=50, shift=0.5, dtype="float64", max_iterations=2)
-    weights = result.network.weights
-    neurons, inputs = np.array([weights.support.neurons[3]]), weights.support.inputs[weights.support.bounds[3:4]]
-    value = float(weights.look(neurons, inputs)[0])
-    truth = SearchShard(result.network.settings._replace(shift=value - beyond), weights, range(50), index=Scan())
-    truth.start(None, expected=0.0)
-    found = truth.pattern()
-    rows, columns = found.per_pair(found.neurons), found.inputs
-    others = (rows != neurons[0]) | (columns != inputs[0])
-    assert others.sum() == len(rows) - 1
-    return pattern_of_pairs(rows[others], columns[others]), truth
+def audit_at(beyond, *, missing):
+    """Audit weights with a pair that lies ``beyond`` above the threshold, and is missing or not."""
+    problem = random_problem(inputs=6, dimension=4)
+    result = train(problem, width=50, shift=0.5, dtype="float64", max_iterations=2)
+    weights, settings = result.network.weights, result.network.settings
+    neuron, i = weights.support.neurons[3], weights.support.inputs[weights.support.bounds[3]]
+    vectors = weights.vectors(range(50))
+    settings = settings._replace(shift=float((vectors @ problem.inputs.T)[neuron, i]) - beyond)
+    fires = naive.firing(vectors, problem.inputs, settings.shift)
+    fires[neuron, i] = not missing
+    rows, columns = np.nonzero(fires)
+    pattern = pattern_of_pairs(rows, columns.astype(np.int32))
+    return audit_pairs(pattern, weights, settings, problem.inputs, range(50), rounding=0.0)
 
 
 def test_a_pair_on_the_threshold_is_a_tie():
-    maintained, truth = truth_at(beyond=0.0)
-    assert _compare(maintained, truth) == 1
-    assert _compare(truth.pattern(), truth) == 0
+    assert audit_at(0.0, missing=True).ties == 1
+    assert audit_at(0.0, missing=False).ties <= 1  # the scan's own rounding may put it below
+    assert audit_at(1e-6, missing=False).ties == 0
 
 
 @pytest.mark.parametrize("beyond", [1e-12, 1e-6])
 def test_a_pair_beyond_rounding_is_a_missed_flip(beyond):
     with pytest.raises(BrokenCertificate, match=r"neuron \d+ fires on input \d+, against what is maintained \(1 such"):
-        _compare(*truth_at(beyond=beyond))
+        audit_at(beyond, missing=True)
+
+
+@pytest.mark.parametrize("beyond", [-1e-12, -1e-6])
+def test_a_pair_that_fires_no_more_is_one_too(beyond):
+    with pytest.raises(BrokenCertificate, match=r"neuron \d+ does not fire on input \d+"):
+        audit_at(beyond, missing=False)
 
 
 def test_audits_add_up():
@@ -49,7 +54,7 @@ def test_audits_add_up():
 
 @pytest.mark.parametrize("part", ["_outputs", "_counts"])
 def test_outputs_and_counts_that_are_off_are_noticed(part, monkeypatch):
-    linearise = LocalEngine.linearise
+    linearise = ShardEngine.linearise
 
     def spoil(self):
         gram = linearise(self)
@@ -57,6 +62,6 @@ def test_outputs_and_counts_that_are_off_are_noticed(part, monkeypatch):
             setattr(self, part, values + (1e-3 if part == "_outputs" else np.eye(len(values), dtype=np.int32)))
         return gram
 
-    monkeypatch.setattr(LocalEngine, "linearise", spoil)
+    monkeypatch.setattr(ShardEngine, "linearise", spoil)
     with pytest.raises(BrokenCertificate, match=r"the (output on input|co-firing count)"):
         train(random_problem(inputs=6, dimension=4), width=500, audit=True)

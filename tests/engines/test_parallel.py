@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from thresher import Problem, to_sphere, train
+from thresher import Callback, Problem, to_sphere, train
 from thresher.algebra import Cholesky, Gaussian, SparseSign, TensorSketch
-from thresher.engines import LocalEngine
 from thresher.engines import engine as local
-from thresher.interfaces import Effort
+from thresher.engines import start_engine
+from thresher.interfaces import Effort, Step
 from thresher.model import network as network_module
 from thresher.model.network import Network, NetworkSettings
 
@@ -113,12 +113,8 @@ def test_shards_make_up_the_width(width, size):
 
 def make_engine(problem, *, index="tournament", dtype="float64", threads=2, **options):
     chosen = NetworkSettings.checked(**{"width": 500, "dimension": problem.dimension, "shift": SHIFT} | options)
-    engine = LocalEngine(problem, chosen, index=index, dtype=dtype, threads=threads)
-    return engine, chosen
-
-
-def begin(engine):
-    return engine.start(lambda done, total: None).before
+    engine, started = start_engine(problem, chosen, index=index, dtype=dtype, threads=threads)
+    return engine, chosen, started.before
 
 
 def naive_state(chosen, problem, step):
@@ -141,16 +137,15 @@ def test_engine_moves_and_retreats(index, dtype, activation, shard, monkeypatch)
     problem = make_problem(6, 4)
     close = 1e-12 if dtype == "float64" else 1e-5
     step = np.random.default_rng(2).normal(size=6)
-    engine, chosen = make_engine(problem, index=index, dtype=dtype, activation=activation)
+    engine, chosen, start = make_engine(problem, index=index, dtype=dtype, activation=activation)
     W0, signs = start_of(chosen)
-    start = begin(engine)
     expected = naive.outputs(W0, signs, problem.inputs, SHIFT, activation)
     np.testing.assert_allclose(start.outputs, expected, rtol=0, atol=close)
     engine.linearise()
     np.testing.assert_array_equal(engine.weights().vectors(range(500)), W0)
 
     for fraction in (1.0, 0.5, 0.0, 8.0, 0.5):
-        moved = engine.move(fraction * step)
+        moved = engine.move(Step(-fraction * step))
         W, expected = naive_state(chosen, problem, fraction * step)
         np.testing.assert_allclose(moved.outputs, expected, rtol=0, atol=close * max(1.0, fraction))
         before, after = (naive.firing(V, problem.inputs, SHIFT) for V in (W0, W))
@@ -159,10 +154,9 @@ def test_engine_moves_and_retreats(index, dtype, activation, shard, monkeypatch)
         assert moved.effort.moved == before.any(axis=1).sum()
         np.testing.assert_array_equal(engine.weights().vectors(range(500)), W0)
 
-    fresh, _ = make_engine(problem, index=index, dtype=dtype, activation=activation)
-    begin(fresh)
+    fresh, *_ = make_engine(problem, index=index, dtype=dtype, activation=activation)
     fresh.linearise()
-    direct = fresh.move(0.5 * step)
+    direct = fresh.move(Step(-0.5 * step))
     np.testing.assert_allclose(moved.outputs, direct.outputs, rtol=0, atol=close)
     assert moved.effort.firing == direct.effort.firing
     engine.linearise()
@@ -176,8 +170,7 @@ def test_engine_moves_and_retreats(index, dtype, activation, shard, monkeypatch)
 def test_gram_is_that_of_the_jacobian(shard, monkeypatch):
     monkeypatch.setattr(local, "_SHARD", shard)
     problem = make_problem(6, 4)
-    engine, chosen = make_engine(problem)
-    begin(engine)
+    engine, chosen, _ = make_engine(problem)
     W, vector = start_of(chosen)[0], np.random.default_rng(3).normal(size=6)
     for _ in range(2):
         gram = engine.linearise()
@@ -189,7 +182,7 @@ def test_gram_is_that_of_the_jacobian(shard, monkeypatch):
         np.testing.assert_array_equal(gram.dense(), problem.products * counts / 500)
         np.testing.assert_allclose(gram.dense(), expected, rtol=0, atol=1e-12)
         np.testing.assert_allclose(gram.times(vector), expected @ vector, rtol=0, atol=1e-12)
-        engine.move(vector)
+        engine.move(Step(-vector))
         W, _ = naive_state(chosen, problem, vector)
 
 
@@ -199,8 +192,7 @@ def test_sketch_of_shards_is_the_sketch_of_the_whole(sketch, monkeypatch):
     sketched = []
     for shard in (64, 1 << 14):
         monkeypatch.setattr(local, "_SHARD", shard)
-        engine, _ = make_engine(problem)
-        begin(engine)
+        engine, *_ = make_engine(problem)
         sketched.append(engine.linearise().sketch(sketch))
     assert sketched[0].shape == (20, 6)
     np.testing.assert_allclose(*sketched, rtol=0, atol=1e-13)
@@ -208,9 +200,13 @@ def test_sketch_of_shards_is_the_sketch_of_the_whole(sketch, monkeypatch):
 
 def test_progress_ends_at_the_width(monkeypatch):
     monkeypatch.setattr(local, "_SHARD", 64)
-    engine, _ = make_engine(make_problem(3, 4))
     told = []
-    engine.start(lambda done, total: told.append((done, total)))
+
+    class Witness(Callback):
+        def on_progress(self, done, total):
+            told.append((done, total))
+
+    train(make_problem(3, 4), width=500, max_iterations=0, callbacks=[Witness()])
     assert told[-1] == (500, 500)
     assert told == sorted(told)
     assert len(told) == 7
@@ -222,10 +218,9 @@ def test_effort_is_the_sum_over_shards(index, monkeypatch):
     efforts = []
     for shard in (50, 1 << 14):
         monkeypatch.setattr(local, "_SHARD", shard)
-        engine, _ = make_engine(problem, index=index)
-        start = begin(engine).effort
+        engine, _, start = make_engine(problem, index=index)
         engine.linearise()
-        efforts.append((start, engine.move(np.ones(3)).effort))
+        efforts.append((start.effort, engine.move(Step(-np.ones(3))).effort))
     for split, whole in zip(*efforts, strict=True):
         ignored = {"visits": 0, "touches": 0}
         assert split._replace(**ignored) == whole._replace(**ignored)
@@ -284,6 +279,6 @@ def test_predict_on_the_inputs_is_what_training_saw(activation, dtype):
 def test_an_untrained_network_predicts():
     chosen = NetworkSettings.checked(width=777, dimension=4, shift=0.5, seed=9, activation="max")
     problem = make_problem(3, 4)
-    engine = LocalEngine(problem, chosen, index="scan", dtype="float64")
+    engine, _ = start_engine(problem, chosen, index="scan", dtype="float64")
     expected = naive.outputs(*start_of(chosen), problem.inputs, 0.5, "max")
     np.testing.assert_allclose(Network(chosen, engine.weights()).predict(problem.inputs), expected, rtol=0, atol=1e-12)

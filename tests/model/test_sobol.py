@@ -14,7 +14,7 @@ from scipy.stats import qmc
 
 from thresher import InvalidInput, to_sphere, train
 from thresher.datasets import random_problem
-from thresher.engines import LocalEngine
+from thresher.engines import start_engine
 from thresher.files import read_file, write_file
 from thresher.loops.sobol import fill_points, fill_points_from
 from thresher.model import sobol
@@ -236,8 +236,7 @@ def test_a_network_is_what_its_rows_say(sequence):
 def test_engines_that_ask_the_start_train_with_either(sequence, index):
     problem = random_problem(inputs=15, dimension=4)
     made = NetworkSettings.checked(width=2000, dimension=4, shift=0.5, seed=1, twins=True, sequence=sequence)
-    engine = LocalEngine(problem, made, index=index, dtype="float64", threads=1)
-    engine.start(lambda done, total: None)
+    engine, _ = start_engine(problem, made, index=index, dtype="float64", threads=1)
     np.testing.assert_allclose(engine.linearise().dense(), start_gram(problem.inputs, made), rtol=1e-12)
     engine.move(np.linalg.solve(engine.gram().dense(), -problem.targets))
     engine.linearise()
@@ -248,7 +247,7 @@ def test_engines_that_make_rows_themselves_refuse_others():
     problem = random_problem(inputs=15, dimension=4)
     made = NetworkSettings.checked(width=2000, dimension=4, sequence="sobol")
     with pytest.raises(InvalidInput, match=r"certified.*needs.*'random'; got 'sobol'.*scan"):
-        LocalEngine(problem, made, index="certified")
+        start_engine(problem, made, index="certified")
 
 
 @both

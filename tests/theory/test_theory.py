@@ -9,7 +9,7 @@ import pytest
 
 from thresher import Certify, Problem, default_shift, to_sphere, train
 from thresher.datasets import random_problem
-from thresher.engines import LocalEngine
+from thresher.engines import start_engine
 from thresher.model.network import NetworkSettings
 from thresher.theory import (
     Facts,
@@ -51,8 +51,7 @@ FACTS = Facts(
 
 
 def start_gram(problem, settings):
-    engine = LocalEngine(problem, settings, index="scan")
-    engine.start(lambda done, total: None)
+    engine, _ = start_engine(problem, settings, index="scan")
     return engine.gram().dense()
 
 

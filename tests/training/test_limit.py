@@ -9,9 +9,10 @@ from scipy import stats
 from thresher import InvalidInput, Problem, Status, train, train_together
 from thresher.algebra import Cholesky, MatrixGram, ReusedFactor, Sketched
 from thresher.datasets import random_problem
-from thresher.engines import LocalEngine, estimate_memory
+from thresher.engines import estimate_memory, start_engine
 from thresher.interfaces import SolveStatus
 from thresher.model.network import NetworkSettings
+from thresher.shards.watchlists import StartBlock
 from thresher.theory import firing_probability, limit_kernel
 
 
@@ -39,8 +40,7 @@ def test_the_gram_matrix_tends_to_its_limit():
     errors = []
     for width in (2**10, 2**18):
         settings = NetworkSettings.checked(width=width, dimension=4, shift=1.0)
-        engine = LocalEngine(problem, settings, index="scan")
-        engine.start(lambda done, total: None)
+        engine, _ = start_engine(problem, settings, index="scan")
         errors.append(np.abs(engine.linearise().dense() - limit_kernel(problem.products, 1.0)).max())
     assert errors[1] < errors[0] / 4
     assert errors[1] < 5 / np.sqrt(2**18)
@@ -83,14 +83,13 @@ def test_several_outputs_are_what_each_would_be_alone(index, first_step):
 
 def test_start_weights_are_made_once_for_several_outputs(monkeypatch):
     made = []
-    original = LocalEngine.start_together.__globals__["Certified"].start_together
-    blocks = original.__globals__["StartBlock"]
-    make = blocks.make.__func__
-    monkeypatch.setattr(
-        blocks,
-        "make",
-        classmethod(lambda cls, weights, block, *, out: made.append(block) or make(cls, weights, block, out=out)),
-    )
+    make = StartBlock.make.__func__
+
+    def count(cls, start, geometry, block, *, out):
+        made.append(block)
+        return make(cls, start, geometry, block, out=out)
+
+    monkeypatch.setattr(StartBlock, "make", classmethod(count))
     inputs = random_problem(inputs=10, dimension=5).inputs
     train_together([Problem(inputs, np.arange(10.0) + k) for k in range(4)], width=1000)
     assert sum(map(len, made)) == 1000
@@ -141,7 +140,7 @@ class TestReusedFactor:
         assert theirs.history[2].loss == pytest.approx(ours.history[2].loss, rel=1e-6)
 
     def test_products_are_with_the_matrix_not_by_pairs(self, monkeypatch):
-        monkeypatch.setattr("thresher.engines.engine.add_gram_product", lambda *_: pytest.fail("O(d) a firing pair"))
+        monkeypatch.setattr("thresher.shards.pairs.add_gram_product", lambda *_: pytest.fail("O(d) a firing pair"))
         result = train(random_problem(inputs=40, dimension=20), width=4000, solver=ReusedFactor())
         assert result.status == Status.CONVERGED
         assert sum(one.inner_iterations for one in result.history) > 0

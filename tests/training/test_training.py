@@ -15,7 +15,7 @@ from thresher import Callback, History, InvalidInput, Iteration, MemoryRefused, 
 from thresher.algebra import Cholesky, ConjugateGradient, DirectFactor, Sketched, SketchQR
 from thresher.datasets import random_problem
 from thresher.model.start import Start
-from thresher.shards import INDEXES
+from thresher.shards import Tournament
 
 every_index = pytest.mark.parametrize("index", ["scan", "tournament", "certified"])
 every_dtype = pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -268,7 +268,7 @@ def test_keyboard_interrupt_in_a_callback(raise_at):
 @pytest.mark.parametrize("call", [1, 2, 3])
 @pytest.mark.parametrize("method", ["update", "firing"])
 def test_keyboard_interrupt_in_the_middle_of_a_move(call, method, monkeypatch):
-    original, calls = getattr(INDEXES["tournament"], method), []
+    original, calls = getattr(Tournament, method), []
 
     def interrupted(self, *arguments):
         calls.append(method)
@@ -277,7 +277,7 @@ def test_keyboard_interrupt_in_the_middle_of_a_move(call, method, monkeypatch):
         return original(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(INDEXES["tournament"], method, interrupted)
+        patch.setattr(Tournament, method, interrupted)
         result = train_small(index="tournament", threads=1)
     assert result.status == Status.INTERRUPTED
     assert result.history[-1].iteration == call - 1

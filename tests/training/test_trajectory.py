@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from thresher import Problem, Status, to_sphere, train
 from thresher.algebra import Cholesky, ConjugateGradient, Sketched, SketchQR
+from thresher.model.geometry import Geometry
+from thresher.model.position import Position
 from thresher.model.start import Start
 from thresher.model.weights import Weights
-from thresher.shards import INDEXES
+from thresher.shards import SHARDS, Scan, Tournament
 
 CLOSE = 1e-8
 ROUNDING = 1e-11  # of the first residual: what a solve to 1e-13 leaves behind
@@ -216,7 +218,7 @@ def test_a_margin_of_zero_fires(twins):
     at_zero = W0[:, 1] == case.shift
     assert at_zero.sum() == (2 if twins else 1)
     above = naive.preactivations(W0, case.inputs) > case.shift
-    for index in INDEXES:
+    for index in SHARDS:
         for dtype in ("float32", "float64"):
             record = case.train(index=index, dtype=dtype, max_iterations=0).history[0]
             assert record.firing == above.sum() + at_zero.sum()
@@ -332,9 +334,10 @@ def test_precision_does_not_change_who_fires(case):
     weights = result.network.weights
     expected = naive.firing(weights.vectors(range(case.width)), case.inputs, case.shift)
     for dtype in (np.float32, np.float64):
-        for index in INDEXES.values():
+        for index in (Scan, Tournament):
             searched = index()
-            searched.init(weights._replace(fast_inputs=case.inputs.astype(dtype)), range(case.width))
+            position = Position.at_start(weights.start, Geometry.of(case.inputs, dtype=dtype))
+            searched.init(position.with_coefficients(weights.support, weights.coefficients), range(case.width))
             pattern = searched.firing(case.shift).pattern
             found = np.zeros_like(expected)
             found[pattern.per_pair(pattern.neurons), pattern.inputs] = True

@@ -79,7 +79,7 @@ class TestReport:
             def firing(self, threshold):
                 return super().firing(threshold + 0.05)
 
-        monkeypatch.setitem(ladder.INDEXES, "tournament", Deaf)
+        monkeypatch.setattr(ladder, "Tournament", Deaf)
         made = Report("", random_problem(inputs=10, dimension=6))
         ladder._search(made, 2**10, seed=0)
         assert [one.name for one in made.broken] == ["trees are exact"]
