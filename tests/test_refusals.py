@@ -178,7 +178,7 @@ def test_tiny_tolerances_are_usable(tol):
 
 @pytest.mark.parametrize("problem", [None, (INPUTS, TARGETS), INPUTS, "digits"], ids=["none", "pair", "array", "name"])
 def test_problem_of_another_type(problem):
-    with pytest.raises(InvalidInput, match=rf"must be a thresher\.Problem; got {type(problem).__name__}\. Use Problem"):
+    with pytest.raises(InvalidInput, match=rf"expected a Problem, or X and y; got {type(problem).__name__} alone"):
         train(problem, width=16)
 
 

@@ -197,7 +197,8 @@ from thresher.datasets import random_problem
 problem = random_problem(inputs=30, dimension=8)
 result = train(problem, width=3000, solver="sketched")
 weights = result.network.weights
-parts = (*weights.support, weights.coefficients, *result.steps, result.network.predict(problem.inputs))
+steps = [step.v for step in result.steps]
+parts = (*weights.support, weights.coefficients, *steps, result.network.predict(problem.inputs))
 print(hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest())
 """
     found = [python(code, PYTHONHASHSEED=seed) for seed in ("0", "1", "12345")]

@@ -16,6 +16,7 @@ from thresher import InvalidInput, to_sphere, train
 from thresher.datasets import random_problem
 from thresher.engines import start_engine
 from thresher.files import read_file, write_file
+from thresher.interfaces import Step
 from thresher.loops.sobol import fill_points, fill_points_from
 from thresher.model import sobol
 from thresher.model.network import Network, NetworkSettings
@@ -238,7 +239,7 @@ def test_engines_that_ask_the_start_train_with_either(sequence, index):
     made = NetworkSettings.checked(width=2000, dimension=4, shift=0.5, seed=1, twins=True, sequence=sequence)
     engine, _ = start_engine(problem, made, index=index, dtype="float64", threads=1)
     np.testing.assert_allclose(engine.linearise().dense(), start_gram(problem.inputs, made), rtol=1e-12)
-    engine.move(np.linalg.solve(engine.gram().dense(), -problem.targets))
+    engine.move(Step(np.linalg.solve(engine.gram().dense(), problem.targets)))
     engine.linearise()
     engine.audit()
 

@@ -60,7 +60,7 @@ def test_a_first_step_that_was_taken_back_is_a_step_of_length_zero(index):
             break
     else:
         pytest.fail("no first step was taken back")
-    assert not result.steps[0].any()
+    assert not result.steps[0].v.any()
     same(result.network, replay(problem, steps=result.steps, **options), problem.inputs)
 
 

@@ -11,7 +11,7 @@ __all__ = ["SHARDS", "Certified", "Dense", "Kind", "Recipe", "Scan", "Slice", "T
 
 SHARDS: dict[str, Kind] = {
     "certified": Certified,
-    "tournament": TournamentShard,
     "scan": ScanShard,
+    "tournament": TournamentShard,
     "dense": Dense,
 }

@@ -66,7 +66,7 @@ class Setup:
         penalty = _check_penalty(one["penalty"], size)
         default = DEFAULT_INDEX if penalty is None else "dense"
         index, solver, first_step = resolve_method(
-            one["method"], one["index"] or default, one["solver"], one["first_step"]
+            one["method"], default if one["index"] is None else one["index"], one["solver"], one["first_step"]
         )
         kind: Kind = choose_name("index", index, SHARDS)
         if first_step not in ("limit", "gram"):
