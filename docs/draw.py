@@ -125,7 +125,7 @@ def draw_claim(axes: Axes, rows: list[tuple[int, float, float]]) -> None:
 
 BOXES = {  # name: (x, y, words, room, colour)
     "train": (0.5, 0.92, "train", "training/loop.py: n numbers in, n numbers out; never sees a neuron", INK),
-    "solver": (0.14, 0.60, "Solver", "algebra/solvers.py\nwhich step?", ORANGE),
+    "solver": (0.14, 0.60, "Solver", "algebra/\nwhich step?", ORANGE),
     "gram": (0.5, 0.60, "Gram", "interfaces.py\nG = J Jᵀ, an operator", GREEN),
     "callback": (0.86, 0.60, "Callback", "training/history.py\nwho is told?", PINK),
     "sketch": (0.14, 0.28, "Sketch", "algebra/sketches.py\nhow is Jᵀ shortened?", ORANGE),

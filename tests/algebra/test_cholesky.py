@@ -36,7 +36,12 @@ def check(made, matrix, columns=3):
     np.testing.assert_allclose(np.tril(made.lower), np.linalg.cholesky(matrix), rtol=1e-9, atol=1e-12)
     inverse = np.linalg.inv(matrix)
     np.testing.assert_allclose(made.inverse_diagonal(), inverse.diagonal(), rtol=1e-9)
-    for rhs in (rng.normal(size=n), rng.normal(size=(n, columns)), rng.normal(size=(columns, n)).T):
+    for rhs in (
+        rng.normal(size=n),
+        rng.normal(size=(n, 1)),
+        rng.normal(size=(n, columns)),
+        rng.normal(size=(columns, n)).T,
+    ):
         before = rhs.copy()
         solved, half = made.solve(rhs), made.half_solve(rhs)
         assert solved.shape == half.shape == rhs.shape
@@ -172,7 +177,8 @@ def test_shapes_that_do_not_fit_are_refused():
 
 def work(name, arguments):
     """Additions and multiplications of a call, by its name and its lengths."""
-    whole = {"dgemm": (2, 3, 4), "dsyrk": (2, 3), "dtrsm": (4, 5), "dpotrf": (1,), "dtrtri": (2,), "dlacpy": (1, 2)}
+    whole = {"dgemm": (2, 3, 4), "dsyrk": (2, 3), "dtrsm": (4, 5), "dtrsv": (3,)}
+    whole |= {"dpotrf": (1,), "dtrtri": (2,), "dlacpy": (1, 2)}
     sizes = [arguments[place]._obj.value for place in whole[name]]
     if name == "dgemm":
         return 2 * sizes[0] * sizes[1] * sizes[2]
@@ -180,6 +186,8 @@ def work(name, arguments):
         return sizes[0] ** 2 * sizes[1]
     if name == "dtrsm":
         return sizes[0] * sizes[1] * sizes[arguments[0] == b"R"]
+    if name == "dtrsv":
+        return sizes[0] ** 2
     return 0 if name == "dlacpy" else sizes[0] ** 3 / 3
 
 

@@ -19,6 +19,7 @@ from thresher.algebra.blas import (
     copy_triangle,
     divide_from_left,
     divide_from_right,
+    divide_vector,
     factor_block,
     invert_block,
     subtract_product,
@@ -27,7 +28,7 @@ from thresher.algebra.blas import (
 from thresher.errors import InvalidInput
 from thresher.parallel import blas_for_size, core_count, in_order
 
-__all__ = ["Cholesky", "LowerFactor", "factor"]
+__all__ = ["LowerFactor", "factor"]
 
 Matrix = NDArray[np.float64]
 Item = TypeVar("Item")
@@ -121,6 +122,8 @@ class LowerFactor:
         return 2 * float(np.log(self.lower.diagonal()).sum())
 
     def _deal(self, task: Callable[[Item], Value], items: Sequence[Item]) -> list[Value]:
+        if len(items) < 2:
+            return list(map(task, items))
         return list(in_order(task, items, threads=min(self._threads, len(items))))
 
     def _eliminate(self) -> bool:
@@ -161,6 +164,10 @@ class LowerFactor:
         parts = [_Part(value[:, first : first + width], 0) for first in range(0, value.shape[1], width)]
         rows = range(0, n, size)
         with blas_for_size(min(n, _WHOLE)):
+            if n > _WHOLE and few and value.shape[1] == 1:
+                for triangle in (self.lower, self.lower.T) if back else (self.lower,):
+                    divide_vector(triangle, value[:, 0])
+                return value.reshape(rhs.shape)
             for row in rows:
                 self._deal(partial(self._forward, size, row), parts)
             for row in rows[::-1] if back else ():
@@ -218,6 +225,3 @@ def _add_column_squares(lower: Matrix, squares: Matrix, room: Matrix) -> None:
     squares[:middle] += np.einsum("ij,ij->j", below, below)
     _add_column_squares(lower[:middle, :middle], squares[:middle], room)
     _add_column_squares(lower[middle:, middle:], squares[middle:], room)
-
-
-Cholesky = LowerFactor  # the name that training/ridge.py has for it; to go with that file
