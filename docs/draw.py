@@ -124,23 +124,25 @@ def draw_claim(axes: Axes, rows: list[tuple[int, float, float]]) -> None:
 
 
 BOXES = {  # name: (x, y, words, room, colour)
-    "train": (0.5, 0.92, "train", "training/loop.py: n numbers in, n numbers out; never sees a neuron", INK),
-    "solver": (0.14, 0.60, "Solver", "algebra/\nwhich step?", ORANGE),
-    "gram": (0.5, 0.60, "Gram", "interfaces.py\nG = J Jᵀ, an operator", GREEN),
-    "callback": (0.86, 0.60, "Callback", "training/history.py\nwho is told?", PINK),
+    "train": (0.5, 0.92, "the loop", "training/loop.py: n numbers in, n numbers out; never sees a neuron", INK),
+    "solver": (0.14, 0.60, "Solver, Factor", "algebra/\nwhich solution?", ORANGE),
+    "gram": (0.5, 0.60, "Gram", "engines/gram.py\nG = J Jᵀ, an operator", GREEN),
+    "objective": (0.86, 0.60, "Objective", "training/objectives.py\nwhat is minimised?", PINK),
     "sketch": (0.14, 0.28, "Sketch", "algebra/sketches.py\nhow is Jᵀ shortened?", ORANGE),
-    "engine": (0.5, 0.28, "Engine", "engines/\na sum over shards, in a fixed order", BLUE),
-    "shard": (0.5, 0.03, "Shard, Shard, Shard, …", "search/, engines/shard.py\na slice of neurons: who flips?", SKY),
+    "engine": (0.5, 0.28, "Engine", "engines/engine.py\nsums over shards, in a fixed order", BLUE),
+    "executor": (0.86, 0.28, "Executor", "engines/threads.py\nwhere do shards live?", BLUE),
+    "shard": (0.5, 0.03, "Shard, Shard, Shard, …", "shards/\na slice of neurons: which pairs flip?", SKY),
 }
 ARROWS = [  # from, to, words, side of the words
-    ("train", "solver", "residual f - y  (n,)\nstep g  (n,)", "left"),
+    ("train", "solver", "right-hand side  (n,)\nsolution  (n,)", "left"),
     ("train", "gram", "linearise", "right"),
-    ("train", "callback", "Iteration, Result", "right"),
+    ("train", "objective", "outputs (n,)  ↓  ↑  Step(v, keep)", "right"),
     ("solver", "gram", "dense, times,\ndiagonal, sketch", "over"),
     ("solver", "sketch", "", "left"),
     ("sketch", "gram", "", "left"),
-    ("gram", "engine", "sums over shards", "right"),
-    ("engine", "shard", "step (n,)  ↓     ↑  corrections (n,), Effort", "right"),
+    ("gram", "engine", "", "right"),
+    ("engine", "executor", "", "over"),
+    ("engine", "shard", "Step  ↓     ↑  change (n,), Effort", "right"),
 ]
 
 

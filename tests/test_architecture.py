@@ -133,6 +133,11 @@ def assigned(node):
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
 
 
+@every_module
+def test_files_are_read_in_one_sitting(name):
+    assert len(FILES[name].read_text().splitlines()) <= 400
+
+
 def test_no_rooms_for_odds_and_ends():
     assert not [name for name in FILES if NO_ROOMS & set(name.split("."))]
 
