@@ -23,7 +23,7 @@ from thresher.files import Stored, read_file, write_file
 from thresher.interfaces import Gram, Solution, Solver, SolveStatus
 from thresher.model.problem import Problem
 
-__all__ = ["Checkpoint", "Taken", "Trail", "fingerprint"]
+__all__ = ["Checkpoint", "Taken", "SolutionLog", "fingerprint"]
 
 _KIND, _VERSION = "checkpoint", 1
 _UNSAID = {"sequence": "random"}  # what settings were before files told them
@@ -38,7 +38,7 @@ class Taken(NamedTuple):
     residual: float
 
 
-class Trail:
+class SolutionLog:
     """The solutions of one run, in order: known ones from a checkpoint first, then new ones."""
 
     def __init__(self, known: Sequence[Taken] = (), *, save: Callable[[], None] = lambda: None) -> None:
@@ -97,7 +97,7 @@ class Trail:
 
 
 class Checkpoint:
-    """Where the runs of a training, one a problem, keep their trails.
+    """Where the runs of a training, one per problem, keep their logs.
 
     Parameters
     ----------
@@ -115,15 +115,15 @@ class Checkpoint:
         self._path, self._settings = path, dict(settings)
         self._problem = fingerprint(problems)
         known = [[] for _ in problems] if resume is None else self._read(resume, len(problems), problems[0].size)
-        self.trails = [Trail(one, save=self._try_to_write) for one in known]
+        self.logs = [SolutionLog(one, save=self._try_to_write) for one in known]
 
-    def begin(self, ahead: Sequence[Solution | None]) -> None:
+    def begin(self, first_solutions: Sequence[Solution | None]) -> None:
         """Write before the work begins: the first steps, if they are known, or nothing yet.
 
         Raises InvalidInput if that cannot be done.
         """
-        for trail, solution in zip(self.trails, ahead, strict=True):
-            trail.expect(solution)
+        for log, solution in zip(self.logs, first_solutions, strict=True):
+            log.expect(solution)
         self._write()
 
     def _try_to_write(self) -> None:
@@ -136,12 +136,12 @@ class Checkpoint:
     def _write(self) -> None:
         if self._path is None:
             return
-        taken = [trail.all for trail in self.trails]
-        steps = [one.solution.value for trail in taken for one in trail]
+        taken = [log.all for log in self.logs]
+        steps = [one.solution.value for log in taken for one in log]
         metadata = {
             "settings": self._settings,
             "problem": self._problem,
-            "taken": [[_describe(one) for one in trail] for trail in taken],
+            "taken": [[_describe(one) for one in log] for log in taken],
         }
         stacked = np.stack(steps) if steps else np.empty((0, 0))
         previous = _previous(self._path)
@@ -193,14 +193,14 @@ def _describe(taken: Taken) -> list[Any]:
 
 
 def _taken(steps: NDArray[Any], described: Any, *, runs: int, inputs: int) -> list[list[Taken]]:
-    """Return trails from what a file holds; raises one of several errors if it does not fit."""
+    """Return logs from what a file holds; raises one of several errors if it does not fit."""
     total = sum(map(len, described))
     if len(described) != runs or steps.dtype != np.float64 or steps.shape != (total, inputs if total else 0):
         raise ValueError
     if not np.isfinite(steps).all():
         raise ValueError
     rows = iter(steps)
-    return [[_one(next(rows), *words) for words in trail] for trail in described]
+    return [[_one(next(rows), *words) for words in log] for log in described]
 
 
 def _one(

@@ -107,7 +107,7 @@ class History(Sequence[Iteration]):
         return show_table(repr(self), head, rows)
 
     def to_pandas(self) -> DataFrame:
-        """Return a data frame with one row an iteration: the fields of :class:`Iteration`, seconds by part.
+        """Return a data frame with one row per iteration: the fields of :class:`Iteration`, seconds by part.
 
         Raises NotAvailable if pandas is not installed.
         """
@@ -124,7 +124,7 @@ class History(Sequence[Iteration]):
         return pandas.DataFrame(rows, index=pandas.Index([record.iteration for record in self], name="iteration"))
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the loss of each iteration and the theorem's line, a quarter an iteration; return the axes.
+        """Draw the loss of each iteration and the theorem's line, a quarter per iteration; return the axes.
 
         Raises NotAvailable if matplotlib is not installed.
         """
@@ -216,8 +216,8 @@ class Callbacks:
 
     def on_iteration(self, record: Iteration) -> bool:
         """Tell all of an iteration; True if any wants to stop."""
-        wishes = [callback.on_iteration(record) for callback in self._callbacks]  # all are told
-        return any(wishes)
+        stops = [callback.on_iteration(record) for callback in self._callbacks]  # all of them are called
+        return any(stops)
 
     def on_end(self, result: Result) -> None:
         """Tell all of the result."""

@@ -16,7 +16,7 @@ from thresher.interfaces import Audit, Effort, Engine, Objective, Solution, Solv
 from thresher.model.network import Network
 from thresher.parallel import uninterrupted
 from thresher.theory import limit_kernel
-from thresher.training.checkpoint import Checkpoint, Trail
+from thresher.training.checkpoint import Checkpoint, SolutionLog
 from thresher.training.history import History, Iteration, Result, State, Status
 from thresher.training.line_search import Taken, search_line
 from thresher.training.options import Setup
@@ -32,18 +32,18 @@ def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Soluti
     Cost: see :func:`thresher.train_together`.
     """
     clock = _Clock()
-    ahead = _limit_solutions(setup, checkpoint) if first is None else list(first)
-    checkpoint.begin(ahead)
-    if any(ahead):
+    first_solutions = _limit_solutions(setup, checkpoint) if first is None else list(first)
+    checkpoint.begin(first_solutions)
+    if any(first_solutions):
         clock.lap("solve")
-    steps = [None if one is None else setup.objective(k).step(one.value, 1.0) for k, one in enumerate(ahead)]
+    steps = [None if one is None else setup.objective(k).step(one.value, 1.0) for k, one in enumerate(first_solutions)]
     started = start_together(setup, steps)
     clock.lap("start")
     results: list[Result] = []
     for output, (engine, start) in enumerate(started):
         stop = bool(results) and results[-1].status == Status.INTERRUPTED
-        run = _Run(setup, setup.objective(output), setup.solvers[output], engine, checkpoint.trails[output], clock)
-        results.append(run.go(ahead[output], start, stop=stop))
+        run = _Run(setup, setup.objective(output), setup.solvers[output], engine, checkpoint.logs[output], clock)
+        results.append(run.go(first_solutions[output], start, stop=stop))
     return results
 
 
@@ -72,8 +72,8 @@ def _limit_solutions(setup: Setup, checkpoint: Checkpoint) -> list[Solution | No
     shared = Cholesky().prepare(limit, added=added)  # factored when first needed
     right = [setup.objective(output).right_hand_side(offset, None) for output in outputs]
     return [
-        trail.solve(solver, limit, rhs, added=added, shared=shared)
-        for trail, solver, rhs in zip(checkpoint.trails, setup.solvers, right, strict=True)
+        log.solve(solver, limit, rhs, added=added, shared=shared)
+        for log, solver, rhs in zip(checkpoint.logs, setup.solvers, right, strict=True)
     ]
 
 
@@ -85,18 +85,18 @@ class _Run:
     objective: Objective
     solver: Solver
     engine: Engine
-    trail: Trail
+    log: SolutionLog
     clock: _Clock
 
-    def go(self, ahead: Solution | None, started: Started, *, stop: bool) -> Result:
+    def go(self, first_solution: Solution | None, started: Started, *, stop: bool) -> Result:
         self.history, self.audit = History(), Audit()
         self.steps: list[Step] = []
         self.value: Vector | None = None  # the last solution
         self.outputs = started.before.outputs
         self.loss = self.objective.loss(self.outputs, None)
         try:
-            wish = self._first(ahead, started)
-            status, message = self._iterate(stop or wish)
+            stop_requested = self._first(first_solution, started)
+            status, message = self._iterate(stop or stop_requested)
         except KeyboardInterrupt:
             status, message = Status.INTERRUPTED, "Interrupted by the keyboard."
             if not self.history:  # nothing to give back yet
@@ -107,15 +107,17 @@ class _Run:
         self.engine.release()
         return result
 
-    def _first(self, ahead: Solution | None, started: Started) -> bool:
+    def _first(self, first_solution: Solution | None, started: Started) -> bool:
         """Record the start and the first step, if it was taken there; return whether a callback asked to stop."""
         record = self._record(Taken(0.0, self.outputs, self.loss, started.before.effort))
         stop = self.setup.callbacks.on_iteration(record)
         self.clock.restart()
-        if ahead is None or started.after is None:
+        if first_solution is None or started.after is None:
             return stop
-        taken = search_line(self.engine, self.objective, ahead.value, loss=self.loss, gain=0.0, reached=started.after)
-        return self._accept(ahead, taken) or stop
+        taken = search_line(
+            self.engine, self.objective, first_solution.value, loss=self.loss, gain=0.0, reached=started.after
+        )
+        return self._accept(first_solution, taken) or stop
 
     def _iterate(self, stop: bool) -> tuple[Status, str]:
         setup, objective, history = self.setup, self.objective, self.history
@@ -133,7 +135,7 @@ class _Run:
                 return Status.OUT_OF_ITERATIONS, objective.missed(self._remainder())
             self.clock.restart()
             rhs = objective.right_hand_side(self.outputs, self.engine)
-            solution = self.trail.solve(
+            solution = self.log.solve(
                 self.solver, gram, rhs, added=objective.added(gram), iteration=history[-1].iteration,
                 x0=self.value if objective.warm else None,
             )  # fmt: skip
@@ -157,7 +159,7 @@ class _Run:
             self.clock.lap("move")
             record = self._record(taken, solution)
             self.steps.append(self.objective.step(solution.value, taken.fraction))
-            self.trail.add(solution, taken.fraction, residual=record.residual, first=self.history[0].residual)
+            self.log.add(solution, taken.fraction, residual=record.residual, first=self.history[0].residual)
         return self.setup.callbacks.on_iteration(record)
 
     def _remainder(self) -> float:

@@ -117,7 +117,7 @@ class Setup:
     def fixed(self) -> dict[str, Any]:
         """Return what decides the result, besides the problems, as JSON."""
         settings = self.settings
-        told = {
+        fixed = {
             "inputs": self.problems[0].size,
             "width": settings.width,
             "shift": settings.shift,
@@ -130,8 +130,8 @@ class Setup:
             "damping": self.damping,
         }
         if self.penalty is not None:
-            told["penalty"] = hashlib.sha256(self.penalty.tobytes()).hexdigest()
-        return told
+            fixed["penalty"] = hashlib.sha256(self.penalty.tobytes()).hexdigest()
+        return fixed
 
 
 def _check_problems(problems: Sequence[Problem]) -> None:
