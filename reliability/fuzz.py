@@ -160,7 +160,7 @@ def corpus(target: str, folder: Path) -> None:
 
 def write_good(target: str, folder: Path) -> None:
     """Write good models, in both forms, or good runs: exact ones and those of an estimator."""
-    from thresher import Certify, ThresherClassifier, ThresherRegressor
+    from thresher import CheckTheorems, ThresherClassifier, ThresherRegressor
     from thresher.runs import Recorder, exact, write_run
 
     g = np.random.default_rng(0)
@@ -174,7 +174,7 @@ def write_good(target: str, folder: Path) -> None:
                 classifier.save(folder / f"good {place} classifier {form}", form=form)
         return
     recorder, options = Recorder(), {"width": 64, "shift": 0.5, "threads": 1}
-    given = {**options, "callbacks": [recorder, Certify()]}
+    given = {**options, "callbacks": [recorder, CheckTheorems()]}
     model, _ = exact.fit_exact(X, y, task="regression", options=given)
     stored = {"kind": "exact", "task": "regression", "target": "y", "columns": [["a", None], ["b", None]]}
     run = recorder.run("A run.", options=options, model={**stored, **model.to_json()}, test=exact.Test("RMSE", 1, 2, 3))

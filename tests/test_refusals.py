@@ -459,3 +459,8 @@ def test_rows_on_the_sphere_stay_where_they_are(X):
     once = to_sphere(X)
     np.testing.assert_allclose(to_sphere(once), once, rtol=1e-14)
     np.testing.assert_allclose(to_sphere(7.0 * X), once, rtol=1e-14)
+
+
+def test_an_old_name_works_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="now called CheckTheorems"):
+        assert thresher.Certify is thresher.CheckTheorems

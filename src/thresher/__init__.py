@@ -1,5 +1,6 @@
 """thresher: very wide two-layer ReLU networks, trained by exact Gauss-Newton steps at a cost sublinear in the width."""
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,7 @@ from thresher.model.network import Network, default_shift
 from thresher.model.problem import Problem, to_sphere
 from thresher.training import (
     Callback,
-    Certify,
+    CheckTheorems,
     History,
     Iteration,
     Result,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BrokenCertificate",
     "Callback",
-    "Certify",
+    "CheckTheorems",
     "FarOutside",
     "History",
     "InvalidInput",
@@ -61,4 +62,7 @@ def __getattr__(name: str) -> Any:
     """Import estimators, and scikit-learn with them, when they are first asked for."""
     if name in _ESTIMATORS:
         return getattr(import_module("thresher.estimators"), name)
+    if name == "Certify":  # until 0.3
+        warnings.warn("thresher.Certify is now called CheckTheorems.", DeprecationWarning, stacklevel=2)
+        return CheckTheorems
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from thresher import Certify, train
+from thresher import CheckTheorems, train
 from thresher.datasets import random_problem
 from thresher.runs import Recorder, write_report
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium on this mac
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     recorder, options = Recorder(), {"width": 2000}
-    train(random_problem(inputs=20, dimension=8), **options, callbacks=[recorder, Certify()])
+    train(random_problem(inputs=20, dimension=8), **options, callbacks=[recorder, CheckTheorems()])
     return write_report(recorder.run("A <test>.", options=options), tmp_path_factory.mktemp("page") / "report.html")
 
 

@@ -7,7 +7,7 @@ import naive
 import numpy as np
 import pytest
 
-from thresher import Certify, Problem, default_shift, to_sphere, train
+from thresher import CheckTheorems, Problem, default_shift, to_sphere, train
 from thresher.datasets import random_problem
 from thresher.engines import start_engine
 from thresher.model.network import NetworkSettings
@@ -35,7 +35,7 @@ from thresher.theory import (
     separability,
     smallest_eigenvalue,
 )
-from thresher.training.certify import largest_drift
+from thresher.training.theorems import largest_drift
 
 FACTS = Facts(
     width=2**14,
@@ -337,7 +337,7 @@ class TestCertify:
     def test_agrees_with_dense_gauss_newton(self, index, first_step):
         problem = random_problem(inputs=12, dimension=6)
         options = {"width": 600, "shift": 1.0, "index": index, "first_step": first_step, "dtype": "float64"}
-        result = train(problem, max_iterations=3, callbacks=[Certify()], **options)
+        result = train(problem, max_iterations=3, callbacks=[CheckTheorems()], **options)
         history = result.history
         start = result.network.settings.start
         W0, signs = start.block(0, 600).astype(float), start.signs(np.arange(600))
@@ -362,7 +362,7 @@ class TestCertify:
 
     def test_training_is_the_same_with_it(self):
         problem = random_problem(inputs=30, dimension=10)
-        alone, certified = (train(problem, width=4000, callbacks=one) for one in ([], [Certify()]))
+        alone, certified = (train(problem, width=4000, callbacks=one) for one in ([], [CheckTheorems()]))
         assert [one.loss for one in alone.history] == [one.loss for one in certified.history]
         assert not any(one.statements for one in alone.history)
         assert all(one.statements for one in certified.history)
@@ -370,7 +370,7 @@ class TestCertify:
     def test_nothing_promised_fails(self):
         for seed in range(3):
             problem = random_problem(inputs=8, dimension=16, seed=seed)
-            result = train(problem, width=2**18, seed=seed, callbacks=[Certify()])
+            result = train(problem, width=2**18, seed=seed, callbacks=[CheckTheorems()])
             promised = {one.name for record in result.history for one in record.statements if one.promised}
             assert {
                 "λ from below",
@@ -385,7 +385,7 @@ class TestCertify:
     def test_equal_inputs_are_no_accident(self):
         X = random_problem(inputs=6, dimension=4).inputs
         X[3] = X[1]
-        result = train(Problem(X, np.arange(6.0)), width=500, max_iterations=3, callbacks=[Certify()])
+        result = train(Problem(X, np.arange(6.0)), width=500, max_iterations=3, callbacks=[CheckTheorems()])
         statements = [one for record in result.history for one in record.statements]
         assert statements
         assert not any(one.broken for one in statements)
@@ -399,7 +399,7 @@ class TestCertify:
 
     def test_one_input(self):
         problem = Problem(to_sphere([[1.0, 2.0]]), [1.0])
-        result = train(problem, width=500, callbacks=[Certify()])
+        result = train(problem, width=500, callbacks=[CheckTheorems()])
         assert not any(one.broken for record in result.history for one in record.statements)
 
 

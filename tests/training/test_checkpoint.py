@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thresher import Callback, Certify, InvalidInput, Problem, Status, to_sphere, train, train_together
+from thresher import Callback, CheckTheorems, InvalidInput, Problem, Status, to_sphere, train, train_together
 from thresher.algebra import DirectFactor, ReusedFactor
 from thresher.datasets import random_problem
 from thresher.files import read_file, write_file
@@ -148,9 +148,9 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(tmp_path):
 
 def test_statements_are_checked_again(tmp_path):
     problem, path = random_problem(inputs=20, dimension=8), tmp_path / "run"
-    train(problem, width=1500, callbacks=[Certify()], checkpoint=path, max_iterations=2)
-    resumed = train(problem, width=1500, callbacks=[Certify()], resume=path)
-    assert story(resumed) == story(train(problem, width=1500, callbacks=[Certify()]))
+    train(problem, width=1500, callbacks=[CheckTheorems()], checkpoint=path, max_iterations=2)
+    resumed = train(problem, width=1500, callbacks=[CheckTheorems()], resume=path)
+    assert story(resumed) == story(train(problem, width=1500, callbacks=[CheckTheorems()]))
 
 
 def test_more_iterations_can_be_allowed_and_fewer_lose_nothing(tmp_path):

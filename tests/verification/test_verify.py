@@ -196,7 +196,7 @@ class TestCommand:
 
     def test_a_wrong_kernel_ends_with_1(self, capsys, tmp_path, monkeypatch):
         monkeypatch.setattr(
-            "thresher.training.certify.limit_kernel", lambda products, shift: products * firing_probability(shift)
+            "thresher.training.theorems.limit_kernel", lambda products, shift: products * firing_probability(shift)
         )
         code, out, _ = run(capsys, "verify", "--widths", "2^12", "--output", str(tmp_path))
         assert code == 1

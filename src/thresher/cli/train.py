@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from thresher import Certify, InvalidInput, Status
+from thresher import CheckTheorems, InvalidInput, Status
 from thresher.checks import check_number, check_whole
 from thresher.cli.live import Live, compile_loops, say
 from thresher.cli.options import Auto, Count
@@ -161,7 +161,7 @@ def _train_exactly(file: Path, table: Table, task: str, parts: Parts, options: d
     outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
     say(console, f"Training {given['width']:,} neurons on {len(y):,} rows to zero loss{outputs}.")
     with Live(console, given["width"], inputs=len(y), names=names) as live:
-        callbacks = [recorder, live, *([Certify()] if options["certify"] else [])]
+        callbacks = [recorder, live, *([CheckTheorems()] if options["certify"] else [])]
         model, results = exact.fit_exact(X, y, task=task, bias=bias, options={**given, **files, "callbacks": callbacks})
     for result in results:
         if result.status != Status.CONVERGED:

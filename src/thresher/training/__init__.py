@@ -1,14 +1,14 @@
 """The loop, its history and its callbacks."""
 
-from thresher.training.certify import Certify
 from thresher.training.history import Callback, History, Iteration, Result, State, Status
 from thresher.training.replay import replay, replay_together
 from thresher.training.tensorboard import TensorBoard
+from thresher.training.theorems import CheckTheorems
 from thresher.training.train import train, train_together
 
 __all__ = [
     "Callback",
-    "Certify",
+    "CheckTheorems",
     "History",
     "Iteration",
     "Result",

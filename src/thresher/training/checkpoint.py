@@ -23,7 +23,7 @@ from thresher.files import Stored, read_file, write_file
 from thresher.interfaces import Gram, Solution, Solver, SolveStatus
 from thresher.model.problem import Problem
 
-__all__ = ["Checkpoint", "Taken", "SolutionLog", "fingerprint"]
+__all__ = ["Checkpoint", "SolutionLog", "Taken", "fingerprint"]
 
 _KIND, _VERSION = "checkpoint", 1
 _UNSAID = {"sequence": "random"}  # what settings were before files told them

@@ -61,7 +61,7 @@ class Iteration:
     rank: int  # directions of the Gram matrix that were used
     solve: str  # how the linear solve ended; "limit" for a first step from the limit kernel
     seconds: dict[str, float] = field(default_factory=dict)  # by step: start, solve, move
-    statements: tuple[Statement, ...] = ()  # of the paper, checked here, if a callback such as Certify asks for them
+    statements: tuple[Statement, ...] = ()  # of the paper, checked by callbacks such as CheckTheorems
 
 
 class History(Sequence[Iteration]):

@@ -31,7 +31,7 @@ from thresher.theory import (
     check_sketch,
     limit_predictions,
 )
-from thresher.training import Certify, History, Status, train
+from thresher.training import CheckTheorems, History, Status, train
 
 __all__ = ["Measured", "Report", "Row", "Rung", "practical_width", "verify"]
 
@@ -188,7 +188,7 @@ def _parts(
 
 def _climb(report: Report, width: int, seed: int) -> None:
     """Train by the exact Gauss-Newton steps of the paper, with every statement checked on the way."""
-    certify = Certify()
+    certify = CheckTheorems()
     result = train(report.problem, width=width, seed=seed, first_step="gram", max_iterations=20, callbacks=[certify])
     report.rungs.append(Rung(certify.facts, result.history, result.status))
     for record in result.history:
@@ -240,7 +240,7 @@ def _sketch(report: Report, seed: int) -> None:
 
 
 def _solve(report: Report, seed: int) -> None:
-    small, certify = _first(report.problem, _SMALL), Certify()
+    small, certify = _first(report.problem, _SMALL), CheckTheorems()
     result = train(
         small, width=_SMALL_WIDTH, seed=seed, method="paper", tol=1e-4, max_iterations=15, callbacks=[certify]
     )

@@ -1,4 +1,4 @@
-"""Certify: the paper's statements, checked while training goes on."""
+"""The paper's statements, checked while training goes on."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from thresher.theory import (
 )
 from thresher.training.history import Callback, Iteration, State
 
-__all__ = ["Certify", "largest_drift"]
+__all__ = ["CheckTheorems", "largest_drift"]
 
 _ROUNDING = 1e-6  # share of the first residual below which float32 decides what a step does
 
 
-class Certify(Callback):
+class CheckTheorems(Callback):
     """Checks the statements of the paper after every iteration; they are in ``Iteration.statements``.
 
     Parameters
@@ -40,7 +40,7 @@ class Certify(Callback):
 
     ``facts`` holds what the bounds were made of, after the start.
 
-    Cost: O(n³) and O(d) a coefficient of the weights, an iteration. Memory: four matrices (n, n).
+    Cost: O(n³) and O(d) per coefficient of the weights, per iteration. Memory: four matrices (n, n).
     """
 
     facts: Facts
