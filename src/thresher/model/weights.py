@@ -16,14 +16,13 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from thresher.loops.pairs import look_at, materialise, merge_coefficients
+from thresher.loops.rounding import guards, of_look, unit_roundoff
 from thresher.model.firing import Pattern
-from thresher.model.problem import NORM_TOLERANCE
 from thresher.model.start import Start
 
 __all__ = ["DenseWeights", "Floating", "Preactivations", "Weights"]
 
 Floating = NDArray[np.float32] | NDArray[np.float64]
-_FINE = 2.0**-53  # unit roundoff of float64
 _BLOCK = 1 << 16  # moved neurons whose displacements are formed together
 
 
@@ -90,7 +89,7 @@ class Weights(NamedTuple):
         if support.pairs:
             travelled = np.add.reduceat(np.abs(coefficients), support.bounds[:-1]).max()  # rows are never empty
             longest = int(np.diff(support.bounds).max())
-            rounding = 3 * (longest + self.inputs.shape[1] + 3) * _FINE * float(travelled)
+            rounding = of_look(longest, self.inputs.shape[1], float(travelled), 0.0)
         return self._replace(support=support, coefficients=coefficients, rounding=rounding)
 
     def joined(self, parts: Sequence[Weights]) -> Weights:
@@ -160,7 +159,8 @@ class Weights(NamedTuple):
         """Return a bound on what float64 loses in looks at these neurons whose values are about ``near``."""
         norms = np.linalg.norm(self.start.rows(neurons), axis=1)
         _, exact = self.guards(norms=norms)
-        return exact + self.rounding + (self.inputs.shape[1] + 3) * _FINE * abs(near)
+        longest = int(np.diff(self.support.bounds).max(initial=0))
+        return exact + self.rounding + of_look(longest, self.inputs.shape[1], 0.0, near)
 
     def preactivations(self, neurons: range | NDArray[np.int64], *, out: Floating | None = None) -> Preactivations:
         """Return the pre-activations (k, n) of neurons on all inputs by one matrix product. Cost: O(nd) a neuron."""
@@ -174,11 +174,7 @@ class Weights(NamedTuple):
 
         The first is for working precision and includes the second, which is for the float64 of a look.
         """
-        # |computed - exact| <= (d + 3) u |w| |x| for a product of two rounded vectors summed in any order.
-        d, longest = self.inputs.shape[1], 1.01 * (1 + NORM_TOLERANCE) * float(norms.max(initial=0.0))
-        working = (d + 3) * float(np.finfo(self.fast_inputs.dtype).eps) / 2
-        exact = (d + 3) * _FINE * longest
-        return working / (1 - working) * longest + exact, exact
+        return guards(float(norms.max(initial=0.0)), self.inputs.shape[1], unit_roundoff(self.dtype))
 
     def settle(
         self,
