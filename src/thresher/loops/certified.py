@@ -18,13 +18,14 @@ from thresher.loops.judgement import (
     add_products,
     add_up,
     ascending,
+    correction,
+    decide,
     doubt_of,
-    judge_entries,
     make_scratch,
     norm_bound,
 )  # fmt: skip
 from thresher.loops.pairs import dot
-from thresher.loops.rounding import STRETCH, rounded_down, rounded_up, wake_up_at
+from thresher.loops.rounding import STRETCH, expiry_at, rounded_down, rounded_up, wake_up_at
 from thresher.loops.structures import Displacement, Entries, Rebuilt, Visited
 
 __all__ = ["commit", "extract", "rebuild", "visit", "write_wake_ups"]
@@ -48,16 +49,15 @@ def write_wake_ups(lists, places, scale, wake_ups):
 
 
 @njit(inline="always")
-def _displacement(lists, r, by_vector, push, point, coefficients):
-    """Write the coefficients of row r to ``coefficients``; return its displacement."""
-    first, linear, fired = lists.begin[r], lists.linear[r], np.int64(lists.fired[r])
+def _write_coefficients(base, listed, first, linear, fired, push, sums, coefficients):
+    """Write the coefficients of a row; ``sums`` (n,) is the running sum of steps. Returns the sum of their sizes."""
     total = 0.0
     for q in range(fired):
-        coefficients[q] = lists.base[first + q]
+        coefficients[q] = base[first + q]
         if q < linear:
-            coefficients[q] -= push * point.sums[point.now, lists.inputs[first + q]]
+            coefficients[q] -= push * sums[listed[first + q]]
         total += abs(coefficients[q])
-    return Displacement(coefficients, 1.0, lists.inputs, first, fired, total, by_vector)
+    return total
 
 
 @compiled
@@ -67,14 +67,15 @@ def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
     ``forced`` (places,) marks those with pairs that flipped earlier in this iteration: they are looked at in any case.
     Wake-ups are written to ``wake_ups``, the rest to ``found``. Returns a ``Visited``.
     """
-    unit, scale, trust = constants.unit, constants.scale, constants.trust
+    shift, unit, scale, trust = constants.shift, constants.unit, constants.scale, constants.trust
+    products = inputs.products
     sums, now, leaves, clock = point.sums, point.now, wake_ups.leaves, wake_ups.clock
-    d = inputs.vectors.shape[1]
+    K, X, d = inputs.fast_products, inputs.vectors, inputs.vectors.shape[1]
     longest = 0
     for index in range(places.size):
         longest = max(longest, lists.length[places[index]])
     scratch = make_scratch(longest, d)
-    coefficients, vector = scratch.coefficients, scratch.vector
+    coefficients, entries, vector = scratch.coefficients, scratch.entries, scratch.vector
     n_pending = n_left_band = looks = on = off = 0
     for index in range(places.size):
         r = places[index]
@@ -91,8 +92,9 @@ def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
         if margin > 0.0 and not forced[index]:
             leaves[r] = _wake(clock, margin, scale, linear)
             continue
-        step = Displacement(coefficients, 1.0, lists.inputs, first, linear, total, False)
-        drift = rounded_up(lists.drift[r] + trust * norm_bound(step, inputs, vector, unit), unit)
+        step = Displacement(1.0, first, linear, total, False)
+        travelled = norm_bound(step, coefficients, lists.inputs, K, X, vector, unit)
+        drift = rounded_up(lists.drift[r] + trust * travelled, unit)
         lists.drift[r], lists.seen[r] = drift, now
         if drift >= lists.band[r]:
             found.left_band[n_left_band] = r
@@ -105,27 +107,39 @@ def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
         expired = 0
         for p in range(first, first + lists.length[r]):  # without branches: which entries are due is hard to predict
             due = (lists.expiry[p] <= level) | (lists.side[p] != (p - first < linear))
-            scratch.entries[expired] = p
+            entries[expired] = p
             expired += due
             soonest = soonest if due else min(soonest, lists.expiry[p])
-        lists.soonest[r] = soonest
         by_vector = (fired + expired) * d < GATHER * expired * fired
-        moved = _displacement(lists, r, by_vector, push, point, coefficients)
+        total = _write_coefficients(lists.base, lists.inputs, first, linear, fired, push, sums[now], coefficients)
+        moved = Displacement(1.0, first, fired, total, by_vector)
         if by_vector:
-            add_up(moved, inputs.vectors, vector)
-        for k in range(expired):
-            p = scratch.entries[k]
-            i, start = lists.inputs[p], np.float64(lists.start[p])
+            add_up(moved, coefficients, lists.inputs, X, vector)
+        doubt, flipped = doubt_of(moved, constants, d), False
+        looks += expired
+        for p in entries[:expired]:
+            i, then, z, error = lists.inputs[p], p - first < linear, np.float64(lists.start[p]), doubt
             if by_vector:
-                scratch.values[k] = start + dot(vector, inputs.vectors[i])
+                z += dot(vector, X[i])
             else:
-                scratch.values[k] = add_products(start, i, moved, inputs.fast_products)
-        judged = judge_entries(lists, r, expired, drift, moved, constants, inputs, scratch, found.corrections)
-        looks += expired + judged.looks
-        on += judged.on
-        off += judged.off
-        leaves[r] = _wake(clock, lists.soonest[r] - drift, scale, linear)
-        if judged.on + judged.off:
+                for q in range(fired):
+                    z += coefficients[q] * K[i, lists.inputs[first + q]]
+            if abs(z - shift) <= doubt:
+                z, error = decide(i, np.int64(lists.neurons[r]), moved, lists.inputs, constants, inputs, scratch)
+                looks += 1
+            elif not by_vector and (z >= shift) != then:  # it flips, and its value goes into the outputs: in float64
+                z = add_products(np.float64(lists.start[p]), i, moved, coefficients, lists.inputs, products)
+            fires = z >= shift
+            lists.side[p], lists.expiry[p] = fires, expiry_at(drift, abs(z - shift) - error, unit)
+            soonest = min(soonest, lists.expiry[p])
+            if fires != then:
+                flipped = True
+                found.corrections[i] += correction(z, shift, lists.sign[r], fires)
+                on += fires
+                off += not fires
+        lists.soonest[r] = soonest
+        leaves[r] = _wake(clock, soonest - drift, scale, linear)
+        if flipped:
             found.pending[n_pending] = r
             n_pending += 1
     return Visited(n_pending, n_left_band, looks, on, off)
@@ -188,29 +202,34 @@ def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
     Z (k, n) are their start pre-activations. New rows go to the end of the entry arrays, from ``entries_used`` on; what
     is found to ``found``. Returns a ``Rebuilt``.
     """
-    shift, K = constants.shift, inputs.fast_products
-    n, d = inputs.vectors.shape
+    shift, unit, K, X, products = (
+        constants.shift, constants.unit, inputs.fast_products, inputs.vectors, inputs.products,
+    )  # fmt: skip
+    n, d = X.shape
     change, watched = np.empty(n), np.empty(n, np.bool_)
     scratch = make_scratch(n, d)
+    coefficients, vector = scratch.coefficients, scratch.vector
     n_pending = looks = on = off = 0
     for index in range(places.size):
         r = places[index]
-        first, fired = lists.begin[r], np.int64(lists.fired[r])
+        first, linear, fired = lists.begin[r], lists.linear[r], np.int64(lists.fired[r])
         by_vector = fired > d  # the cheaper of two ways to the change of every pre-activation
-        moved = _displacement(lists, r, by_vector, constants.scale * lists.sign[r], point, scratch.coefficients)
+        push, here = constants.scale * lists.sign[r], point.sums[point.now]
+        total = _write_coefficients(lists.base, lists.inputs, first, linear, fired, push, here, coefficients)
+        moved = Displacement(1.0, first, fired, total, by_vector)
         if by_vector:
-            add_up(moved, inputs.vectors, scratch.vector)
+            add_up(moved, coefficients, lists.inputs, X, vector)
             for i in range(n):
-                change[i] = dot(scratch.vector, inputs.vectors[i])
+                change[i] = dot(vector, X[i])
         else:
             for i in range(n):
                 change[i] = 0.0
             for q in range(fired):
                 for i in range(n):
-                    change[i] += scratch.coefficients[q] * K[lists.inputs[first + q], i]
+                    change[i] += coefficients[q] * K[lists.inputs[first + q], i]
         doubt = doubt_of(moved, constants, d)
         drift = lists.drift[r]
-        width = max(drift, 2.0 * constants.band * (np.sqrt(lists.linear[r]) + 2.0))
+        width = max(drift, 2.0 * constants.band * (np.sqrt(linear) + 2.0))
         begin = entries_used
         end = begin + fired
         for i in range(n):  # a slice would take seconds to compile
@@ -223,20 +242,31 @@ def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
             if not watched[i] and Z[index, i] + change[i] >= shift - width - doubt:
                 lists.inputs[end], lists.base[end] = i, 0.0
                 end += 1
+        looks += n
+        flipped = False
+        lists.band[r] = soonest = rounded_down(drift + width, unit)
+        moved = Displacement(1.0, begin, fired, total, by_vector)
         for p in range(begin, end):
-            i = lists.inputs[p]
+            i, then, error = lists.inputs[p], p - begin < linear, doubt
             lists.start[p] = Z[index, i]
-            scratch.entries[p - begin], scratch.values[p - begin] = p, Z[index, i] + change[i]
+            z = Z[index, i] + change[i]
+            if abs(z - shift) <= doubt:
+                z, error = decide(i, np.int64(lists.neurons[r]), moved, lists.inputs, constants, inputs, scratch)
+                looks += 1
+            elif not by_vector and (z >= shift) != then:  # it flips, and its value goes into the outputs: in float64
+                z = add_products(np.float64(Z[index, i]), i, moved, coefficients, lists.inputs, products)
+            fires = z >= shift
+            lists.side[p], lists.expiry[p] = fires, expiry_at(drift, abs(z - shift) - error, unit)
+            soonest = min(soonest, lists.expiry[p])
+            if fires != then:
+                flipped = True
+                found.corrections[i] += correction(z, shift, lists.sign[r], fires)
+                on += fires
+                off += not fires
         lists.begin[r], lists.length[r] = begin, end - begin
-        lists.band[r] = rounded_down(drift + width, constants.unit)
-        lists.soonest[r] = lists.band[r]
-        moved = Displacement(scratch.coefficients, 1.0, lists.inputs, begin, fired, moved.total, by_vector)
-        judged = judge_entries(lists, r, end - begin, drift, moved, constants, inputs, scratch, found.corrections)
-        looks += n + judged.looks
-        on += judged.on
-        off += judged.off
+        lists.soonest[r] = soonest
         entries_used = end
-        if judged.on + judged.off:
+        if flipped:
             found.pending[n_pending] = r
             n_pending += 1
     return Rebuilt(entries_used, n_pending, looks, on, off)

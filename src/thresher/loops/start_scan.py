@@ -15,15 +15,14 @@ from thresher.loops.judgement import (
     GATHER,
     add_products,
     add_up,
+    decide,
     doubt_of,
-    judge,
     load_start,
     make_scratch,
     norm_bound,
-    write_side,
 )  # fmt: skip
 from thresher.loops.pairs import dot
-from thresher.loops.rounding import rounded_down, safely_below
+from thresher.loops.rounding import expiry_at, rounded_down, safely_below
 from thresher.loops.structures import Displacement, Scanned
 
 __all__ = ["places_at_least", "scan_block"]
@@ -88,14 +87,15 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
     (2, n) gains the outputs before and after. ``lists`` are watchlists with room, of which ``used`` = (neurons,
     entries) are taken; neurons with a pair that flipped get a ``seen`` of -1. Returns ``Scanned``.
     """
-    Z, K, X = rows.products, inputs.fast_products, inputs.vectors
+    Z, first_step_change, signs = rows.products, rows.first_step_change, rows.signs
+    K, X, products = inputs.fast_products, inputs.vectors, inputs.products
     shift, guard, unit, twins = constants.shift, constants.guards[0], constants.unit, constants.twins
     row, entries = used
     n, d, copies = Z.shape[1], X.shape[1], 2 if twins else 1
     fires, watched = np.empty(n, lists.inputs.dtype), np.empty(n, lists.inputs.dtype)
     changes = np.empty(n, K.dtype)
     scratch = make_scratch(n, d)
-    coefficients, vector = scratch.coefficients, scratch.vector
+    coefficients, vector, weights = scratch.coefficients, scratch.vector, scratch.weights
     flips = before = after = looks = 0
     moves = False
     for i in range(n):
@@ -109,13 +109,13 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
         if candidates == 0:
             continue
         count = 0
-        known = rows.first_step_change.size > 0  # unless rounding made the wrong inputs fire when it was computed
+        known = first_step_change.size > 0  # unless rounding made the wrong inputs fire when it was computed
         for c in range(candidates):
             i = fires[c]
             if z0[i] <= shift + guard:
                 load_start(neuron, constants, scratch)
                 looks += 1
-                fires_then = dot(scratch.weights, X[i]) >= shift
+                fires_then = dot(weights, X[i]) >= shift
                 known &= fires_then == (z0[i] >= threshold)
                 if not fires_then:
                     continue
@@ -129,23 +129,23 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
             coefficients[q] = -constants.scale * step[fires[q]]
             total += abs(coefficients[q])
             reach += abs(coefficients[q]) * inputs.max_correlation[fires[q]]
-        moved = Displacement(coefficients, 1.0, fires, np.int64(0), count, total, False)
+        moved = Displacement(1.0, np.int64(0), count, total, False)
         if reach > width:  # worth a closer bound
-            reach = min(reach, norm_bound(moved, inputs, vector, unit))
+            reach = min(reach, norm_bound(moved, coefficients, fires, K, X, vector, unit))
         doubt = doubt_of(moved, constants, d)
         # No pre-activation of an input that does not fire moves by more than the reach: what lies further below stays
         # below the band.
         candidates = places_at_least(z0, Z.dtype.type(safely_below(shift - width - reach, doubt)), watched)
         for c in range(candidates):
-            changes[c] = rows.first_step_change[j, watched[c]] if known else 0.0
+            changes[c] = first_step_change[j, watched[c]] if known else 0.0
         for q in range(0 if known else count):
             _add(K.dtype.type(coefficients[q]), K[fires[q]], watched, candidates, changes)
         by_vector = moves and GATHER * count > 2 * d
         if by_vector:
-            add_up(moved, X, vector)
+            add_up(moved, coefficients, fires, X, vector)
         for twin in range(copies):
-            sign = rows.signs[copies * j + twin]
-            moved = Displacement(coefficients, sign, fires, np.int64(0), count, total, False)
+            sign = signs[copies * j + twin]
+            moved = Displacement(sign, np.int64(0), count, total, False)
             begin, end = entries, entries + count
             soonest, flipped = width, False
             q = 0
@@ -162,17 +162,23 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
                     end += 1
                 else:
                     continue
-                z, error, more = judge(z, doubt, i, neuron + twin, moved, constants, inputs, scratch)
-                looks += more
-                if not more and z >= shift and moves:  # its value goes into the outputs: in float64, whatever decided
-                    change = sign * dot(vector, X[i]) if by_vector else add_products(0.0, i, moved, inputs.products)
-                    z = z0[i] + change
-                lists.inputs[p], lists.start[p] = i, z0[i]
-                soonest = min(soonest, write_side(lists, p, z, error, 0.0, constants))
-                if lists.side[p]:
+                error = doubt
+                if abs(z - shift) <= doubt:
+                    z, error = decide(i, neuron + twin, moved, fires, constants, inputs, scratch)
+                    looks += 1
+                elif z >= shift and moves:  # its value goes into the outputs: in float64, whatever decided
+                    if by_vector:
+                        z = z0[i] + sign * dot(vector, X[i])
+                    else:
+                        z = z0[i] + add_products(0.0, i, moved, coefficients, fires, products)
+                fires_now = z >= shift
+                expiry = expiry_at(0.0, abs(z - shift) - error, unit)
+                lists.inputs[p], lists.start[p], lists.side[p], lists.expiry[p] = i, z0[i], fires_now, expiry
+                soonest = min(soonest, lists.expiry[p])
+                if fires_now:
                     sums[1, i] += sign * (z - shift)
                     after += 1
-                if lists.side[p] != fired_then:
+                if fires_now != fired_then:
                     flips += 1
                     flipped = True
             entries = end

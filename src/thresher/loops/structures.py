@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "Displacement", "Entries", "Found", "Inputs", "Judged", "Point", "Rebuilt", "Scanned", "Scratch", "ShardConstants",
+    "Displacement", "Entries", "Found", "Inputs", "Point", "Rebuilt", "Scanned", "Scratch", "ShardConstants",
     "StartRows", "Visited", "WakeUps",
 ]  # fmt: skip
 
@@ -71,11 +71,13 @@ class StartRows(NamedTuple):
 
 
 class Displacement(NamedTuple):
-    """What was added to a neuron: the sum over q < terms of sign * coefficients[q] * x[inputs[first + q]]."""
+    """What was added to a neuron: the sum over q < terms of sign * coefficients[q] * x[listed[first + q]].
 
-    coefficients: NDArray[np.float64]
+    The two arrays go beside it: a tuple that is made for each neuron must not hold arrays, whose owners would be
+    counted in the innermost loops.
+    """
+
     sign: float
-    inputs: NDArray[np.uint16] | NDArray[np.uint32]
     first: int
     terms: int
     total: float  # sum of |coefficients|
@@ -87,19 +89,10 @@ class Scratch(NamedTuple):
 
     coefficients: NDArray[np.float64]  # (entries,)
     entries: NDArray[np.int64]  # (entries + 1,): those to be judged
-    values: NDArray[np.float64]  # (entries,): their pre-activations
     order: NDArray[np.int64]  # (entries,)
     vector: NDArray[np.float64]  # (d,)
     weights: NDArray[np.float64]  # (d,): start weights
     holds: NDArray[np.int64]  # (2,): the start row in ``weights`` and the neuron that ``order`` is for, or -1
-
-
-class Judged(NamedTuple):
-    """What came of pairs of one neuron: looks beyond the first at each, and pairs that flipped on and off."""
-
-    looks: int
-    on: int
-    off: int
 
 
 class Visited(NamedTuple):
