@@ -1,7 +1,9 @@
-"""The judgement of a pair: on which side of the threshold it lies, how sure that is, and when it must be asked again.
+"""The judgement of a pair: on which side of the threshold it lies, and how sure that is.
 
 A pre-activation in working precision decides unless it is closer to the threshold than its rounding, the *doubt*. Then
-the sum that ``look_at`` computes, in float64 and in one fixed order, decides. All loops judge here.
+the sum that ``look_at`` computes, in float64 and in one fixed order, decides. Loops take ``doubt_of``, ``decide`` and
+``expiry_at`` from one place. No named tuple that holds arrays goes to a function that is inlined within them: Numba
+would count the owners of every array there, which doubled the time of a visit.
 """
 
 from __future__ import annotations
