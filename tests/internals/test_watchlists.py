@@ -8,7 +8,7 @@ import pytest
 from thresher import to_sphere
 from thresher.datasets import random_problem
 from thresher.engines.engine import make_shard
-from thresher.loops.certified import FINE
+from thresher.loops.rounding import FINE
 from thresher.model.network import NetworkSettings
 from thresher.model.weights import Weights
 from thresher.shards import certified, watchlists
@@ -49,7 +49,7 @@ def test_room_is_forecast_from_the_rows_that_were_scanned(first, twins, monkeypa
     shard, _, _ = make(width=50_000, shift=0.3, twins=twins, neurons=range(first, first + 8000))
     shard.start(None, expected=0.01)
     used = int(shard._lists.length.sum())
-    assert shard._room == used  # none is left out
+    assert shard._entries_used == used  # none is left out
     assert 1 <= len(made) <= 4
     assert used < made[-1] < 1.4 * used
 
@@ -61,15 +61,18 @@ def test_room_is_forecast_from_the_rows_that_were_scanned(first, twins, monkeypa
 def test_bounds_are_those_of_the_working_precision(dtype, unit, monkeypatch):
     scanned = []
     original = watchlists.loops.scan_block
-    monkeypatch.setattr(watchlists.loops, "scan_block", lambda *given: scanned.append(given[8]) or original(*given))
+    monkeypatch.setattr(
+        watchlists.loops, "scan_block", lambda *given: scanned.append(given[2].unit) or original(*given)
+    )
     shard, weights, settings = make(dtype=dtype)
     shard.start(None, expected=0.1)
     assert set(scanned) == {unit}
-    _, _, (shift, guards, then, scale, _, _, first, twins, trust), *_ = shard._place()
-    assert (shift, then, scale, first, twins) == (0.8, unit, settings.scale, 0, False)
-    assert trust == 1  # below 1 breaks certificates, above it wastes looks
+    known = shard._constants
+    assert (known.shift, known.unit, known.scale) == (0.8, unit, settings.scale)
+    assert (known.first_neuron, known.twins) == (0, False)
+    assert known.trust == 1  # below 1 breaks certificates, above it wastes looks
     longest = np.linalg.norm(settings.start.block(0, 3000), axis=1)
-    np.testing.assert_allclose(guards, weights.guards(norms=longest), rtol=1e-6)
+    np.testing.assert_allclose(known.guards, weights.guards(norms=longest), rtol=1e-6)
 
 
 def test_rounding_of_the_weights_that_are_given_back():
@@ -245,14 +248,14 @@ def test_the_first_step_is_taken_in_the_cheaper_way():
             shift = Z[0, 0]
         asked = SimpleNamespace(
             _weights=SimpleNamespace(fast_inputs=X), _settings=SimpleNamespace(shift=shift, scale=scale), _step=step,
-            _band=band,
+            _constants=SimpleNamespace(band=band),
         )  # fmt: skip
-        shifts = watchlists.StartScan._shifts(asked, Z)
+        change = watchlists.StartScan._first_step_change(asked, Z)
         by_products = naive_choice(Z, step, shift=shift, scale=scale, band=band, d=d)
         chosen.append(by_products)
-        assert shifts.shape == ((rows if by_products else 0), n)
+        assert change.shape == ((rows if by_products else 0), n)
         if by_products:
-            np.testing.assert_allclose(shifts, (shift <= Z) * -(scale * step) @ X @ X.T, atol=1e-12)
+            np.testing.assert_allclose(change, (shift <= Z) * -(scale * step) @ X @ X.T, atol=1e-12)
         asked._step = np.zeros(n)
-        assert len(watchlists.StartScan._shifts(asked, Z)) == 0
+        assert len(watchlists.StartScan._first_step_change(asked, Z)) == 0
     assert 0.2 < np.mean(chosen) < 0.8

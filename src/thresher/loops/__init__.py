@@ -1,4 +1,4 @@
-"""Compiled loops: arrays in, arrays out; no classes, no input or output, no random state of their own."""
+"""Compiled loops: arrays and named tuples in and out; no other classes, no files, no random state of their own."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 A watchlist is a row of entries ``begin[r] <= p < begin[r] + length[r]``, one for each watched input of neuron r.
 Entries come in three zones: the first ``linear[r]`` fire at the point of linearisation (they move the neuron), those
 up to ``fired[r]`` have fired before (they have a coefficient), the rest only lie within the band. The coefficient of
-an entry is ``base - push * Gamma[input]`` in the first zone and ``base`` elsewhere: steps are never written to neurons
-that nobody visits.
+an entry is ``base - push * sums[now, input]`` in the first zone and ``base`` elsewhere: steps are never written to
+neurons that nobody visits.
 """
 
 from __future__ import annotations
@@ -13,214 +13,140 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled
+from thresher.loops.judgement import (
+    GATHER,
+    add_products,
+    add_up,
+    ascending,
+    correction,
+    decide,
+    doubt_of,
+    make_scratch,
+    norm_bound,
+)  # fmt: skip
 from thresher.loops.pairs import dot
-from thresher.loops.philox import fill_row
+from thresher.loops.rounding import STRETCH, expiry_at, rounded_down, rounded_up, wake_up_at
+from thresher.loops.structures import Displacement, Entries, Rebuilt, Visited
 
-__all__ = [
-    "GATHER", "add_up", "commit", "expiry_at", "extract", "norm_bound", "rebuild", "rounding_of_look", "visit",
-    "write_wake_ups",
-]  # fmt: skip
-
-
-FINE = 2.0**-53  # unit roundoff of float64
-GATHER = 6  # multiplications of contiguous numbers that cost as much as one with a gathered number
-# A step moves a pre-activation by at most |delta| |x_j| |x_i|, and norms may exceed 1 by their tolerance: both of them.
-STRETCH = (1.0 + 1.1e-5) ** 2
-
-
-@njit(inline="always")
-def add_up(coefficients, inputs, first, count, X, out):
-    """Set ``out`` (d,) to the sum of coefficients times inputs: the moved part of a neuron."""
-    for k in range(X.shape[1]):
-        out[k] = 0.0
-    for q in range(count):
-        for k in range(X.shape[1]):
-            out[k] += coefficients[q] * X[inputs[first + q], k]
-
-
-@compiled
-def _ascending(inputs, first, count, order):
-    """Write to ``order`` the places 0..count - 1 by ascending input (Shell's sort: rows are short)."""
-    for q in range(count):
-        order[q] = q
-    for gap in (701, 301, 132, 57, 23, 10, 4, 1):
-        for q in range(gap, count):
-            place, k = order[q], q
-            while k >= gap and inputs[first + order[k - gap]] > inputs[first + place]:
-                order[k] = order[k - gap]
-                k -= gap
-            order[k] = place
-
-
-@njit(inline="always")
-def _decide(value, coefficients, inputs, first, count, order, products):
-    """Return the pre-activation that decides, as ``look_at`` computes it: coefficients by ascending input."""
-    for q in range(count):
-        value += coefficients[order[q]] * products[inputs[first + order[q]]]
-    return value
-
-
-@njit(inline="always")
-def norm_bound(delta, inputs, first, count, K, X, scratch, unit):
-    """Return an upper bound of |sum of delta[q] x_q|, by inner products or by the vector itself: the cheaper."""
-    total = 0.0
-    square = 0.0
-    for q in range(count):
-        total += abs(delta[q])
-    if GATHER * count <= 2 * X.shape[1]:
-        for q in range(count):
-            row = 0.0
-            j = inputs[first + q]
-            for other in range(q):
-                row += delta[other] * K[j, inputs[first + other]]
-            square += delta[q] * (2.0 * row + delta[q] * STRETCH)  # K[j, j] is 1 but for the tolerance of norms
-    else:
-        add_up(delta, inputs, first, count, X, scratch)
-        square = dot(scratch, scratch)
-    # Rounding: each product carries a relative error of a few units, cancellation may leave nothing but those.
-    slack = (count + 4 + X.shape[1]) * unit * total * total
-    return STRETCH * np.sqrt(max(square, 0.0) + slack)
-
-
-@njit(inline="always")
-def rounding_of_look(exact, count, d, total, shift):
-    """Return a bound on what float64 loses in a look at a pair near the threshold, ``count`` coefficients to add.
-
-    ``exact`` bounds what the product with the start weights loses; each addition rounds what has been summed so far.
-    """
-    return exact + (count + d + 3) * FINE * (2.0 * total + abs(shift))
-
-
-@njit(inline="always")
-def expiry_at(drift, margin, unit):
-    """Return the drift at which a pair with that margin may flip, rounded down."""
-    return drift + margin - 4.0 * unit * (drift + abs(margin))
+__all__ = ["commit", "extract", "rebuild", "visit", "write_wake_ups"]
 
 
 @njit(inline="always")
 def _wake(clock, margin, scale, count):
     """Return, negated, the clock before which a neuron that fires on ``count`` inputs cannot drift by ``margin``.
 
-    It drifts by at most ``scale`` times the number of its firing inputs for each unit of the clock. Rounded towards too
-    early: the tree is in float32.
+    It drifts by at most ``scale`` times the number of its firing inputs for each unit of the clock.
     """
-    return -(clock + max(margin, 0.0) / (STRETCH * scale * count)) * (1.0 - 1e-6) if count else -np.inf
+    return -wake_up_at(clock + max(margin, 0.0) / (STRETCH * scale * count)) if count else -np.inf
 
 
 @compiled
-def write_wake_ups(lists, places, clock, scale, leaves):
+def write_wake_ups(lists, places, scale, wake_ups):
     """Write to the leaves of the tree when the listed neurons, all up to date, wake up."""
     for index in range(places.size):
         r = places[index]
-        leaves[r] = _wake(clock, lists.soonest[r] - lists.drift[r], scale, lists.linear[r])
+        wake_ups.leaves[r] = _wake(wake_ups.clock, lists.soonest[r] - lists.drift[r], scale, lists.linear[r])
+
+
+@njit(inline="always")
+def _write_coefficients(base, listed, first, linear, fired, push, sums, coefficients):
+    """Write the coefficients of a row; ``sums`` (n,) is the running sum of steps. Returns the sum of their sizes."""
+    total = 0.0
+    for q in range(fired):
+        coefficients[q] = base[first + q]
+        if q < linear:
+            coefficients[q] -= push * sums[listed[first + q]]
+        total += abs(coefficients[q])
+    return total
 
 
 @compiled
-def visit(lists, places, forced, clock, leaves, Gamma, now, physics, K, X, products, corrections, pending, left):
+def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
     """Bring the listed neurons up to date: drift, expired entries, corrections of pairs that flipped, next wake-up.
 
     ``forced`` (places,) marks those with pairs that flipped earlier in this iteration: they are looked at in any case.
-    ``physics`` = (shift, guards, unit, scale, band, seed, first neuron, twins, trust). Writes wake-ups to ``leaves``,
-    places with flips to ``pending`` and places that left their band to ``left``; returns the numbers of the latter
-    two, of looks, and of pairs that flipped on and off.
+    Wake-ups are written to ``wake_ups``, the rest to ``found``. Returns a ``Visited``.
     """
-    shift, guards, unit, scale, _, seed, first_neuron, twins, trust = physics
-    guard, exact = guards
-    d = X.shape[1]
+    shift, unit, scale, trust = constants.shift, constants.unit, constants.scale, constants.trust
+    products = inputs.products
+    sums, now, leaves, clock = point.sums, point.now, wake_ups.leaves, wake_ups.clock
+    K, X, d = inputs.fast_products, inputs.vectors, inputs.vectors.shape[1]
     longest = 0
     for index in range(places.size):
         longest = max(longest, lists.length[places[index]])
-    coefficients, order, todo = np.empty(longest), np.empty(longest, np.int64), np.empty(longest + 1, np.int64)
-    vector, weights = np.empty(d), np.empty(d)
-    waiting = gone = looks = on = off = 0
+    scratch = make_scratch(longest, d)
+    coefficients, entries, vector = scratch.coefficients, scratch.entries, scratch.vector
+    n_pending = n_left_band = looks = on = off = 0
     for index in range(places.size):
         r = places[index]
-        first, count, fired = lists.begin[r], lists.linear[r], lists.fired[r]
+        first, linear, fired = lists.begin[r], np.int64(lists.linear[r]), np.int64(lists.fired[r])
         push, seen = scale * lists.sign[r], lists.seen[r]
-        reach = 0.0
-        for q in range(count):
+        reach = total = 0.0
+        for q in range(linear):
             j = lists.inputs[first + q]
-            coefficients[q] = push * (Gamma[now, j] - Gamma[seen, j])
+            coefficients[q] = push * (sums[now, j] - sums[seen, j])
             reach += STRETCH * abs(coefficients[q])
+            total += abs(coefficients[q])
         # The cheapest certificate first: not even a straight walk of that length reaches the first expiry.
-        margin = lists.soonest[r] - lists.drift[r] - trust * reach * (1.0 + 4.0 * unit)
+        margin = lists.soonest[r] - lists.drift[r] - rounded_up(trust * reach, unit)
         if margin > 0.0 and not forced[index]:
-            leaves[r] = _wake(clock, margin, scale, count)
+            leaves[r] = _wake(clock, margin, scale, linear)
             continue
-        drift = lists.drift[r] + trust * norm_bound(coefficients, lists.inputs, first, count, K, X, vector, unit)
-        drift *= 1.0 + 2.0 * unit  # it is stored in working precision
+        step = Displacement(1.0, first, linear, total, False)
+        travelled = norm_bound(step, coefficients, lists.inputs, K, X, vector, unit)
+        drift = rounded_up(lists.drift[r] + trust * travelled, unit)
         lists.drift[r], lists.seen[r] = drift, now
         if drift >= lists.band[r]:
-            left[gone] = r
-            gone += 1
+            found.left_band[n_left_band] = r
+            n_left_band += 1
             continue
         if drift < lists.soonest[r] and not forced[index]:
-            leaves[r] = _wake(clock, lists.soonest[r] - drift, scale, count)
+            leaves[r] = _wake(clock, lists.soonest[r] - drift, scale, linear)
             continue
-        total = 0.0
-        for q in range(fired):
-            coefficients[q] = lists.base[first + q]
-            if q < count:
-                coefficients[q] -= push * Gamma[now, lists.inputs[first + q]]
-            total += abs(coefficients[q])
         level, soonest = lists.drift[r], lists.band[r]
         expired = 0
         for p in range(first, first + lists.length[r]):  # without branches: which entries are due is hard to predict
-            due = (lists.expiry[p] <= level) | (lists.side[p] != (p - first < count))
-            todo[expired] = p
+            due = (lists.expiry[p] <= level) | (lists.side[p] != (p - first < linear))
+            entries[expired] = p
             expired += due
             soonest = soonest if due else min(soonest, lists.expiry[p])
         by_vector = (fired + expired) * d < GATHER * expired * fired
-        doubt = guard + (fired + 3 + d) * (FINE if by_vector else unit) * total  # the vector is in float64
+        total = _write_coefficients(lists.base, lists.inputs, first, linear, fired, push, sums[now], coefficients)
+        moved = Displacement(1.0, first, fired, total, by_vector)
         if by_vector:
-            add_up(coefficients, lists.inputs, first, fired, X, vector)
-        loaded = flipped = False
-        for p in todo[:expired]:
-            then = p - first < count
-            i = lists.inputs[p]
-            looks += 1
-            z = np.float64(lists.start[p])
+            add_up(moved, coefficients, lists.inputs, X, vector)
+        doubt, flipped = doubt_of(moved, constants, d), False
+        looks += expired
+        for p in entries[:expired]:
+            i, then, z, error = lists.inputs[p], p - first < linear, np.float64(lists.start[p]), doubt
             if by_vector:
                 z += dot(vector, X[i])
             else:
                 for q in range(fired):
                     z += coefficients[q] * K[i, lists.inputs[first + q]]
-            error = doubt
             if abs(z - shift) <= doubt:
-                error = rounding_of_look(exact, fired, d, total, shift)
-                if not loaded:
-                    neuron = np.uint64(first_neuron + lists.neurons[r])
-                    fill_row(seed, np.uint64(0), neuron >> np.uint64(1) if twins else neuron, weights)
-                    _ascending(lists.inputs, first, fired, order)
-                    loaded = True
+                z, error = decide(i, np.int64(lists.neurons[r]), moved, lists.inputs, constants, inputs, scratch)
                 looks += 1
-                z = _decide(dot(weights, X[i]), coefficients, lists.inputs, first, fired, order, products[i])
-            elif not by_vector and (z >= shift) != then:  # it flips, and its value goes into the outputs: no rounding
-                z = np.float64(lists.start[p])
-                for q in range(fired):
-                    z += coefficients[q] * products[i, lists.inputs[first + q]]
+            elif not by_vector and (z >= shift) != then:  # it flips, and its value goes into the outputs: in float64
+                z = add_products(np.float64(lists.start[p]), i, moved, coefficients, lists.inputs, products)
             fires = z >= shift
-            lists.side[p] = fires
-            lists.expiry[p] = expiry_at(drift, abs(z - shift) - error, unit)
+            lists.side[p], lists.expiry[p] = fires, expiry_at(drift, abs(z - shift) - error, unit)
             soonest = min(soonest, lists.expiry[p])
             if fires != then:
                 flipped = True
-                if fires:
-                    corrections[i] += lists.sign[r] * (z - shift)
-                    on += 1
-                else:
-                    corrections[i] += lists.sign[r] * (shift - z)
-                    off += 1
+                found.corrections[i] += correction(z, shift, lists.sign[r], fires)
+                on += fires
+                off += not fires
         lists.soonest[r] = soonest
-        leaves[r] = _wake(clock, soonest - drift, scale, count)
+        leaves[r] = _wake(clock, soonest - drift, scale, linear)
         if flipped:
-            pending[waiting] = r
-            waiting += 1
-    return waiting, gone, looks, on, off
+            found.pending[n_pending] = r
+            n_pending += 1
+    return Visited(n_pending, n_left_band, looks, on, off)
 
 
 @compiled
-def commit(lists, places, Gamma, now, scale, counts):
+def commit(lists, places, point, scale, counts):
     """Make the current sides of the listed neurons the point of linearisation; update ``counts`` (n, n) unless empty.
 
     ``counts`` is kept in its lower triangle. An entry that begins to fire joins the first zone, one that ceases leaves
@@ -240,7 +166,7 @@ def commit(lists, places, Gamma, now, scale, counts):
                 for q in range(first, first + lists.linear[r]):
                     j = lists.inputs[q]
                     counts[max(i, j), min(i, j)] -= 1
-            lists.base[p] -= push * Gamma[now, i]
+            lists.base[p] -= push * point.sums[point.now, i]
             lists.linear[r] -= 1
             _swap(lists, p, first + lists.linear[r])
         for p in range(first + lists.linear[r], first + lists.length[r]):  # those that begin
@@ -251,7 +177,7 @@ def commit(lists, places, Gamma, now, scale, counts):
                 _swap(lists, p, first + lists.fired[r])
                 p = first + lists.fired[r]
                 lists.fired[r] += 1
-            lists.base[p] += push * Gamma[now, i]
+            lists.base[p] += push * point.sums[point.now, i]
             _swap(lists, p, first + lists.linear[r])
             lists.linear[r] += 1
             if counting:
@@ -270,97 +196,87 @@ def _swap(lists, p, q):
 
 
 @compiled
-def rebuild(lists, places, Z, W, room, Gamma, now, physics, K, X, products, corrections, pending):
+def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
     """Write new watchlists, with wider bands, for neurons that left theirs.
 
-    Z (k, n) are their start pre-activations, W (k, d) their start weights; new rows go to the end of the entry arrays,
-    from ``room`` on. Returns the new end, then the numbers of pending neurons, looks, and pairs that flipped on and
-    off.
+    Z (k, n) are their start pre-activations. New rows go to the end of the entry arrays, from ``entries_used`` on; what
+    is found to ``found``. Returns a ``Rebuilt``.
     """
-    shift, guards, unit, scale, band = physics[0], physics[1], physics[2], physics[3], physics[4]
-    guard, exact = guards
+    shift, unit, K, X, products = (
+        constants.shift, constants.unit, inputs.fast_products, inputs.vectors, inputs.products,
+    )  # fmt: skip
     n, d = X.shape
-    moved, coefficients, order = np.empty(n), np.empty(n), np.empty(n, np.int64)
-    watched = np.empty(n, np.bool_)
-    weights, vector = np.empty(d), np.empty(d)
-    waiting = looks = on = off = 0
+    change, watched = np.empty(n), np.empty(n, np.bool_)
+    scratch = make_scratch(n, d)
+    coefficients, vector = scratch.coefficients, scratch.vector
+    n_pending = looks = on = off = 0
     for index in range(places.size):
         r = places[index]
-        first, count, fired = lists.begin[r], lists.linear[r], lists.fired[r]
-        push = scale * lists.sign[r]
-        for i in range(n):
-            watched[i], moved[i] = False, 0.0
-        total = 0.0
-        for q in range(fired):
-            j = lists.inputs[first + q]
-            watched[j] = True
-            coefficients[q] = lists.base[first + q] - (push * Gamma[now, j] if q < count else 0.0)
-            total += abs(coefficients[q])
-        if fired > d:  # the cheaper of two ways to the change of every pre-activation
-            add_up(coefficients, lists.inputs, first, fired, X, vector)
+        first, linear, fired = lists.begin[r], lists.linear[r], np.int64(lists.fired[r])
+        by_vector = fired > d  # the cheaper of two ways to the change of every pre-activation
+        push, here = constants.scale * lists.sign[r], point.sums[point.now]
+        total = _write_coefficients(lists.base, lists.inputs, first, linear, fired, push, here, coefficients)
+        moved = Displacement(1.0, first, fired, total, by_vector)
+        if by_vector:
+            add_up(moved, coefficients, lists.inputs, X, vector)
             for i in range(n):
-                moved[i] = dot(vector, X[i])
+                change[i] = dot(vector, X[i])
         else:
+            for i in range(n):
+                change[i] = 0.0
             for q in range(fired):
                 for i in range(n):
-                    moved[i] += coefficients[q] * K[lists.inputs[first + q], i]
-        doubt = guard + (fired + 3 + d) * (FINE if fired > d else unit) * total
+                    change[i] += coefficients[q] * K[lists.inputs[first + q], i]
+        doubt = doubt_of(moved, constants, d)
         drift = lists.drift[r]
-        width = max(drift, 2.0 * band * (np.sqrt(count) + 2.0))
-        begin = room
+        width = max(drift, 2.0 * constants.band * (np.sqrt(linear) + 2.0))
+        begin = entries_used
         end = begin + fired
+        for i in range(n):  # a slice would take seconds to compile
+            watched[i] = False
         for q in range(fired):
+            watched[lists.inputs[first + q]] = True
             lists.inputs[begin + q] = lists.inputs[first + q]
             lists.base[begin + q] = lists.base[first + q]
         for i in range(n):
-            if not watched[i] and Z[index, i] + moved[i] >= shift - width - doubt:
+            if not watched[i] and Z[index, i] + change[i] >= shift - width - doubt:
                 lists.inputs[end], lists.base[end] = i, 0.0
                 end += 1
         looks += n
-        loaded = flipped = False
-        soonest = drift + width
-        lists.band[r] = soonest * (1.0 - 2.0 * unit)
+        flipped = False
+        lists.band[r] = soonest = rounded_down(drift + width, unit)
+        moved = Displacement(1.0, begin, fired, total, by_vector)
         for p in range(begin, end):
-            i = lists.inputs[p]
+            i, then, error = lists.inputs[p], p - begin < linear, doubt
             lists.start[p] = Z[index, i]
-            z = Z[index, i] + moved[i]
-            error = doubt
+            z = Z[index, i] + change[i]
             if abs(z - shift) <= doubt:
-                error = rounding_of_look(exact, fired, d, total, shift)
-                if not loaded:
-                    for k in range(d):
-                        weights[k] = W[index, k]
-                    _ascending(lists.inputs, begin, fired, order)
-                    loaded = True
+                z, error = decide(i, np.int64(lists.neurons[r]), moved, lists.inputs, constants, inputs, scratch)
                 looks += 1
-                z = _decide(dot(weights, X[i]), coefficients, lists.inputs, begin, fired, order, products[i])
-            elif fired <= d and (z >= shift) != (p - begin < count):  # it flips, and its value goes into the outputs
-                z = np.float64(Z[index, i])
-                for q in range(fired):
-                    z += coefficients[q] * products[i, lists.inputs[begin + q]]
-            fires, then = z >= shift, p - begin < count
-            lists.side[p] = fires
-            lists.expiry[p] = expiry_at(drift, abs(z - shift) - error, unit)
+            elif not by_vector and (z >= shift) != then:  # it flips, and its value goes into the outputs: in float64
+                z = add_products(np.float64(Z[index, i]), i, moved, coefficients, lists.inputs, products)
+            fires = z >= shift
+            lists.side[p], lists.expiry[p] = fires, expiry_at(drift, abs(z - shift) - error, unit)
             soonest = min(soonest, lists.expiry[p])
             if fires != then:
                 flipped = True
-                corrections[i] += lists.sign[r] * ((z - shift) if fires else (shift - z))
+                found.corrections[i] += correction(z, shift, lists.sign[r], fires)
                 on += fires
                 off += not fires
         lists.begin[r], lists.length[r] = begin, end - begin
         lists.soonest[r] = soonest
-        room = end
+        entries_used = end
         if flipped:
-            pending[waiting] = r
-            waiting += 1
-    return room, waiting, looks, on, off
+            found.pending[n_pending] = r
+            n_pending += 1
+    return Rebuilt(entries_used, n_pending, looks, on, off)
 
 
 @compiled
-def extract(lists, zone, only_moved, Gamma, now, scale):
+def extract(lists, zone, only_moved, point, scale):
     """Return the first ``zone[r]`` entries of each row by neuron, inputs ascending; ``only_moved``: coefficient not 0.
 
-    Returns (rows with entries, bounds, inputs, coefficients).
+    Returns ``Entries``.
     """
     total = rows = 0
     for r in range(zone.size):
@@ -371,14 +287,16 @@ def extract(lists, zone, only_moved, Gamma, now, scale):
     order = np.empty(32, np.int64)
     row = p = 0
     for r in range(zone.size):
-        first, count = lists.begin[r], lists.linear[r]
+        first, count = lists.begin[r], np.int64(zone[r])
         begun = p
-        if zone[r] > order.size:
-            order = np.empty(zone[r], np.int64)
-        _ascending(lists.inputs, first, zone[r], order)
-        for q in order[: zone[r]]:
+        if count > order.size:
+            order = np.empty(count, np.int64)
+        ascending(lists.inputs, first, count, order)
+        for k in range(count):
+            q = order[k]
             j = lists.inputs[first + q]
-            c = lists.base[first + q] - (scale * lists.sign[r] * Gamma[now, j] if q < count else 0.0)
+            pushed = scale * lists.sign[r] * point.sums[point.now, j] if q < lists.linear[r] else 0.0
+            c = lists.base[first + q] - pushed
             if c != 0 or not only_moved:
                 inputs[p], coefficients[p] = j, c
                 p += 1
@@ -386,4 +304,4 @@ def extract(lists, zone, only_moved, Gamma, now, scale):
             places[row] = r
             row += 1
             bounds[row] = p
-    return places[:row], bounds[: row + 1], inputs[:p], coefficients[:p]
+    return Entries(places[:row], bounds[: row + 1], inputs[:p], coefficients[:p])

@@ -50,7 +50,7 @@ def count_pairs(begin, linear, inputs, places, counts):
 
 @compiled
 def count_bits(begin, linear, inputs, places, sign, counts):
-    """Add ``sign`` times the same to ``counts`` by sets of bits: 64 neurons a word; the cheaper way where many fire."""
+    """Add ``sign`` times the same to ``counts`` by sets of bits, 64 neurons per word: cheaper where many fire."""
     n = counts.shape[0]
     bits = np.empty((n, 64), np.uint64)
     for chunk in range(0, places.size, 4096):

@@ -93,7 +93,7 @@ def materialise(neurons, start, stored, bounds, inputs, coefficients, X):
 
 @compiled
 def dot(a, b):
-    """Return <a, b> in float64, summed in one fixed order: the arithmetic that decides who fires."""
+    """Return <a, b> in float64, summed in one fixed order: the arithmetic that decides which neurons fire."""
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
     whole = a.size - a.size % 8
     for k in range(0, whole, 8):

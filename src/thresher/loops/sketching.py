@@ -44,7 +44,7 @@ def add_sparse_sign(bounds, inputs, factors, X, words, edges, out):
 
 @compiled
 def add_hadamard(neurons, bounds, inputs, factors, X, words, sampled, out):
-    """Sampled rows of H D with H = H_neurons ⊗ H_features: a short transform of each x_i, then one sign a row.
+    """Sampled rows of H D with H = H_neurons ⊗ H_features: a short transform of each x_i, then one sign per row.
 
     ``words`` (d, neurons) hold the random signs D, ``sampled`` (s,) the rows of H.
     """
@@ -80,7 +80,7 @@ def add_hadamard(neurons, bounds, inputs, factors, X, words, sampled, out):
 
 @compiled
 def add_tensor(bounds, inputs, factors, words, out):
-    """CountSketch of the sparse vector over neurons of each column: one bucket and sign a neuron, from ``words``."""
+    """CountSketch of the sparse vector over neurons of each column: one bucket and sign per neuron, from ``words``."""
     for j in range(bounds.size - 1):
         word = np.uint64(words[j])
         row = np.int64(((word >> np.uint64(1)) * np.uint64(out.shape[1])) >> np.uint64(31))

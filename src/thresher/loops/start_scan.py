@@ -1,4 +1,7 @@
-"""The scan of the start weights: who fires, the first step, watchlists. One block of rows at a time, while in cache."""
+"""The scan of the start weights: which neurons fire, the first step, watchlists.
+
+One block of rows at a time, while it is in the cache.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,19 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from thresher.loops import compiled
-from thresher.loops.certified import GATHER, add_up, expiry_at, norm_bound, rounding_of_look
+from thresher.loops.judgement import (
+    GATHER,
+    add_products,
+    add_up,
+    decide,
+    doubt_of,
+    load_start,
+    make_scratch,
+    norm_bound,
+)  # fmt: skip
 from thresher.loops.pairs import dot
+from thresher.loops.rounding import expiry_at, rounded_down, safely_below
+from thresher.loops.structures import Displacement, Scanned
 
 __all__ = ["places_at_least", "scan_block"]
 
@@ -60,61 +74,46 @@ def places_at_least(values, low, found):
 
 
 @compiled
-def _load(W, j, weights):
-    for k in range(weights.size):  # a slice would take seconds to compile
-        weights[k] = W[k, j]
-
-
-@compiled
 def _add(coefficient, products, watched, count, changes):
     for c in range(count):
         changes[c] += coefficient * products[watched[c]]
 
 
 @compiled
-def scan_block(
-    Z, shifts, W, rows, twins, signs, shift, guards, unit, push, step, K, X, products, near, band, sums, lists, used
-):  # fmt: skip
-    """Find who fires at the start and after the first step, and write watchlists for neurons that fire.
+def scan_block(rows, step, constants, inputs, sums, lists, used):
+    """Find which neurons fire at the start and after the first step, and write watchlists for those.
 
-    Z (rows, n) pre-activations of start rows, ``shifts`` (rows, n) their change by the first step or none (0, n) if it
-    is to be followed pair by pair, W (d, rows) their weights; ``rows`` = (first of these to scan, number of
-    the first one in the shard); ``guards`` bound the rounding of a working-precision and of a float64 product of start
-    weights with an input; ``push`` = 1/sqrt(m); ``step`` (n,) the first step; ``band`` the drift to cover per square
-    root of firing inputs. ``sums`` (2, n) gains the outputs before and after. ``lists`` are watchlists with room, of
-    which ``used`` = (neurons, entries) are taken; neurons with a pair that flipped get a ``seen`` of -1.
-
-    Returns the row where room ran out (or the number of rows), then the numbers of neurons and entries used, and of
-    flips, pairs firing before, pairs firing after, and looks in this call.
+    ``rows`` are ``StartRows``; ``constants`` have the guards of this block; ``step`` (n,) is the first step. ``sums``
+    (2, n) gains the outputs before and after. ``lists`` are watchlists with room, of which ``used`` = (neurons,
+    entries) are taken; neurons with a pair that flipped get a ``seen`` of -1. Returns ``Scanned``.
     """
-    guard, exact = guards
-    first_row, place = rows
+    Z, first_step_change, signs = rows.products, rows.first_step_change, rows.signs
+    K, X, products = inputs.fast_products, inputs.vectors, inputs.products
+    shift, guard, unit, twins = constants.shift, constants.guards[0], constants.unit, constants.twins
     row, entries = used
     n, d, copies = Z.shape[1], X.shape[1], 2 if twins else 1
-    fires, watched = np.empty(n, np.uint32), np.empty(n, np.uint32)  # unsigned: no test for negative places
-    coefficients, changes = np.zeros(n), np.empty(n, K.dtype)
-    weights, vector = np.empty(d), np.empty(d)
+    fires, watched = np.empty(n, lists.inputs.dtype), np.empty(n, lists.inputs.dtype)
+    changes = np.empty(n, K.dtype)
+    scratch = make_scratch(n, d)
+    coefficients, vector, weights = scratch.coefficients, scratch.vector, scratch.weights
     flips = before = after = looks = 0
     moves = False
     for i in range(n):
         moves |= step[i] != 0
-    low, threshold = Z.dtype.type(shift - 1.01 * guard), Z.dtype.type(shift)
-    for j in range(first_row, Z.shape[0]):
+    low, threshold = Z.dtype.type(safely_below(shift, guard)), Z.dtype.type(shift)
+    for j in range(rows.first, Z.shape[0]):
         if entries + copies * n > lists.inputs.size:
-            return j, row, entries, flips, before, after, looks
-        z0 = Z[j]
+            return Scanned(j, row, entries, flips, before, after, looks)
+        z0, neuron = Z[j], copies * (rows.place + j)
         candidates = places_at_least(z0, low, fires)
         if candidates == 0:
             continue
         count = 0
-        loaded = False
-        known = shifts.size > 0  # unless rounding made the wrong inputs fire when they were computed
+        known = first_step_change.size > 0  # unless rounding made the wrong inputs fire when it was computed
         for c in range(candidates):
             i = fires[c]
             if z0[i] <= shift + guard:
-                if not loaded:
-                    _load(W, j, weights)
-                    loaded = True
+                load_start(neuron, constants, scratch)
                 looks += 1
                 fires_then = dot(weights, X[i]) >= shift
                 known &= fires_then == (z0[i] >= threshold)
@@ -124,29 +123,29 @@ def scan_block(
             count += 1
         if count == 0:
             continue
-        width = band * (np.sqrt(count) + 2.0) * (1.0 - 4.0 * unit)
+        width = rounded_down(constants.band * (np.sqrt(count) + 2.0), unit)
         total = reach = 0.0
-        if moves:
-            for q in range(count):
-                coefficients[q] = -push * step[fires[q]]
-                total += abs(coefficients[q])
-                reach += abs(coefficients[q]) * near[fires[q]]
-            if reach > width:  # worth a closer bound
-                reach = min(reach, norm_bound(coefficients, fires, 0, count, K, X, weights, unit))
-                loaded = False
-        doubt = guard + (count + 4 + (d + 4 if known else 0)) * unit * total
+        for q in range(count):
+            coefficients[q] = -constants.scale * step[fires[q]]
+            total += abs(coefficients[q])
+            reach += abs(coefficients[q]) * inputs.max_correlation[fires[q]]
+        moved = Displacement(1.0, np.int64(0), count, total, False)
+        if reach > width:  # worth a closer bound
+            reach = min(reach, norm_bound(moved, coefficients, fires, K, X, vector, unit))
+        doubt = doubt_of(moved, constants, d)
         # No pre-activation of an input that does not fire moves by more than the reach: what lies further below stays
         # below the band.
-        candidates = places_at_least(z0, Z.dtype.type(shift - width - reach - 1.01 * doubt), watched)
+        candidates = places_at_least(z0, Z.dtype.type(safely_below(shift - width - reach, doubt)), watched)
         for c in range(candidates):
-            changes[c] = shifts[j, watched[c]] if known else 0.0
+            changes[c] = first_step_change[j, watched[c]] if known else 0.0
         for q in range(0 if known else count):
             _add(K.dtype.type(coefficients[q]), K[fires[q]], watched, candidates, changes)
         by_vector = moves and GATHER * count > 2 * d
         if by_vector:
-            add_up(coefficients, fires, 0, count, X, vector)
+            add_up(moved, coefficients, fires, X, vector)
         for twin in range(copies):
             sign = signs[copies * j + twin]
+            moved = Displacement(sign, np.int64(0), count, total, False)
             begin, end = entries, entries + count
             soonest, flipped = width, False
             q = 0
@@ -165,23 +164,13 @@ def scan_block(
                     continue
                 error = doubt
                 if abs(z - shift) <= doubt:
-                    if not loaded:
-                        _load(W, j, weights)
-                        loaded = True
+                    z, error = decide(i, neuron + twin, moved, fires, constants, inputs, scratch)
                     looks += 1
-                    error = rounding_of_look(exact, count, d, total, shift)
-                    z = dot(weights, X[i])
-                    if moves:
-                        for k in range(count):
-                            z += sign * coefficients[k] * products[i, fires[k]]
                 elif z >= shift and moves:  # its value goes into the outputs: in float64, whatever decided
-                    change = 0.0
                     if by_vector:
-                        change = dot(vector, X[i])
+                        z = z0[i] + sign * dot(vector, X[i])
                     else:
-                        for k in range(count):
-                            change += coefficients[k] * products[i, fires[k]]
-                    z = z0[i] + sign * change
+                        z = z0[i] + add_products(0.0, i, moved, coefficients, fires, products)
                 fires_now = z >= shift
                 expiry = expiry_at(0.0, abs(z - shift) - error, unit)
                 lists.inputs[p], lists.start[p], lists.side[p], lists.expiry[p] = i, z0[i], fires_now, expiry
@@ -194,10 +183,10 @@ def scan_block(
                     flipped = True
             entries = end
             before += count
-            lists.neurons[row] = copies * (place + j) + twin
+            lists.neurons[row] = neuron + twin
             lists.sign[row], lists.begin[row], lists.length[row] = sign, begin, end - begin
             lists.linear[row] = lists.fired[row] = count
             lists.drift[row], lists.band[row], lists.soonest[row] = 0.0, width, soonest
             lists.seen[row] = -1 if flipped else 0
             row += 1
-    return Z.shape[0], row, entries, flips, before, after, looks
+    return Scanned(Z.shape[0], row, entries, flips, before, after, looks)

@@ -53,7 +53,7 @@ def query(nodes, i, low):
     m = nodes.shape[0] // 2
     found = np.empty(16, np.int64)
     count = 0
-    stack = np.empty(130, np.int64)  # two nodes a level
+    stack = np.empty(130, np.int64)  # two nodes per level
     visits = 1
     top = 0
     if nodes[1, i] >= low:

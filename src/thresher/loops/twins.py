@@ -1,4 +1,4 @@
-"""Who fires, of pairs of twins that have hardly moved, and for whom that has to be looked at closely."""
+"""Which pairs of twins fire, of those that have hardly moved, and which have to be looked at closely."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ __all__ = ["divide"]
 
 
 @compiled
-def divide(heights, shift, reach, fires, rows, pairs):
-    """Write to ``fires`` (k, n) 1 where heights (k, n) are above the shift by more than reach (n,), 0 elsewhere.
+def divide(values, shift, reach, fires, rows, pairs):
+    """Write to ``fires`` (k, n) 1 where values (k, n) are above the shift by more than reach (n,), 0 elsewhere.
 
     Places that are as close to the shift as that are written to ``rows`` and ``pairs``, as many as there is room for.
     Return how many there are.
     """
     found = 0
-    for i in range(heights.shape[0]):
+    for i in range(values.shape[0]):
         close = 0
-        for r in range(heights.shape[1]):
-            above = heights[i, r] - shift
+        for r in range(values.shape[1]):
+            above = values[i, r] - shift
             fires[i, r] = 1.0 if above > reach[r] else 0.0
             close += 1 if abs(above) <= reach[r] else 0
         if close == 0:
             continue
-        for r in range(heights.shape[1]):
-            if abs(heights[i, r] - shift) <= reach[r]:
+        for r in range(values.shape[1]):
+            if abs(values[i, r] - shift) <= reach[r]:
                 if found < rows.size:
                     rows[found] = i
                     pairs[found] = r

@@ -7,12 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from thresher.model.problem import NORM_TOLERANCE
+from thresher.loops.rounding import guards, unit_roundoff
 from thresher.model.weights import Floating
 
-__all__ = ["FINE", "Geometry"]
-
-FINE = 2.0**-53  # unit roundoff of float64
+__all__ = ["Geometry"]
 
 
 class Geometry(NamedTuple):
@@ -52,8 +50,4 @@ class Geometry(NamedTuple):
 
         The first is for working precision and includes the second, which is for float64.
         """
-        # |computed - exact| <= (d + 3) u |w| |x| for a product of two rounded vectors summed in any order.
-        d, longest = self.inputs.shape[1], 1.01 * (1 + NORM_TOLERANCE) * float(norms.max(initial=0.0))
-        working = (d + 3) * float(np.finfo(self.dtype).eps) / 2
-        exact = (d + 3) * FINE * longest
-        return working / (1 - working) * longest + exact, exact
+        return guards(float(norms.max(initial=0.0)), self.inputs.shape[1], unit_roundoff(self.dtype))

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.loops.pairs import look_at, merge_coefficients
+from thresher.loops.rounding import of_look
 from thresher.model.firing import Pattern
-from thresher.model.geometry import FINE, Geometry
+from thresher.model.geometry import Geometry
 from thresher.model.start import Start
 from thresher.model.weights import Floating, Step, Weights
 
@@ -59,7 +60,7 @@ class Position(NamedTuple):
         if support.pairs:
             travelled = np.add.reduceat(np.abs(coefficients), support.bounds[:-1]).max()  # rows are never empty
             longest = int(np.diff(support.bounds).max())
-            rounding = 3 * (longest + self.geometry.inputs.shape[1] + 3) * FINE * float(travelled)
+            rounding = of_look(longest, self.geometry.inputs.shape[1], float(travelled), 0.0)
         weights = self.weights._replace(support=support, coefficients=coefficients)
         return self._replace(weights=weights, rounding=rounding)
 
@@ -83,7 +84,8 @@ class Position(NamedTuple):
         """Return a bound on what float64 loses in exact pre-activations of these neurons close to the threshold."""
         norms = np.linalg.norm(self.weights.start.rows(neurons), axis=1)
         _, exact = self.geometry.guards(norms=norms)
-        return exact + self.rounding + (self.geometry.inputs.shape[1] + 3) * FINE * abs(threshold)
+        longest = int(np.diff(self.weights.support.bounds).max(initial=0))
+        return exact + self.rounding + of_look(longest, self.geometry.inputs.shape[1], 0.0, threshold)
 
     def preactivations(self, neurons: range | NDArray[np.int64], *, out: Floating | None = None) -> Preactivations:
         """Return the pre-activations (k, n) of neurons on all inputs by one matrix product. Cost: O(nd) per neuron."""

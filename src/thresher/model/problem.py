@@ -7,10 +7,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from thresher.checks import check_number, check_values
 from thresher.errors import InvalidInput
+from thresher.loops.rounding import NORM_TOLERANCE
 
 __all__ = ["Problem", "check_inputs", "to_sphere"]
 
-NORM_TOLERANCE = 1e-5  # float32 rows that were normalised in float32 pass
 _SMALLEST_TARGET, _LARGEST_TARGET = 1e-100, 1e20  # squares must not vanish, nor steps overflow float32
 
 

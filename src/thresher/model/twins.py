@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
+from thresher.loops.rounding import of_margin, unit_roundoff
 from thresher.loops.twins import divide
 from thresher.model.network import Network, NetworkSettings, row_blocks
 from thresher.model.weights import DenseWeights
@@ -75,17 +76,17 @@ class _Pairs:
         both = self._added[::2].astype(np.float64) - self._added[1::2]
         self._both = both.reshape(len(self._start), -1)  # (pairs, networks times d)
         farthest = np.linalg.norm(self._added, axis=2).max(axis=1).reshape(-1, 2).max(axis=1)
-        rounding = (self._start.shape[1] + 4) * np.finfo(np.float32).eps
-        lengths = np.linalg.norm(self._start, axis=1) + abs(self._shift)
-        self._reach = ((farthest + rounding * lengths) * longest * 1.001).astype(np.float32)
+        norms = np.linalg.norm(self._start, axis=1)
+        rounding = of_margin(self._start.shape[1], unit_roundoff(np.float32), norms, self._shift)
+        self._reach = ((farthest + rounding) * longest * 1.001).astype(np.float32)
 
     def outputs(self, inputs: Matrix) -> Matrix:
         """Return the contribution of the block to the outputs (k, networks) on inputs (k, d)."""
-        heights, fires = inputs.astype(np.float32) @ self._start.T, np.empty((len(inputs), len(self._start)))
-        room = 1 + heights.size // _RARE
+        values, fires = inputs.astype(np.float32) @ self._start.T, np.empty((len(inputs), len(self._start)))
+        room = 1 + values.size // _RARE
         while True:
             rows, pairs = np.empty((2, room), np.int64)
-            found = divide(heights, np.float32(self._shift), self._reach, fires, rows, pairs)
+            found = divide(values, np.float32(self._shift), self._reach, fires, rows, pairs)
             if found <= room:
                 break
             room = found
@@ -99,7 +100,7 @@ class _Pairs:
 
     def _add_near(self, total: Matrix, inputs: Matrix, rows: NDArray[np.int64], pairs: NDArray[np.int64]) -> None:
         """Add to ``total`` the outputs of pairs on rows, computed in full."""
-        heights = np.einsum("pd,pd->p", self._start[pairs].astype(np.float64), inputs[rows]) - self._shift
+        margins = np.einsum("pd,pd->p", self._start[pairs].astype(np.float64), inputs[rows]) - self._shift
         for twin, sign in ((0, 1.0), (1, -1.0)):
             added = np.einsum("pnd,pd->pn", self._added[2 * pairs + twin].astype(np.float64), inputs[rows])
-            np.add.at(total, rows, sign * np.maximum(heights[:, None] + added, 0.0))
+            np.add.at(total, rows, sign * np.maximum(margins[:, None] + added, 0.0))

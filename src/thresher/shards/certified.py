@@ -16,22 +16,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.interfaces import Effort, ShardMoved, ShardStarted
+from thresher.interfaces import Effort, ShardMoved, ShardStarted, Step
 from thresher.loops import certified as loops
 from thresher.loops import counting, trees
+from thresher.loops.rounding import of_coefficients
+from thresher.loops.structures import Found, Point, WakeUps
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.position import Position
-from thresher.model.weights import Step, Weights
+from thresher.model.weights import Weights
 from thresher.shards.pairs import PairShard, displacement_outputs
 from thresher.shards.recipe import Recipe
-from thresher.shards.watchlists import StartBlock, StartScan
+from thresher.shards.watchlists import StartBlock, StartScan, loop_inputs, shard_constants
 from thresher.theory import firing_probability
 
 __all__ = ["BAND_AFTER_FIRST_STEP", "BAND_BEFORE", "Certified"]
@@ -43,18 +45,27 @@ _PER_NEURON = 45  # bytes of a watchlist, its place in the tree included
 _START_BLOCK = 1024  # start rows per matrix product
 
 
+class _ScannedAgain(NamedTuple):
+    """Places of neurons with flips, looks, and pairs that flipped on and off, of neurons that left their band."""
+
+    pending: NDArray[np.int64]
+    looks: int
+    on: int
+    off: int
+
+
 class Certified(PairShard):
     """A shard that looks only at pairs whose certificate has expired.
 
-    Cost: ``start`` O(nd) a neuron, weights streamed in blocks and forgotten; ``move`` O(1) a neuron that is due plus
-    O(fired inputs) a look, about n sqrt(m) b (relative residual) looks in all. Memory: O(watched pairs).
+    Cost: ``start`` O(nd) per neuron, weights streamed in blocks and forgotten; ``move`` O(1) per neuron that is due
+    plus O(fired inputs) per look, about n sqrt(m) b (relative residual) looks in all. Memory: O(watched pairs).
     """
 
     SHARE = 1
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._geometry, self._neurons = recipe.settings, recipe.geometry, neurons
-        self._inputs = recipe.inputs
+        self._inputs, self._loop_inputs = recipe.inputs, loop_inputs(recipe.geometry)
         self._extracted: Pattern | None = None  # the firing pairs, if they were asked for since the last linearise
         self._clock = 0.0
         self._anchor = self._now = 0  # snapshots: the point of linearisation, and where the neurons stand
@@ -110,8 +121,10 @@ class Certified(PairShard):
         return StartScan(self._settings, self._geometry, first_step, neurons=self._neurons, band=self._band)
 
     def _begin(self, scan: StartScan, first_step: NDArray[np.float64] | None) -> ShardStarted:
-        self._lists, self._pending, self._room = scan.watchlists()
-        self._guards = scan.guards
+        self._lists, self._pending, self._entries_used = scan.watchlists()
+        self._constants = shard_constants(
+            self._settings, self._geometry, self._neurons, band=self._band, guards=scan.guards, trust=_TRUST
+        )
         self._linear_pairs = scan.before.firing
         if first_step is not None:
             self._take_snapshot(first_step)
@@ -131,37 +144,37 @@ class Certified(PairShard):
         if len(self._pending):
             places = np.union1d(places, self._pending)
             forced = np.isin(places, self._pending, assume_unique=True)
-        corrections = np.zeros(len(step.v))
-        pending, left = np.empty(len(places), np.int64), np.empty(len(places), np.int64)
-        waiting, gone, looks, on, off = loops.visit(
-            self._lists, places, forced, self._clock, self._leaves(), *self._place(), corrections, pending, left
+        room = np.empty((2, len(places)), np.int64)
+        found = Found(np.zeros(len(step.v)), pending=room[0], left_band=room[1])
+        visited = loops.visit(
+            self._lists, places, forced, self._wake_ups(), self._point(), self._constants, self._loop_inputs, found
         )
-        again, more_looks, more_on, more_off = self._scan_again(left[:gone], corrections)
-        self._pending = np.union1d(pending[:waiting], again)
+        again = self._scan_again(found.left_band[: visited.n_left_band], found.corrections)
+        self._pending = np.union1d(found.pending[: visited.n_pending], again.pending)
         effort = Effort(
-            looks=looks + more_looks,
+            looks=visited.looks + again.looks,
             visits=visits,
             touches=self._climb(places),
             moved=int(np.count_nonzero(self._lists.linear)),
-            rescans=gone,
-            flips=on + off + more_on + more_off,
-            firing=self._linear_pairs + on + more_on - off - more_off,
+            rescans=visited.n_left_band,
+            flips=visited.on + visited.off + again.on + again.off,
+            firing=self._linear_pairs + visited.on + again.on - visited.off - again.off,
         )
-        return ShardMoved(corrections, effort)
+        return ShardMoved(found.corrections, effort)
 
     def linearise(self, counts: NDArray[np.int32] | None) -> None:
         """Make the current weights those that steps start from; bring ``counts`` (n, n) up to date, lower triangle."""
         lists, places, self._extracted = self._lists, self._pending, None
         self._anchor = self._now
-        nobody = np.empty((0, 0), np.int32)
+        none = np.empty((0, 0), np.int32)
         if counts is None:
-            self._commit(places, nobody)
+            self._commit(places, none)
         else:
             by_bits = counting.cheaper_by_bits(lists, places, len(counts))
             few, many = places[~by_bits], places[by_bits]
             self._commit(few, counts)
             counting.count_bits(lists.begin, lists.linear, lists.inputs, many, -1, counts)
-            self._commit(many, nobody)
+            self._commit(many, none)
             counting.count_bits(lists.begin, lists.linear, lists.inputs, many, 1, counts)
         self._renew(places)
         self._pending = np.empty(0, np.int64)
@@ -187,7 +200,7 @@ class Certified(PairShard):
         # A coefficient is the difference of its base and the running sum; both may be larger than it, and are rounded.
         longest = int(np.diff(support.bounds).max(initial=0))
         peak = self._settings.scale * float(np.abs(self._sums).max())
-        return made._replace(rounding=made.rounding + 4 * longest * loops.FINE * peak)
+        return made._replace(rounding=made.rounding + of_coefficients(longest, peak))
 
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise``. Cost: O(pairs)."""
@@ -222,41 +235,34 @@ class Certified(PairShard):
         self._sums = np.vstack([self._sums, running_sum])
         self._now += 1
 
-    def _place(self) -> tuple[Any, ...]:
-        """Where we are and the laws there: what every kernel on watchlists needs to know."""
-        X, products, _, fast_products, _ = self._geometry
-        start, unit = self._settings.start, float(np.finfo(self._geometry.dtype).eps) / 2
-        numbers = (self._settings.shift, self._guards, unit, self._settings.scale, self._band)
-        physics = (*numbers, np.uint64(start.seed), self._neurons.start, start.twins, _TRUST)
-        return self._sums, self._now, physics, fast_products, X, products
+    def _point(self) -> Point:
+        return Point(self._sums, self._now)
 
-    def _scan_again(
-        self, places: NDArray[np.int64], corrections: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int64], int, int, int]:
+    def _wake_ups(self) -> WakeUps:
+        return WakeUps(self._clock, self._nodes[len(self._nodes) // 2 :, 0])
+
+    def _scan_again(self, places: NDArray[np.int64], corrections: NDArray[np.float64]) -> _ScannedAgain:
         """Scan neurons that left their band against all inputs and give each a wider band."""
         if not len(places):
-            return places, 0, 0, 0
+            return _ScannedAgain(places, 0, 0, 0)
         fast = self._geometry.fast_inputs
-        self._lists = self._lists.with_room(self._room + len(places) * len(fast))
+        self._lists = self._lists.with_room(self._entries_used + len(places) * len(fast))
         start = self._settings.start.rows(self._neurons.start + self._lists.neurons[places].astype(np.int64))
         products = np.matmul(start.astype(fast.dtype), fast.T)
-        pending = np.empty(len(places), np.int64)
-        self._room, waiting, looks, on, off = loops.rebuild(
-            self._lists, places, products, start, self._room, *self._place(), corrections, pending
+        found = Found(corrections, pending=np.empty_like(places), left_band=places[:0])
+        self._entries_used, n_pending, looks, on, off = loops.rebuild(
+            self._lists, places, products, self._entries_used, self._point(), self._constants, self._loop_inputs, found
         )
-        loops.write_wake_ups(self._lists, places, self._clock, self._settings.scale, self._leaves())
-        return pending[:waiting], looks, int(on), int(off)  # NumPy's numbers where nothing is compiled
+        loops.write_wake_ups(self._lists, places, self._settings.scale, self._wake_ups())
+        return _ScannedAgain(found.pending[:n_pending], looks, int(on), int(off))  # NumPy's, where nothing is compiled
 
     def _commit(self, places: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
-        loops.commit(self._lists, places, self._sums, self._now, self._settings.scale, counts)
+        loops.commit(self._lists, places, self._point(), self._settings.scale, counts)
 
     def _renew(self, places: NDArray[np.int64]) -> int:
         """Write the wake-ups of visited neurons to the tree; return the number of nodes written."""
-        loops.write_wake_ups(self._lists, places, self._clock, self._settings.scale, self._leaves())
+        loops.write_wake_ups(self._lists, places, self._settings.scale, self._wake_ups())
         return self._climb(places)
-
-    def _leaves(self) -> NDArray[np.float32]:
-        return self._nodes[len(self._nodes) // 2 :, 0]
 
     def _climb(self, places: NDArray[np.int64]) -> int:
         if len(places) * 8 < len(self._nodes):
@@ -270,6 +276,6 @@ class Certified(PairShard):
         """Return entries of a zone and their coefficients, at a snapshot: that of the last ``linearise`` by default."""
         snapshot = self._anchor if snapshot is None else snapshot
         places, bounds, inputs, coefficients = loops.extract(
-            self._lists, zone, only_moved, self._sums, snapshot, self._settings.scale
+            self._lists, zone, only_moved, Point(self._sums, snapshot), self._settings.scale
         )
         return Pattern(self._neurons.start + self._lists.neurons[places].astype(np.int64), bounds, inputs), coefficients

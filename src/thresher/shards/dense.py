@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from thresher.interfaces import Effort, ShardMoved, ShardStarted, Step
 from thresher.loops.counting import count_shared
 from thresher.loops.pairs import collect_within, dot_pairs
+from thresher.loops.rounding import NORM_TOLERANCE, of_margin, unit_roundoff
 from thresher.model.firing import Pattern, pattern_of_pairs
 from thresher.model.network import NetworkSettings, row_blocks
-from thresher.model.problem import NORM_TOLERANCE
 from thresher.model.weights import DenseWeights
 from thresher.parallel import in_order
 from thresher.shards.pairs import PairShard
@@ -49,8 +49,9 @@ class _Inputs(NamedTuple):
 
     def guard(self, norms: Matrix) -> Matrix:
         """Return bounds (k,) on the rounding of margins of weight vectors with these norms (k,)."""
-        d, unit = self.fast.shape[1], float(np.finfo(self.fast.dtype).eps)
-        return (d + 4) * unit * (1.01 * (1 + NORM_TOLERANCE) * norms + abs(self.shift))
+        longest = 1.01 * (1 + NORM_TOLERANCE) * norms
+        bounds: Matrix = of_margin(self.fast.shape[1], unit_roundoff(self.fast.dtype), longest, self.shift)
+        return bounds
 
     def margins(self, start: Fast, added: Fast | None = None) -> Fast:
         """Return how far pre-activations of weight vectors start + added (k, d) lie above the threshold, (k, n).

@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 from thresher.errors import BrokenCertificate
 from thresher.interfaces import JacobianSlice, ShardAudited, Sketch
 from thresher.loops.pairs import add_gram_product
+from thresher.loops.rounding import FINE, NORM_TOLERANCE, of_margin
 from thresher.model.firing import Pattern
-from thresher.model.geometry import FINE
 from thresher.model.network import NetworkSettings, row_blocks
-from thresher.model.problem import NORM_TOLERANCE
 from thresher.model.weights import DenseWeights, Weights
 
 __all__ = ["REMEDY", "PairShard", "audit_pairs", "displacement_outputs"]
@@ -85,8 +84,8 @@ def audit_pairs(
         vectors = weights.vectors(block)
         values = vectors @ inputs.T
         values -= settings.shift
-        norms = np.linalg.norm(vectors, axis=1) * (1 + NORM_TOLERANCE) + abs(settings.shift)
-        allowed = 2 * (d + 3) * FINE * norms + rounding
+        norms = np.linalg.norm(vectors, axis=1) * (1 + NORM_TOLERANCE)
+        allowed = of_margin(d, FINE, norms, settings.shift) + rounding
         maintained = np.zeros(values.shape, np.bool_)
         first, last = np.searchsorted(pattern.neurons, (block.start, block.stop))
         part = pattern.slice(first, last)

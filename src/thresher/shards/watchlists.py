@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from thresher.interfaces import Effort
 from thresher.loops import start_scan as loops
+from thresher.loops.rounding import unit_roundoff
+from thresher.loops.structures import Inputs, ShardConstants, StartRows
 from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
 from thresher.model.start import Start
 from thresher.model.weights import Floating
 
-__all__ = ["StartBlock", "StartScan", "Watchlists"]
+__all__ = ["StartBlock", "StartScan", "Watchlists", "loop_inputs", "shard_constants"]
 
 _OF_ENTRIES = ("inputs", "start", "expiry", "base", "side")
 _ROOM = 16  # rows of all inputs that fit before room is made
@@ -79,28 +81,48 @@ class Watchlists(NamedTuple):
         )
 
 
+def loop_inputs(geometry: Geometry) -> Inputs:
+    """Return what loops over watchlists know of the inputs."""
+    return Inputs(geometry.inputs, geometry.products, geometry.fast_products, geometry.max_correlation)
+
+
+def shard_constants(
+    settings: NetworkSettings,
+    geometry: Geometry,
+    neurons: range,
+    *,
+    band: float,
+    guards: tuple[float, float],
+    trust: float = 1.0,
+) -> ShardConstants:
+    """Return what loops over watchlists know of a shard."""
+    return ShardConstants(
+        settings.shift, guards, unit_roundoff(geometry.dtype), settings.scale, band, np.uint64(settings.start.seed),
+        neurons.start, settings.start.twins, trust,
+    )  # fmt: skip
+
+
 class StartBlock(NamedTuple):
-    """Start weights of a block of rows and their pre-activations, made once and scanned for each output."""
+    """Pre-activations of a block of start rows, made once and scanned for each output."""
 
     block: range
-    rows: NDArray[np.float32]  # (d, rows)
     products: Floating  # (rows, n)
     guards: tuple[float, float]  # bounds on the rounding of these products, and of looks at them
 
     @classmethod
     def make(cls, start: Start, geometry: Geometry, block: range, *, out: Floating) -> StartBlock:
-        """Make the start weights of a block and multiply them with the inputs, into ``out``. Cost: O(nd) a row."""
+        """Make the start weights of a block and multiply them with the inputs, into ``out``. Cost: O(nd) per row."""
         rows = start.base_block(block.start, block.stop)
         fast = geometry.fast_inputs
         products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T, out=out[: len(block)])
-        return cls(block, rows, products, geometry.guards(norms=np.sqrt(np.einsum("kr,kr->r", rows, rows))))
+        return cls(block, products, geometry.guards(norms=np.sqrt(np.einsum("kr,kr->r", rows, rows))))
 
 
 class StartScan:
-    """One pass over start weights, block by block: who fires, the first step, the watchlists after it.
+    """One pass over start weights, block by block: which neurons fire, the first step, the watchlists after it.
 
     ``sums`` (2, n) are the outputs before and after the first step, without the factor 1/sqrt(m); ``before`` and
-    ``after`` say what was counted.
+    ``after`` are what was counted.
     """
 
     def __init__(
@@ -112,9 +134,11 @@ class StartScan:
         neurons: range,
         band: float,
     ) -> None:
-        self._settings, self._geometry, self._band = settings, geometry, band
+        self._settings, self._geometry = settings, geometry
         self._copies = 2 if settings.start.twins else 1  # neurons that share a start row
         self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
+        self._inputs = loop_inputs(geometry)
+        self._constants = shard_constants(settings, geometry, neurons, band=band, guards=(0.0, 0.0))
         n = len(geometry.inputs)
         self._step = np.zeros(n) if first_step is None else first_step
         self._lists = Watchlists.with_capacity(len(neurons), _ROOM * self._copies * n, dtype=geometry.dtype, inputs=n)
@@ -124,32 +148,29 @@ class StartScan:
         self.before = self.after = Effort()
 
     def add(self, start_block: StartBlock) -> None:
-        """Scan a block of start rows. Cost: O(n) a row, and O(firing inputs) for each input near the threshold."""
-        block, rows, Z, guards = start_block
-        start, geometry = self._settings.start, self._geometry
+        """Scan a block of start rows. Cost: O(n) per row, and O(firing inputs) per input near the threshold."""
+        block, Z, guards = start_block
         self.guards = max(self.guards, guards)  # both grow with the longest row
-        signs = start.signs(np.arange(block.start * self._copies, block.stop * self._copies))
-        unit, neurons = float(np.finfo(Z.dtype).eps) / 2, self._used[0]
-        shifts = self._shifts(Z)
-        done = 0
+        signs = self._settings.start.signs(np.arange(block.start * self._copies, block.stop * self._copies))
+        constants, neurons = self._constants._replace(guards=guards), self._used[0]
+        rows = StartRows(Z, self._first_step_change(Z), signs, first=0, place=block.start - self._rows.start)
         while True:
             done, *used, flips, before, after, looks = loops.scan_block(
-                Z, shifts, rows, (done, block.start - self._rows.start), start.twins, signs, self._settings.shift,
-                guards, unit, self._settings.scale, self._step, geometry.fast_products, geometry.inputs,
-                geometry.products, geometry.max_correlation, self._band, self.sums, self._lists, self._used,
-            )  # fmt: skip
+                rows, self._step, constants, self._inputs, self.sums, self._lists, self._used
+            )
             self._used = tuple(used)
             self.before = self.before.plus(Effort(firing=before))
             self.after = self.after.plus(Effort(looks=looks, flips=flips, firing=after))
             if done == len(block):
                 break
             self._make_room(block.start + done)
+            rows = rows._replace(first=done)
         moved = self._used[0] - neurons if self._step.any() else 0
         self.before = self.before.plus(Effort(looks=Z.size))
         self.after = self.after.plus(Effort(moved=moved))
 
-    def _shifts(self, Z: Floating) -> Floating:
-        """Return by how much the first step shifts each pre-activation in Z (k, n); nothing, (0, n), if few fire.
+    def _first_step_change(self, Z: Floating) -> Floating:
+        """Return by how much the first step changes each pre-activation in Z (k, n); nothing, (0, n), if few fire.
 
         Where many fire, or move far, two matrix products for the whole block cost less than following each firing pair
         to all inputs that may enter the watchlist. Some rows tell.
@@ -160,7 +181,7 @@ class StartScan:
             return Z[:0]
         fires = Z[::64] >= threshold
         count, reach = fires.sum(axis=1), self._settings.scale * np.sqrt(fires @ self._step**2)
-        low = self._settings.shift - self._band * (np.sqrt(count) + 2) - reach
+        low = self._settings.shift - self._constants.band * (np.sqrt(count) + 2) - reach
         followed = count * (Z[::64] >= low[:, None]).sum(axis=1)
         if float(followed.mean()) < n * (1 + d / 25):
             return Z[:0]

@@ -1,0 +1,127 @@
+"""The judgement of a pair: on which side of the threshold it lies, and how sure that is.
+
+A pre-activation in working precision decides unless it is closer to the threshold than its rounding, the *doubt*. Then
+the sum that ``look_at`` computes, in float64 and in one fixed order, decides. Loops take ``doubt_of``, ``decide`` and
+``expiry_at`` from one place. No named tuple that holds arrays goes to a function that is inlined within them: Numba
+would count the owners of every array there, which doubled the time of a visit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from thresher.loops import compiled
+from thresher.loops.pairs import dot
+from thresher.loops.philox import fill_row
+from thresher.loops.rounding import FINE, STRETCH, norm_at_most, of_change, of_look
+from thresher.loops.structures import Scratch
+
+__all__ = [
+    "GATHER", "add_products", "add_up", "ascending", "correction", "decide", "doubt_of",
+    "load_start", "make_scratch", "norm_bound",
+]  # fmt: skip
+
+GATHER = 6  # multiplications of contiguous numbers that cost as much as one with a gathered number
+
+
+@njit(inline="always")
+def make_scratch(entries, d):
+    """Return room for neurons with at most that many entries."""
+    return Scratch(
+        np.empty(entries), np.empty(entries + 1, np.int64), np.empty(entries, np.int64), np.empty(d), np.empty(d),
+        np.full(2, -1),
+    )  # fmt: skip
+
+
+@njit(inline="always")
+def add_up(moved, coefficients, listed, X, out):
+    """Set ``out`` (d,) to the sum of coefficients times inputs, without the sign."""
+    for k in range(X.shape[1]):
+        out[k] = 0.0
+    for q in range(moved.terms):
+        for k in range(X.shape[1]):
+            out[k] += coefficients[q] * X[listed[moved.first + q], k]
+
+
+@compiled
+def add_products(value, i, moved, coefficients, listed, products):
+    """Return a number plus the change of pre-activation i, from products (n, n) of inputs, in the order of entries."""
+    for q in range(moved.terms):
+        value += moved.sign * coefficients[q] * products[i, listed[moved.first + q]]
+    return value
+
+
+@njit(inline="always")
+def norm_bound(moved, coefficients, listed, K, X, vector, unit):
+    """Return an upper bound of the norm of a displacement, by inner products or by the vector itself: the cheaper.
+
+    The latter is written to ``vector`` (d,).
+    """
+    square = 0.0
+    if GATHER * moved.terms <= 2 * X.shape[1]:
+        for q in range(moved.terms):
+            row = 0.0
+            j = listed[moved.first + q]
+            for other in range(q):
+                row += coefficients[other] * K[j, listed[moved.first + other]]
+            square += coefficients[q] * (2.0 * row + coefficients[q] * STRETCH)  # K[j, j] is 1, up to the tolerance
+    else:
+        add_up(moved, coefficients, listed, X, vector)
+        square = dot(vector, vector)
+    return norm_at_most(square, moved.terms, X.shape[1], unit, moved.total)
+
+
+@compiled
+def ascending(inputs, first, count, order):
+    """Write to ``order`` the places 0..count - 1 by ascending input (Shell's sort: rows are short)."""
+    for q in range(count):
+        order[q] = q
+    for gap in (701, 301, 132, 57, 23, 10, 4, 1):
+        for q in range(gap, count):
+            place, k = order[q], q
+            while k >= gap and inputs[first + order[k - gap]] > inputs[first + place]:
+                order[k] = order[k - gap]
+                k -= gap
+            order[k] = place
+
+
+@compiled
+def load_start(neuron, constants, scratch):
+    """Make the start weights of a neuron, counted from the first of the shard, unless they are there already."""
+    row = constants.first_neuron + neuron
+    if constants.twins:
+        row >>= 1
+    if scratch.holds[0] != row:
+        fill_row(constants.seed, np.uint64(0), np.uint64(row), scratch.weights)
+        scratch.holds[0] = row
+
+
+@compiled
+def decide(i, neuron, moved, listed, constants, inputs, scratch):
+    """Return the pre-activation that decides, as ``look_at`` computes it, and a bound on its error.
+
+    The coefficients stand in ``scratch``; they are added by ascending input.
+    """
+    load_start(neuron, constants, scratch)
+    if scratch.holds[1] != neuron:
+        ascending(listed, moved.first, moved.terms, scratch.order)
+        scratch.holds[1] = neuron
+    z = dot(scratch.weights, inputs.vectors[i])
+    for q in range(moved.terms):
+        place = scratch.order[q]
+        z += moved.sign * scratch.coefficients[place] * inputs.products[i, listed[moved.first + place]]
+    return z, constants.guards[1] + of_look(moved.terms, inputs.vectors.shape[1], moved.total, constants.shift)
+
+
+@njit(inline="always")
+def doubt_of(moved, constants, d):
+    """Return a bound on the rounding of a pre-activation of a neuron that was moved."""
+    unit = FINE if moved.by_vector else constants.unit
+    return constants.guards[0] + of_change(moved.terms, d, unit, moved.total)
+
+
+@njit(inline="always")
+def correction(z, shift, sign, fires):
+    """Return what a pair that flipped adds to the output, beyond what is linear in the step."""
+    return sign * (z - shift if fires else shift - z)

@@ -1,0 +1,138 @@
+"""Bounds on rounding: every one that the package relies on, with its derivation. Plain Python calls them as well.
+
+u is the unit roundoff of the precision at hand. A number that went through k roundings is off by a factor of at most
+(1 + u)^k <= 1 + k u / (1 - k u). Where a bound counts a few roundings more than there are, it covers that of the bound
+itself, and norms of inputs that are a little above 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.extending import register_jitable
+from numpy.typing import DTypeLike
+
+__all__ = [
+    "FINE", "NORM_TOLERANCE", "STRETCH", "expiry_at", "guards", "norm_at_most", "of_change", "of_coefficients",
+    "of_look", "of_margin", "of_product", "rounded_down", "rounded_up", "safely_below", "unit_roundoff", "wake_up_at",
+]  # fmt: skip
+
+FINE = 2.0**-53  # unit roundoff of float64
+NORM_TOLERANCE = 1e-5  # of the norms of inputs: float32 rows that were normalised in float32 pass
+# A step moves a pre-activation by at most |delta| |x_j| |x_i|, and norms may exceed 1 by their tolerance: both of them.
+STRETCH = (1.0 + 1.1 * NORM_TOLERANCE) ** 2
+
+
+def unit_roundoff(dtype: DTypeLike) -> float:
+    """Return half the distance from 1 to the next number."""
+    return float(np.finfo(dtype).eps) / 2
+
+
+@register_jitable
+def of_product(d: int, unit: float) -> float:
+    """Return a bound on the error of an inner product of d terms, per unit of |w| |x|, summed in any order.
+
+    Each term goes through d + 2 roundings at most: of both factors, of their product, of d - 1 sums. The sum of their
+    sizes is at most |w| |x|.
+    """
+    return (d + 3) * unit / (1.0 - (d + 3) * unit)
+
+
+@register_jitable
+def guards(longest: float, d: int, unit: float) -> tuple[float, float]:
+    """Return bounds on the rounding of products of inputs with vectors of at most that norm.
+
+    The first is for the working precision and includes the second, which is for float64. The norm may come from
+    float32.
+    """
+    size = 1.01 * (1.0 + NORM_TOLERANCE) * longest
+    exact = of_product(d, FINE) * size
+    return of_product(d, unit) * size + exact, exact
+
+
+@register_jitable
+def of_change(count: int, d: int, unit: float, total: float) -> float:
+    """Return a bound on the error of a sum of ``count`` inner products of inputs with coefficients, added to a number.
+
+    ``total`` is the sum of |coefficients|. By products: those are rounded, coefficients too, and each term goes through
+    ``count`` sums. By the vector, also as a row of a matrix: coefficients and inputs are rounded, each coordinate goes
+    through ``count`` sums, the inner product adds d + 2 roundings. The number itself has its own bound.
+    """
+    return (count + d + 8) * unit * total
+
+
+@register_jitable
+def of_look(count: int, d: int, total: float, near: float) -> float:
+    """Return what float64 loses in a sum of a number and ``count`` terms c <x_i, x_j>, if it is about ``near``.
+
+    Before the last terms were added the sum was at most |near| + ``total``, the sum of |c|; each of ``count`` sums
+    rounds as much as that, and each term went through d + 3 roundings. It bounds the error of a coordinate of the
+    materialised vector as well.
+    """
+    return (count + d + 3) * FINE * (3.0 * total + abs(near))
+
+
+@register_jitable
+def of_coefficients(count: int, peak: float) -> float:
+    """Return what float64 loses in ``count`` coefficients that are differences of numbers up to ``peak``.
+
+    Both numbers are rounded, one of them is the product of two that are, and so is the difference.
+    """
+    return 4.0 * count * FINE * peak
+
+
+@register_jitable
+def of_margin(d: int, unit: float, norms: Any, shift: float) -> Any:
+    """Return a bound on the error of <w, x> - shift for |x| <= 1, compared with 0 in a coarse precision.
+
+    The product loses at most (d + 3) u |w|, the shift is rounded to that precision, and so is the difference: less
+    than half of this bound, whose own rounding the other half covers.
+    """
+    return 2.0 * (d + 4) * unit * (norms + abs(shift))
+
+
+@register_jitable
+def norm_at_most(square: float, count: int, d: int, unit: float, total: float) -> float:
+    """Return an upper bound of a norm whose computed square is the sum of c_q <x_q, v>, v the sum of c_q x_q.
+
+    <x_q, v> is a change of a pre-activation, and has its bound; cancellation may leave nothing but that.
+    """
+    return STRETCH * np.sqrt(max(square, 0.0) + total * of_change(count, d, unit, total))
+
+
+@register_jitable
+def rounded_up(length: float, unit: float) -> float:
+    """Return a length that is not too short, after it went through a few roundings and is stored."""
+    return length * (1.0 + 4.0 * unit)
+
+
+@register_jitable
+def rounded_down(length: float, unit: float) -> float:
+    """Return a length that is not too long, after it went through a few roundings and is stored."""
+    return length * (1.0 - 4.0 * unit)
+
+
+@register_jitable
+def expiry_at(drift: float, margin: float, unit: float) -> float:
+    """Return the drift at which a pair with that margin may flip, not too late after the sum is rounded and stored.
+
+    The margin may be negative: its size counts.
+    """
+    return drift + margin - 4.0 * unit * (drift + abs(margin))
+
+
+@register_jitable
+def wake_up_at(clock: float) -> float:
+    """Return a time that is not too late when it is stored in float32, whose unit roundoff is 6e-8."""
+    return clock * (1.0 - 1e-6)
+
+
+@register_jitable
+def safely_below(level: float, doubt: float) -> float:
+    """Return a level in which no value is missed that may reach ``level`` up to ``doubt``.
+
+    It is rounded to the precision of the values: less than a hundredth of the doubt, and one of the roundings that
+    :func:`of_product` counts in excess.
+    """
+    return level - 1.01 * doubt

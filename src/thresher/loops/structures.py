@@ -1,0 +1,136 @@
+"""Named values that compiled loops take and return: a few words instead of long rows of arguments."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Displacement", "Entries", "Found", "Inputs", "Point", "Rebuilt", "Scanned", "Scratch", "ShardConstants",
+    "StartRows", "Visited", "WakeUps",
+]  # fmt: skip
+
+Floating = NDArray[np.float32] | NDArray[np.float64]
+
+
+class ShardConstants(NamedTuple):
+    """What does not change while a shard is trained."""
+
+    shift: float
+    guards: tuple[float, float]  # rounding of products of start weights with inputs: working precision, float64
+    unit: float  # unit roundoff of the working precision
+    scale: float  # 1/sqrt(m)
+    band: float  # drift that watchlists cover, per square root of firing inputs
+    seed: np.uint64
+    first_neuron: int
+    twins: bool
+    trust: float  # share of the drift that is reported: 1, except where a test breaks certificates
+
+
+class Inputs(NamedTuple):
+    """The inputs (n, d) and what is known of them."""
+
+    vectors: NDArray[np.float64]
+    products: NDArray[np.float64]  # (n, n)
+    fast_products: Floating  # the same in working precision
+    max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
+
+
+class Point(NamedTuple):
+    """Where the neurons stand: snapshot ``now`` of the running sum of steps, ``sums`` (snapshots, n)."""
+
+    sums: NDArray[np.float64]
+    now: int
+
+
+class WakeUps(NamedTuple):
+    """The clock, and when each neuron wakes up, negated (k,): leaves of a tree in which the largest wins."""
+
+    clock: float
+    leaves: NDArray[np.float32]
+
+
+class Found(NamedTuple):
+    """Room for what a move finds."""
+
+    corrections: NDArray[np.float64]  # (n,): what pairs that flipped add to the outputs, without 1/sqrt(m)
+    pending: NDArray[np.int64]  # places of neurons with pairs that flipped
+    left_band: NDArray[np.int64]  # places of neurons that left their band
+
+
+class StartRows(NamedTuple):
+    """A block of start rows, to be scanned from row ``first`` on."""
+
+    products: Floating  # pre-activations (rows, n)
+    first_step_change: Floating  # their change by the first step (rows, n), or (0, n): follow it pair by pair
+    signs: NDArray[np.float64]  # of the neurons: one per row, or two if they are twins
+    first: int
+    place: int  # of row 0 of the block among the rows of the shard
+
+
+class Displacement(NamedTuple):
+    """What was added to a neuron: the sum over q < terms of sign * coefficients[q] * x[listed[first + q]].
+
+    The two arrays go beside it: a tuple that is made for each neuron must not hold arrays, whose owners would be
+    counted in the innermost loops.
+    """
+
+    sign: float
+    first: int
+    terms: int
+    total: float  # sum of |coefficients|
+    by_vector: bool  # pre-activations are changed by the sum itself, in float64, not by products of inputs
+
+
+class Scratch(NamedTuple):
+    """Room that a loop uses again for each neuron."""
+
+    coefficients: NDArray[np.float64]  # (entries,)
+    entries: NDArray[np.int64]  # (entries + 1,): those to be judged
+    order: NDArray[np.int64]  # (entries,)
+    vector: NDArray[np.float64]  # (d,)
+    weights: NDArray[np.float64]  # (d,): start weights
+    holds: NDArray[np.int64]  # (2,): the start row in ``weights`` and the neuron that ``order`` is for, or -1
+
+
+class Visited(NamedTuple):
+    """Numbers of neurons with flips and of those that left their band, of looks, of pairs that flipped on and off."""
+
+    n_pending: int
+    n_left_band: int
+    looks: int
+    on: int
+    off: int
+
+
+class Rebuilt(NamedTuple):
+    """Entries in use, numbers of neurons with flips, of looks, and of pairs that flipped on and off."""
+
+    entries_used: int
+    n_pending: int
+    looks: int
+    on: int
+    off: int
+
+
+class Scanned(NamedTuple):
+    """Where room ran out (or the number of rows), neurons and entries in use, and what was counted on the way."""
+
+    done: int
+    neurons: int
+    entries: int
+    flips: int
+    before: int  # firing pairs
+    after: int
+    looks: int
+
+
+class Entries(NamedTuple):
+    """Entries by neuron, inputs ascending: places of the neurons (k,), bounds (k + 1,), inputs and coefficients."""
+
+    places: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    inputs: NDArray[np.int32]
+    coefficients: NDArray[np.float64]
