@@ -1,12 +1,14 @@
-"""Small networks for the tests: random inputs, the Gram operator at the start, and the Jacobian by its definition."""
+"""Small networks for the tests: random inputs, shards, the Gram operator at the start, the Jacobian by definition."""
 
 import math
 
 import numpy as np
 
 from thresher.engines import start_engine
+from thresher.interfaces import Step
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem, to_sphere
+from thresher.shards import SHARDS, Recipe
 
 
 def make_gram(*, inputs, width, shift, seed=0, threads=1):
@@ -25,3 +27,12 @@ def dense_jacobian(network, inputs):
     fires = weights @ inputs.T >= network.shift  # (m, n)
     signed = network.start.signs(np.arange(network.width))[:, None] * fires / math.sqrt(network.width)
     return np.einsum("ri,ik->rki", signed, inputs).reshape(-1, len(inputs))
+
+
+def make_shard(index, settings, inputs, neurons, *, dtype):
+    return SHARDS[index](Recipe(SHARDS[index], settings, inputs, dtype), neurons)
+
+
+def minus(step):
+    """The step that takes Jᵀ step away, or none."""
+    return None if step is None else Step(-np.asarray(step))

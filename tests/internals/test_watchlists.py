@@ -4,21 +4,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from grams import make_shard, minus
 
 from thresher import to_sphere
 from thresher.datasets import random_problem
-from thresher.engines.engine import make_shard
 from thresher.loops.rounding import FINE
 from thresher.model.network import NetworkSettings
-from thresher.model.weights import Weights
 from thresher.shards import certified, watchlists
 
 
 def make(*, width=3000, inputs=12, dimension=5, shift=0.8, twins=False, dtype="float64", neurons=None, seed=1):
     problem = random_problem(inputs=inputs, dimension=dimension)
     settings = NetworkSettings.checked(width=width, dimension=dimension, shift=shift, seed=seed, twins=twins)
-    weights = Weights.at_start(settings.start, problem.inputs, dtype=dtype)
-    return make_shard("certified", settings, weights, neurons or range(width)), weights, settings
+    shard = make_shard("certified", settings, problem.inputs, neurons or range(width), dtype=dtype)
+    return shard, shard._geometry, settings
 
 
 # Room
@@ -79,18 +78,18 @@ def test_rounding_of_the_weights_that_are_given_back():
     """A coefficient is a difference of larger numbers: what they lost is told."""
     shard, _, settings = make()
     shard.start(None, expected=0.1)
-    assert shard.weights().rounding == 0
+    assert shard.rounding() == 0
     silent, _, _ = make(shift=50.0)
-    silent.start(np.ones(12), expected=0.1)
+    silent.start(minus(np.ones(12)), expected=0.1)
     silent.linearise(None)
-    assert silent.weights().rounding == 0
+    assert silent.rounding() == 0
     steps = [np.linspace(-3, 3, 12), np.linspace(200, -100, 12), np.linspace(2, -1, 12)]
     for step in steps:
-        shard.move(step)
+        shard.move(minus(step))
         shard.linearise(None)
-    made = shard.weights()
-    alone = made.with_coefficients(made.support, made.coefficients).rounding
-    longest = int(np.diff(made.support.bounds).max())
+    made = shard.position()
+    alone = made.with_coefficients(made.weights.support, made.weights.coefficients).rounding
+    longest = int(np.diff(made.weights.support.bounds).max())
     peak = settings.scale * np.abs(np.cumsum(steps, axis=0)).max()
     assert longest > 2
     assert made.rounding - alone == pytest.approx(4 * longest * FINE * peak, rel=1e-6, abs=0)
@@ -103,11 +102,11 @@ def test_the_clock_goes_on_by_the_largest_change_of_the_running_sum():
     far, near = np.linspace(-3, 1, 12), np.linspace(4, 0, 12)
     clock = shard._clock
     for step, change in ((far, 3.0), (near, 7.0), (far, 7.0), (far, 0.0)):
-        shard.move(step)
+        shard.move(minus(step))
         assert shard._clock - clock == pytest.approx(change)
         clock = shard._clock
     shard.linearise(None)
-    shard.move(near)
+    shard.move(minus(near))
     assert shard._clock - clock == pytest.approx(4.0)
 
 
@@ -119,7 +118,7 @@ def test_the_clock_goes_on_by_the_largest_change_of_the_running_sum():
 def test_neurons_that_move_in_the_first_step_are_those_that_fire(shift, twins):
     for step, share in ((None, 0), (np.linspace(-1, 2, 12), 1)):
         shard, _, _ = make(shift=shift, twins=twins)
-        started = shard.start(step, expected=0.1)
+        started = shard.start(minus(step), expected=0.1)
         firing = len(shard._lists.neurons)
         assert 0 < firing < 3000
         assert started.effort_before.moved == 0
@@ -132,17 +131,17 @@ def test_the_tree_has_two_nodes_a_neuron_and_a_step_writes_no_more():
     shard.start(None, expected=0.1)
     nodes = 2 * len(shard._lists.neurons)
     assert shard._nodes.shape == (nodes, 1)
-    everybody = shard.move(np.full(12, 40.0)).effort
+    everybody = shard.move(minus(np.full(12, 40.0))).effort
     assert everybody.touches == nodes - 1
     shard.linearise(None)
-    nobody = shard.move(np.full(12, 40.0)).effort  # where they stand already, but for rounding
+    nobody = shard.move(minus(np.full(12, 40.0))).effort  # where they stand already, but for rounding
     assert nobody.touches <= nodes - 1
 
 
 def test_nobody_is_looked_at_where_nothing_moves():
     shard, _, _ = make()
     shard.start(None, expected=0.1)
-    effort = shard.move(np.zeros(12)).effort
+    effort = shard.move(minus(np.zeros(12))).effort
     assert (effort.looks, effort.flips, effort.rescans) == (0, 0, 0)
     assert effort.firing == int(shard._lists.linear.sum())
 
@@ -150,7 +149,7 @@ def test_nobody_is_looked_at_where_nothing_moves():
 def test_neurons_that_are_scanned_again_are_looked_at_on_every_input():
     shard, _, _ = make()
     shard.start(None, expected=1e-9)
-    effort = shard.move(np.linspace(-1, 1, 12)).effort
+    effort = shard.move(minus(np.linspace(-1, 1, 12))).effort
     assert effort.rescans > 0
     assert effort.looks >= 12 * effort.rescans
 
@@ -159,10 +158,10 @@ def test_neurons_that_are_scanned_again_have_wider_bands():
     shard, _, _ = make(width=200)
     shard.start(None, expected=1e-9)
     step = np.linspace(-1, 1, 12)
-    assert shard.move(step).effort.rescans == len(shard._lists.neurons)
+    assert shard.move(minus(step)).effort.rescans == len(shard._lists.neurons)
     drifts, bands = shard.drifts()
     np.testing.assert_allclose(bands, 2 * drifts, rtol=1e-5)
-    assert shard.move(1.001 * step).effort.rescans == 0
+    assert shard.move(minus(1.001 * step)).effort.rescans == 0
 
 
 @pytest.mark.parametrize("first", [0, 1000])
@@ -172,7 +171,7 @@ def test_part_of_the_neurons_is_scanned_again_like_all(first):
     whole, _, _ = make()
     for shard in (part, whole):
         shard.start(None, expected=1e-9)
-        assert shard.move(step).effort.rescans > 0
+        assert shard.move(minus(step)).effort.rescans > 0
         shard.linearise(None)
     ours = whole.pattern()
     inside = (ours.per_pair(ours.neurons) >= first) & (ours.per_pair(ours.neurons) < first + 500)
@@ -185,7 +184,7 @@ def test_bands_are_wider_before_the_first_step_than_after():
     assert certified.BAND_AFTER_FIRST_STEP < certified.BAND_BEFORE
     for step, share in ((None, certified.BAND_BEFORE), (np.ones(12), certified.BAND_AFTER_FIRST_STEP)):
         shard, _, _ = make()
-        shard.start(step, expected=0.1)
+        shard.start(minus(step), expected=0.1)
         counts = shard._lists.linear if step is None else shard._lists.fired
         np.testing.assert_allclose(shard._lists.band, 0.1 * share * (np.sqrt(counts) + 2), rtol=1e-6)
 
@@ -217,7 +216,7 @@ def test_neurons_that_fire_on_many_are_counted_by_bits(monkeypatch):
     shard, _, _ = make(inputs=90, dimension=30, shift=1.5)
     shard.start(None, expected=0.1)
     calls = told_of(certified.counting, ("count_pairs", "count_bits"), monkeypatch)
-    shard.count_cofiring(np.zeros((90, 90), np.int32))
+    shard.add_counts(np.zeros((90, 90), np.int32))
     many = certified.counting.BITS_PER_PAIR * shard._lists.linear.astype(int) ** 2 > 90**2
     assert 0 < many.sum() < len(many)
     for (name, given), expected in zip(calls, (~many, many), strict=True):
@@ -247,7 +246,7 @@ def test_the_first_step_is_taken_in_the_cheaper_way():
         if random.random() < 0.3:  # some lie on the threshold
             shift = Z[0, 0]
         asked = SimpleNamespace(
-            _weights=SimpleNamespace(fast_inputs=X), _settings=SimpleNamespace(shift=shift, scale=scale), _step=step,
+            _geometry=SimpleNamespace(fast_inputs=X), _settings=SimpleNamespace(shift=shift, scale=scale), _step=step,
             _constants=SimpleNamespace(band=band),
         )  # fmt: skip
         change = watchlists.StartScan._first_step_change(asked, Z)

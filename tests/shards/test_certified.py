@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from grams import make_shard, minus
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -13,11 +14,12 @@ import thresher.shards.certified as certified
 import thresher.shards.watchlists as watchlists
 from thresher import BrokenCertificate, Problem, Status, to_sphere, train
 from thresher.datasets import random_problem
-from thresher.engines import LocalEngine
-from thresher.engines.engine import make_shard
+from thresher.engines import ShardEngine, start_engine
 from thresher.loops.counting import count_bits, count_pairs
+from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
-from thresher.model.weights import Weights
+from thresher.model.position import Position
+from thresher.shards import Scan
 
 
 def silent(done, total):
@@ -54,11 +56,12 @@ class ShardsAgree(RuleBasedStateMachine):
         problem = clustered_problem(inputs, dimension, spread=spread, seed=seed)
         width *= 2 if twins else 1
         self.settings = NetworkSettings.checked(width=width, dimension=dimension, shift=shift, seed=seed, twins=twins)
-        weights = Weights.at_start(self.settings.start, problem.inputs, dtype=dtype)
-        self.shards = [make_shard(name, self.settings, weights, range(width)) for name in ("certified", "scan")]
+        self.shards = [
+            make_shard(name, self.settings, problem.inputs, range(width), dtype=dtype) for name in ("certified", "scan")
+        ]
         self.inputs, self.tolerance = inputs, 1e-4 if dtype == "float32" else 1e-9
         step = self.random.normal(size=inputs) if first else None
-        ours, theirs = (shard.start(step, expected=0.01) for shard in self.shards)
+        ours, theirs = (shard.start(minus(step), expected=0.01) for shard in self.shards)
         for a, b in zip(ours[:2], theirs[:2], strict=True):
             np.testing.assert_allclose(a, b, atol=self.tolerance)
         assert ours.effort_after.flips == theirs.effort_after.flips
@@ -68,8 +71,8 @@ class ShardsAgree(RuleBasedStateMachine):
     @rule(size=st.sampled_from([0.0, 1e-3, 0.1, 1.0, 10.0]))
     def move(self, size):
         step = size * self.random.normal(size=self.inputs) * np.sqrt(self.settings.width)
-        ours, theirs = (shard.move(step) for shard in self.shards)
-        np.testing.assert_allclose(ours.corrections, theirs.corrections, atol=self.tolerance * (1 + 100 * size))
+        ours, theirs = (shard.move(minus(step)) for shard in self.shards)
+        np.testing.assert_allclose(ours.change, theirs.change, atol=self.tolerance * (1 + 100 * size))
         assert ours.effort.flips == theirs.effort.flips
         assert ours.effort.firing == theirs.effort.firing
 
@@ -91,7 +94,7 @@ class ShardsAgree(RuleBasedStateMachine):
         self.settle()
         self.counts = tuple(np.zeros((self.inputs, self.inputs), np.int32) for _ in self.shards)
         for shard, counts in zip(self.shards, self.counts, strict=True):
-            shard.count_cofiring(counts)
+            shard.add_counts(counts)
         np.testing.assert_array_equal(*self.counts)
 
 
@@ -147,12 +150,10 @@ def test_firing_sets_are_those_of_the_scan_in_every_iteration(iterations):
         for index in ("certified", "scan", "tournament"):
             result = train(problem, width=5000, index=index, dtype=dtype, max_iterations=iterations)
             weights = result.network.weights
-            engine = LocalEngine(problem, result.network.settings, index="scan", dtype="float64")
-            shard = engine._shards[0].__class__(
-                result.network.settings, weights, range(5000), index=engine._shards[0]._index.__class__()
-            )
-            shard.start(None, expected=0.0)
-            patterns.append(shard.pattern())
+            position = Position.at_start(weights.start, Geometry.of(problem.inputs, dtype="float64"))
+            scan = Scan()
+            scan.init(position.with_coefficients(weights.support, weights.coefficients), range(5000))
+            patterns.append(scan.firing(result.network.shift).pattern)
         assert same_pairs(patterns[0], patterns[1])
         assert same_pairs(patterns[0], patterns[2])
 
@@ -192,11 +193,10 @@ def test_a_retreat_leads_where_a_shorter_step_leads():
     step = np.random.default_rng(1).normal(size=30) * 20
     outputs = []
     for tries in ([step, 0.5 * step], [0.5 * step]):
-        engine = LocalEngine(problem, network, index="certified", dtype="float64")
-        engine.start(silent)
+        engine, _ = start_engine(problem, network, index="certified", dtype="float64")
         engine.linearise()
         for attempt in tries:
-            moved = engine.move(attempt)
+            moved = engine.move(minus(attempt))
         outputs.append(moved.outputs)
         engine.linearise()
         engine.audit()
@@ -286,11 +286,11 @@ def test_inputs_a_little_longer_than_one_keep_their_certificates():
     for seed in range(8):
         for dtype in ("float32", "float64"):
             network = NetworkSettings.checked(width=1, dimension=1, shift=0.0, seed=seed)
-            engine = LocalEngine(problem, network, index="certified", dtype=dtype)
-            start = engine.start(silent).before.outputs
+            engine, started = start_engine(problem, network, index="certified", dtype=dtype)
+            start = started.before.outputs
             diagonal = engine.linearise().diagonal()
             if diagonal[0] > 0:
-                engine.move(start * (1 + 4e-6) / diagonal)
+                engine.move(minus(start * (1 + 4e-6) / diagonal))
                 engine.linearise()
                 engine.audit()
 
@@ -368,7 +368,7 @@ def test_a_network_does_not_outlive_its_training():
     gc.disable()
     try:
         train(random_problem(inputs=10, dimension=5), width=500)
-        assert not [one for one in gc.get_objects() if isinstance(one, LocalEngine)]
+        assert not [one for one in gc.get_objects() if isinstance(one, ShardEngine)]
     finally:
         gc.enable()
 
@@ -377,9 +377,8 @@ def test_a_network_does_not_outlive_its_training():
 def test_after_the_first_step_only_neurons_that_flipped_are_waiting(twins):
     problem = random_problem(inputs=12, dimension=5)
     settings = NetworkSettings.checked(width=400, dimension=5, shift=0.8, seed=1, twins=twins)
-    weights = Weights.at_start(settings.start, problem.inputs, dtype="float64")
-    shard = make_shard("certified", settings, weights, range(400))
-    shard.start(problem.targets, expected=0.1)
+    shard = make_shard("certified", settings, problem.inputs, range(400), dtype="float64")
+    shard.start(minus(problem.targets), expected=0.1)
     waiting = set(shard._lists.neurons[shard._pending].tolist())
     before = _pairs(shard.pattern())
     shard.linearise(None)

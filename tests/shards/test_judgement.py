@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from grams import make_shard, minus
 
 from thresher.datasets import random_problem
-from thresher.engines.engine import make_shard
 from thresher.model.network import NetworkSettings
-from thresher.model.weights import Weights
 from thresher.shards import watchlists
 
 NEURONS, INPUTS, DIMENSION = 8, 6, 10
@@ -18,11 +17,11 @@ def reached(index, stage, shift, *, seed, twins, dtype):
     """A shard after its stage, and how many neurons were scanned again."""
     problem = random_problem(inputs=INPUTS, dimension=DIMENSION, seed=seed)
     settings = NetworkSettings.checked(width=NEURONS, dimension=DIMENSION, shift=shift, seed=seed, twins=twins)
-    shard = make_shard(index, settings, Weights.at_start(settings.start, problem.inputs, dtype=dtype), range(NEURONS))
+    shard = make_shard(index, settings, problem.inputs, range(NEURONS), dtype=dtype)
     size, expected = STAGES[stage]
     step = None if size is None else size * np.random.default_rng(seed).normal(size=INPUTS)
-    shard.start(step if stage == "first step" else None, expected=expected)
-    rescans = shard.move(step).effort.rescans if stage in ("visit", "new scan") else 0
+    shard.start(minus(step if stage == "first step" else None), expected=expected)
+    rescans = shard.move(minus(step)).effort.rescans if stage in ("visit", "new scan") else 0
     if step is not None:
         shard.linearise(None)
     return shard, rescans
@@ -30,7 +29,7 @@ def reached(index, stage, shift, *, seed, twins, dtype):
 
 def preactivations(shard):
     neurons = np.repeat(np.arange(NEURONS), INPUTS)
-    return shard.weights().look(neurons, np.tile(np.arange(INPUTS, dtype=np.int32), NEURONS))
+    return shard.position().exact(neurons, np.tile(np.arange(INPUTS, dtype=np.int32), NEURONS))
 
 
 def hard_cases(stage, *, twins):

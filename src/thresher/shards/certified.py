@@ -30,8 +30,7 @@ from thresher.loops.structures import Found, Point, WakeUps
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.position import Position
-from thresher.model.weights import Weights
-from thresher.shards.pairs import PairShard, displacement_outputs
+from thresher.shards.pairs import PairShard
 from thresher.shards.recipe import Recipe
 from thresher.shards.watchlists import StartBlock, StartScan, loop_inputs, shard_constants
 from thresher.theory import firing_probability
@@ -201,18 +200,6 @@ class Certified(PairShard):
         longest = int(np.diff(support.bounds).max(initial=0))
         peak = self._settings.scale * float(np.abs(self._sums).max())
         return made._replace(rounding=made.rounding + of_coefficients(longest, peak))
-
-    def weights(self) -> Weights:
-        """Return the weights at the last ``linearise``. Cost: O(pairs)."""
-        return self.position().weights
-
-    def rounding(self) -> float:
-        """Return a bound on what float64 loses in sums over coefficients."""
-        return self.position().rounding
-
-    def jacobian_times_displacement(self) -> NDArray[np.float64]:
-        """Return this shard's share of J (W - W(0)) (n,), without the factor 1/sqrt(m). Cost: O(d) per pair."""
-        return displacement_outputs(self.weights(), self.pattern())
 
     def squared_distance(self) -> float:
         """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(d) per coefficient."""

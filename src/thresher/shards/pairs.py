@@ -11,6 +11,7 @@ from thresher.loops.pairs import add_gram_product
 from thresher.loops.rounding import FINE, NORM_TOLERANCE, of_margin
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
+from thresher.model.position import Position
 from thresher.model.weights import DenseWeights, Weights
 
 __all__ = ["REMEDY", "PairShard", "audit_pairs", "displacement_outputs"]
@@ -19,7 +20,7 @@ REMEDY = "This is a fault of thresher: please report it with the seed. index='sc
 
 
 class PairShard:
-    """The part of a shard that is made from ``pattern()``, its firing pairs, and ``weights()``."""
+    """The part of a shard that follows from its firing pairs, ``pattern()``, and its ``position()``."""
 
     _settings: NetworkSettings
     _inputs: NDArray[np.float64]
@@ -29,13 +30,21 @@ class PairShard:
         """Return the firing pairs at the last ``linearise``."""
         raise NotImplementedError
 
-    def weights(self) -> Weights | DenseWeights:
-        """Return the weights at the last ``linearise``."""
+    def position(self) -> Position:
+        """Return the position at the last ``linearise``, where coefficients are kept."""
         raise NotImplementedError
 
+    def weights(self) -> Weights | DenseWeights:
+        """Return the weights at the last ``linearise``."""
+        return self.position().weights
+
     def rounding(self) -> float:
-        """Return a bound on what float64 loses in the sums that make a weight vector."""
-        raise NotImplementedError
+        """Return a bound on what float64 loses in sums over coefficients."""
+        return self.position().rounding
+
+    def jacobian_times_displacement(self) -> NDArray[np.float64]:
+        """Return this shard's share of J (W - W(0)) (n,), without the factor 1/sqrt(m). Cost: O(d) per pair."""
+        return displacement_outputs(self.position().weights, self.pattern())
 
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return None: no certificates are kept."""

@@ -12,8 +12,7 @@ from thresher.interfaces import Effort, Index, ShardMoved, ShardStarted, Step
 from thresher.model.firing import Firing, Pattern
 from thresher.model.network import NetworkSettings
 from thresher.model.position import Position
-from thresher.model.weights import Weights
-from thresher.shards.pairs import PairShard, displacement_outputs
+from thresher.shards.pairs import PairShard
 from thresher.shards.recipe import Recipe
 from thresher.shards.scan import Scan
 from thresher.shards.tournament import Tournament
@@ -110,17 +109,9 @@ class SearchShard(PairShard):
         """Return the firing pairs at the last ``linearise``. Cost: O(1)."""
         return self._firing.pattern
 
-    def weights(self) -> Weights:
-        """Return the weights at the last ``linearise``. Cost: O(1)."""
-        return self._position.weights
-
-    def rounding(self) -> float:
-        """Return a bound on what float64 loses in sums over coefficients."""
-        return self._position.rounding
-
-    def jacobian_times_displacement(self) -> NDArray[np.float64]:
-        """Return this shard's share of J (W - W(0)) (n,), without the factor 1/sqrt(m). Cost: O(pairs times d)."""
-        return displacement_outputs(self._position.weights, self._firing.pattern)
+    def position(self) -> Position:
+        """Return the position at the last ``linearise``. Cost: O(1)."""
+        return self._position
 
     def squared_distance(self) -> float:
         """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(d) per coefficient."""
