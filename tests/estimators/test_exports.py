@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from thresher import InvalidInput, NotAvailable, ThresherClassifier, ThresherRegressor
-from thresher.estimators.export import predict_arrays
+from thresher.export import predict_arrays
 from thresher.estimators.scaling import SCALES
 
 SMALL = {"width": 512, "random_state": 0}

@@ -272,8 +272,8 @@ class ThresherEstimator(Exports, BaseEstimator):
         if not self.results_:
             raise InvalidInput("an infinite network has no neurons to export. Fit with a finite width.")
         mean, unit = self._target_frame()
-        compact = [network.compact() for network in self.networks_]
-        parts = [one._replace(coefficients=gain * one.coefficients) for one, gain in zip(compact, self.gains_, strict=True)]
+        both = zip((network.compact() for network in self.networks_), self.gains_, strict=True)
+        parts = [one._replace(coefficients=gain * one.coefficients) for one, gain in both]
         lift, scaling, d = self.lift_, self.lift_.scaling_, self.n_features_in_
         more = {name: getattr(lift, name) for name in ("weights", "metric") if getattr(lift, name) is not None}
         if scaling.low is not None:

@@ -46,9 +46,9 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     classes_ : the labels, sorted
     multilabel_ : whether rows can have several labels
     temperature_ : what scores are multiplied by before they become probabilities: the value under which the labels are
-        likeliest, given scores of observations that were left out; one per label if there are several. With ridge=0,
-        which leaves none out, scores are trained to be 1 for a row's class and -1 for all others, ``temperature_`` is 1,
-        and probabilities are in the right order but not calibrated
+        likeliest, given scores of observations that were left out; one per label if there are several. ridge=0 leaves
+        none out: scores are trained to be 1 for the class of a row and -1 for all others, the temperature is 1, and
+        probabilities are in the right order but not calibrated
 
     Each network has its own ``width`` neurons; all come from the same start and share the first Gram matrix. They are
     trained side by side, one per thread: memory does not grow with the classes except for the networks themselves.

@@ -61,17 +61,17 @@ def interpolate(
             **train_options,
         )
         progress.end()
-    adopt(estimator, lift, results)
+    adopt(estimator, lift, inputs, results)
     missed = [result for result in results if result.status in (Status.STALLED, Status.OUT_OF_ITERATIONS)]
     if missed:
         said = f"{len(missed)} of {len(results)} networks do not meet their targets: {missed[0].message}"
         warnings.warn(said, ConvergenceWarning, stacklevel=4)
 
 
-def adopt(estimator: Any, lift: SphereLift, results: Sequence[Result]) -> None:
+def adopt(estimator: Any, lift: SphereLift, inputs: Matrix, results: Sequence[Result]) -> None:
     """Give an estimator what training without a ridge leaves behind. Nothing was chosen, nothing left out."""
     estimator.lift_, estimator.scale_, estimator.bias_ = lift, lift.scale, lift.bias
-    estimator.results_, estimator.inputs_ = list(results), results[0].origin.inputs
+    estimator.results_, estimator.inputs_ = list(results), inputs
     estimator.shift_, estimator.ridge_ = results[0].network.shift, 0.0
     estimator.gains_ = np.ones(len(results))
     estimator.feature_learning_, estimator.columns_weighed_ = 0, False
@@ -88,7 +88,7 @@ def _targets(data: Observations, inputs: Matrix) -> Matrix:
     differ = (first[group] != data.target).any(axis=1)
     if differ.any():
         raise InvalidInput(
-            f"ridge=0 meets every target, but {len(np.unique(group[differ])):,} rows of X come with more than one: they "
-            "are equal in their inputs (as scaled and lifted) and differ in y. Use ridge='auto', which fits their mean."
+            f"ridge=0 meets every target, but {len(np.unique(group[differ])):,} rows of X come with more than one: "
+            "equal inputs, as scaled and lifted, with different y. Use ridge='auto', which fits their mean."
         )
     return first[place]

@@ -84,7 +84,8 @@ def check_model(estimator: Any, *, networks: int) -> None:
     numbers += [noise, *frame, lift.last_, *(one for one in more if one is not None)]
     if not all(np.isfinite(one).all() for one in numbers):
         raise ValueError("some numbers are not finite")
-    if lift.scale not in SCALES or (lift.bias > 0) != (lift.last_ > 0) or (penalised and (estimator.penalty_ <= 0).any()):
+    positive = not penalised or (estimator.penalty_ > 0).all()
+    if lift.scale not in SCALES or (lift.bias > 0) != (lift.last_ > 0) or not positive:
         raise ValueError("its lift or its penalty is none")
     if scaling.soft is not None and (scaling.soft <= 0).any():
         raise ValueError("the units in which columns are pulled in must be positive")

@@ -67,4 +67,3 @@ def train_penalised(
     ]
     with blas_for_size(len(inputs)):
         return run_together(setup, Checkpoint(None, None, setup.problems, {}), first=known)
-

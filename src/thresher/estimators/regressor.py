@@ -90,9 +90,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     n_iter_ : steps taken
     n_features_in_, feature_names_in_ : as in scikit-learn
 
-    With ``ridge=0`` nothing is chosen and nothing left out: the scale ``"auto"`` is ``"standardise"``, the bias 0.5, the
-    shift the paper's, the width 2^17 (fewer if outputs are many); start rows are random, features are not learnt,
-    targets are linear. There are no error bars, ``feature_importances_`` or ``noise_``, and ``loo_error_`` is NaN.
+    With ``ridge=0`` nothing is chosen and nothing left out: the scale ``"auto"`` is ``"standardise"``, the bias 0.5,
+    the shift the paper's, the width 2^17 (fewer if outputs are many); start rows are random, features are not
+    learnt, targets are linear. There are no error bars, ``feature_importances_`` or ``noise_``, and ``loo_error_`` is NaN.
     Sample weights count in the scales alone. Callbacks are those of :func:`thresher.train`, all methods included. Rows
     that are equal in their inputs and differ in their targets are refused. ``results_`` are certified, as sparse as
     the steps that made them.

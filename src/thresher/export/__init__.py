@@ -1,4 +1,4 @@
-"""Trained networks and fitted estimators for other programs: plain arrays, torch, ONNX. All compute in double precision."""
+"""Networks and estimators for other programs: plain arrays, torch, ONNX. All compute in double precision."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _NEURONS, _INPUTS = 1024, 512  # of one matrix product: it fits the second-level
 
 
 class CompactNetwork(NamedTuple):
-    """f(x) = offset + sum of coefficients[r] max(<vectors[r], x> - shift, 0): vectors (k, d) are held, none is made again."""
+    """f(x) = offset + sum of coefficients[r] max(<vectors[r], x> - shift, 0), with vectors (k, d)."""
 
     vectors: Floating
     coefficients: Floating
@@ -42,4 +42,5 @@ class CompactNetwork(NamedTuple):
             active -= active.dtype.type(self.shift)
             return (self.coefficients[rows] @ np.maximum(active, 0, out=active)).astype(np.float64)
 
-        return sum(in_order(part, range(0, len(self.vectors), _NEURONS), threads=threads), np.full(len(inputs), self.offset))
+        first = np.full(len(inputs), self.offset)
+        return sum(in_order(part, range(0, len(self.vectors), _NEURONS), threads=threads), first)

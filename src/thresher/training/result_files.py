@@ -7,9 +7,9 @@ network again, to the bit: a few numbers per training row, whatever the width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,8 @@ RESULT = "Result"  # what a file holds that is no estimator's
 Tensors = dict[str, NDArray[Any]]
 
 
-class Origin(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Origin:
     """What the steps of a training need, besides the settings of its network, to make the network again."""
 
     inputs: NDArray[np.float64]  # (n, d)
