@@ -127,7 +127,7 @@ class ThresherEstimator(Exports, BaseEstimator):
     @property
     def _interpolates(self) -> bool:
         """Whether networks are trained without a penalty, until every row is met."""
-        return self.ridge != "auto" and self.ridge == 0
+        return bool(self.ridge != "auto" and self.ridge == 0)
 
     def _interpolate(self, data: Observations) -> None:
         """Fit observations so that every target is met; refuse those that cannot be."""

@@ -16,6 +16,8 @@ from thresher.theory import firing_probability
 
 __all__ = ["bring_up_to_date", "check_fitted", "check_model"]
 
+Matrix = NDArray[np.float64]
+
 
 def check_fitted(values: dict[str, Any], *, classifies: bool) -> dict[str, Any]:
     """Return the values of a fitted estimator, each of its type; refuse others."""
@@ -41,49 +43,20 @@ def check_fitted(values: dict[str, Any], *, classifies: bool) -> dict[str, Any]:
 
 def check_model(estimator: Any, *, networks: int) -> None:
     """Refuse parts that do not fit together: predictions must not depend on luck."""
-    (n, _), (outputs,) = estimator.inputs_.shape, estimator.gains_.shape
-    d, penalised = estimator.n_features_in_, estimator.ridge_ > 0
+    outputs, penalised = len(estimator.gains_), estimator.ridge_ > 0
     lift, scaling, labels = estimator.lift_, estimator.lift_.scaling_, getattr(estimator, "classes_", None)
-    names = getattr(estimator, "feature_names_in_", None)
-    turned = d if lift.metric is None else np.shape(lift.metric)[-1]
-    knots = np.shape(scaling.knots)
-    shapes = {
-        "inputs": (estimator.inputs_.shape, (n, turned + lift.rest + bool(estimator.bias_))),
-        "mean": (scaling.mean.shape, (d,)),
-        "unit": (scaling.unit.shape, (d,)),
-        "metric": (np.shape(lift.metric), (d, turned) if lift.metric is not None else ()),
-        "weights": (np.shape(lift.weights), (d,) if lift.weights is not None else ()),
-        "knots": (knots, (2, *knots[1:2], d) if scaling.knots is not None else ()),
-    }
     solved = [estimator.alpha_, estimator.penalty_] if penalised else []
-    shapes |= {f"solution {place}": (one.shape, (n, outputs)[: 2 - place]) for place, one in enumerate(solved)}
-    bounds = [scaling.low, scaling.high, scaling.soft]
-    shapes |= {f"bound {place}": (np.shape(one), np.shape(scaling.low) and (d,)) for place, one in enumerate(bounds)}
-    noise = np.zeros((3, outputs)) if labels is not None or not penalised else estimator.noise_
-    shapes["noise"] = noise.shape, (3, outputs)
-    frame = estimator._target_frame()
-    shapes |= {f"target {place}": (part.shape, (outputs,)) for place, part in enumerate(frame)}
-    if labels is not None:
-        shapes["classes"] = (labels.shape, (2 if outputs == 1 and not estimator.multilabel_ else outputs,))
-        shapes["temperature"] = (np.shape(estimator.temperature_), (outputs,) if estimator.multilabel_ else ())
-        frame = (*frame, np.atleast_1d(estimator.temperature_))
-        if (frame[-1] <= 0).any():
-            raise ValueError("its temperature must be positive")
-    floor = estimator._floor
-    if floor is not None:
-        shapes["floor"] = (floor.shape, (outputs,))
-    if names is not None:
-        shapes["names"] = (names.shape, (d,))
-    if hasattr(estimator, "feature_importances_"):  # not in files of version 1
-        shapes["feature importances"] = (estimator.feature_importances_.shape, (d,))
-    for name, (found, expected) in shapes.items():
+    noise = estimator.noise_ if penalised and labels is None else np.zeros((3, outputs))
+    frame, floor = estimator._target_frame(), estimator._floor
+    for name, (found, expected) in _shapes(estimator, solved, noise).items():
         if found != expected:
             raise ValueError(f"{name} has shape {found}, not {expected}")
-    numbers = [estimator.inputs_, estimator.gains_, *solved]
-    more = (*scaling, lift.metric, lift.weights, floor)
-    numbers += [noise, *frame, lift.last_, *(one for one in more if one is not None)]
-    if not all(np.isfinite(one).all() for one in numbers):
+    more = (*scaling, lift.metric, lift.weights, floor, getattr(estimator, "temperature_", None))
+    numbers = [estimator.inputs_, estimator.gains_, *solved, noise, *frame, lift.last_]
+    if not all(np.isfinite(one).all() for one in (*numbers, *(one for one in more if one is not None))):
         raise ValueError("some numbers are not finite")
+    if labels is not None and np.min(estimator.temperature_) <= 0:
+        raise ValueError("its temperature must be positive")
     positive = not penalised or (estimator.penalty_ > 0).all()
     if lift.scale not in SCALES or (lift.bias > 0) != (lift.last_ > 0) or not positive:
         raise ValueError("its lift or its penalty is none")
@@ -103,6 +76,38 @@ def check_model(estimator: Any, *, networks: int) -> None:
         raise ValueError("its ridge is not the one that was asked for")
     if networks != (0 if estimator.width == math.inf else outputs):
         raise ValueError(f"{networks} networks for {outputs} outputs")
+
+
+def _shapes(estimator: Any, solved: list[Matrix], noise: Matrix) -> dict[str, tuple[Any, Any]]:
+    """Return the shape of each part, and the one that it should have."""
+    (n, _), (outputs,), d = estimator.inputs_.shape, estimator.gains_.shape, estimator.n_features_in_
+    lift, scaling, labels = estimator.lift_, estimator.lift_.scaling_, getattr(estimator, "classes_", None)
+    turned = d if lift.metric is None else np.shape(lift.metric)[-1]
+    knots = np.shape(scaling.knots)
+    shapes: dict[str, tuple[Any, Any]] = {
+        "inputs": (estimator.inputs_.shape, (n, turned + lift.rest + bool(estimator.bias_))),
+        "mean": (scaling.mean.shape, (d,)),
+        "unit": (scaling.unit.shape, (d,)),
+        "metric": (np.shape(lift.metric), (d, turned) if lift.metric is not None else ()),
+        "weights": (np.shape(lift.weights), (d,) if lift.weights is not None else ()),
+        "knots": (knots, (2, *knots[1:2], d) if scaling.knots is not None else ()),
+        "noise": (noise.shape, (3, outputs)),
+    }
+    shapes |= {f"solution {place}": (one.shape, (n, outputs)[: 2 - place]) for place, one in enumerate(solved)}
+    bounds = [scaling.low, scaling.high, scaling.soft]
+    shapes |= {f"bound {place}": (np.shape(one), np.shape(scaling.low) and (d,)) for place, one in enumerate(bounds)}
+    frame = enumerate(estimator._target_frame())
+    shapes |= {f"target {place}": (part.shape, (outputs,)) for place, part in frame}
+    if labels is not None:
+        shapes["classes"] = (labels.shape, (2 if outputs == 1 and not estimator.multilabel_ else outputs,))
+        shapes["temperature"] = (np.shape(estimator.temperature_), (outputs,) if estimator.multilabel_ else ())
+    if estimator._floor is not None:
+        shapes["floor"] = (estimator._floor.shape, (outputs,))
+    if hasattr(estimator, "feature_names_in_"):
+        shapes["names"] = (estimator.feature_names_in_.shape, (d,))
+    if hasattr(estimator, "feature_importances_"):  # not in files of version 1, nor with ridge=0
+        shapes["feature importances"] = (estimator.feature_importances_.shape, (d,))
+    return shapes
 
 
 def bring_up_to_date(about: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> None:

@@ -52,14 +52,14 @@ def train_penalised(
     start = settings.start
     options = {
         "width": settings.width, "shift": settings.shift, "seed": start.seed, "twins": start.twins,
-        "sequence": start.sequence, "penalty": penalty, "tol": tol, "max_iterations": max_iterations,
+        "sequence": start.sequence, "penalty": penalty, "max_iterations": max_iterations,
         "threads": threads, "callbacks": callbacks,
     }  # fmt: skip
     problems = [Problem(inputs, column) for column in np.ascontiguousarray(targets.T)]
     setup = Setup.of(problems, complete(options))
     near = DirectFactor(MatrixGram(gram), penalty)
     solver = ConjugateGradient(tol=_INNER_TOLERANCE, preconditioner=near, max_iterations=_MOST_PRODUCTS)
-    setup = replace(setup, first_step="given", solvers=[solver for _ in problems])
+    setup = replace(setup, first_step="given", tol=tol, solvers=[solver for _ in problems])
     damping = float(penalty.mean())
     known = [
         Solution(alpha, SolveStatus.SOLVED, 0, 0.0, damping, len(alpha), factored=True)

@@ -91,11 +91,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     n_features_in_, feature_names_in_ : as in scikit-learn
 
     With ``ridge=0`` nothing is chosen and nothing left out: the scale ``"auto"`` is ``"standardise"``, the bias 0.5,
-    the shift the paper's, the width 2^17 (fewer if outputs are many); start rows are random, features are not
-    learnt, targets are linear. There are no error bars, ``feature_importances_`` or ``noise_``, and ``loo_error_`` is NaN.
-    Sample weights count in the scales alone. Callbacks are those of :func:`thresher.train`, all methods included. Rows
-    that are equal in their inputs and differ in their targets are refused. ``results_`` are certified, as sparse as
-    the steps that made them.
+    the shift the paper's, the width 2^17 (fewer if outputs are many). Start rows are random, features are not learnt,
+    targets are linear, sample weights count in the scales alone; ``loo_error_`` is NaN, and there are no error bars, no
+    ``noise_`` and no ``feature_importances_``. All methods of callbacks are called, as :func:`thresher.train` does.
+    Rows with equal inputs and different targets are refused.
 
     Cost: n distinct rows take O(n³) for the choice, O(mn(n/64 + d)) for the Gram matrix, then O(mnd) per iteration
     and output; memory O(n² + md). Prediction O(md) per row and output.
