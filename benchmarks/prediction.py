@@ -29,7 +29,7 @@ from benchmarks import results
 from benchmarks.environment import environment
 from thresher import ThresherClassifier, ThresherRegressor, train
 from thresher.datasets import random_problem
-from thresher.estimators.export import predict_arrays
+from thresher.export import predict_arrays
 
 OUTPUT = Path("results/prediction.json")
 ROWS = 2000  # predicted at a time

@@ -26,6 +26,7 @@ from reliability.tamper import tamper
 
 TARGETS = ("files", "checkpoint", "model", "run", "csv", "npz", "parquet")
 ROOM = 1 << 28  # bytes that a reader may believe to be free: what would take more must be refused, not tried
+VERSIONS = {"model": 3, "run": 2}  # of files that are tampered with
 TABLES = ("csv", "npz", "parquet")
 SEED = {"inputs": 3, "dimension": 2}
 
@@ -44,7 +45,7 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
     path = folder / f"input.{target if target in TABLES else 'thresher'}"
     problem = random_problem(**SEED)
     stored = [
-        files.read_file(one, kind=target, newest=2 if target == "model" else 1)
+        files.read_file(one, kind=target, newest=VERSIONS[target])
         for one in sorted(folder.glob("good*"))
         if target in ("model", "run")
     ]
@@ -81,7 +82,7 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
         metadata, tensors = copy.deepcopy(good.metadata), dict(good.tensors)
         for _ in range(choose([1, 1, 2, 3])):
             tamper(metadata, tensors, choose)
-        files.write_file(path, tensors, metadata, kind=target, version=1)
+        files.write_file(path, tensors, metadata, kind=target, version=VERSIONS[target])
 
     def read_model(data: bytes) -> None:
         write_tampered(data, path)
@@ -115,7 +116,11 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
 
 
 def use(model: Any) -> None:
-    """Ask a loaded model all that it can be asked."""
+    """Ask a loaded model, or result, all that it can be asked."""
+    if not hasattr(model, "predict"):
+        dimension = model.network.settings.start.dimension
+        model.network.predict(np.eye(dimension)[:2], threads=1)
+        return
     rows = np.arange(2.0 * model.n_features_in_).reshape(2, -1) if hasattr(model, "n_features_in_") else np.eye(2)
     with np.errstate(all="ignore"):
         model.predict(rows)
@@ -159,9 +164,9 @@ def corpus(target: str, folder: Path) -> None:
 
 
 def write_good(target: str, folder: Path) -> None:
-    """Write good models, in both forms, or good runs: exact ones and those of an estimator."""
-    from thresher import CheckTheorems, ThresherClassifier, ThresherRegressor
-    from thresher.runs import Recorder, exact, write_run
+    """Write good models and results, in both forms, or a good run, as version 0.1.0 would: without a model file."""
+    from thresher import CheckTheorems, Problem, SphereLift, ThresherClassifier, ThresherRegressor, to_sphere, train
+    from thresher.runs import Recorder, Test, write_run
 
     g = np.random.default_rng(0)
     X, y = g.normal(size=(8, 2)), g.normal(size=8)
@@ -172,12 +177,24 @@ def write_good(target: str, folder: Path) -> None:
             for form in ("full", "recipe"):
                 regressor.save(folder / f"good {place} regressor {form}", form=form)
                 classifier.save(folder / f"good {place} classifier {form}", form=form)
+        exact = {"width": 64, "shift": 0.3, "ridge": 0, "n_jobs": 1, "train_options": {"audit": True}}
+        exactly = [ThresherRegressor(**exact).fit(X, y), ThresherClassifier(**exact).fit(X, np.digitize(y, [0, 1]))]
+        for form in ("full", "recipe"):
+            for place, model in enumerate(
+                [*exactly, exactly[0].results_[0], train(to_sphere(X), y, width=20, penalty=0.1, threads=1)]
+            ):
+                model.save(folder / f"good exact {place} {form}", form=form)
         return
     recorder, options = Recorder(), {"width": 64, "shift": 0.5, "threads": 1}
-    given = {**options, "callbacks": [recorder, CheckTheorems()]}
-    model, _ = exact.fit_exact(X, y, task="regression", options=given)
-    stored = {"kind": "exact", "task": "regression", "target": "y", "columns": [["a", None], ["b", None]]}
-    run = recorder.run("A run.", options=options, model={**stored, **model.to_json()}, test=exact.Test("RMSE", 1, 2, 3))
+    lift = SphereLift(bias=0.5).fit(X)
+    problem = Problem(lift.transform(X), (y - y.mean()) / y.std())
+    train(problem, **options, callbacks=[recorder, CheckTheorems()])
+    stored = {
+        "kind": "exact", "task": "regression", "target": "y", "columns": [["a", None], ["b", None]], "bias": 0.5,
+        "last": lift.last_, "column means": lift.scaling_.mean.tolist(), "column units": lift.scaling_.unit.tolist(),
+        "classes": None, "target mean": y.mean(), "target unit": y.std(),
+    }  # fmt: skip
+    run = recorder.run("A run.", options=options, model=stored, test=Test("RMSE", 1, 2, 3))
     (write_run(run, folder) / "run.thresher").rename(folder / "good")
 
 

@@ -15,6 +15,7 @@ ROOT = Path(thresher.__file__).parent
 ROWS = [
     {"errors"},
     {"checks", "figures", "loops", "memory", "notebook", "output", "parallel"},
+    {"export"},
     {"model", "files"},
     {"interfaces"},
     {"algebra", "theory", "datasets"},

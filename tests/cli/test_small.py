@@ -10,7 +10,7 @@ from test_cli import run
 
 from thresher import SphereLift, ThresherRegressor, train
 from thresher.datasets import random_problem
-from thresher.estimators.export import predict_arrays
+from thresher.export import predict_arrays
 from thresher.runs import read_run
 from thresher.verification import ladder
 

@@ -9,10 +9,10 @@ from scipy.special import softmax
 
 import thresher
 from thresher import InvalidInput, MemoryRefused, ThresherClassifier, ThresherRegressor
-from thresher.estimators import model_files
 from thresher.files import read_file, write_file
 from thresher.theory import firing_probability, limit_kernel
-from thresher.training.ridge import RidgeStart
+from thresher.training import restore
+from thresher.training.result_files import VERSION
 
 SMALL = {"width": 512, "random_state": 0}
 forms = pytest.mark.parametrize("form", ["full", "recipe", "auto"])
@@ -127,8 +127,8 @@ class TestForms:
         np.testing.assert_array_equal(thresher.load(tmp_path / "model").predict([[1.0, 2.0]]), [2.0])
 
     def test_a_recipe_of_many_classes_passes_over_the_start_once(self, classifier, tmp_path, monkeypatch):
-        made = []
-        monkeypatch.setattr(model_files, "RidgeStart", lambda *a, **k: made.append(1) or RidgeStart(*a, **k))
+        made, remake = [], restore.remake
+        monkeypatch.setattr(restore, "remake", lambda *a, **k: made.append(1) or remake(*a, **k))
         classifier.save(tmp_path / "model", form="recipe")
         thresher.load(tmp_path / "model")
         assert len(made) == 1
@@ -156,17 +156,17 @@ class TestTheFirstVersion:
         for place, result in enumerate(model.results_):
             if form == "full":
                 tensors[f"moved{place}"] = result.network.weights.moved
-            tensors[f"steps{place}"] = np.array([step.alpha for step in result.steps])
+            tensors[f"steps{place}"] = np.array([step.v / (1 - step.keep) for step in result.steps])
             settings = result.network.settings
             networks.append(
                 {
                     "width": settings.width,
                     "shift": settings.shift,
                     "seed": settings.start.seed,
-                    "fractions": [step.fraction for step in result.steps],
+                    "fractions": [1 - step.keep for step in result.steps],
                     "status": result.status.value,
                     "message": result.message,
-                    "gap": result.gap,
+                    "gap": result.remainder,
                     "history": [],
                 }
             )
@@ -324,11 +324,11 @@ class TestLies:
     @staticmethod
     def refused(model, path, damage, form):
         model.save(path, form=form)
-        stored = read_file(path, kind="model", newest=2)
+        stored = read_file(path, kind="model", newest=VERSION)
         about, tensors = json.loads(json.dumps(stored.metadata)), dict(stored.tensors)
-        write_file(path, tensors, about, kind="model", version=2)
+        write_file(path, tensors, about, kind="model", version=VERSION)
         thresher.load(path)  # what is refused is the lie alone
         damage(about, tensors)
-        write_file(path, tensors, about, kind="model", version=2)
+        write_file(path, tensors, about, kind="model", version=VERSION)
         with pytest.raises((InvalidInput, MemoryRefused)):
             thresher.load(path)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reliability.fuzz import use, write_good
+from reliability.fuzz import VERSIONS, use, write_good
 from reliability.tamper import tamper
 
 import thresher
@@ -16,7 +16,6 @@ from thresher.files import read_file, write_file
 from thresher.runs import page, read_run, saved
 from thresher.runs.run import RUN_FILE
 
-VERSIONS = {"model": 2, "run": 1}
 pytestmark = pytest.mark.filterwarnings("ignore")  # numbers without sense may overflow
 
 

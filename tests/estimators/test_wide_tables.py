@@ -5,7 +5,7 @@ import pytest
 
 import thresher
 from thresher import SphereLift, ThresherClassifier, ThresherRegressor
-from thresher.estimators.export import predict_arrays
+from thresher.export import predict_arrays
 from thresher.theory import firing_probability, limit_kernel
 
 PLAIN = {"feature_learning": 0, "bias": 0.8, "shift": 0.4, "ridge": 0.05, "target": "linear"}

@@ -118,18 +118,6 @@ class TestRecorder:
         assert repr(list(before)) == repr(list(after))  # NaN included
         assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["run.thresher"]
 
-    def test_a_model_comes_back_to_the_bit(self, tmp_path):
-        from thresher.runs.exact import fit_exact, load_exact
-
-        generator = np.random.default_rng(0)
-        X, y = generator.normal(size=(20, 8)), generator.normal(size=20)
-        recorder, options = Recorder(), {"width": 2000}
-        model, _ = fit_exact(X, y, task="regression", options={**options, "callbacks": [recorder]})
-        run = recorder.run("", options=options, model=model.to_json())
-        again = load_exact(read_run(write_run(run, tmp_path / "run")), run.model)
-        np.testing.assert_array_equal(again.predict(X), model.predict(X))
-        np.testing.assert_allclose(model.predict(X), y, atol=1e-4)
-
     def test_several_outputs(self):
         from thresher import Problem, train_together
 

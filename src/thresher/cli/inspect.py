@@ -14,6 +14,7 @@ from thresher.files import read_file
 from thresher.memory import format_bytes
 from thresher.pages import say_number
 from thresher.runs import Run, read_run
+from thresher.training.result_files import KIND, VERSION
 
 __all__ = ["inspect"]
 
@@ -48,11 +49,9 @@ def _of_run(run: Run, folder: Path) -> dict[str, Any]:
 
 
 def _of_file(path: Path) -> dict[str, Any]:
-    from thresher.estimators.model_files import VERSION
-
-    stored = read_file(path, kind="model", newest=VERSION)
+    stored = read_file(path, kind=KIND, newest=VERSION)
     about, values = stored.metadata, stored.metadata.get("values", {})
-    facts = {name.rstrip("_").replace("_", " "): value for name, value in values.items()}
+    facts = {name.rstrip("_").replace("_", " "): value for name, value in values.items() if value == value}
     networks = about.get("networks", [])
     if networks:
         facts["networks"] = f"{len(networks)} of {networks[0]['width']:,} neurons"

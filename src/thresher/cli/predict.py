@@ -12,7 +12,8 @@ from rich.console import Console
 
 from thresher.output import make_folder, write_text
 from thresher.runs.saved import load_model
-from thresher.tables import read_columns
+from thresher.runs.scores import score
+from thresher.tables import read_columns, say_label
 
 __all__ = ["predict"]
 
@@ -31,8 +32,6 @@ def predict(model: Path, file: Path, output: Path | None, header: bool | None) -
 
     Example: thresher predict runs/houses new.csv --output prices.csv
     """
-    from thresher.runs.exact import baseline, say_label, score
-
     if output is not None:
         make_folder(output.parent, remedy="Choose another place with --output.")
     columns = read_columns(file, header=header)
@@ -50,8 +49,6 @@ def predict(model: Path, file: Path, output: Path | None, header: bool | None) -
         click.echo(f"Written: {output}, {len(answers):,} predictions.", err=True)
     target = next((one for one in columns if one.name == saved.target), None)
     if target is not None:
-        test = score(
-            answers, target.values, task=saved.task, guess=baseline(target.values, target.values, task=saved.task)
-        )
+        test = score(answers, target.values, task=saved.task, known=target.values)
         said = f"{test.value:.1%}" if test.measure == "accuracy" else f"{test.value:.4g}"
         click.echo(f"Compared with column {saved.target!r}: {test.measure} {said} on {test.rows:,} rows.", err=True)

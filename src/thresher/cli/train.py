@@ -21,12 +21,12 @@ from thresher.cli.options import Auto, Count
 from thresher.output import make_folder
 from thresher.runs import RUN_FILE, Recorder, Run, Test, Training, make_run, write_report, write_run
 from thresher.runs.saved import MODEL_FILE
+from thresher.runs.scores import score
 from thresher.shards import SHARDS
-from thresher.tables import Table, guess_task, read_table
+from thresher.tables import Table, guess_task, read_table, say_label
 
 __all__ = ["train"]
 
-_WIDTH = 1 << 17  # default of exact training
 _EXACT_ONLY = ("index", "solver", "certify", "audit", "resume")
 _CHECKPOINT = "checkpoint"
 
@@ -76,10 +76,8 @@ def train(file: Path, **options: Any) -> None:
     table = read_table(file, target=options["target"], header=options["header"], drop=options["drop"])
     task = _say_task(table, options, file, console)
     parts = _split(len(table.targets), options["test_size"], options["seed"])
-    if options["ridge"] == 0:
-        run, model = _train_exactly(file, table, task, parts, options, console), None
-    else:
-        run, model = _train_estimator(file, table, task, parts, options, console)
+    model, recorder = _fit(table, task, parts, options, console)
+    run = _make_run(file, table, task, parts, options, model, recorder)
     written = _write(run, model, options)
     _tell_end(run, written, time.perf_counter() - began, options, console)
     if any(one.status != Status.CONVERGED for one in run.trainings) and options["ridge"] == 0:
@@ -141,68 +139,91 @@ def _split(rows: int, share: float, seed: int) -> Parts:
     return Parts(order[kept:], order[:kept])
 
 
-def _train_exactly(file: Path, table: Table, task: str, parts: Parts, options: dict[str, Any], console: Console) -> Run:
-    from thresher.runs import exact
-
-    X, y = table.inputs[parts.train], table.targets[parts.train]
-    given = {
-        "width": _WIDTH if options["width"] is None else options["width"],
-        "seed": options["seed"],
-        "audit": options["audit"],
-    }
-    given |= {name: options[name] for name in ("index", "solver", "tol") if options[name] is not None}
-    given |= {} if options["shift"] == "auto" else {"shift": options["shift"]}
-    files = {} if options["save"] is None else {"checkpoint": options["save"] / _CHECKPOINT}
-    files |= {"resume": options["save"] / _CHECKPOINT} if options["resume"] else {}
-    bias = exact.BIAS if options["bias"] == "auto" else options["bias"]
-    names = exact.Meaning.of(y, task=task).names()
-    recorder = Recorder(names)
-    compile_loops(console)
-    outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
-    say(console, f"Training {given['width']:,} neurons on {len(y):,} rows to zero loss{outputs}.")
-    with Live(console, given["width"], inputs=len(y), names=names) as live:
-        callbacks = [recorder, live, *([CheckTheorems()] if options["certify"] else [])]
-        model, results = exact.fit_exact(X, y, task=task, bias=bias, options={**given, **files, "callbacks": callbacks})
-    for result in results:
-        if result.status != Status.CONVERGED:
-            say(console, f"{result.status.value.capitalize()}: {result.message}")
-            if files and result.status == Status.INTERRUPTED:
-                say(console, "The same command with --resume continues from here.")
-            break
-    return recorder.run(
-        _what(given["width"], table, file, len(y), task, "to zero loss"),
-        options=given,
-        model={"kind": "exact", "task": task, **_columns(table), **model.to_json()},
-        test=_test(model, table, task, parts),
-        data=_data(file, table, parts),
-        command=_command(),
-    )
-
-
-def _train_estimator(
-    file: Path, table: Table, task: str, parts: Parts, options: dict[str, Any], console: Console
-) -> tuple[Run, Any]:
+def _fit(
+    table: Table, task: str, parts: Parts, options: dict[str, Any], console: Console
+) -> tuple[Any, Recorder | None]:
+    """Return the fitted estimator, and what recorded its training if that was exact."""
     from thresher.estimators import FarOutside, ThresherClassifier, ThresherRegressor
     from thresher.estimators.scaling import far_values, say_far
-    from thresher.runs.exact import say_label
 
     kind = ThresherClassifier if task == "classification" else ThresherRegressor
     given = {name: options[name] for name in ("shift", "ridge", "bias")} | {"random_state": options["seed"]}
     given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
     X, y = table.inputs[parts.train], table.targets[parts.train]
-    model = kind(**given, verbose=0 if console.quiet else 1)
+    model = kind(**given, verbose=0 if console.quiet or options["ridge"] == 0 else 1)
     if found := far_values(X):
         say(console, say_far(found, table.encoding.names))
-    say(console, f"Choosing scale, shift, ridge and features on {len(y):,} rows, then training.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FarOutside)  # reported above, with the names of the columns
+        if options["ridge"] == 0:
+            return model, _fit_exactly(model, X, y, _names(task, y), options, console)
+        say(console, f"Choosing scale, shift, ridge and features on {len(y):,} rows, then training.")
         model.fit(X, y)
     if getattr(model, "target_", "linear") == "log":
         say(console, "The targets are learnt as logarithms, which gives a lower error.")
-    results = model.results_
+    return model, None
+
+
+def _fit_exactly(
+    model: Any, X: NDArray[np.float64], y: NDArray[Any], names: list[str], options: dict[str, Any], console: Console
+) -> Recorder:
+    from sklearn.exceptions import ConvergenceWarning
+
+    from thresher.estimators.interpolation import WIDTH
+
+    model.width = WIDTH if options["width"] is None else model.width
+    place = options["save"] and options["save"] / _CHECKPOINT
+    more = {**_given(options), "checkpoint": place, "resume": place if options["resume"] else None}
+    recorder = Recorder(names)
+    compile_loops(console)
+    outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
+    say(console, f"Training {model.width:,} neurons on {len(y):,} rows to zero loss{outputs}.")
+    with Live(console, model.width, inputs=len(y), names=names) as live, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # reported below
+        callbacks = [recorder, live, *([CheckTheorems()] if options["certify"] else [])]
+        model.set_params(callbacks=callbacks, train_options=more).fit(X, y)
+    model.set_params(callbacks=None, train_options=_given(options))
+    for result in model.results_:
+        if result.status != Status.CONVERGED:
+            say(console, f"{result.status.value.capitalize()}: {result.message}")
+            if place and result.status == Status.INTERRUPTED:
+                say(console, "The same command with --resume continues from here.")
+            break
+    return recorder
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of thresher.train that were given, besides those of an estimator."""
+    return {name: options[name] for name in ("index", "solver", "audit") if options[name]}
+
+
+def _names(task: str, y: NDArray[Any]) -> list[str]:
+    """Return what the outputs are called."""
+    if task == "regression":
+        return ["output"]
+    classes = np.unique(y)
+    return [say_label(one) for one in (classes[1:] if len(classes) == 2 else classes)]
+
+
+def _make_run(
+    file: Path, table: Table, task: str, parts: Parts, options: dict[str, Any], model: Any, recorder: Recorder | None
+) -> Run:
+    results, rows = model.results_, len(parts.train)
     settings = results[0].network.settings
-    classes = getattr(model, "classes_", [])
-    names = [say_label(one) for one in classes] if len(results) > 1 and len(classes) else ["output"] * len(results)
+    what = (
+        f"{settings.width:,} neurons were trained on {rows:,} rows of {file.name} ({table.inputs.shape[1]} columns) to "
+        f"predict {table.target!r}, "
+    )
+    told: dict[str, Any] = {
+        "model": {"kind": "estimator", "task": task, "target": table.target, "columns": table.encoding.to_json()},
+        "test": _test(model, table, task, parts),
+        "data": {"file": str(file), "target": table.target, "rows trained on": rows, "rows tested on": len(parts.test)},
+        "command": _command(),
+    }
+    if recorder is not None:
+        repeat = {"width": settings.width, "shift": settings.shift, "seed": settings.start.seed, "twins": True}
+        repeat |= _given(options) | ({} if options["tol"] is None else {"tol": options["tol"]})
+        return recorder.run(f"{what}to zero loss ({task}).", options=repeat, **told)
     network = {
         "width": settings.width, "inputs": len(model.inputs_), "shift": settings.shift, "seed": settings.start.seed,
         "dimension": settings.start.dimension, "twins": settings.start.twins, "ridge": model.ridge_,
@@ -210,8 +231,9 @@ def _train_estimator(
         "rounds of feature learning": model.feature_learning_,
         "leave-one-out error": model.loo_error_,
     }  # fmt: skip
-    run = make_run(
-        _what(settings.width, table, file, len(y), task, f"with a ridge of {model.ridge_:.2g}"),
+    names = _names(task, table.targets[parts.train])
+    return make_run(
+        f"{what}with a ridge of {model.ridge_:.2g} ({task}).",
         inputs=np.empty((0, 0)),
         targets=np.empty((0, 0)),
         trainings=[
@@ -219,42 +241,15 @@ def _train_estimator(
         ],
         network=network,
         options={},
-        model={"kind": "estimator", "task": task, **_columns(table)},
-        test=_test(model, table, task, parts),
-        data=_data(file, table, parts),
-        command=_command(),
+        **told,
     )
-    return run, model
 
 
 def _test(model: Any, table: Table, task: str, parts: Parts) -> Test | None:
-    from thresher.runs import exact
-
     if not len(parts.test):
         return None
-    y = table.targets[parts.test]
-    guess = exact.baseline(table.targets[parts.train], y, task=task)
-    return exact.score(model.predict(table.inputs[parts.test]), y, task=task, guess=guess)
-
-
-def _columns(table: Table) -> dict[str, Any]:
-    return {"target": table.target, "columns": table.encoding.to_json()}
-
-
-def _data(file: Path, table: Table, parts: Parts) -> dict[str, Any]:
-    return {
-        "file": str(file),
-        "target": table.target,
-        "rows trained on": len(parts.train),
-        "rows tested on": len(parts.test),
-    }
-
-
-def _what(width: int, table: Table, file: Path, rows: int, task: str, how: str) -> str:
-    return (
-        f"{width:,} neurons were trained on {rows:,} rows of {file.name} ({table.inputs.shape[1]} columns) to predict "
-        f"{table.target!r}, {how} ({task})."
-    )
+    predicted, y = model.predict(table.inputs[parts.test]), table.targets[parts.test]
+    return score(predicted, y, task=task, known=table.targets[parts.train])
 
 
 def _command() -> str:
@@ -268,8 +263,7 @@ def _write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
     """Write the requested files; return their paths."""
     written = {}
     if (folder := options["save"]) is not None:
-        if model is not None:
-            model.save(folder / MODEL_FILE)
+        model.save(folder / MODEL_FILE)
         written["run"] = str(write_run(run, folder))
         if all(one.status != Status.INTERRUPTED for one in run.trainings):
             for name in (_CHECKPOINT, f"{_CHECKPOINT}.previous"):

@@ -10,16 +10,17 @@ from thresher.estimators.lift import SphereLift
 from thresher.estimators.model_files import load_model
 from thresher.estimators.regressor import ThresherRegressor
 from thresher.estimators.scaling import Scaling
+from thresher.training import Result
 
 __all__ = ["FarOutside", "Scaling", "SphereLift", "ThresherClassifier", "ThresherRegressor", "load"]
 
 
-def load(path: str | Path, *, threads: int | None = None) -> ThresherClassifier | ThresherRegressor:
-    """Return the fitted estimator that ``save`` wrote to a file; nothing in the file is executed.
+def load(path: str | Path, *, threads: int | None = None) -> ThresherClassifier | ThresherRegressor | Result:
+    """Return what ``save`` of an estimator, or of a :class:`Result`, wrote to a file; nothing in it is executed.
 
     Cost: O(bytes); for a recipe also the passes of training, O(mnd) per step and output.
     """
-    estimator: ThresherClassifier | ThresherRegressor = load_model(
+    loaded: ThresherClassifier | ThresherRegressor | Result = load_model(
         path, (ThresherClassifier, ThresherRegressor), threads=threads
     )
-    return estimator
+    return loaded

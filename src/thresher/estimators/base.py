@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -18,18 +18,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thresher.checks import check_number, check_whole
 from thresher.errors import InvalidInput
-from thresher.estimators import export
 from thresher.estimators.choose import Fit, Judge, mean_square
 from thresher.estimators.features import Plan
 from thresher.estimators.fitting import Fitting, Options
+from thresher.estimators.interpolation import TRAIN_OPTIONS, WIDTH, interpolate
 from thresher.estimators.model_files import save_model
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scaling import SCALES, far_values, say_far
+from thresher.export import Arrays, Exports, make_arrays
+from thresher.export.arrays import bends
 from thresher.memory import require
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
 from thresher.model.twins import predict_twins
+from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
 from thresher.theory import limit_kernel
 from thresher.training.history import Callback, Iteration
@@ -39,7 +42,8 @@ __all__ = ["FarOutside", "LeftOut", "ThresherEstimator"]
 Matrix = NDArray[np.float64]
 _MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # for all outputs together, and for one, with width="auto"
 _PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
-_FAR = 0.2  # gap, as a share of the targets, above which training counts as failed
+_FAR = 0.2  # remainder, as a share of the targets, above which training counts as failed
+_TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
 _ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
 STARTS = ("sobol", "random")
 
@@ -62,7 +66,7 @@ class LeftOut(NamedTuple):
     optimism: float
 
 
-class ThresherEstimator(BaseEstimator):
+class ThresherEstimator(Exports, BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there."""
 
     _biases: tuple[float, ...]  # the biases that bias="auto" chooses from
@@ -79,8 +83,9 @@ class ThresherEstimator(BaseEstimator):
         feature_learning: int | str = "auto",
         scale: str = "auto",
         start: str = "sobol",
-        tol: float = 2e-2,
-        max_iterations: int = 4,
+        tol: float | str = "auto",
+        max_iterations: int | str = "auto",
+        train_options: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -88,7 +93,7 @@ class ThresherEstimator(BaseEstimator):
     ) -> None:
         self.width, self.shift, self.ridge, self.bias = width, shift, ridge, bias
         self.feature_learning, self.scale, self.start = feature_learning, scale, start
-        self.tol, self.max_iterations = tol, max_iterations
+        self.tol, self.max_iterations, self.train_options = tol, max_iterations, train_options
         self.random_state, self.n_jobs, self.verbose, self.callbacks = random_state, n_jobs, verbose, callbacks
 
     def _table(self, X: Any, **more: Any) -> Any:
@@ -121,11 +126,28 @@ class ThresherEstimator(BaseEstimator):
         self._warn()
         return LeftOut(data, fitted.fit, fitted.optimism)
 
+    @property
+    def _interpolates(self) -> bool:
+        """Whether networks are trained without a penalty, until every row is met."""
+        return bool(self.ridge != "auto" and self.ridge == 0)
+
+    def _interpolate(self, data: Observations) -> None:
+        """Fit observations so that every target is met; refuse those that cannot be."""
+        self._warn_far(data.X)
+        interpolate(
+            self,
+            data,
+            self._options(data),
+            train_options=self.train_options or {},
+            callbacks=self.callbacks or (),
+            verbose=self.verbose > 0,
+        )
+
     def _options(self, data: Observations, judge: Judge = mean_square) -> Options:
         def chosen(value: Any) -> float | None:
             return None if value == "auto" else float(value)
 
-        asked = self.feature_learning
+        asked, tol, most = self.feature_learning, chosen(self.tol), chosen(self.max_iterations)
         plan = Plan(columns=True) if asked == "columns" else Plan(rounds=0 if asked == "auto" else int(asked))
         return Options(
             width=self._width(len(data), data.targets.shape[1]),
@@ -135,8 +157,8 @@ class ThresherEstimator(BaseEstimator):
             plan=None if asked == "auto" else plan,
             scale=None if self.scale == "auto" else self.scale,
             sequence=cast(SequenceName, self.start),
-            tol=self.tol,
-            max_iterations=self.max_iterations,
+            tol=_TOL[self._interpolates] if tol is None else tol,
+            max_iterations=_ITERATIONS[self._interpolates] if most is None else int(most),
             seed=int(check_random_state(self.random_state).randint(2**31)),
             threads=self._threads(),
             biases=self._biases,
@@ -151,7 +173,7 @@ class ThresherEstimator(BaseEstimator):
             if getattr(self, name) != "auto":
                 check_number(getattr(self, name), name, least=least)
         if self.ridge != "auto":
-            check_number(self.ridge, "ridge", above=0.0)
+            check_number(self.ridge, "ridge", least=0.0)
         rounds = self.feature_learning
         if isinstance(rounds, str) and rounds not in ("auto", "columns"):
             raise InvalidInput(f"feature_learning must be 'auto', 'columns' or a number of rounds; got {rounds!r}.")
@@ -162,12 +184,29 @@ class ThresherEstimator(BaseEstimator):
                 told = ", ".join(map(repr, known))
                 raise InvalidInput(f"{name} must be one of {told}; got {getattr(self, name)!r}.")
         self._threads()
-        check_number(self.tol, "tol", least=0.0)
-        check_whole(self.max_iterations, "max_iterations", least=1)
+        if self.tol != "auto":
+            check_number(self.tol, "tol", least=0.0)
+        if self.max_iterations != "auto":
+            check_whole(self.max_iterations, "max_iterations", least=1)
+        self._check_interpolation()
+
+    def _check_interpolation(self) -> None:
+        """Refuse what goes with a ridge alone, or without one alone."""
+        options = self.train_options
+        if options is not None and not (isinstance(options, Mapping) and set(options) <= set(TRAIN_OPTIONS)):
+            raise InvalidInput(f"train_options must be a dict of {', '.join(TRAIN_OPTIONS)}; got {options!r}.")
+        if not self._interpolates:
+            if options:
+                raise InvalidInput("train_options are for ridge=0, which trains like thresher.train. Leave them out.")
+            return
+        if self.width == math.inf:
+            raise InvalidInput("ridge=0 trains a network; infinite width needs a ridge. Use a finite width, or 'auto'.")
+        if self.feature_learning not in ("auto", 0):
+            raise InvalidInput("ridge=0 learns no features. Use feature_learning=0, or another ridge.")
 
     def _width(self, rows: int, outputs: int) -> int | float:
         if self.width == "auto":
-            least, most = self._auto_widths
+            least, most = (WIDTH, WIDTH) if self._interpolates else self._auto_widths
             enough = min(max(_PER_ROW * rows, least), most)
             return min(enough, max(_LEAST_WIDTH, _MOST_NEURONS // outputs // 2 * 2))
         if self.width == math.inf:
@@ -226,22 +265,26 @@ class ThresherEstimator(BaseEstimator):
         check_is_fitted(self, "results_")
         return save_model(self, path, form=form)
 
-    def to_numpy(self) -> dict[str, Matrix]:
-        """Return the fitted estimator as plain arrays, without twins that never moved; see ``estimators/export.py``.
+    def to_numpy(self) -> Arrays:
+        """Return the fitted estimator as plain arrays, without twins that never moved; see ``export/arrays.py``.
 
         They give the predictions of a regressor, or the scores of a classifier. Cost: O(md) per output.
         """
         check_is_fitted(self, "results_")
+        if not self.results_:
+            raise InvalidInput("an infinite network has no neurons to export. Fit with a finite width.")
         mean, unit = self._target_frame()
-        return export.to_numpy(self, mean=mean, unit=unit)
-
-    def to_torch(self) -> Any:
-        """Return a ``torch.nn.Module`` in double precision: raw rows (k, d) to (k, outputs). Needs torch."""
-        return export.to_torch(self.to_numpy())
-
-    def to_onnx(self, path: str | Path | None = None) -> Any:
-        """Return, and write if a path is given, an ONNX model: ``X`` (k, d) double to ``outputs``. Needs onnx."""
-        return export.to_onnx(self.to_numpy(), path)
+        both = zip((network.compact() for network in self.networks_), self.gains_, strict=True)
+        parts = [one._replace(coefficients=gain * one.coefficients) for one, gain in both]
+        lift, scaling, d = self.lift_, self.lift_.scaling_, self.n_features_in_
+        more = {name: getattr(lift, name) for name in ("weights", "metric") if getattr(lift, name) is not None}
+        if scaling.low is not None:
+            more |= {"input_low": scaling.low, "input_high": scaling.high, "input_soft": scaling.soft}
+        if self._floor is not None:
+            more |= {"logarithmic": 1.0, "floor": self._floor}
+        more |= {"rest": float(lift.rest), "last": [lift.last_] if lift.bias else [], "mean": mean, "unit": unit}
+        more |= {"input_mean": scaling.mean, "input_unit": scaling.unit, **bends(scaling.knots, d)}
+        return make_arrays(parts, **{name: np.asarray(value, np.float64) for name, value in more.items()})
 
     def _target_frame(self) -> tuple[Matrix, Matrix]:
         """Return (mean, unit): outputs of networks are multiplied by the unit, then the mean is added."""
@@ -263,7 +306,10 @@ class ThresherEstimator(BaseEstimator):
     def _outputs_of(self, inputs: Matrix) -> Matrix:
         if not self.results_:
             return self._by_limit(inputs)
-        return predict_twins(self.networks_, inputs, threads=self._threads()) * self.gains_
+        networks, threads = self.networks_, self._threads()
+        if isinstance(networks[0].weights, DenseWeights):
+            return predict_twins(networks, inputs, threads=threads) * self.gains_
+        return np.column_stack([network.predict(inputs, threads=threads) for network in networks]) * self.gains_
 
     def _by_limit(self, inputs: Matrix) -> Matrix:
         return np.concatenate([self._cross_kernel(block) @ self.alpha_ for block in _blocks(inputs)])

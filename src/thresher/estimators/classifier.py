@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d
 
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
-from thresher.estimators.base import ThresherEstimator
+from thresher.estimators.base import LeftOut, ThresherEstimator
 from thresher.estimators.lift import check_weights
 from thresher.estimators.observations import Observations
 from thresher.training.history import Callback, Iteration
@@ -46,7 +46,9 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     classes_ : the labels, sorted
     multilabel_ : whether rows can have several labels
     temperature_ : factor by which scores are multiplied before they become probabilities: the value under which the
-        labels are most likely, given the scores of observations left out; one per label if there are several
+        labels are most likely, given the scores of observations left out; one per label if there are several. With
+        ridge=0 none are left out: scores are trained to be 1 for the class of a row and -1 for all others, the
+        temperature is 1, and probabilities are in the right order but not calibrated
 
     Each network has its own ``width`` neurons; all come from the same start and share the first Gram matrix. They are
     trained side by side, one per thread; only the memory of the networks themselves grows with the classes.
@@ -65,8 +67,9 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         scale: str = "auto",
         class_weight: dict[Any, float] | str | None = None,
         start: str = "sobol",
-        tol: float = 2e-2,
-        max_iterations: int = 4,
+        tol: float | str = "auto",
+        max_iterations: int | str = "auto",
+        train_options: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -82,6 +85,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
             start=start,
             tol=tol,
             max_iterations=max_iterations,
+            train_options=train_options,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
@@ -106,16 +110,25 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         classes, wanted = _labels(labels) if multilabel else _classes(labels)
         importance = self._importance(labels, classes, weights, multilabel=multilabel)
         both = weights if importance is None else importance * (1.0 if weights is None else weights)
-        prior = np.average(wanted, axis=0, weights=both)
-        left_out = self._fit(Observations.merged(rows, wanted - prior, weights=weights, importance=importance))
-        self.classes_, self.prior_, self.multilabel_ = classes, prior, multilabel
-        data = left_out.data
-        wanted, told = data.target + prior, left_out.fit.left_out(data) + prior
-        parts = np.stack([wanted, told])
-        groups = [parts[:, :, [k]] for k in range(len(classes))] if multilabel else [parts]
-        found = [_calibrate(_by_class(group[0]), _by_class(group[1]), data.weight) for group in groups]
-        self.temperature_ = np.array(found) if multilabel else found[0]
+        self.classes_, self.multilabel_ = classes, multilabel
+        if self._interpolates:
+            scores = np.where(wanted > 0, 1.0, -1.0)
+            self._interpolate(Observations.merged(rows, scores, weights=weights))
+            self.prior_ = np.zeros(scores.shape[1])
+            self.temperature_ = np.ones(len(classes)) if multilabel else 1.0
+            return self
+        self.prior_ = np.average(wanted, axis=0, weights=both)
+        data = Observations.merged(rows, wanted - self.prior_, weights=weights, importance=importance)
+        self.temperature_ = self._temperature(self._fit(data))
         return self
+
+    def _temperature(self, left_out: LeftOut) -> Any:
+        """Return the temperature, or one per label, under which labels of observations left out are likeliest."""
+        data = left_out.data
+        parts = np.stack([data.target, left_out.fit.left_out(data)]) + self.prior_
+        groups = [parts[:, :, [k]] for k in range(len(self.classes_))] if self.multilabel_ else [parts]
+        found = [_calibrate(_by_class(group[0]), _by_class(group[1]), data.weight) for group in groups]
+        return np.array(found) if self.multilabel_ else found[0]
 
     def decision_function(self, X: ArrayLike) -> Matrix:
         """Return scores (k,) of the second of two classes, or (k, classes). Cost: O(md) per row and network."""
@@ -142,6 +155,11 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         if self.multilabel_:
             return log_expit(self.temperature_ * scores)
         return log_softmax(self.temperature_ * _by_class(scores), axis=1)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self._interpolates and self.class_weight is not None:
+            raise InvalidInput("ridge=0 meets every row, whatever its class counts. Leave class_weight out.")
 
     def _importance(
         self, y: NDArray[Any], classes: NDArray[Any], weights: Matrix | None, *, multilabel: bool

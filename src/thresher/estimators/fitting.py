@@ -60,7 +60,7 @@ class Options(NamedTuple):
     scale: str | None
     sequence: SequenceName
     tol: float
-    max_iterations: int
+    max_iterations: int | None  # None for the rule of thresher.train
     seed: int
     threads: int
     biases: Sequence[float]  # to choose from

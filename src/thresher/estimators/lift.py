@@ -12,11 +12,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.estimators.scaling import Scaling
+from thresher.export.arrays import NOTHING
 
 __all__ = ["SphereLift", "check_weights", "lift_rows", "typical_norm"]
 
 Matrix = NDArray[np.float64]
-NOTHING = 1e-12  # share of a squared length that rounding leaves
 _MOST_WEIGHT = _FARTHEST = 1e100  # sums of weights, and penalties divided by them, stay finite
 
 

@@ -1,4 +1,4 @@
-"""The networks of an estimator: trained with a penalty from a known first step, or made again from their steps."""
+"""The networks of an estimator that are trained with a penalty, from a known first step."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra import ConjugateGradient, DirectFactor, MatrixGram
-from thresher.interfaces import Solution, SolveStatus, Step
-from thresher.model.network import Network, NetworkSettings
+from thresher.interfaces import Solution, SolveStatus
+from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.parallel import blas_for_size
 from thresher.training import Callback, Result
 from thresher.training.checkpoint import Checkpoint
 from thresher.training.loop import run_together
 from thresher.training.options import Setup
-from thresher.training.replay import remake
 from thresher.training.train import complete
 
-__all__ = ["remake_networks", "train_penalised"]
+__all__ = ["train_penalised"]
 
 Matrix = NDArray[np.float64]
 _INNER_TOLERANCE, _MOST_PRODUCTS = 1e-4, 200
@@ -35,7 +34,7 @@ def train_penalised(
     first: Matrix,
     gram: Matrix,
     tol: float,
-    max_iterations: int,
+    max_iterations: int | None,
     threads: int,
     callbacks: Sequence[Callback] = (),
 ) -> list[Result]:
@@ -50,13 +49,17 @@ def train_penalised(
 
     Cost: O(mnd) per iteration and output, and for each product of a solve.
     """
-    setup = _setup(
-        inputs, targets, settings=settings, penalty=penalty, threads=threads, tol=tol, max_iterations=max_iterations,
-        callbacks=callbacks,
-    )  # fmt: skip
+    start = settings.start
+    options = {
+        "width": settings.width, "shift": settings.shift, "seed": start.seed, "twins": start.twins,
+        "sequence": start.sequence, "penalty": penalty, "max_iterations": max_iterations,
+        "threads": threads, "callbacks": callbacks,
+    }  # fmt: skip
+    problems = [Problem(inputs, column) for column in np.ascontiguousarray(targets.T)]
+    setup = Setup.of(problems, complete(options))
     near = DirectFactor(MatrixGram(gram), penalty)
     solver = ConjugateGradient(tol=_INNER_TOLERANCE, preconditioner=near, max_iterations=_MOST_PRODUCTS)
-    setup = replace(setup, solvers=[solver for _ in setup.problems])
+    setup = replace(setup, first_step="given", tol=tol, solvers=[solver for _ in problems])
     damping = float(penalty.mean())
     known = [
         Solution(alpha, SolveStatus.SOLVED, 0, 0.0, damping, len(alpha), factored=True)
@@ -64,32 +67,3 @@ def train_penalised(
     ]
     with blas_for_size(len(inputs)):
         return run_together(setup, Checkpoint(None, None, setup.problems, {}), first=known)
-
-
-def remake_networks(
-    inputs: Matrix, steps: Sequence[list[Step]], *, settings: NetworkSettings, penalty: Matrix, threads: int
-) -> list[Network]:
-    """Return the networks that these steps lead to, one list per output. Cost: O(mnd) per step and output."""
-    targets = np.zeros((len(inputs), len(steps)))
-    return remake(_setup(inputs, targets, settings=settings, penalty=penalty, threads=threads), steps)
-
-
-def _setup(
-    inputs: Matrix,
-    targets: Matrix,
-    *,
-    settings: NetworkSettings,
-    penalty: Matrix,
-    threads: int,
-    tol: float = 1e-2,
-    max_iterations: int = 0,
-    callbacks: Sequence[Callback] = (),
-) -> Setup:
-    start = settings.start
-    options = {
-        "width": settings.width, "shift": settings.shift, "seed": start.seed, "twins": start.twins,
-        "sequence": start.sequence, "penalty": penalty, "tol": tol, "max_iterations": max_iterations,
-        "threads": threads, "callbacks": callbacks,
-    }  # fmt: skip
-    problems = [Problem(inputs, column) for column in np.ascontiguousarray(targets.T)]
-    return replace(Setup.of(problems, complete(options)), first_step="given")

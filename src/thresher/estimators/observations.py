@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Observations", "Pools"]
+__all__ = ["Observations", "Pools", "distinct_rows"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -54,8 +54,8 @@ class Observations:
         unit = np.where(given > 0, given, 0.0) / np.maximum(number, 1.0) * (1.0 if importance is None else importance)
         kept = unit > 0
         X, targets, number, unit = X[kept], targets[kept], number[kept], unit[kept]
-        distinct, row = _distinct(X)
-        cells, cell = _distinct(np.column_stack([row, unit, targets]))
+        distinct, row = distinct_rows(X)
+        cells, cell = distinct_rows(np.column_stack([row, unit, targets]))
         count = np.bincount(cell, number).astype(np.float64)
         unit = cells[:, 1] / np.average(cells[:, 1], weights=count)
         return cls(distinct, row=cells[:, 0].astype(np.int64), target=cells[:, 2:], unit=unit, count=count)
@@ -81,7 +81,7 @@ class Observations:
     @cached_property
     def pools(self) -> Pools:
         """The observations pooled by row and unit."""
-        pairs, pool = _distinct(np.column_stack([self.row, self.unit]))
+        pairs, pool = distinct_rows(np.column_stack([self.row, self.unit]))
         count = np.bincount(pool, self.count).astype(np.float64)
         mean = _sums(pool, self.count[:, None] * self.target, len(pairs)) / count[:, None]
         away = self.target - mean[pool]
@@ -135,7 +135,7 @@ class Observations:
         return Observations(X, row=row[kept], target=self.target[kept], unit=self.unit[kept], count=count[kept])
 
 
-def _distinct(rows: Matrix) -> tuple[Matrix, Numbers]:
+def distinct_rows(rows: Matrix) -> tuple[Matrix, Numbers]:
     """Return the distinct rows, sorted, and which of them each row is."""
     order = np.lexsort(rows.T[::-1])
     ordered = rows[order]

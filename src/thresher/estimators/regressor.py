@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -49,7 +49,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         fewer if there are many outputs; ``float("inf")`` for the limit of infinite width itself, in closed form
     shift : threshold above which a neuron fires; ``"auto"`` by leave-one-out
     ridge : penalty on the distance from the start weights, relative to the diagonal of the limit kernel; ``"auto"`` by
-        leave-one-out
+        leave-one-out; 0 for none: networks are trained with certificates, as :func:`thresher.train` does, until every
+        training row is met. See below
     bias : bias coordinate of the lift, see :class:`SphereLift`; ``"auto"`` by leave-one-out
     feature_learning : ``"columns"`` weights columns by the marginal likelihood of the limit; a number is the number of
         rounds that learn a metric of the inputs from the gradients of the limit, 0 for none; ``"auto"`` chooses
@@ -60,8 +61,12 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         clearly lower with another
     start : where start weights come from: ``"sobol"``, rows that fill space evenly, or ``"random"``, independent rows.
         Beyond 21201 coordinates, the most that Sobol points have, rows are always independent
-    tol : training stops when the gap to a minimum of the penalised loss is at most this share of the targets
-    max_iterations : largest number of steps
+    tol : training stops when the gradient of the penalised loss is at most this share of the targets; with ridge=0 when
+        the residual is at most this share of the first. ``"auto"`` for 2e-2, and 1e-6 with ridge=0
+    max_iterations : largest number of steps; ``"auto"`` for 4, and with ridge=0 for as many as :func:`thresher.train`
+        takes
+    train_options : with ridge=0, further options of :func:`thresher.train`, such as ``{"audit": True}``: index, solver,
+        engine, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
     verbose : 1 for a bar with the time left, and a line per iteration, on standard error
@@ -87,6 +92,12 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     n_iter_ : steps taken
     n_features_in_, feature_names_in_ : as in scikit-learn
 
+    With ``ridge=0`` nothing is chosen and nothing left out: the scale ``"auto"`` is ``"standardise"``, the bias 0.5,
+    the shift the paper's, the width 2^17 (fewer if outputs are many). Start rows are random, features are not learnt,
+    targets are linear, sample weights count in the scales alone; ``loo_error_`` is NaN, and there are no error bars, no
+    ``noise_`` and no ``feature_importances_``. All methods of callbacks are called, as :func:`thresher.train` does.
+    Rows with equal inputs and different targets are refused.
+
     Cost: n distinct rows take O(n³) for the choice, O(mn(n/64 + d)) for the Gram matrix, then O(mnd) per iteration
     and output; memory O(n² + md). Prediction O(md) per row and output.
     """
@@ -104,8 +115,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         target: str = "auto",
         scale: str = "auto",
         start: str = "sobol",
-        tol: float = 2e-2,
-        max_iterations: int = 4,
+        tol: float | str = "auto",
+        max_iterations: int | str = "auto",
+        train_options: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -121,6 +133,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             start=start,
             tol=tol,
             max_iterations=max_iterations,
+            train_options=train_options,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
@@ -137,15 +150,18 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         columns = targets.reshape(len(targets), -1)
         if weights is not None:
             rows, columns, weights = rows[weights > 0], columns[weights > 0], weights[weights > 0]
-        floor = self._choose_floor(rows, columns, weights)
+        floor = None if self._interpolates else self._choose_floor(rows, columns, weights)
         raw, columns = columns, columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(columns, scale="standardise", weights=weights)
-        judge = mean_square if floor is None else self._judge(raw, weights, scaling, floor)
-        left_out = self._fit(Observations.merged(rows, scaling.apply(columns), weights=weights), judge)
+        data = Observations.merged(rows, scaling.apply(columns), weights=weights)
+        if self._interpolates:
+            self._interpolate(data)
+        else:
+            judge = mean_square if floor is None else self._judge(raw, weights, scaling, floor)
+            self.noise_ = self._noise(self._fit(data, judge))
         self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
         self.target_ = "linear" if floor is None else "log"
         self.floor_ = np.zeros(columns.shape[1]) if floor is None else floor
-        self.noise_ = self._noise(left_out)
         return self
 
     def predict(self, X: ArrayLike, *, return_std: bool = False) -> Any:
@@ -159,6 +175,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         Cost: O(md) per row and output; deviations O(n³/3) and O(n²) per row.
         """
         check_is_fitted(self, "results_")
+        if return_std and self.ridge_ == 0:
+            raise InvalidInput("with ridge=0 no observation is left out, so there are no error bars. Use ridge='auto'.")
         inputs = self._lifted(X)
         values = self._outputs_of(inputs) * self.target_scaling_.unit + self.target_scaling_.mean
         deviations = self._deviations(inputs) * self.target_scaling_.unit if return_std else np.zeros_like(values)
@@ -170,6 +188,13 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             return values[:, 0] if self.single_target_ else values
         return (values[:, 0], deviations[:, 0]) if self.single_target_ else (values, deviations)
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.target not in TARGETS:
+            raise InvalidInput(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
+        if self._interpolates and self.target == "log":
+            raise InvalidInput("ridge=0 meets targets as they are. Use target='linear', or another ridge.")
+
     def _target_frame(self) -> tuple[Matrix, Matrix]:
         return self.target_scaling_.mean, self.target_scaling_.unit
 
@@ -179,8 +204,6 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
     def _choose_floor(self, rows: Matrix, columns: Matrix, weights: Matrix | None) -> Matrix | None:
         """Return the floor (k,) of targets (n, k) that are learnt as logarithms; None if they are not."""
-        if self.target not in TARGETS:
-            raise InvalidInput(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
         if self.target == "linear":
             return None
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit

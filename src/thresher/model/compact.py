@@ -1,4 +1,4 @@
-"""The compact form of a network: only the neurons that moved."""
+"""The compact form of a network: only the neurons that count."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _NEURONS, _INPUTS = 1024, 512  # of one matrix product: it fits the second-level
 
 
 class CompactNetwork(NamedTuple):
-    """f(x) = sum of coefficients[r] max(<vectors[r], x> - shift, 0): vectors (k, d) are stored, none is made again."""
+    """f(x) = offset + sum of coefficients[r] max(<vectors[r], x> - shift, 0), with vectors (k, d)."""
 
     vectors: Floating
     coefficients: Floating
     shift: float
+    offset: float = 0.0  # what is added to every output
 
     def predict(self, inputs: ArrayLike, *, threads: int | None = None) -> NDArray[np.float64]:
         """Return the outputs on unit-norm inputs (rows, d): (rows,). Cost: O(kd) per row; the result equals
@@ -41,4 +42,5 @@ class CompactNetwork(NamedTuple):
             active -= active.dtype.type(self.shift)
             return (self.coefficients[rows] @ np.maximum(active, 0, out=active)).astype(np.float64)
 
-        return sum(in_order(part, range(0, len(self.vectors), _NEURONS), threads=threads), np.zeros(len(inputs)))
+        first = np.full(len(inputs), self.offset)
+        return sum(in_order(part, range(0, len(self.vectors), _NEURONS), threads=threads), first)

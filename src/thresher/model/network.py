@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from thresher.checks import check_number, check_whole
 from thresher.errors import InvalidInput
+from thresher.export import Arrays, Exports, make_arrays
 from thresher.memory import require
 from thresher.model.compact import CompactNetwork
 from thresher.model.problem import check_inputs
@@ -102,7 +103,7 @@ class NetworkSettings(NamedTuple):
         return float(self.shift * total * self.scale)
 
 
-class Network:
+class Network(Exports):
     """A two-layer network with fixed signs and implicit weights.
 
     Parameters
@@ -153,22 +154,30 @@ class Network:
         return np.concatenate([self._sum_over_neurons(part, threads, self._gradients_of_block) for part in parts])
 
     def compact(self, *, memory_budget: int | None = None) -> CompactNetwork:
-        """Return the neurons that moved, and their twins, as plain arrays: for many predictions, or for use elsewhere.
+        """Return the neurons that count as plain arrays: for many predictions, or to take away.
 
-        Pairs of twins that never moved cancel, so nothing is lost. Without twins every neuron counts, so it is refused.
+        Pairs of twins that never moved cancel and are left out. Without twins every neuron counts.
 
-        Cost: O(d) per neuron that moved and per coefficient; memory for their vectors.
+        Cost: O(d) per neuron that counts and per coefficient; memory for their vectors, or MemoryRefused.
         """
-        if not self.settings.start.twins:
-            raise InvalidInput("without twins, neurons that never moved contribute as well. Train with twins=True.")
-        pairs = np.unique(self.weights.moved_neurons() // 2)
-        neurons = np.stack([2 * pairs, 2 * pairs + 1], axis=1).ravel()
-        d, item = self.settings.start.dimension, self.weights.dtype.itemsize
-        what = f"a compact network of {len(neurons):,} neurons"
-        require(len(neurons) * d * (8 + item), budget=memory_budget, what=what, remedy="Use predict on the network.")
+        start, count, remedy = self.settings.start, self.width, "Train with twins=True, or use predict on the network."
+        pairs = np.empty(0, np.int64)
+        if start.twins:
+            pairs = np.unique(self.weights.moved_neurons() // 2)
+            count, remedy = 2 * len(pairs), "Use predict on the network."
+        size, what = self.weights.dtype.itemsize, f"a compact network of {count:,} neurons"
+        require(count * start.dimension * (8 + size), budget=memory_budget, what=what, remedy=remedy)
+        neurons = np.stack([2 * pairs, 2 * pairs + 1], axis=1).ravel() if start.twins else np.arange(count)
         vectors = self.weights.vectors(neurons).astype(self.weights.dtype)
-        coefficients = (self.settings.scale * self.settings.start.signs(neurons)).astype(self.weights.dtype)
-        return CompactNetwork(vectors, coefficients, self.shift)
+        coefficients = (self.settings.scale * start.signs(neurons)).astype(self.weights.dtype)
+        return CompactNetwork(vectors, coefficients, self.shift, self.settings.offset())
+
+    def to_numpy(self) -> Arrays:
+        """Return the neurons that count as plain arrays: rows (k, d) of norm 1 to outputs (k, 1).
+
+        Cost: that of :meth:`compact`, whose neurons these are, in double precision.
+        """
+        return make_arrays([self.compact()])
 
     def _checked(self, inputs: ArrayLike, threads: int | None) -> tuple[NDArray[np.float64], int]:
         X = check_inputs(inputs, dimension=self.settings.start.dimension)

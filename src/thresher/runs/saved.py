@@ -10,9 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import thresher
+from thresher.checks import check_number
 from thresher.errors import InvalidInput
-from thresher.runs.run import read_run
+from thresher.runs.run import Run, read_run
 from thresher.tables import Column, Encoding
+from thresher.training import Result, replay_together
+from thresher.training.options import Setup
+from thresher.training.result_files import Origin
+from thresher.training.train import complete
 
 __all__ = ["MODEL_FILE", "SavedModel", "load_model"]
 
@@ -42,33 +47,70 @@ class SavedModel(NamedTuple):
 def load_model(path: Path) -> SavedModel:
     """Return the model in a run's folder, or in a file that an estimator's ``save`` has written; to the bit.
 
-    Networks are made again from their steps. Cost: as many passes over all neurons as it takes to make them.
+    Cost: that of :func:`thresher.load`.
     """
     if path.is_file():
-        return _of_estimator(thresher.load(path))
+        return _of_estimator(thresher.load(path), path)
     run = read_run(path)
     stored: Mapping[str, Any] = run.model
     try:
         encoding, target, task = Encoding.from_json(stored["columns"]), str(stored["target"]), str(stored["task"])
-        if stored["kind"] == "exact":
-            from thresher.runs.exact import load_exact
-
-            model: Any = load_exact(run, stored)
-            count = model.lift.n_features_in_
-        else:
-            model = thresher.load(path / MODEL_FILE)
-            count = model.n_features_in_
-        if len(encoding.names) != count:
-            raise ValueError(f"{len(encoding.names)} columns are encoded for a model of {count}")
+        model: Any = _of_first_version(run) if stored["kind"] == "exact" else thresher.load(path / MODEL_FILE)
+        if len(encoding.names) != model.n_features_in_:
+            raise ValueError(f"{len(encoding.names)} columns are encoded for a model of {model.n_features_in_}")
         return SavedModel(model, encoding, target, task)
-    except (LookupError, TypeError, ValueError, OverflowError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"{path} holds a run without a model. Train with thresher train --save.") from None
 
 
-def _of_estimator(model: Any) -> SavedModel:
+def _of_first_version(run: Run) -> Any:
+    """Return the estimator of a run that version 0.1.0 trained with ``--ridge 0`` and wrote without a model file."""
+    from thresher.estimators import Scaling, SphereLift
+    from thresher.estimators.interpolation import adopt
+    from thresher.estimators.model_checks import check_model
+
+    stored = run.model
+    lift = SphereLift(bias=check_number(stored["bias"], "bias", least=0.0))
+    lift.scaling_ = Scaling(*(np.array(stored[f"column {name}"], np.float64) for name in ("means", "units")))
+    lift.last_, lift.n_features_in_ = float(stored["last"]), len(lift.scaling_.mean)
+    problems, outputs = run.problems(), len(run.targets)
+    steps = [one.steps for one in run.trainings]
+    setup = Setup.of(problems, complete(run.options))
+    origin = Origin(problems[0].inputs, setup.index, setup.dtype, setup.first_step)
+    results = [
+        Result(network, one.history, one.status, one.message, steps=one.steps, origin=origin)
+        for network, one in zip(replay_together(problems, steps=steps, **run.options), run.trainings, strict=True)
+    ]
+    given: dict[str, Any] = {
+        "ridge": 0.0,
+        "width": setup.settings.width,
+        "shift": setup.settings.shift,
+        "bias": lift.bias,
+    }
+    model: Any
+    if stored["classes"] is None:
+        model = thresher.ThresherRegressor(**given)
+        frame = (np.array([float(stored[f"target {name}"])]) for name in ("mean", "unit"))
+        model.target_scaling_, model.single_target_ = Scaling(*frame), True
+        model.target_, model.floor_ = "linear", np.zeros(outputs)
+    else:
+        model = thresher.ThresherClassifier(**given)
+        model.classes_, model.multilabel_ = np.array(stored["classes"]), False
+        model.prior_, model.temperature_ = np.zeros(outputs), 1.0
+    adopt(model, lift, problems[0].inputs, results)
+    model.n_features_in_ = lift.n_features_in_
+    check_model(model, networks=outputs)
+    return model
+
+
+def _of_estimator(model: Any, path: Path) -> SavedModel:
     """Return an estimator that knows the names of its columns, or only how many there are."""
+    if isinstance(model, Result):
+        raise InvalidInput(
+            f"{path} holds a network, which predicts rows of norm 1, and no estimator. Use thresher.load in Python."
+        )
     count = int(model.n_features_in_)
     names = getattr(model, "feature_names_in_", [f"column {place}" for place in range(1, count + 1)])
     task = "classification" if hasattr(model, "classes_") else "regression"

@@ -2,6 +2,6 @@
 
 from thresher.tables.columns import Column, read_columns
 from thresher.tables.encoding import Encoding
-from thresher.tables.table import Table, guess_task, read_table, split_table
+from thresher.tables.table import Table, guess_task, read_table, say_label, split_table
 
-__all__ = ["Column", "Encoding", "Table", "guess_task", "read_columns", "read_table", "split_table"]
+__all__ = ["Column", "Encoding", "Table", "guess_task", "read_columns", "read_table", "say_label", "split_table"]

@@ -17,7 +17,7 @@ from thresher.tables.arrays import name_some
 from thresher.tables.columns import Column, read_columns
 from thresher.tables.encoding import Encoding
 
-__all__ = ["Table", "Task", "guess_task", "read_table", "split_table"]
+__all__ = ["Table", "Task", "guess_task", "read_table", "say_label", "split_table"]
 
 Task = Literal["regression", "classification"]
 _MOST_UNSEEN = 200
@@ -78,6 +78,11 @@ def guess_task(targets: NDArray[Any]) -> tuple[Task, str]:
     if len(values) <= _MOST_CLASSES and 2 * len(values) <= len(targets) and (values == np.round(values)).all():
         return "classification", f"the target has {len(values)} values, all whole numbers"
     return "regression", f"the target is a number with {len(values):,} values"
+
+
+def say_label(label: Any) -> str:
+    """Return a class as people write it: 3 rather than 3.0."""
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
 def split_table(table: Table, *, rows: int, seed: int = 0) -> Split:

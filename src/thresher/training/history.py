@@ -6,18 +6,21 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput, NotAvailable
+from thresher.export import Arrays, Exports
 from thresher.figures import ORANGE, PINK, notebook_axes
 from thresher.interfaces import Audit, Engine, Step
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.problem import Problem
 from thresher.notebook import show_facts, show_table
 from thresher.theory import Statement
+from thresher.training.result_files import Origin, save_result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,7 +144,7 @@ class History(Sequence[Iteration]):
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Exports):
     """What training gives back: the network, how it came about, and how it ended.
 
     ``message`` says in a sentence why training ended and, unless it converged, what to change.
@@ -154,11 +157,27 @@ class Result:
     audit: Audit = field(default_factory=Audit)  # what audits compared with full scans
     steps: tuple[Step, ...] = ()  # that were taken: `replay` makes the network from them
     remainder: float = math.nan  # what was left of what the tolerance is compared with
+    origin: Origin | None = None  # what the steps start from
 
     @property
     def audited(self) -> int:
         """Pairs that audits compared with a full scan."""
         return self.audit.pairs
+
+    def save(self, path: str | Path, *, form: str = "auto") -> str:
+        """Write the result to a file: plain numbers, no code; :func:`thresher.load` reads it.
+
+        ``form="full"`` holds what was added to the neurons; ``"recipe"`` inputs and steps alone, from which loading
+        makes the same network again, to the bit; ``"auto"`` is the smaller one. Statements that a callback made are not
+        kept. Returns the form that was written. Cost: O(bytes).
+        """
+        if self.origin is None:
+            raise InvalidInput("this result does not know what it was trained on. Save one that train has returned.")
+        return save_result(self, path, form=form)
+
+    def to_numpy(self) -> Arrays:
+        """Return the network as plain arrays, see :meth:`Network.to_numpy`."""
+        return self.network.to_numpy()
 
     def __repr__(self) -> str:
         return f"Result({self.status.value}: {self.message} {self.network!r}, {self.history!r})"

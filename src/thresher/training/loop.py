@@ -20,6 +20,7 @@ from thresher.training.checkpoint import Checkpoint, SolutionLog
 from thresher.training.history import History, Iteration, Result, State, Status
 from thresher.training.line_search import Taken, search_line
 from thresher.training.options import Setup
+from thresher.training.result_files import Origin
 
 __all__ = ["run_together", "start_together"]
 
@@ -102,7 +103,10 @@ class _Run:
             if not self.history:  # nothing to give back yet
                 raise
         network = Network(self.setup.settings, self.engine.weights())
-        result = Result(network, self.history, status, message, self.audit, tuple(self.steps), self._remainder())
+        setup = self.setup
+        origin = Origin(setup.problems[0].inputs, setup.index, setup.dtype, setup.first_step)
+        steps, left = tuple(self.steps), self._remainder()
+        result = Result(network, self.history, status, message, self.audit, steps, left, origin)
         self.setup.callbacks.on_end(result)
         self.engine.release()
         return result

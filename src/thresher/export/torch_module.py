@@ -1,4 +1,4 @@
-"""An exported estimator as a torch module; importing this file needs torch."""
+"""Exported arrays as a torch module; importing this file needs torch."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from thresher.estimators.lift import NOTHING
+from thresher.export.arrays import NOTHING
 
 __all__ = ["Model"]
 
 
 class Model(torch.nn.Module):
-    """Raw rows (k, d) to outputs (k, outputs), in double precision; see ``export.predict_arrays``."""
+    """Raw rows (k, d) to outputs (k, outputs), in double precision; see ``predict_arrays``."""
 
     def __init__(self, arrays: dict[str, NDArray[np.float64]]) -> None:
         super().__init__()

@@ -1,11 +1,4 @@
-"""Fitted estimators for other programs: plain arrays, torch, ONNX. All compute in double precision.
-
-Columns are pulled in beyond their bounds, bent at knots and scaled; rows are multiplied by weights and metric, given
-the length lost by the metric (if ``rest`` is 1) and a bias coordinate, and divided by their norms; then output k is
-mean_k + unit_k sum over r of coefficients[k, r] max(<hidden[k, r], x> - shift, 0), or floor_k plus the
-exponential of that if it is logarithmic. The outputs of twins nearly cancel, and the rest is multiplied by the
-gain, so single precision would not be enough.
-"""
+"""Arrays as an ONNX model."""
 
 from __future__ import annotations
 
@@ -13,115 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thresher.errors import InvalidInput, NotAvailable
-from thresher.estimators.lift import NOTHING
+from thresher.errors import NotAvailable
+from thresher.export.arrays import NOTHING, SEGMENTS, Arrays
 from thresher.output import writing
 
-__all__ = ["predict_arrays", "to_numpy", "to_onnx", "to_torch"]
+__all__ = ["to_onnx"]
 
-Arrays = dict[str, NDArray[np.float64]]
 _OPSET = 17
-SEGMENTS = ("segment_begin", "segment_slope", "segment_low", "segment_high")
 Step = tuple[str, list[str], str, dict[str, Any]]  # of an ONNX graph: operator, inputs, name of the result, attributes
-
-
-def to_numpy(estimator: Any, *, mean: NDArray[np.float64], unit: NDArray[np.float64]) -> Arrays:
-    """Return the arrays of a fitted estimator; :func:`predict_arrays` shows what they mean.
-
-    Twins that never moved cancel and are dropped: this is the compact form. Outputs with fewer neurons than others, or
-    with none, are padded with coefficients 0. Cost: O(md) per output.
-    """
-    networks = estimator.networks_
-    if not networks:
-        raise InvalidInput("an infinite network has no neurons to export. Fit with a finite width.")
-    parts = [network.compact() for network in networks]
-    most = max(1, *(len(part.vectors) for part in parts))
-    hidden = np.zeros((len(parts), most, networks[0].settings.start.dimension))
-    coefficients = np.zeros((len(parts), most))
-    for place, (part, gain) in enumerate(zip(parts, estimator.gains_, strict=True)):
-        hidden[place, : len(part.vectors)] = part.vectors
-        coefficients[place, : len(part.vectors)] = gain * part.coefficients
-    lift = estimator.lift_
-    scaling, d = lift.scaling_, lift.n_features_in_
-    bounded = scaling.low is not None
-    return {
-        "input_low": scaling.low if bounded else np.full(d, -np.inf),
-        "input_high": scaling.high if bounded else np.full(d, np.inf),
-        "input_soft": scaling.soft if bounded else np.ones(d),
-        **_bends(scaling.knots, d),
-        "input_mean": scaling.mean,
-        "input_unit": scaling.unit,
-        "weights": np.ones(d) if lift.weights is None else np.asarray(lift.weights, np.float64),
-        "metric": np.eye(d) if lift.metric is None else np.asarray(lift.metric, np.float64),
-        "rest": np.array(float(lift.rest)),
-        "last": np.array([lift.last_] if lift.bias else []),
-        "hidden": hidden,
-        "shift": np.array(estimator.shift_),
-        "coefficients": coefficients,
-        "mean": mean,
-        "unit": unit,
-        "logarithmic": np.array(float(estimator._floor is not None)),
-        "floor": np.zeros_like(mean) if estimator._floor is None else estimator._floor,
-    }
-
-
-def _bends(knots: NDArray[np.float64] | None, columns: int) -> Arrays:
-    """Return straight lines between knots (2, q, d) as segments (q - 1, d): where each begins, its slope and its ends.
-
-    The sum of slope * clip(x - begin, low, high), plus the first level, is what x becomes: no two large numbers cancel.
-    """
-    values, levels = np.array([np.zeros((2, columns))] * 2) if knots is None else knots
-    if knots is None:
-        values[1] = levels[1] = 1.0
-    gaps = np.diff(values, axis=0)
-    slopes = np.divide(np.diff(levels, axis=0), gaps, out=np.zeros_like(gaps), where=gaps > 0)
-    low, high = np.zeros_like(gaps), gaps.copy()
-    low[0] = -np.inf
-    last = len(gaps) - 1 - (gaps[::-1] > 0).argmax(axis=0)  # knots at the end may be repeated
-    high[last, np.arange(columns)] = np.inf
-    return {
-        "first_level": levels[0],
-        "segment_begin": values[:-1],
-        "segment_slope": slopes,
-        "segment_low": low,
-        "segment_high": high,
-    }
-
-
-def predict_arrays(arrays: Arrays, X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the outputs (k, outputs) of exported arrays for raw rows (k, d). Needs only NumPy; memory O(km)."""
-    inside = np.clip(X, arrays["input_low"], arrays["input_high"])
-    out, soft = X - inside, arrays["input_soft"]
-    pulled = inside + np.sign(out) * soft * np.log1p(np.abs(out) / soft)
-    bent = arrays["first_level"] + np.zeros_like(pulled)
-    for begin, slope, low, high in zip(*(arrays[name] for name in SEGMENTS), strict=True):
-        bent = bent + slope * np.clip(pulled - begin, low, high)
-    weighed = (bent - arrays["input_mean"]) / arrays["input_unit"] * arrays["weights"]
-    rows = weighed @ arrays["metric"]
-    if arrays["rest"]:
-        whole = (weighed**2).sum(axis=1)
-        lost = whole - (rows**2).sum(axis=1)
-        rows = np.hstack([rows, np.sqrt(np.where(lost > NOTHING * whole, lost, 0))[:, None]])
-    rows = np.hstack([rows, np.broadcast_to(arrays["last"], (len(rows), len(arrays["last"])))])
-    rows = rows / np.abs(rows).max(axis=1, keepdims=True)  # so that squares do not overflow
-    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    outputs = [
-        np.maximum(rows @ hidden.T - arrays["shift"], 0) @ coefficients
-        for hidden, coefficients in zip(arrays["hidden"], arrays["coefficients"], strict=True)
-    ]
-    told = np.stack(outputs, axis=1) * arrays["unit"] + arrays["mean"]
-    return np.exp(told) + arrays["floor"] if arrays["logarithmic"] else told
-
-
-def to_torch(arrays: Arrays) -> Any:
-    """Return a ``torch.nn.Module`` in double precision that maps raw rows (k, d) to (k, outputs)."""
-    try:
-        from thresher.estimators.torch_module import Model
-    except ImportError as error:
-        raise NotAvailable("to_torch needs torch. Install it with: pip install 'thresher[torch]'") from error
-    return Model(arrays)
 
 
 def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:

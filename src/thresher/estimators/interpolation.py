@@ -1,0 +1,94 @@
+"""Interpolation: with ``ridge=0`` networks are trained with certificates, without a penalty, until every row is met."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from thresher.errors import InvalidInput
+from thresher.estimators.fitting import Options
+from thresher.estimators.lift import SphereLift
+from thresher.estimators.observations import Observations, distinct_rows
+from thresher.estimators.progress import Progress
+from thresher.model.problem import Problem
+from thresher.training import Callback, Iteration, Result, Status, train_together
+
+__all__ = ["BIAS", "SCALE", "TRAIN_OPTIONS", "WIDTH", "adopt", "interpolate"]
+
+Matrix = NDArray[np.float64]
+BIAS = 0.5  # of the lift, with bias="auto": keeps lengths apart, inputs still well spread
+SCALE = "standardise"  # with scale="auto"
+WIDTH = 1 << 17  # with width="auto": training is sublinear in it
+TRAIN_OPTIONS = ("index", "solver", "engine", "method", "first_step", "damping", "dtype", "memory_budget", "audit",
+                 "checkpoint", "resume")  # fmt: skip
+
+
+def interpolate(
+    estimator: Any,
+    data: Observations,
+    options: Options,
+    *,
+    train_options: Mapping[str, Any],
+    callbacks: Sequence[Callback | Callable[[Iteration], bool | None]],
+    verbose: bool,
+) -> None:
+    """Train one network per output until its targets are met at every row; give the estimator what came of it.
+
+    Cost: that of :func:`thresher.train_together` on lifted rows.
+    """
+    bias = BIAS if options.bias is None else options.bias
+    lift = SphereLift(scale=options.scale or SCALE, bias=bias).fit(data.X, sample_weight=data.weights)
+    inputs = lift.transform(data.X)
+    targets = _targets(data, inputs)
+    with Progress(verbose=verbose) as progress:
+        progress.plan({"training": 1.0})
+        progress.begin("training")
+        results = train_together(
+            [Problem(inputs, column) for column in targets.T],
+            width=int(options.width),
+            shift=options.shift,
+            seed=options.seed,
+            twins=True,
+            tol=options.tol,
+            max_iterations=options.max_iterations,
+            threads=options.threads,
+            callbacks=[*callbacks, progress.records()],
+            **train_options,
+        )
+        progress.end()
+    adopt(estimator, lift, inputs, results)
+    missed = [result for result in results if result.status in (Status.STALLED, Status.OUT_OF_ITERATIONS)]
+    if missed:
+        said = f"{len(missed)} of {len(results)} networks do not meet their targets: {missed[0].message}"
+        warnings.warn(said, ConvergenceWarning, stacklevel=4)
+
+
+def adopt(estimator: Any, lift: SphereLift, inputs: Matrix, results: Sequence[Result]) -> None:
+    """Give an estimator what training without a ridge leaves behind. Nothing was chosen, nothing left out."""
+    estimator.lift_, estimator.scale_, estimator.bias_ = lift, lift.scale, lift.bias
+    estimator.results_, estimator.inputs_ = list(results), inputs
+    estimator.shift_, estimator.ridge_ = results[0].network.shift, 0.0
+    estimator.gains_ = np.ones(len(results))
+    estimator.feature_learning_, estimator.columns_weighed_ = 0, False
+    estimator.feature_learning_errors_, estimator.tried_, estimator.loo_error_ = {}, [], np.nan
+    estimator.n_iter_ = max(len(result.steps) for result in results)
+
+
+def _targets(data: Observations, inputs: Matrix) -> Matrix:
+    """Return the targets at each row (n, k); refuse rows that are one input (lifted: n, d) with several targets."""
+    lifted, place = distinct_rows(inputs)
+    group = place[data.row]
+    first = np.empty((len(lifted), data.target.shape[1]))
+    first[group] = data.target
+    differ = (first[group] != data.target).any(axis=1)
+    if differ.any():
+        raise InvalidInput(
+            f"ridge=0 meets every target, but {len(np.unique(group[differ])):,} rows of X come with more than one: "
+            "equal inputs, as scaled and lifted, with different y. Use ridge='auto', which fits their mean."
+        )
+    return first[place]

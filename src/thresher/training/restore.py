@@ -1,0 +1,154 @@
+"""Results from files: weights as they were written, or made again from the steps; nothing in a file is believed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.checks import check_fields
+from thresher.files import Stored
+from thresher.interfaces import Audit, Step
+from thresher.model.firing import Pattern
+from thresher.model.network import Network, NetworkSettings
+from thresher.model.problem import Problem
+from thresher.model.weights import DenseWeights, Weights
+from thresher.training.history import History, Iteration, Result, Status
+from thresher.training.options import Setup
+from thresher.training.replay import remake
+from thresher.training.result_files import VERSION, Origin
+from thresher.training.train import complete
+
+__all__ = ["restore_result", "restore_results"]
+
+Tensors = Mapping[str, NDArray[Any]]
+# What estimators trained before files told it.
+_UNSAID = {"activation": "relu", "twins": True, "sequence": "random", "index": "dense", "dtype": "float32",
+           "first_step": "given", "audit": (0, 0.0, 0)}  # fmt: skip
+_FIXED = ("width", "shift", "activation", "seed", "twins", "sequence", "index", "dtype")
+
+
+def restore_result(stored: Stored, *, threads: int) -> Result:
+    """Return the result that :func:`save_result` has written.
+
+    Raises one of several errors if the parts of the file do not fit. Cost: that of :func:`restore_results`.
+    """
+    inputs = stored.tensors["inputs_"].astype(np.float64)
+    (result,) = restore_results(
+        stored.metadata["networks"], stored.tensors, inputs, threads=threads, version=stored.version
+    )
+    return result
+
+
+def restore_results(
+    networks: Sequence[Mapping[str, Any]], tensors: Tensors, inputs: NDArray[np.float64], *, threads: int, version: int
+) -> list[Result]:
+    """Return the results of one training on inputs (n, d), one per output, from what a file of that version says.
+
+    Raises one of several errors if that does not fit together. Cost: O(bytes); of a recipe that of
+    :func:`thresher.replay_together`.
+    """
+    if not networks:
+        return []
+    told = [{**_UNSAID, **one} for one in networks]
+    fixed = [{name: one[name] for name in (*_FIXED, "first_step")} for one in told]
+    if any(one != fixed[0] for one in fixed):
+        raise ValueError("its networks are not of one start")
+    steps = [_steps(one, tensors[f"steps{place}"], inputs, version) for place, one in enumerate(told)]
+    setup = _setup(fixed[0], inputs, outputs=len(told), threads=threads)
+    shrinks = any(step.keep != 1.0 for path in steps for step in path)
+    setup.recipe().kind.refuse(setup.settings, penalty=shrinks)
+    origin = Origin(setup.problems[0].inputs, setup.index, setup.dtype, setup.first_step)
+    if any(f"{name}0" in tensors for name in ("moved", "neurons")):
+        made = [_network(setup, tensors, place) for place in range(len(told))]
+    else:
+        made = remake(setup, steps)
+    parts = zip(told, made, steps, strict=True)
+    return [_result(one, network, taken, origin, version) for one, network, taken in parts]
+
+
+def _setup(fixed: Mapping[str, Any], inputs: NDArray[np.float64], *, outputs: int, threads: int) -> Setup:
+    """Return the setup of a training that is only to be repeated: what its solves would need is not there."""
+    first = fixed["first_step"]
+    if first not in ("given", "limit", "gram"):
+        raise ValueError(f"its first step is {str(first)[:40]!r}")
+    problem = Problem(inputs, np.zeros(len(inputs)))
+    options = complete({**{name: fixed[name] for name in _FIXED}, "threads": threads})
+    return replace(Setup.of([problem] * outputs, options), first_step=first)
+
+
+def _network(setup: Setup, tensors: Tensors, place: int) -> Network:
+    """Return a network of the weights that a file holds."""
+    settings, inputs = setup.settings, setup.problems[0].inputs
+    if setup.index == "dense":
+        moved = tensors[f"moved{place}"]
+        if moved.shape != (settings.width, inputs.shape[1]) or not np.isfinite(moved).all():
+            raise ValueError(f"weights have shape {moved.shape}, or are not finite")
+        return Network(settings, DenseWeights(settings.start, moved.astype(setup.dtype, copy=False)))
+    names = ("neurons", "bounds", "places", "coefficients")
+    neurons, bounds, places, coefficients = (tensors[f"{name}{place}"] for name in names)
+    _check_support(settings, len(inputs), neurons, bounds, places, coefficients)
+    support = Pattern(neurons, bounds, places)
+    return Network(settings, Weights(settings.start, inputs, support, coefficients, np.dtype(setup.dtype)))
+
+
+def _check_support(
+    settings: NetworkSettings,
+    inputs: int,
+    neurons: NDArray[Any],
+    bounds: NDArray[Any],
+    places: NDArray[Any],
+    coefficients: NDArray[Any],
+) -> None:
+    """Refuse coefficients of neurons or inputs that are not there: compiled loops believe them."""
+    types = [one.dtype for one in (neurons, bounds, places, coefficients)]
+    if types != [np.int64, np.int64, np.int32, np.float64] or any(
+        one.ndim != 1 for one in (neurons, bounds, places, coefficients)
+    ):
+        raise ValueError("its coefficients are of other types")
+    fit = len(bounds) == len(neurons) + 1 and len(places) == len(coefficients)
+    fit = fit and bounds[0] == 0 and bounds[-1] == len(places) and bool((np.diff(bounds) >= 0).all())
+    fit = fit and bool((np.diff(neurons) > 0).all()) and _within(neurons, settings.width) and _within(places, inputs)
+    same = np.ones(max(len(places) - 1, 0), bool)  # whether a pair belongs to the neuron of the pair before
+    if fit:
+        same[bounds[1:-1][(bounds[1:-1] > 0) & (bounds[1:-1] < len(places))] - 1] = False
+    if not fit or (np.diff(places)[same] <= 0).any() or not np.isfinite(coefficients).all():
+        raise ValueError("its coefficients do not fit its neurons and inputs")
+
+
+def _within(places: NDArray[Any], size: int) -> bool:
+    return bool(((places >= 0) & (places < size)).all())
+
+
+def _steps(about: Mapping[str, Any], rows: NDArray[Any], inputs: NDArray[np.float64], version: int) -> list[Step]:
+    """Return the steps of a network; files before version 3 tell whole solutions and the fraction that was taken."""
+    shares = [float(share) for share in about["fractions" if version < VERSION else "keeps"]]
+    if rows.shape != (len(shares), len(inputs)) or not np.isfinite(rows).all() or not all(map(math.isfinite, shares)):
+        raise ValueError(f"steps have shape {rows.shape}, or are not finite")
+    rows = rows.astype(np.float64)
+    if version < VERSION:
+        return [Step(share * row, 1.0 - share) for row, share in zip(rows, shares, strict=True)]
+    return [Step(row, share) for row, share in zip(rows, shares, strict=True)]
+
+
+def _result(about: Mapping[str, Any], network: Network, steps: list[Step], origin: Origin, version: int) -> Result:
+    known = {field.name for field in fields(Iteration)}
+    records = [record for record in about["history"] if set(record) == known]
+    for record in records:
+        check_fields(Iteration, record)
+    audit = Audit(*about["audit"])
+    check_fields(Audit, audit._asdict())
+    return Result(
+        network,
+        History([Iteration(**{**record, "statements": ()}) for record in records]),
+        Status(about["status"]),
+        str(about["message"]),
+        audit,
+        tuple(steps),
+        float(about["gap" if version < VERSION else "remainder"]),
+        origin,
+    )
