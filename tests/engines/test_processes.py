@@ -136,13 +136,9 @@ def test_processes_change_no_bit(case, problems):
     assert ended()
 
 
-def test_an_error_in_a_process_is_raised_here(problems, monkeypatch):
+def test_an_error_in_a_process_is_raised_here(problems):
     with pytest.raises(AttributeError, match="no_such_method"):
-        train(
-            problems[0],
-            width=600,
-            engine=lambda *given, **more: _Broken(*given, **more),
-        )
+        train(problems[0], width=600, engine=_Broken)
     assert ended()
 
 

@@ -72,7 +72,7 @@ def estimate_memory(
         total += kind.memory(facts) + coefficients
     n, item = facts.inputs, facts.item
     square = n * n * (8 * 4 + item + 4 * (threads + 2))  # products, Gram, factor; counts for each thread
-    block = threads * (block_bytes(n) if index == "dense" else 1024 * n * item)
+    block = threads * (block_bytes(n, facts.dimension) if index == "dense" else 1024 * n * item)
     return int(_FIXED + total + square + block)
 
 

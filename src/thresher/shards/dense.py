@@ -34,12 +34,14 @@ Bits = NDArray[np.uint8]
 _COUNTED, _TILE = 16384, 256  # neurons whose bits are counted at a time; inputs, with as many others, in a task
 _PAIRS = 1 << 20  # pairs in a block: rows of neurons times inputs
 _MANY = 16  # of so many pairs one may be near the threshold before all are computed again
-_QUIET = np.errstate(over="ignore", invalid="ignore")  # steps beyond the working precision lead to NaN, and are shortened
+_QUIET = np.errstate(
+    over="ignore", invalid="ignore"
+)  # steps beyond the working precision lead to NaN, and are shortened
 
 
-def block_bytes(inputs: int) -> int:
-    """Return about how many bytes a thread takes for a block of neurons on that many inputs."""
-    return 24 * inputs * _block_rows(inputs)
+def block_bytes(inputs: int, dimension: int) -> int:
+    """Return about how many bytes a thread takes for a block of neurons on that many inputs of a dimension."""
+    return 24 * (inputs + dimension) * _block_rows(inputs)
 
 
 def _block_rows(inputs: int) -> int:
@@ -291,6 +293,7 @@ class Dense(PairShard):
         blocks = (np.unpackbits(self._bits[rows], axis=1, count=len(self._inputs)) for rows in self._blocks())
         return sum((block.sum(axis=0, dtype=np.int64) for block in blocks), np.zeros(len(self._inputs), np.int64))
 
+    @_QUIET
     def gram_times(self, vector: Matrix) -> Matrix:
         """Return this shard's share of m G @ vector (n,), in working precision. Cost: O(nd) per neuron."""
         push = self._push(Step(vector))

@@ -138,7 +138,7 @@ class Penalised:
         if not gram.diagonal().any():
             return "No step reduces the loss: no neuron fires. Lower the shift or raise the width."
         return (
-            f"No step reduces the penalised loss; its gradient is still {remainder:.2g} of the targets. Too few neurons "
-            "fire, or parts of the step cancel beyond the working precision: raise the width, or the penalty (the ridge "
-            "of an estimator)."
+            f"No step reduces the penalised loss; its gradient is still {remainder:.2g} of the targets. Too few "
+            "neurons fire, or parts of the step cancel beyond the working precision: raise the width, or the penalty "
+            "(the ridge of an estimator)."
         )

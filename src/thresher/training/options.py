@@ -32,7 +32,7 @@ DEFAULT_INDEX, DEFAULT_SOLVER = "certified", "auto"
 ALWAYS_FACTOR, EVER_FACTOR = 1500, 20_000
 _PLANNED = {"engine": ("ray", "gpu")}  # known names that are not built yet
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
-_SMALLEST_PENALTY = 1e-100  # and the inverse of the largest: squares of residuals over it must not overflow
+_SMALLEST_PENALTY = 1e-200  # and the inverse of the largest: squares of residuals over it must not overflow
 _SILENT = 1e-3  # expected neurons that fire on an input, below which a step from the limit kernel means nothing
 
 
@@ -159,7 +159,7 @@ def _check_penalty(penalty: Any, size: int) -> NDArray[np.float64] | None:
     if least < _SMALLEST_PENALTY or largest > 1 / _SMALLEST_PENALTY:
         raise InvalidInput(
             f"penalties must be between {_SMALLEST_PENALTY:g} and {1 / _SMALLEST_PENALTY:g}, or 0 for none; they are "
-            f"between {least:.3g} and {largest:.3g}. Rescale the targets, or leave the penalty out."
+            f"between {least:.3g} and {largest:.3g}. Rescale the targets, or lower the shift of an estimator."
         )
     return values
 
