@@ -192,7 +192,8 @@ def start_engines(
     settings, n = recipe.settings, len(recipe.inputs)
     firing = max(firing_probability(settings.shift), 1 / settings.width)
     sizes = [y / firing if step is None else step.v for y, step in zip(targets, first_steps, strict=True)]
-    expected = [float(np.sqrt(np.mean(size**2))) * settings.scale for size in sizes]
+    with np.errstate(over="ignore"):  # steps that cannot be taken
+        expected = [float(np.sqrt(np.mean(size**2))) * settings.scale for size in sizes]
     sums = [_Sums(n) for _ in first_steps]
     ranges = shard_ranges(settings.width, share=recipe.kind.SHARE)
     for neurons, parts in zip(ranges, executor.map("start", first_steps, expected), strict=True):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from thresher.memory import require
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
-from thresher.shards import SHARDS, Kind
+from thresher.shards import SHARDS, Kind, block_bytes
 from thresher.theory import firing_probability
 
 __all__ = ["Facts", "estimate_memory", "require_memory"]
@@ -72,7 +72,7 @@ def estimate_memory(
         total += kind.memory(facts) + coefficients
     n, item = facts.inputs, facts.item
     square = n * n * (8 * 4 + item + 4 * (threads + 2))  # products, Gram, factor; counts for each thread
-    block = threads * (24 << 20 if index == "dense" else 1024 * n * item)
+    block = threads * (block_bytes(n, facts.dimension) if index == "dense" else 1024 * n * item)
     return int(_FIXED + total + square + block)
 
 

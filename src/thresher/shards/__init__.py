@@ -1,13 +1,24 @@
 """Kinds of shards: how the firing pairs of a slice of neurons are found. All find the same."""
 
 from thresher.shards.certified import Certified
-from thresher.shards.dense import Dense, start_gram
+from thresher.shards.dense import Dense, block_bytes, start_gram
 from thresher.shards.recipe import Kind, Recipe, Slice
 from thresher.shards.scan import Scan
 from thresher.shards.search import ScanShard, TournamentShard
 from thresher.shards.tournament import Tournament
 
-__all__ = ["SHARDS", "Certified", "Dense", "Kind", "Recipe", "Scan", "Slice", "Tournament", "start_gram"]
+__all__ = [
+    "SHARDS",
+    "Certified",
+    "Dense",
+    "Kind",
+    "Recipe",
+    "Scan",
+    "Slice",
+    "Tournament",
+    "block_bytes",
+    "start_gram",
+]
 
 SHARDS: dict[str, Kind] = {
     "certified": Certified,

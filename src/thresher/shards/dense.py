@@ -26,7 +26,7 @@ from thresher.parallel import in_order
 from thresher.shards.pairs import PairShard
 from thresher.shards.recipe import Recipe
 
-__all__ = ["Dense", "start_gram"]
+__all__ = ["Dense", "block_bytes", "start_gram"]
 
 Matrix = NDArray[np.float64]
 Fast = NDArray[Any]  # in working precision
@@ -34,6 +34,18 @@ Bits = NDArray[np.uint8]
 _COUNTED, _TILE = 16384, 256  # neurons whose bits are counted at a time; inputs, with as many others, in a task
 _PAIRS = 1 << 20  # pairs in a block: rows of neurons times inputs
 _MANY = 16  # of so many pairs one may be near the threshold before all are computed again
+_QUIET = np.errstate(
+    over="ignore", invalid="ignore"
+)  # steps beyond the working precision lead to NaN, and are shortened
+
+
+def block_bytes(inputs: int, dimension: int) -> int:
+    """Return about how many bytes a thread takes for a block of neurons on that many inputs of a dimension."""
+    return 24 * (inputs + dimension) * _block_rows(inputs)
+
+
+def _block_rows(inputs: int) -> int:
+    return max(64, min(1024, _PAIRS // inputs) // 2 * 2)
 
 
 class _Inputs(NamedTuple):
@@ -170,6 +182,7 @@ class Dense(PairShard):
         return self.start_together([self], [first_step], expected=[expected])[0]
 
     @staticmethod
+    @_QUIET
     def start_together(
         shards: Sequence[Dense], first_steps: Sequence[Step | None], *, expected: Sequence[float]
     ) -> list[ShardStarted]:
@@ -207,6 +220,7 @@ class Dense(PairShard):
             moved = Effort(looks=first.looks, moved=len(self._neurons), flips=first.flips, firing=firing)
         return ShardStarted(before, self._reached, effort, moved)
 
+    @_QUIET
     def move(self, step: Step) -> ShardMoved:
         """Put the neurons at D <- keep D + Jᵀ v and find which pairs flip. Cost: O(nd) per neuron."""
         self._make_room()
@@ -280,6 +294,7 @@ class Dense(PairShard):
         blocks = (np.unpackbits(self._bits[rows], axis=1, count=len(self._inputs)) for rows in self._blocks())
         return sum((block.sum(axis=0, dtype=np.int64) for block in blocks), np.zeros(len(self._inputs), np.int64))
 
+    @_QUIET
     def gram_times(self, vector: Matrix) -> Matrix:
         """Return this shard's share of m G @ vector (n,), in working precision. Cost: O(nd) per neuron."""
         push = self._push(Step(vector))
@@ -313,12 +328,11 @@ class Dense(PairShard):
 
     def _push(self, step: Step) -> Fast:
         """Return v_i x_i (n, d) in working precision; steps beyond its range become infinite, and lead nowhere."""
-        with np.errstate(over="ignore"):
-            return step.v.astype(self._shared.fast.dtype)[:, None] * self._shared.fast
+        return step.v.astype(self._shared.fast.dtype)[:, None] * self._shared.fast
 
     def _blocks(self) -> Iterator[slice]:
         """Yield blocks of neurons, counted from the first of the shard; twins stay together."""
-        size = max(64, min(1024, _PAIRS // len(self._inputs)) // 2 * 2)
+        size = _block_rows(len(self._inputs))
         return (slice(first, min(first + size, len(self._neurons))) for first in range(0, len(self._neurons), size))
 
     def _start_rows(self, rows: slice) -> NDArray[np.float32]:

@@ -150,6 +150,10 @@ class _Run:
                 taken = search_line(self.engine, objective, solution.value, loss=self.loss, gain=gain)
             if taken.outputs is None:
                 setup.callbacks.on_iteration(self._record(taken, solution))
+                if gram.diagonal().any():
+                    self.value = solution.value  # tells how far this point is from a minimum
+                if self._remainder() <= setup.tol:
+                    return Status.CONVERGED, objective.reached(setup.tol)
                 why = objective.stalled(gram, solution, setup.settings, remainder=self._remainder())
                 return Status.STALLED, why
             stop = self._accept(solution, taken)

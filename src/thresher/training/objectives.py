@@ -128,13 +128,17 @@ class Penalised:
 
     def missed(self, remainder: float) -> str:
         """Return what is left, and what to do."""
-        return f"The gradient was still {remainder:.2g} of the targets. Use a larger width, ridge or max_iterations."
+        return (
+            f"The gradient was still {remainder:.2g} of the targets. Raise the width, max_iterations, or the "
+            "penalty (the ridge of an estimator)."
+        )
 
     def stalled(self, gram: Gram, solution: Solution, settings: NetworkSettings, *, remainder: float) -> str:
         """Return why no step reduces the loss."""
         if not gram.diagonal().any():
             return "No step reduces the loss: no neuron fires. Lower the shift or raise the width."
         return (
-            f"No step reduces the penalised loss; its gradient is still {remainder:.2g} of the targets. The parts of "
-            "the step cancel beyond the working precision, or too few neurons fire: raise the ridge or the width."
+            f"No step reduces the penalised loss; its gradient is still {remainder:.2g} of the targets. Too few "
+            "neurons fire, or parts of the step cancel beyond the working precision: raise the width, or the penalty "
+            "(the ridge of an estimator)."
         )

@@ -32,6 +32,7 @@ DEFAULT_INDEX, DEFAULT_SOLVER = "certified", "auto"
 ALWAYS_FACTOR, EVER_FACTOR = 1500, 20_000
 _PLANNED = {"engine": ("ray", "gpu")}  # known names that are not built yet
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
+_SMALLEST_PENALTY = 1e-200  # and the inverse of the largest: squares of residuals over it must not overflow
 _SILENT = 1e-3  # expected neurons that fire on an input, below which a step from the limit kernel means nothing
 
 
@@ -148,10 +149,18 @@ def _check_penalty(penalty: Any, size: int) -> NDArray[np.float64] | None:
     """Return the penalty of each input (n,); None for 0, which means no penalty."""
     if np.ndim(penalty) == 0:
         number = check_number(penalty, "penalty", least=0.0)
-        return np.full(size, number) if number else None
+        if number == 0:
+            return None
+        penalty = np.full(size, number)
     values = check_values(penalty, "penalty", shape="(n,)")
     if len(values) != size or (values <= 0).any():
         raise InvalidInput(f"penalty must be a number, or {size} numbers above 0, one per input; got {len(values)}.")
+    least, largest = values.min(), values.max()
+    if least < _SMALLEST_PENALTY or largest > 1 / _SMALLEST_PENALTY:
+        raise InvalidInput(
+            f"penalties must be between {_SMALLEST_PENALTY:g} and {1 / _SMALLEST_PENALTY:g}, or 0 for none; they are "
+            f"between {least:.3g} and {largest:.3g}. Rescale the targets, or lower the shift of an estimator."
+        )
     return values
 
 

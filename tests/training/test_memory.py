@@ -1,0 +1,58 @@
+"""Memory: what is estimated before the work begins, beside what is taken."""
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from thresher import Problem, ThresherRegressor, to_sphere, train_together
+from thresher.engines import estimate_memory, footprint
+from thresher.estimators import fitting
+from thresher.model.network import NetworkSettings
+
+
+def peak_of(work):
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "width", "outputs"), [(1000, 10, 1 << 13, 1), (64, 32, 1 << 17, 1), (64, 20, 1 << 15, 4)]
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_training_takes_what_is_estimated(n, d, width, outputs, threads):
+    rng = np.random.default_rng(0)
+    X = to_sphere(rng.normal(size=(n, d)))
+    problems = [Problem(X, rng.normal(size=n)) for _ in range(outputs)]
+    options = {"width": width, "shift": 0.3, "twins": True}
+    settings = NetworkSettings.checked(dimension=d, **options)
+    train_together(problems[:1], penalty=0.1, max_iterations=1, **options | {"width": 100})  # all is compiled
+    peak = peak_of(
+        lambda: train_together(
+            problems, penalty=0.1, index="dense", tol=1e-6, max_iterations=2, threads=threads, **options
+        )
+    )
+    estimate = estimate_memory(problems, settings, index="dense", threads=threads) - footprint._FIXED
+    assert peak < estimate < 6 * peak
+
+
+@pytest.mark.parametrize("width", [4096, "auto"])
+@pytest.mark.parametrize(("n", "d"), [(300, 8), (300, 60), (800, 8)])
+def test_fits_take_what_is_estimated(n, d, width, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=n)
+    estimates = []
+    monkeypatch.setattr(fitting, "require", lambda estimate, **_: estimates.append(estimate))
+    model = ThresherRegressor(width=width, feature_learning=1, scale="standardise", random_state=0, n_jobs=1)
+    ThresherRegressor(width=100, random_state=0).fit(X[:60], y[:60])  # all is compiled
+    peak = peak_of(lambda: model.fit(X, y))
+    assert peak < max(estimates) < 6 * peak
