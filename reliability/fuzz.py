@@ -180,7 +180,9 @@ def write_good(target: str, folder: Path) -> None:
         exact = {"width": 64, "shift": 0.3, "ridge": 0, "n_jobs": 1, "train_options": {"audit": True}}
         exactly = [ThresherRegressor(**exact).fit(X, y), ThresherClassifier(**exact).fit(X, np.digitize(y, [0, 1]))]
         for form in ("full", "recipe"):
-            for place, model in enumerate([*exactly, exactly[0].results_[0], train(to_sphere(X), y, width=20, penalty=0.1, threads=1)]):
+            for place, model in enumerate(
+                [*exactly, exactly[0].results_[0], train(to_sphere(X), y, width=20, penalty=0.1, threads=1)]
+            ):
                 model.save(folder / f"good exact {place} {form}", form=form)
         return
     recorder, options = Recorder(), {"width": 64, "shift": 0.5, "threads": 1}

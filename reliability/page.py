@@ -138,7 +138,7 @@ def coverage(figures: dict[str, Any]) -> str:
         "compilation; so this says what tests reach, and `make test` whether they pass.\n",
         machine(figures),
         f"Not reached: {', '.join(f'`{name}` {missing[name]}' for name in most)}, and {rest} in {len(missing) - len(most)} "
-        "other files. What cannot be reached in this way: `estimators/torch_module.py` where torch is not installed, the two "
+        "other files. What cannot be reached in this way: `export/torch_module.py` where torch is not installed, the two "
         "files in which instructions of the processor are named that exist in compiled code only (`loops/start_scan.py`, "
         "`loops/counting.py`), and what runs in processes of its own.\n",
     ]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from thresher import InvalidInput, NotAvailable, ThresherClassifier, ThresherRegressor
-from thresher.export import predict_arrays
 from thresher.estimators.scaling import SCALES
+from thresher.export import predict_arrays
 
 SMALL = {"width": 512, "random_state": 0}
 FIXED = {"width": 64, "random_state": 0, "shift": 0.5, "bias": 1.0, "ridge": 0.1}
