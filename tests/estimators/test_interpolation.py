@@ -129,6 +129,24 @@ def test_what_does_not_go_with_it_is_refused(case):
         ThresherRegressor(**{**SMALL, **given}).fit(*table())
 
 
+def test_nothing_is_left_of_an_earlier_fit_with_a_ridge(tmp_path):
+    X, y = table()
+    model = ThresherRegressor(width=64, feature_learning=0, random_state=0).fit(X, y)
+    again = model.set_params(**SMALL).fit(X, y)
+    assert set(vars(again)) == set(vars(ThresherRegressor(**SMALL).fit(X, y)))
+    back = again.set_params(ridge="auto", width=64).fit(X, y)
+    assert back.predict(X, return_std=True)[1].min() > 0
+
+
+def test_a_fit_that_is_refused_leaves_the_old_model():
+    X, y = table()
+    model = ThresherClassifier(**SMALL).fit(X, y > 0)
+    before = model.predict_proba(X)
+    with pytest.raises(InvalidInput):
+        model.fit(np.vstack([X, X[:1]]), np.arange(21) % 3)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
 def test_what_classes_count_is_refused():
     X, y = table()
     with pytest.raises(InvalidInput, match="Leave class_weight out"):
