@@ -436,7 +436,7 @@ class TestCompact:
 
     def test_what_cannot_be_is_refused(self):
         problem = random_problem(inputs=5, dimension=3)
-        with pytest.raises(MemoryRefused, match=r"10,000 neurons needs about 352 KiB.*twins=True"):
+        with pytest.raises(MemoryRefused, match=r"10,000 neurons needs about 351\.6 KiB.*twins=True"):
             train(problem, width=10_000).network.compact(memory_budget=1000)
         network = train(problem, width=10_000, twins=True).network
         with pytest.raises(MemoryRefused, match="compact network"):
