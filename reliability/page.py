@@ -137,7 +137,7 @@ def coverage(figures: dict[str, Any]) -> str:
         "compilation; so this shows what tests reach, and `make test` whether they pass.\n",
         machine(figures),
         f"Not reached: {', '.join(f'`{name}` {missing[name]}' for name in most)}, and {rest} in {len(missing) - len(most)} "
-        "other files. These cannot be reached in this way: `estimators/torch_module.py` where torch is not installed, the two "
+        "other files. These cannot be reached in this way: `export/torch_module.py` where torch is not installed, the two "
         "files that use processor instructions available only in compiled code (`loops/start_scan.py`, "
         "`loops/counting.py`), and code that runs in separate processes.\n",
     ]

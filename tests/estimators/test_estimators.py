@@ -43,8 +43,8 @@ FIXED = {"shift": 0.5, "bias": 1.0, "ridge": 0.1, "feature_learning": 0, "width"
         ThresherRegressor(width=128),
         ThresherClassifier(width=128),
         ThresherRegressor(width=float("inf")),
-        ThresherRegressor(width=512, ridge=0, max_iterations=20),
-        ThresherClassifier(width=512, ridge=0, max_iterations=20),
+        ThresherRegressor(width=1024, ridge=0, max_iterations=30),
+        ThresherClassifier(width=1024, ridge=0, max_iterations=30),
     ],
     expected_failed_checks=lambda estimator: EXACT if getattr(estimator, "ridge", "auto") == 0 else {},
 )

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from thresher import Callback, History, InvalidInput, Iteration, MemoryRefused, Problem, Status, to_sphere, train
+from thresher import Callback, History, Iteration, MemoryRefused, Problem, Status, to_sphere, train
 from thresher.algebra import Cholesky, ConjugateGradient, DirectFactor, Sketched, SketchQR
 from thresher.datasets import random_problem
 from thresher.model.start import Start
@@ -422,6 +422,13 @@ class TestCompact:
         np.testing.assert_allclose(compact.predict(others), network.predict(others), atol=close)
         np.testing.assert_array_equal(compact.predict(others, threads=1), compact.predict(others, threads=3))
 
+    @pytest.mark.parametrize("activation", ["relu", "max"])
+    def test_without_twins_every_neuron_counts(self, activation):
+        network = train(random_problem(inputs=10, dimension=8), width=600, activation=activation).network
+        others = random_problem(inputs=50, dimension=8, seed=1).inputs
+        assert len(network.compact().vectors) == 600
+        np.testing.assert_allclose(network.compact().predict(others), network.predict(others), atol=1e-5)
+
     def test_an_untrained_network_of_twins_has_nothing_to_say(self):
         network = train(Problem([[1.0, 0.0]], [0.0]), width=100, twins=True).network
         assert len(network.compact().vectors) == 0
@@ -429,8 +436,8 @@ class TestCompact:
 
     def test_what_cannot_be_is_refused(self):
         problem = random_problem(inputs=5, dimension=3)
-        with pytest.raises(InvalidInput, match="twins=True"):
-            train(problem, width=100).network.compact()
+        with pytest.raises(MemoryRefused, match=r"10,000 neurons needs about 351\.6 KiB.*twins=True"):
+            train(problem, width=10_000).network.compact(memory_budget=1000)
         network = train(problem, width=10_000, twins=True).network
         with pytest.raises(MemoryRefused, match="compact network"):
             network.compact(memory_budget=1000)

@@ -19,7 +19,7 @@ from thresher.checks import check_number, check_whole
 from thresher.cli.live import Live, compile_loops, say
 from thresher.cli.options import Auto, Count
 from thresher.output import make_folder
-from thresher.runs import RUN_FILE, Recorder, Run, Test, Training, make_run, write_report, write_run
+from thresher.runs import RUN_FILE, Recorder, Run, Test, Training, write_report, write_run
 from thresher.runs.saved import MODEL_FILE
 from thresher.runs.scores import score
 from thresher.shards import SHARDS
@@ -231,18 +231,10 @@ def _make_run(
         "rounds of feature learning": model.feature_learning_,
         "leave-one-out error": model.loo_error_,
     }  # fmt: skip
-    names = _names(task, table.targets[parts.train])
-    return make_run(
-        f"{what}with a ridge of {model.ridge_:.2g} ({task}).",
-        inputs=np.empty((0, 0)),
-        targets=np.empty((0, 0)),
-        trainings=[
-            Training(name, one.history, one.status, one.message) for name, one in zip(names, results, strict=True)
-        ],
-        network=network,
-        options={},
-        **told,
-    )
+    both = zip(_names(task, table.targets[parts.train]), results, strict=True)
+    trainings = [Training(name, one.history, one.status, one.message) for name, one in both]
+    what, none = f"{what}with a ridge of {model.ridge_:.2g} ({task}).", np.empty((0, 0))
+    return Run(what, trainings, {}, inputs=none, targets=none, network=network, **told)
 
 
 def _test(model: Any, table: Table, task: str, parts: Parts) -> Test | None:

@@ -75,22 +75,8 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
     ) -> None:
-        super().__init__(
-            width=width,
-            shift=shift,
-            ridge=ridge,
-            bias=bias,
-            feature_learning=feature_learning,
-            scale=scale,
-            start=start,
-            tol=tol,
-            max_iterations=max_iterations,
-            train_options=train_options,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callbacks=callbacks,
-        )
+        given = {name: value for name, value in locals().items() if name not in ("self", "__class__", "class_weight")}
+        super().__init__(**given)
         self.class_weight = class_weight
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -110,20 +96,21 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         classes, wanted = _labels(labels) if multilabel else _classes(labels)
         importance = self._importance(labels, classes, weights, multilabel=multilabel)
         both = weights if importance is None else importance * (1.0 if weights is None else weights)
-        self.classes_, self.multilabel_ = classes, multilabel
+        left_out = None
         if self._interpolates:
-            scores = np.where(wanted > 0, 1.0, -1.0)
-            self._interpolate(Observations.merged(rows, scores, weights=weights))
-            self.prior_ = np.zeros(scores.shape[1])
-            self.temperature_ = np.ones(len(classes)) if multilabel else 1.0
-            return self
-        self.prior_ = np.average(wanted, axis=0, weights=both)
-        data = Observations.merged(rows, wanted - self.prior_, weights=weights, importance=importance)
-        self.temperature_ = self._temperature(self._fit(data))
+            prior = np.zeros(wanted.shape[1])
+            self._interpolate(Observations.merged(rows, np.where(wanted > 0, 1.0, -1.0), weights=weights))
+        else:
+            prior = np.average(wanted, axis=0, weights=both)
+            left_out = self._fit(Observations.merged(rows, wanted - prior, weights=weights, importance=importance))
+        self.classes_, self.prior_, self.multilabel_ = classes, prior, multilabel
+        self.temperature_ = self._temperature(left_out)
         return self
 
-    def _temperature(self, left_out: LeftOut) -> Any:
+    def _temperature(self, left_out: LeftOut | None) -> Any:
         """Return the temperature, or one per label, under which labels of observations left out are likeliest."""
+        if left_out is None:
+            return np.ones(len(self.classes_)) if self.multilabel_ else 1.0
         data = left_out.data
         parts = np.stack([data.target, left_out.fit.left_out(data)]) + self.prior_
         groups = [parts[:, :, [k]] for k in range(len(self.classes_))] if self.multilabel_ else [parts]

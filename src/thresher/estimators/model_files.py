@@ -27,31 +27,10 @@ from thresher.training.train import FILES
 
 __all__ = ["load_model", "save_model"]
 
-_ARRAYS = (
-    "inputs_",
-    "alpha_",
-    "penalty_",
-    "gains_",
-    "noise_",
-    "floor_",
-    "prior_",
-    "feature_importances_",
-    "temperature_",
-)
-_VALUES = (
-    "bias_",
-    "shift_",
-    "ridge_",
-    "loo_error_",
-    "feature_learning_",
-    "n_iter_",
-    "n_features_in_",
-    "single_target_",
-    "target_",
-    "scale_",
-    "columns_weighed_",
-    "multilabel_",
-)
+_ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "floor_", "prior_", "feature_importances_",
+           "temperature_")  # fmt: skip
+_VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "feature_learning_", "n_iter_", "n_features_in_",
+           "single_target_", "target_", "scale_", "columns_weighed_", "multilabel_")  # fmt: skip
 
 
 def save_model(estimator: Any, path: str | Path, *, form: str) -> str:

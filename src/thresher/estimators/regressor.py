@@ -123,22 +123,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
     ) -> None:
-        super().__init__(
-            width=width,
-            shift=shift,
-            ridge=ridge,
-            bias=bias,
-            feature_learning=feature_learning,
-            scale=scale,
-            start=start,
-            tol=tol,
-            max_iterations=max_iterations,
-            train_options=train_options,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callbacks=callbacks,
-        )
+        given = {name: value for name, value in locals().items() if name not in ("self", "__class__", "target")}
+        super().__init__(**given)
         self.target = target
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:

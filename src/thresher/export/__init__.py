@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from thresher.errors import InvalidInput
+from thresher.errors import InvalidInput, NotAvailable
 from thresher.export.arrays import Arrays, Neurons, make_arrays, predict_arrays
 from thresher.export.onnx import to_onnx
-from thresher.export.torch import to_torch
 
 __all__ = ["Arrays", "Exports", "Neurons", "make_arrays", "predict_arrays"]
 
@@ -22,7 +21,11 @@ class Exports:
 
     def to_torch(self) -> Any:
         """Return a ``torch.nn.Module`` in double precision: rows (k, d) to (k, outputs). Needs torch."""
-        return to_torch(self.to_numpy())
+        try:
+            from thresher.export.torch_module import Model
+        except ImportError as error:
+            raise NotAvailable("to_torch needs torch. Install it with: pip install 'thresher[torch]'") from error
+        return Model(self.to_numpy())
 
     def to_onnx(self, path: str | Path | None = None) -> Any:
         """Return, and write if a path is given, an ONNX model: ``X`` (k, d) double to ``outputs``. Needs onnx."""

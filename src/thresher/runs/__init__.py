@@ -2,7 +2,7 @@
 
 from thresher.runs.page import write_report
 from thresher.runs.recorder import Recorder
-from thresher.runs.run import RUN_FILE, Histogram, Run, Test, Training, make_run, read_run, write_run
+from thresher.runs.run import RUN_FILE, Histogram, Run, Test, Training, read_run, write_run
 
 __all__ = [
     "RUN_FILE",
@@ -11,7 +11,6 @@ __all__ = [
     "Run",
     "Test",
     "Training",
-    "make_run",
     "read_run",
     "write_report",
     "write_run",

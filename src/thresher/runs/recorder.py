@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.runs.run import Histogram, Run, Test, Training, make_run
+from thresher.runs.run import Histogram, Run, Training
 from thresher.theory import Statement
 from thresher.training import Callback, Iteration, Result, State
 
@@ -61,17 +61,11 @@ class Recorder(Callback):
         self._states.append(self._state._replace(engine=None))  # type: ignore[arg-type]
         self._state = None
 
-    def run(
-        self,
-        what: str,
-        *,
-        options: Mapping[str, Any],
-        model: Mapping[str, Any] | None = None,
-        test: Test | None = None,
-        data: Mapping[str, Any] | None = None,
-        command: str = "",
-    ) -> Run:
-        """Return the run: ``what`` was trained in one sentence, and the options that were passed to ``train``."""
+    def run(self, what: str, *, options: Mapping[str, Any], **more: Any) -> Run:
+        """Return the run: ``what`` was trained in one sentence, and the options that were passed to ``train``.
+
+        ``more`` are other fields of :class:`Run`: model, test, data, command.
+        """
         if not self.trainings:
             raise InvalidInput("nothing has been trained with this recorder. Pass it to train in callbacks.")
         settings = self._states[0].settings
@@ -80,17 +74,14 @@ class Recorder(Callback):
             "seed": settings.start.seed, "dimension": settings.start.dimension, "activation": settings.activation,
             "twins": settings.start.twins,
         }  # fmt: skip
-        return make_run(
+        return Run(
             what,
+            self.trainings,
+            dict(options),
             inputs=self._states[0].problem.inputs,
             targets=np.array([state.problem.targets for state in self._states]),
-            trainings=self.trainings,
             network=network,
-            options=options,
-            model=model,
-            test=test,
-            data=data,
-            command=command,
+            **more,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -24,7 +24,7 @@ from thresher.output import make_folder
 from thresher.theory import Statement
 from thresher.training import History, Iteration, Status
 
-__all__ = ["RUN_FILE", "Histogram", "Run", "Test", "Training", "make_run", "read_run", "write_run"]
+__all__ = ["RUN_FILE", "Histogram", "Run", "Test", "Training", "read_run", "write_run"]
 
 RUN_FILE = "run.thresher"
 _VERSION = 2  # 1 wrote steps as what was taken away, and kept all of the displacement
@@ -89,8 +89,8 @@ class Run:
     test: Test | None = None
     data: dict[str, Any] = field(default_factory=dict)
     command: str = ""  # that made it
-    when: str = ""
-    environment: dict[str, str] = field(default_factory=dict)
+    when: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    environment: dict[str, str] = field(default_factory=lambda: _environment())
 
     def problems(self) -> list[Problem]:
         """Return the problem of each output."""
@@ -100,36 +100,6 @@ class Run:
     def pairs(self) -> int:
         """Number of pairs of a neuron and an input: the looks of a dense pass."""
         return int(self.network["width"]) * int(self.network["inputs"])
-
-
-def make_run(
-    what: str,
-    *,
-    inputs: NDArray[np.float64],
-    targets: NDArray[np.float64],
-    trainings: Sequence[Training],
-    network: Mapping[str, Any],
-    options: Mapping[str, Any],
-    model: Mapping[str, Any] | None = None,
-    test: Test | None = None,
-    data: Mapping[str, Any] | None = None,
-    command: str = "",
-) -> Run:
-    """Return a run that ended now, on this machine."""
-    return Run(
-        what=what,
-        trainings=list(trainings),
-        options=dict(options),
-        inputs=inputs,
-        targets=targets,
-        network=dict(network),
-        model=dict(model or {}),
-        test=test,
-        data=dict(data or {}),
-        command=command,
-        when=datetime.now(UTC).isoformat(timespec="seconds"),
-        environment=_environment(),
-    )
 
 
 def write_run(run: Run, folder: Path) -> Path:
