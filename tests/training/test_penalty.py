@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import naive
 import numpy as np
@@ -21,7 +22,7 @@ from thresher.algebra import Cholesky, DirectFactor, MatrixGram
 from thresher.engines import engine as engines
 from thresher.engines import estimate_memory
 from thresher.estimators import networks
-from thresher.estimators.networks import remake_networks, train_penalised
+from thresher.estimators.networks import train_penalised
 from thresher.model.network import NetworkSettings
 from thresher.shards import Slice, start_gram
 from thresher.theory import firing_probability
@@ -199,7 +200,10 @@ class TestOnePath:
         X, y, penalty = case
         settings, Y = settings_of(OPTIONS), np.column_stack([y, 0.01 * y[::-1], np.zeros(N)])
         together = penalised(X, Y, penalty, settings, threads=2)
-        again = remake_networks(X, [[*one.steps] for one in together], settings=settings, penalty=penalty, threads=1)
+        options = {"width": settings.width, "shift": settings.shift, "seed": settings.start.seed, "threads": 1}
+        options |= {"twins": settings.start.twins, "sequence": settings.start.sequence, "penalty": penalty}
+        setup = Setup.of([Problem(X, np.zeros(len(X))) for _ in together], complete(options))
+        again = remake(replace(setup, first_step="given"), [[*one.steps] for one in together])
         for column, result, network in zip(Y.T, together, again, strict=True):
             (alone,) = penalised(X, column, penalty, settings)
             np.testing.assert_array_equal(result.network.weights.moved, alone.network.weights.moved)
