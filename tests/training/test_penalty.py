@@ -26,6 +26,9 @@ from thresher.estimators.networks import train_penalised
 from thresher.model.network import NetworkSettings
 from thresher.shards import Slice, start_gram
 from thresher.theory import firing_probability
+from thresher.training.options import Setup
+from thresher.training.replay import remake
+from thresher.training.train import complete
 
 N, D, SHIFT = 40, 6, 0.7
 OPTIONS = {"width": 1500, "shift": SHIFT, "seed": 3, "twins": True}
