@@ -234,7 +234,7 @@ def test_bad_use_ends_with_one_line(capsys, monkeypatch):
     assert (code, err) == (2, "Error: case must be one of race, width, problems; got 'speed'.\n")
 
     code, _, err = run_cli(capsys, "bench", "--full", "--tiny")
-    assert (code, err) == (2, "Error: --full and --tiny exclude each other; give one of them.\n")
+    assert (code, err) == (2, "Error: --full and --tiny exclude each other; give only one.\n")
 
     def missing(name):
         raise ModuleNotFoundError("No module named 'benchmarks'", name="benchmarks")
