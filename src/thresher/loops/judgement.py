@@ -2,8 +2,8 @@
 
 A pre-activation in working precision decides unless it is closer to the threshold than its rounding, the *doubt*. Then
 the sum that ``look_at`` computes, in float64 and in one fixed order, decides. Loops take ``doubt_of``, ``decide`` and
-``expiry_at`` from one place. No named tuple that holds arrays goes to a function that is inlined within them: Numba
-would count the owners of every array there, which doubled the time of a visit.
+``expiry_at`` from one place; the few lines around them stand in each loop. As one function, inlined or called, a visit
+took twice as long, probably because Numba then counts the owners of the arrays of every named tuple in the loop.
 """
 
 from __future__ import annotations
