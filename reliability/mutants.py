@@ -89,7 +89,7 @@ class Trial:
         self._folder, self._package, self._clean = folder, folder / "src", folder / "clean"
         self._kills = Counter[str]()
         shutil.copytree(SOURCE, self._package, ignore=shutil.ignore_patterns("*.pyc"))  # with what Numba compiled
-        for room in ("search", "algebra"):
+        for room in ("shards", "algebra"):
             for path in (self._package / "thresher" / room).glob("*.py"):
                 path.write_text(ast.unparse(ast.parse(path.read_text())))  # as mutants are written
         loops = self._package / "thresher" / "loops"

@@ -34,7 +34,7 @@ print(json.dumps({name: run(options) for name, options in CASES.items()}))
 
 
 def run(options):
-    """All that a training decides, as plain numbers: who fires, how it ended, and what the network says."""
+    """All that a training decides, as plain numbers: which pairs fire, how it ended, and what the network says."""
     problem = random_problem(inputs=9, dimension=4)
     result = train(problem, **options, audit=True, threads=1)
     support = [part.tolist() for part in result.network.weights.support]

@@ -23,10 +23,10 @@ def half(x: int = 7) -> float:
 @pytest.fixture
 def found(tmp_path, monkeypatch):
     monkeypatch.setattr(changes, "SOURCE", tmp_path)
-    path = tmp_path / "thresher" / "search" / "file.py"
+    path = tmp_path / "thresher" / "shards" / "file.py"
     path.parent.mkdir(parents=True)
     path.write_text(TEXT)
-    return list(changes.mutants("search", path))
+    return list(changes.mutants("shards", path))
 
 
 def test_every_operator_condition_and_number_is_changed_once(found):
@@ -57,16 +57,16 @@ def test_the_lines_of_a_mutant_are_those_of_the_copy(found):
     for one in found:
         (line,) = one.lines
         assert copy[line - 1].strip() == one.what.split("  ->  ")[0]
-        assert one.place == ("search/file.py" if "LIMIT =" in one.what else "search/file.py half")
+        assert one.place == ("shards/file.py" if "LIMIT =" in one.what else "shards/file.py half")
     assert {one.line for one in found} == {3, 7, 11, 12}
 
 
 def test_equal_changes_in_one_function_have_different_names(tmp_path, monkeypatch):
     monkeypatch.setattr(changes, "SOURCE", tmp_path)
-    path = tmp_path / "thresher" / "search" / "file.py"
+    path = tmp_path / "thresher" / "shards" / "file.py"
     path.parent.mkdir(parents=True)
     path.write_text("def twice(x):\n    x += 1\n    x += 1\n")
-    names = [one.name for one in changes.mutants("search", path)]
+    names = [one.name for one in changes.mutants("shards", path)]
     assert len(names) == len(set(names)) == 4
 
 

@@ -352,7 +352,7 @@ def test_where_few_fire_but_move_far_it_is_a_matrix_product(monkeypatch):
 @pytest.mark.parametrize("first_step", ["limit", "gram"])
 @pytest.mark.parametrize("shift", [0.0, 0.5, 2.0])
 def test_outputs_stay_true_when_large_coefficients_cancel(first_step, shift):
-    """Near-duplicates: float32 may find out who fires, it must not enter the outputs."""
+    """Near-duplicates: float32 may find out which pairs fire, it must not enter the outputs."""
     random = np.random.default_rng(7)
     rows = random.standard_normal((8, 10))
     rows = to_sphere(np.vstack([rows, rows + 0.1 * random.standard_normal(rows.shape)]))

@@ -41,7 +41,7 @@ class Gaussian:
         return math.ceil(((math.sqrt(columns) + math.sqrt(2 * math.log(2 / failure))) / spread) ** 2)
 
     def gather(self, piece: JacobianSlice) -> NDArray[np.float64]:
-        """Return this slice's share (n, s). Cost: O(s d) a firing pair."""
+        """Return this slice's share (n, s). Cost: O(s d) per firing pair."""
         n, d = piece.inputs.shape
         out = np.zeros((n, self.rows))
         for part, factors in _chunks(piece, self.rows * d):
@@ -109,7 +109,7 @@ class Hadamard:
         return math.ceil(6 * bracket**2 * math.log(columns / delta) / epsilon**2)
 
     def gather(self, piece: JacobianSlice) -> NDArray[np.float64]:
-        """Return this slice's share (n, s). Cost: O(s + d log d) a firing pair, O(s) a firing neuron."""
+        """Return this slice's share (n, s). Cost: O(s + d log d) per firing pair, O(s) a firing neuron."""
         n, d = piece.inputs.shape
         padded = (1 << (piece.width - 1).bit_length()) << (d - 1).bit_length()
         pick = np.random.Generator(np.random.Philox(key=self.seed))
@@ -141,7 +141,7 @@ class TensorSketch:
         return math.ceil(11 * columns**2 / (epsilon**2 * failure))
 
     def gather(self, piece: JacobianSlice) -> NDArray[np.float64]:
-        """Return this slice's share (n, s): the sketch over neurons. Cost: O(1) a firing pair."""
+        """Return this slice's share (n, s): the sketch over neurons. Cost: O(1) per firing pair."""
         out = np.zeros((len(piece.inputs), self.rows))
         for part, factors in _chunks(piece, 1):
             words = random_words(self.seed, _TENSOR_NEURONS, part.neurons, 1)[0]

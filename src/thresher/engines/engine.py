@@ -172,7 +172,7 @@ def start_engine(
     ranges = shard_ranges(settings.width, share=recipe.kind.SHARE)
     executor = Threads(recipe, ranges, threads=core_count() if threads is None else threads)
     return start_engines(
-        recipe, executor, lambda done, total: None, targets=[problem.targets], first_steps=[first_step]
+        recipe, executor, lambda done, total: None, ranges=ranges, targets=[problem.targets], first_steps=[first_step]
     )[0]
 
 
@@ -181,13 +181,16 @@ def start_engines(
     executor: Executor,
     progress: Progress,
     *,
+    ranges: Sequence[range],
     targets: Sequence[NDArray[np.float64]],
     first_steps: Sequence[Step | None],
 ) -> list[tuple[ShardEngine, Started]]:
     """Start one engine per output: start weights and their products with the inputs are made once for all.
 
-    ``targets`` (n,) each tell how far neurons will travel where there is no first step. With a first step the neurons
-    end where it leads, as after ``move``. Cost: O(mnd) once, and O(mn) per output.
+    ``ranges`` are those of the executor's slices. ``targets`` (n,) each tell how far neurons will travel where there is
+    no first step. With a first step the neurons end where it leads, as after ``move``.
+
+    Cost: O(mnd) once, and O(mn) per output.
     """
     settings, n = recipe.settings, len(recipe.inputs)
     firing = max(firing_probability(settings.shift), 1 / settings.width)
@@ -195,7 +198,6 @@ def start_engines(
     with np.errstate(over="ignore"):  # steps that cannot be taken
         expected = [float(np.sqrt(np.mean(size**2))) * settings.scale for size in sizes]
     sums = [_Sums(n) for _ in first_steps]
-    ranges = shard_ranges(settings.width, share=recipe.kind.SHARE)
     for neurons, parts in zip(ranges, executor.map("start", first_steps, expected), strict=True):
         for total, part in zip(sums, parts, strict=True):
             total.add(part)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from thresher.memory import require
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
-from thresher.shards import SHARDS, Kind, block_bytes
+from thresher.shards import SHARDS
 from thresher.theory import firing_probability
 
 __all__ = ["Facts", "estimate_memory", "require_memory"]
@@ -37,7 +37,7 @@ class Facts(NamedTuple):
     @property
     def weights(self) -> float:
         """Bytes of the coefficients of a network."""
-        return self.pairs * _PER_STORED_PAIR
+        return 1.2 * (self.pairs * _PER_STORED_PAIR + self.awake * 16)
 
     @classmethod
     def of(cls, targets: NDArray[np.float64], settings: NetworkSettings, *, dtype: str, first_step: str) -> Facts:
@@ -54,7 +54,7 @@ def estimate_memory(
     problems: Problem | Sequence[Problem],
     settings: NetworkSettings,
     *,
-    index: str | Kind,
+    index: str,
     dtype: str = "float32",
     threads: int = 1,
     first_step: str = "limit",
@@ -63,38 +63,31 @@ def estimate_memory(
 
     Several problems have the same inputs and are trained together. Cost: O(n) per problem.
     """
-    kind = SHARDS[index] if isinstance(index, str) else index
+    kind = SHARDS[index]
     problems = [problems] if isinstance(problems, Problem) else problems
     total = 0.0
     for problem in problems:
         facts = Facts.of(problem.targets, settings, dtype=dtype, first_step=first_step)
-        coefficients = 0.0 if index == "dense" else 1.2 * (facts.weights + facts.awake * 16)
-        total += kind.memory(facts) + coefficients
+        total += kind.memory(facts)
     n, item = facts.inputs, facts.item
     square = n * n * (8 * 4 + item + 4 * (threads + 2))  # products, Gram, factor; counts for each thread
-    block = threads * (block_bytes(n, facts.dimension) if index == "dense" else 1024 * n * item)
-    return int(_FIXED + total + square + block)
+    return int(_FIXED + total + square + threads * kind.block_memory(facts))
 
 
 def require_memory(
     problems: Sequence[Problem],
     settings: NetworkSettings,
     *,
-    index: str | Kind,
+    index: str,
     dtype: str,
     threads: int,
     first_step: str,
     budget: int | None,
 ) -> None:
     """Refuse with MemoryRefused, before anything is allocated, if these networks would take more than the budget."""
-    remedy = "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs."
-    if index == "tournament":
-        remedy = "Use index='certified', a smaller width or fewer inputs."
-    elif index == "dense":
-        remedy = "Use a smaller width or fewer inputs."
     require(
         estimate_memory(problems, settings, index=index, dtype=dtype, threads=threads, first_step=first_step),
         budget=budget,
         what=f"training {settings.width:,} neurons on {problems[0].size:,} inputs with index={index!r}",
-        remedy=remedy,
+        remedy=SHARDS[index].REMEDY,
     )

@@ -51,7 +51,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         temperature is 1, and probabilities are in the right order but not calibrated
 
     Each network has its own ``width`` neurons; all come from the same start and share the first Gram matrix. They are
-    trained side by side, one per thread; only the memory of the networks themselves grows with the classes.
+    trained one after the other, each by all threads.
     """
 
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0), 256, (1 << 12, 1 << 14)

@@ -59,7 +59,7 @@ def check_model(estimator: Any, *, networks: int) -> None:
         raise ValueError("its temperature must be positive")
     positive = not penalised or (estimator.penalty_ > 0).all()
     if lift.scale not in SCALES or (lift.bias > 0) != (lift.last_ > 0) or not positive:
-        raise ValueError("its lift or its penalty is none")
+        raise ValueError("its scale, bias or penalty is not valid")
     if scaling.soft is not None and (scaling.soft <= 0).any():
         raise ValueError("the units in which columns are pulled in must be positive")
     if (scaling.knots is None) == (lift.scale in BY_RANK) or (scaling.low is None) == (lift.scale in PULLED):

@@ -45,7 +45,7 @@ def train_penalised(
     inputs, targets : (n, d) and (n, k)
     penalty : (n,), above 0
     first : the first solutions (n, k), (G + penalty)⁻¹ y with the Gram matrix of the start
-    gram : that matrix (n, n); its factor preconditions all later solves, and is made if there is one
+    gram : that matrix (n, n); it preconditions all later solves, factored when the first of them needs it
 
     Cost: O(mnd) per iteration and output, and for each product of a solve.
     """
@@ -57,6 +57,7 @@ def train_penalised(
     }  # fmt: skip
     problems = [Problem(inputs, column) for column in np.ascontiguousarray(targets.T)]
     setup = Setup.of(problems, complete(options))
+    setup.require_memory()
     near = DirectFactor(MatrixGram(gram), penalty)
     solver = ConjugateGradient(tol=_INNER_TOLERANCE, preconditioner=near, max_iterations=_MOST_PRODUCTS)
     setup = replace(setup, first_step="given", tol=tol, solvers=[solver for _ in problems])

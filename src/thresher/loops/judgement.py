@@ -1,9 +1,9 @@
 """The judgement of a pair: on which side of the threshold it lies, and how sure that is.
 
 A pre-activation in working precision decides unless it is closer to the threshold than its rounding, the *doubt*. Then
-the sum that ``look_at`` computes, in float64 and in one fixed order, decides. Loops take ``doubt_of``, ``decide`` and
-``expiry_at`` from one place; the few lines around them stand in each loop. As one function, inlined or called, a visit
-took twice as long, probably because Numba then counts the owners of the arrays of every named tuple in the loop.
+the sum that ``look_at`` computes, in float64 and in one fixed order, decides. Loops take ``doubt_of`` and ``decide``
+from here and ``expiry_at`` from ``rounding.py``; the few lines around them stand in each loop. As one function, inlined
+or called, a visit took twice as long, probably because Numba then counts the owners of the arrays of every named tuple.
 """
 
 from __future__ import annotations

@@ -41,10 +41,6 @@ class Geometry(NamedTuple):
         """The working precision."""
         return self.fast_inputs.dtype
 
-    def in_float64(self) -> Geometry:
-        """Return the same geometry with float64 as its working precision."""
-        return self._replace(fast_inputs=self.inputs, fast_products=self.products)
-
     def guards(self, *, norms: Floating) -> tuple[float, float]:
         """Return bounds on the rounding of products of inputs with vectors of these norms (k,).
 

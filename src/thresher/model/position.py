@@ -1,6 +1,6 @@
 """Where the neurons of a search stand: start weights plus coefficients on the inputs, and their pre-activations.
 
-"Fires" has one meaning: the pre-activation that :meth:`Position.exact` computes (float64, in one fixed order) is at or
+"Fires" means here: the pre-activation that :meth:`Position.exact` computes (float64, in one fixed order) is at or
 above the threshold. Matrix products in working precision are only a filter: each carries a bound on its rounding, the
 *guard*, and a pair closer to the threshold than the guard is computed exactly. So firing sets depend neither on the
 precision, the block size, the number of threads nor on the search that found them.
@@ -64,10 +64,6 @@ class Position(NamedTuple):
         weights = self.weights._replace(support=support, coefficients=coefficients)
         return self._replace(weights=weights, rounding=rounding)
 
-    def in_float64(self) -> Position:
-        """Return the same position with float64 as its working precision."""
-        return self._replace(geometry=self.geometry.in_float64())
-
     def exact(self, neurons: NDArray[np.int64], inputs: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return the pre-activation of each pair (neurons[p], inputs[p]): the value that decides.
 
@@ -79,13 +75,6 @@ class Position(NamedTuple):
         stored = (*weights.support, weights.coefficients)
         values: NDArray[np.float64] = look_at(distinct, start, places, inputs, *stored, X, products)
         return values
-
-    def exact_rounding(self, neurons: NDArray[np.int64], *, threshold: float) -> float:
-        """Return a bound on what float64 loses in exact pre-activations of these neurons close to the threshold."""
-        norms = np.linalg.norm(self.weights.start.rows(neurons), axis=1)
-        _, exact = self.geometry.guards(norms=norms)
-        longest = int(np.diff(self.weights.support.bounds).max(initial=0))
-        return exact + self.rounding + of_look(longest, self.geometry.inputs.shape[1], 0.0, threshold)
 
     def preactivations(self, neurons: range | NDArray[np.int64], *, out: Floating | None = None) -> Preactivations:
         """Return the pre-activations (k, n) of neurons on all inputs by one matrix product. Cost: O(nd) per neuron."""

@@ -25,7 +25,7 @@ class Recorder(Callback):
     ----------
     names : what the outputs are called, if there are several
 
-    Cost: O(d) a coefficient of the weights, once, at the end of each training.
+    Cost: O(d) per coefficient of the weights, once, at the end of each training.
     """
 
     def __init__(self, names: Sequence[str] = ("output",)) -> None:

@@ -146,7 +146,7 @@ def read_run(folder: Path) -> Run:
         check_fields(_Sizes, run.network)
         whole = trainings and set(_Sizes.__annotations__) <= set(run.network)
         if run.inputs.ndim != 2 or run.targets.ndim != 2 or (whole and not run.pairs > 0):
-            raise ValueError("its sizes are none")
+            raise ValueError("its sizes are not valid")
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidInput(f"{folder} holds a run that cannot be understood: {str(error)[:200]}. {_REMEDY}") from None
     if not whole:
@@ -159,7 +159,7 @@ def _training(one: dict[str, Any], place: int, arrays: Mapping[str, NDArray[Any]
         name: Histogram(arrays[f"{name} edges {place}"], arrays[f"{name} counts {place}"]) for name in one["histograms"]
     }
     if any(edges.ndim != 1 or counts.shape != (len(edges) - 1,) for edges, counts in histograms.values()):
-        raise ValueError("its histograms are none")
+        raise ValueError("its histograms are not valid")
     history = History([_iteration(record) for record in one["history"]])
     if not len(history):
         raise ValueError("its history is empty")

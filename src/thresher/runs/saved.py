@@ -16,7 +16,6 @@ from thresher.runs.run import Run, read_run
 from thresher.tables import Column, Encoding
 from thresher.training import Result, replay_together
 from thresher.training.options import Setup
-from thresher.training.result_files import Origin
 from thresher.training.train import complete
 
 __all__ = ["MODEL_FILE", "SavedModel", "load_model"]
@@ -78,7 +77,8 @@ def _of_first_version(run: Run) -> Any:
     problems, outputs = run.problems(), len(run.targets)
     steps = [one.steps for one in run.trainings]
     setup = Setup.of(problems, complete(run.options))
-    origin = Origin(problems[0].inputs, setup.index, setup.dtype, setup.first_step)
+    setup.require_memory()
+    origin = setup.origin()
     results = [
         Result(network, one.history, one.status, one.message, steps=one.steps, origin=origin)
         for network, one in zip(replay_together(problems, steps=steps, **run.options), run.trainings, strict=True)

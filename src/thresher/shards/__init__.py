@@ -1,4 +1,5 @@
-"""Kinds of shards: how the firing pairs of a slice of neurons are found. All find the same."""
+"""Kinds of shards: how the firing pairs of a slice of neurons are found. All find the same pairs; dense ones
+with float32 start from what they have stored in it."""
 
 from thresher.shards.certified import Certified
 from thresher.shards.dense import Dense, block_bytes, start_gram

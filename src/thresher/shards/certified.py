@@ -91,7 +91,7 @@ class Certified(PairShard):
         band = min(share * facts.drift * (math.sqrt(facts.pairs / max(facts.awake, 1.0)) + 2), facts.shift + 6)
         beyond = firing_probability(facts.shift - band) - firing_probability(facts.shift)
         watched = 1.25 * facts.pairs + facts.awake * facts.inputs * beyond
-        return float(watched * (11 + 2 * facts.item) + facts.awake * _PER_NEURON)
+        return float(watched * (11 + 2 * facts.item) + facts.awake * _PER_NEURON + facts.weights)
 
     def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
         """Scan the start weights block by block, take the first step while they are in cache, keep watchlists.

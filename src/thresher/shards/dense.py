@@ -158,6 +158,7 @@ class Dense(PairShard):
     """A slice of neurons in dense blocks. Memory: (neurons, d) numbers and (neurons, n) bits, twice during a move."""
 
     SHARE = 8
+    REMEDY = "Use a smaller width or fewer inputs."
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._inputs, self._neurons = recipe.settings, recipe.inputs, neurons
@@ -176,6 +177,11 @@ class Dense(PairShard):
     def memory(facts: Any) -> float:
         """Return about how many bytes the shards of a network take."""
         return float(2 * facts.width * (facts.item * facts.dimension + facts.inputs / 8))
+
+    @staticmethod
+    def block_memory(facts: Any) -> float:
+        """Return about how many bytes a thread takes for a block of neurons."""
+        return block_bytes(facts.inputs, facts.dimension)
 
     def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
         """Find which pairs fire at the start and take the first step, in one pass. Cost: O(nd) per neuron."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,9 +24,16 @@ REMEDY = "This is a fault of thresher: please report it with the seed. index='sc
 class PairShard:
     """The part of a shard that follows from its firing pairs, ``pattern()``, and its ``position()``."""
 
+    REMEDY = "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs."
+
     _settings: NetworkSettings
     _inputs: NDArray[np.float64]
     _neurons: range
+
+    @staticmethod
+    def block_memory(facts: Any) -> float:
+        """Return about how many bytes a thread takes for a block of neurons."""
+        return float(1024 * facts.inputs * facts.item)
 
     def pattern(self) -> Pattern:
         """Return the firing pairs at the last ``linearise``."""

@@ -21,6 +21,7 @@ class Kind(Protocol):
     """A kind of shard: the class, with what must be known of it before a shard is made."""
 
     SHARE: int  # shards of this kind are this many times smaller than the largest
+    REMEDY: str  # what to do if memory does not suffice
 
     def __call__(self, recipe: Recipe, neurons: range) -> Shard:
         """Make a shard of a range of neurons."""
@@ -29,7 +30,10 @@ class Kind(Protocol):
         """Raise InvalidInput if such shards cannot train these networks."""
 
     def memory(self, facts: Any) -> float:
-        """Return about how many bytes all shards of a network take, from ``Facts`` of ``engines/footprint.py``."""
+        """Return about how many bytes a network and its shards take, from ``Facts`` of ``engines/footprint.py``."""
+
+    def block_memory(self, facts: Any) -> float:
+        """Return about how many bytes a thread takes for a block of neurons."""
 
     def start_together(
         self, shards: Sequence[Any], first_steps: Sequence[Step | None], *, expected: Sequence[float]

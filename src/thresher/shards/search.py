@@ -35,11 +35,10 @@ class SearchShard(PairShard):
     def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
         """Refuse nothing."""
 
-    @classmethod
-    def memory(cls, facts: Any) -> float:
-        """Return about how many bytes the shards of a network take."""
-        trees = 2 * facts.width * facts.inputs * facts.item if cls.INDEX is Tournament else 0.0
-        return float(trees + 3 * facts.weights)
+    @staticmethod
+    def memory(facts: Any) -> float:
+        """Return about how many bytes a network and its shards take: four copies of the coefficients."""
+        return float(4 * facts.weights)
 
     @staticmethod
     def start_together(
@@ -144,3 +143,9 @@ class TournamentShard(SearchShard):
     """The paper's trees."""
 
     INDEX = Tournament
+    REMEDY = "Use index='certified', a smaller width or fewer inputs."
+
+    @staticmethod
+    def memory(facts: Any) -> float:
+        """Return about how many bytes a network and its shards take: trees, and copies of the coefficients."""
+        return float(2 * facts.width * facts.inputs * facts.item + 4 * facts.weights)

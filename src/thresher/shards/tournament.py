@@ -17,7 +17,7 @@ __all__ = ["Tournament"]
 class Tournament:
     """n flat max-trees over the pre-activations of m neurons (``thm:tree_ds``).
 
-    Cost: ``init`` O(mnd); ``update`` O(n(d + log m)) a neuron; ``query`` O(K log m) for K answers; memory 2mn numbers
+    Cost: ``init`` O(mnd); ``update`` O(n(d + log m)) per neuron; ``query`` O(K log m) for K answers; memory 2mn numbers
     of the working precision. Deviation: a pair closer to the threshold than the rounding of a working-precision product
     is looked at again in float64, so K counts those too; the test is ``>=`` at the leaf as it is inside the tree.
     """
@@ -39,7 +39,7 @@ class Tournament:
         self.spent = self.spent.plus(Effort(touches=self._nodes.size - self._nodes.shape[1]))
 
     def update(self, position: Position, neurons: NDArray[np.int64]) -> None:
-        """Take the new weights of the listed neurons in all n trees. Cost: O(n(d + log m)) a neuron, at most O(mn)."""
+        """Take the new weights of the listed neurons in all trees. Cost: O(n(d + log m)) per neuron, at most O(mn)."""
         self._position = position
         leaves = self._nodes[self._count :]
         for first in range(0, len(neurons), 1024):

@@ -53,7 +53,7 @@ class Encoding(NamedTuple):
         if not texts:
             return ""
         told = ", ".join(f"{name!r} ({len(values)} values)" for name, values in texts[:4])
-        return f"Text encoded as one column of zeros and ones a value: {told}{', ...' if len(texts) > 4 else ''}."
+        return f"Text encoded as one column of zeros and ones per value: {told}{', ...' if len(texts) > 4 else ''}."
 
     def matrix(self, columns: Sequence[Column], *, source: str) -> NDArray[np.float64]:
         """Return the matrix (n, d) of these columns, which must be those the encoding was made of. Cost: O(nd)."""

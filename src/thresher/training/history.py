@@ -1,4 +1,4 @@
-"""What training tells: records of iterations, callbacks that see them, the result."""
+"""What training records: records of iterations, callbacks that see them, the result."""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ from thresher.training.checkpoint import Checkpoint, SolutionLog
 from thresher.training.history import History, Iteration, Result, State, Status
 from thresher.training.line_search import Taken, search_line
 from thresher.training.options import Setup
-from thresher.training.result_files import Origin
 
 __all__ = ["run_together", "start_together"]
 
@@ -51,11 +50,10 @@ def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Soluti
 def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tuple[Engine, Started]]:
     """Start one engine per problem, from one pass over the start weights. Cost: O(mnd) once, and O(mn) per problem."""
     recipe, progress = setup.recipe(), setup.callbacks.on_progress
-    executor = setup.executor(
-        recipe, shard_ranges(setup.settings.width, share=recipe.kind.SHARE), threads=setup.threads
-    )
+    ranges = shard_ranges(setup.settings.width, share=recipe.kind.SHARE)
+    executor = setup.executor(recipe, ranges, threads=setup.threads)
     targets = [problem.targets for problem in setup.problems]
-    return [*start_engines(recipe, executor, progress, targets=targets, first_steps=first_steps)]
+    return [*start_engines(recipe, executor, progress, ranges=ranges, targets=targets, first_steps=first_steps)]
 
 
 def _limit_solutions(setup: Setup, checkpoint: Checkpoint) -> list[Solution | None]:
@@ -104,7 +102,7 @@ class _Run:
                 raise
         network = Network(self.setup.settings, self.engine.weights())
         setup = self.setup
-        origin = Origin(setup.problems[0].inputs, setup.index, setup.dtype, setup.first_step)
+        origin = setup.origin()
         steps, left = tuple(self.steps), self._remainder()
         result = Result(network, self.history, status, message, self.audit, steps, left, origin)
         self.setup.callbacks.on_end(result)

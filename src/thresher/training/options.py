@@ -23,11 +23,12 @@ from thresher.shards import SHARDS, Kind, Recipe
 from thresher.theory import firing_probability
 from thresher.training.history import Callbacks
 from thresher.training.objectives import Interpolation, Penalised
+from thresher.training.result_files import Origin
 
 __all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "EVER_FACTOR", "Setup", "check_path", "choose_name"]
 
 Choice = TypeVar("Choice")
-DEFAULT_INDEX, DEFAULT_SOLVER = "certified", "auto"
+DEFAULT_INDEX, PENALTY_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
 # Inputs up to which solver="auto" factors every matrix, and up to which it factors any.
 ALWAYS_FACTOR, EVER_FACTOR = 1500, 20_000
 _PLANNED = {"engine": ("ray", "gpu")}  # known names that are not built yet
@@ -54,10 +55,11 @@ class Setup:
     dtype: str
     threads: int
     callbacks: Callbacks
+    memory_budget: int | None
 
     @classmethod
     def of(cls, problems: Sequence[Problem], options: Mapping[str, Any]) -> Setup:
-        """Check problems, and the options of :func:`thresher.train`, all of them; refuse what would not fit in memory.
+        """Check problems, and the options of :func:`thresher.train`, all of them.
 
         Cost: O(nd) per problem.
         """
@@ -65,7 +67,7 @@ class Setup:
         one = dict(options)
         size, dimension = (problems[0].size, problems[0].dimension) if problems else (1, 1)
         penalty = _check_penalty(one["penalty"], size)
-        default = DEFAULT_INDEX if penalty is None else "dense"
+        default = DEFAULT_INDEX if penalty is None else PENALTY_INDEX
         index, solver, first_step = resolve_method(
             one["method"], default if one["index"] is None else one["index"], one["solver"], one["first_step"]
         )
@@ -81,7 +83,7 @@ class Setup:
             first_step = "gram"  # the limit kernel would have to be factored, or is next to nothing
         tol, most = check_number(one["tol"], "tol", above=0.0), one["max_iterations"]
         threads, budget = one["threads"], one["memory_budget"]
-        setup = cls(
+        return cls(
             problems=problems,
             settings=settings,
             index=index,
@@ -96,14 +98,20 @@ class Setup:
             dtype=check_dtype(one["dtype"], tol=tol if penalty is None else 1.0),
             threads=core_count() if threads is None else check_whole(threads, "threads", least=1),
             callbacks=Callbacks(one["callbacks"]),
+            memory_budget=None if budget is None else check_whole(budget, "memory_budget", least=1),
         )
-        budget = None if budget is None else check_whole(budget, "memory_budget", least=1)
-        if problems:
+
+    def require_memory(self) -> None:
+        """Refuse with MemoryRefused, before any work, what would take more memory than the budget. Cost: O(n)."""
+        if self.problems:
             require_memory(
-                problems, settings, index=index, dtype=setup.dtype, threads=setup.threads, first_step=first_step,
-                budget=budget,
+                self.problems, self.settings, index=self.index, dtype=self.dtype, threads=self.threads,
+                first_step=self.first_step, budget=self.memory_budget,
             )  # fmt: skip
-        return setup
+
+    def origin(self) -> Origin:
+        """Return what files of the result need to know besides it."""
+        return Origin(self.problems[0].inputs, self.index, self.dtype, self.first_step)
 
     def recipe(self) -> Recipe:
         """Return what shards are made from."""

@@ -16,7 +16,7 @@ from thresher.model.problem import Problem
 from thresher.parallel import blas_for_size
 from thresher.training.loop import start_together
 from thresher.training.options import Setup
-from thresher.training.train import FILES, complete
+from thresher.training.train import complete
 
 __all__ = ["remake", "replay", "replay_together"]
 
@@ -44,7 +44,8 @@ def replay_together(
 
     ``steps`` are those of each problem. Cost: O(mnd) once; per problem O(mn) and its moves.
     """
-    setup = Setup.of(problems, {name: value for name, value in complete(options).items() if name not in FILES})
+    setup = Setup.of(problems, complete(options))
+    setup.require_memory()
     if len(steps) != len(problems):
         raise InvalidInput(f"steps must be given for each problem: {len(problems)} lists; got {len(steps)}.")
     if not problems:

@@ -62,10 +62,11 @@ def restore_results(
     setup = _setup(fixed[0], inputs, outputs=len(told), threads=threads)
     shrinks = any(step.keep != 1.0 for path in steps for step in path)
     setup.recipe().kind.refuse(setup.settings, penalty=shrinks)
-    origin = Origin(setup.problems[0].inputs, setup.index, setup.dtype, setup.first_step)
+    origin = setup.origin()
     if any(f"{name}0" in tensors for name in ("moved", "neurons")):
         made = [_network(setup, tensors, place) for place in range(len(told))]
     else:
+        setup.require_memory()
         made = remake(setup, steps)
     parts = zip(told, made, steps, strict=True)
     return [_result(one, network, taken, origin, version) for one, network, taken in parts]
@@ -84,7 +85,7 @@ def _setup(fixed: Mapping[str, Any], inputs: NDArray[np.float64], *, outputs: in
 def _network(setup: Setup, tensors: Tensors, place: int) -> Network:
     """Return a network of the weights that a file holds."""
     settings, inputs = setup.settings, setup.problems[0].inputs
-    if setup.index == "dense":
+    if f"moved{place}" in tensors:
         moved = tensors[f"moved{place}"]
         if moved.shape != (settings.width, inputs.shape[1]) or not np.isfinite(moved).all():
             raise ValueError(f"weights have shape {moved.shape}, or are not finite")

@@ -17,7 +17,7 @@ _NEARLY_EQUAL = 1 - 1e-6  # inner product of two inputs that few neurons tell ap
 
 
 def why_stalled(gram: Gram, solution: Solution, settings: NetworkSettings, problem: Problem) -> str:
-    """Return, in a sentence or two, why no step along the last direction reduces the loss. Cost: O(n²)."""
+    """Return, in a sentence or two, why no step along the last direction reduces the loss. Cost: O(n²d)."""
     silent = np.flatnonzero(gram.diagonal() == 0)
     if len(silent):
         which = f"No neuron fires on {len(silent)} of {gram.size} inputs (the first is {silent[0]})."

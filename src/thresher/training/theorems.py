@@ -101,7 +101,7 @@ class CheckTheorems(Callback):
 
 
 def largest_drift(weights: Weights | DenseWeights) -> float:
-    """Return the largest distance of a neuron from its start, max ||w_r - w_r(0)||. Cost: O(d) a coefficient."""
+    """Return the largest distance of a neuron from its start, max ||w_r - w_r(0)||. Cost: O(d) per coefficient."""
     return float(weights.distances().max(initial=0.0))
 
 

@@ -1,4 +1,4 @@
-"""Training as users call it: one network, several at once, or again from recorded steps."""
+"""Training as users call it: one network, or several at once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def train(
     seed : of start weights and signs; the same seed gives the same network on every machine
     index : how firing pairs are found: ``"certified"`` looks at pairs whose certificate has expired, ``"tournament"``
         keeps the paper's n trees, ``"scan"`` looks at every pair, ``"dense"`` too but stores all neurons, for
-        networks in which most of them fire; all find the same. None for certified, or dense with a penalty
+        networks in which most of them fire; all find the same pairs, dense up to the rounding of what it stores. None
+        for certified, or dense with a penalty
     solver : of the linear system: ``"cholesky"``, ``"sketched"`` (the paper's), ``"cg"``, ``"auto"``, or a
         solver object
     engine : where shards of neurons live: ``"local"`` is threads of this process. Or an executor's class, called with
@@ -167,6 +168,7 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
     """
     path, resume = (check_path(name, options.pop(name, None)) for name in FILES)
     setup = Setup.of(problems, options)
+    setup.require_memory()
     if not problems:
         return []
     checkpoint = Checkpoint(path, resume, problems, {"outputs": len(problems), **setup.fixed()})

@@ -154,7 +154,7 @@ def verify(
     seed : of start weights and sketches
     tell : told of every part before it begins
 
-    Cost: a training O(mnd) for each width, with O(n³) an iteration; some seconds for the rest.
+    Cost: a training O(mnd) for each width, with O(n³) per iteration; some seconds for the rest.
     """
     widths = sorted({check_whole(width, "width", least=2) for width in widths})
     if not widths:
