@@ -332,3 +332,13 @@ class TestLies:
         write_file(path, tensors, about, kind="model", version=VERSION)
         with pytest.raises((InvalidInput, MemoryRefused)):
             thresher.load(path)
+
+
+@pytest.mark.parametrize("ridge", [0, 0.01])
+def test_what_was_fitted_is_saved_whatever_was_set_since(ridge, tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    model = ThresherRegressor(width=4096, ridge=ridge, random_state=0).fit(X, X[:, 0])
+    expected = model.predict(X)
+    model.set_params(ridge="auto" if ridge == 0 else 0, width=float("inf"))
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(thresher.load(tmp_path / "model").predict(X), expected)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from thresher import (
+    Callback,
     InvalidInput,
     MemoryRefused,
     Problem,
@@ -19,6 +20,7 @@ from thresher import (
     train_together,
 )
 from thresher.algebra import Cholesky, DirectFactor, MatrixGram
+from thresher.datasets import random_problem
 from thresher.engines import engine as engines
 from thresher.engines import estimate_memory
 from thresher.estimators import networks
@@ -392,3 +394,37 @@ class TestRefusals:
         many = [Problem(X, y)] * 5000
         with pytest.raises(MemoryRefused):
             train_together(many, penalty=penalty, memory_budget=one, **OPTIONS)
+
+
+class TestWhatAReviewFound:
+    def test_a_checkpoint_with_a_penalty_is_not_resumed_without(self, tmp_path):
+        problem, path = random_problem(inputs=20, dimension=4), tmp_path / "run"
+
+        class Stop(Callback):
+            def on_progress(self, done, total):
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train(problem, width=512, penalty=1.0, shift=0.5, checkpoint=path, callbacks=[Stop()])
+        with pytest.raises(InvalidInput, match="was written with penalty="):
+            train(problem, width=512, index="dense", shift=0.5, resume=path)
+
+    def test_options_that_exclude_each_other_are_refused(self):
+        problem = random_problem(inputs=20, dimension=4)
+        with pytest.raises(InvalidInput, match="damping is for training without a penalty"):
+            train(problem, width=512, penalty=0.1, damping=1.0)
+        with pytest.raises(InvalidInput, match="that of input 3 is 0"):
+            train(problem, width=512, penalty=np.where(np.arange(20) == 3, 0.0, 1.0))
+        assert train(problem, width=512, penalty=np.array(0.1), method="paper", max_iterations=1).history[1].touches > 0
+
+    def test_the_reason_of_an_interrupt_is_that_of_all_outputs(self):
+        X = random_problem(inputs=10, dimension=4).inputs
+
+        class Impatient(Callback):
+            def on_iteration(self, record):
+                raise KeyboardInterrupt
+
+        results = train_together(
+            [Problem(X, np.arange(10.0) + k) for k in range(3)], width=500, callbacks=[Impatient()]
+        )
+        assert {one.message for one in results} == {"Interrupted by the keyboard."}

@@ -54,8 +54,8 @@ class _Old(NamedTuple):
             raise InvalidInput(
                 f"solver {type(self.solver).__name__} cannot add different numbers to the diagonal. Give it prepare."
             )
-        level = float(np.mean(added))
-        return _OldFactor(self.solver, gram, level / float(gram.diagonal().mean()) if level else 0.0, iteration)
+        level, diagonal = float(np.mean(added)), float(gram.diagonal().mean())
+        return _OldFactor(self.solver, gram, level / diagonal if diagonal else level, iteration)
 
 
 class _OldFactor(NamedTuple):

@@ -48,7 +48,9 @@ def predict(model: Path, file: Path, output: Path | None, header: bool | None) -
         write_text(output, text.getvalue(), remedy="Choose another place with --output.")
         click.echo(f"Written: {output}, {len(answers):,} predictions.", err=True)
     target = next((one for one in columns if one.name == saved.target), None)
-    if target is not None:
+    if target is not None and saved.task == "regression" and target.values.dtype.kind not in "iufb":
+        click.echo(f"Column {saved.target!r} holds text, so predictions are not compared with it.", err=True)
+    elif target is not None:
         test = score(answers, target.values, task=saved.task, known=target.values)
         said = f"{test.value:.1%}" if test.measure == "accuracy" else f"{test.value:.4g}"
         click.echo(f"Compared with column {saved.target!r}: {test.measure} {said} on {test.rows:,} rows.", err=True)

@@ -49,6 +49,11 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
             for name, value in parameters["train_options"].items()
             if name not in FILES and isinstance(_plain(value), str | int | float | None)
         }
+    # What was fitted counts, whatever has been set since.
+    if (parameters["width"] == math.inf) == bool(estimator.results_):
+        parameters["width"] = estimator.results_[0].network.width if estimator.results_ else math.inf
+    if (parameters["ridge"] == 0) != (estimator.ridge_ == 0):
+        parameters["ridge"] = 0 if estimator.ridge_ == 0 else "auto"
     if parameters["width"] == math.inf:
         parameters["width"] = "inf"
     lift = estimator.lift_

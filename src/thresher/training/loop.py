@@ -24,6 +24,7 @@ from thresher.training.options import Setup
 __all__ = ["run_together", "start_together"]
 
 Vector = NDArray[np.float64]
+_ASKED = "A callback asked to stop."
 
 
 def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Solution] | None = None) -> list[Result]:
@@ -41,9 +42,9 @@ def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Soluti
     clock.lap("start")
     results: list[Result] = []
     for output, (engine, start) in enumerate(started):
-        stop = bool(results) and results[-1].status == Status.INTERRUPTED
+        why_stop = results[-1].message if results and results[-1].status == Status.INTERRUPTED else ""
         run = _Run(setup, setup.objective(output), setup.solvers[output], engine, checkpoint.logs[output], clock)
-        results.append(run.go(first_solutions[output], start, stop=stop))
+        results.append(run.go(first_solutions[output], start, why_stop=why_stop))
     return results
 
 
@@ -87,7 +88,7 @@ class _Run:
     log: SolutionLog
     clock: _Clock
 
-    def go(self, first_solution: Solution | None, started: Started, *, stop: bool) -> Result:
+    def go(self, first_solution: Solution | None, started: Started, *, why_stop: str) -> Result:
         self.history, self.audit = History(), Audit()
         self.steps: list[Step] = []
         self.value: Vector | None = None  # the last solution
@@ -95,7 +96,7 @@ class _Run:
         self.loss = self.objective.loss(self.outputs, None)
         try:
             stop_requested = self._first(first_solution, started)
-            status, message = self._iterate(stop or stop_requested)
+            status, message = self._iterate(why_stop or (_ASKED if stop_requested else ""))
         except KeyboardInterrupt:
             status, message = Status.INTERRUPTED, "Interrupted by the keyboard."
             if not self.history:  # nothing to give back yet
@@ -121,7 +122,7 @@ class _Run:
         )
         return self._accept(first_solution, taken) or stop
 
-    def _iterate(self, stop: bool) -> tuple[Status, str]:
+    def _iterate(self, why_stop: str) -> tuple[Status, str]:
         setup, objective, history = self.setup, self.objective, self.history
         if len(history) == 1:
             self.gram = self.engine.linearise()
@@ -131,8 +132,8 @@ class _Run:
                 self.audit = self.audit.plus(self.engine.audit())
             if self._remainder() <= setup.tol:
                 return Status.CONVERGED, objective.reached(setup.tol)
-            if stop:
-                return Status.INTERRUPTED, "A callback asked to stop."
+            if why_stop:
+                return Status.INTERRUPTED, why_stop
             if len(history) > self._allowed():
                 return Status.OUT_OF_ITERATIONS, objective.missed(self._remainder())
             self.clock.restart()
@@ -154,7 +155,7 @@ class _Run:
                     return Status.CONVERGED, objective.reached(setup.tol)
                 why = objective.stalled(gram, solution, setup.settings, remainder=self._remainder())
                 return Status.STALLED, why
-            stop = self._accept(solution, taken)
+            why_stop = _ASKED if self._accept(solution, taken) else ""
 
     def _accept(self, solution: Solution, taken: Taken) -> bool:
         """Stand where a step led, or where none did; record it and return whether a callback asked to stop."""

@@ -67,10 +67,10 @@ class Setup:
         one = dict(options)
         size, dimension = (problems[0].size, problems[0].dimension) if problems else (1, 1)
         penalty = _check_penalty(one["penalty"], size)
-        default = DEFAULT_INDEX if penalty is None else PENALTY_INDEX
-        index, solver, first_step = resolve_method(
-            one["method"], default if one["index"] is None else one["index"], one["solver"], one["first_step"]
-        )
+        given = DEFAULT_INDEX if one["index"] is None else one["index"]
+        index, solver, first_step = resolve_method(one["method"], given, one["solver"], one["first_step"])
+        if one["index"] is None and one["method"] is None and penalty is not None:
+            index = PENALTY_INDEX
         kind: Kind = choose_name("index", index, SHARDS)
         if first_step not in ("limit", "gram"):
             raise InvalidInput(f"first_step must be 'limit' or 'gram'; got {first_step!r}.")
@@ -81,6 +81,9 @@ class Setup:
         kind.refuse(settings, penalty=penalty is not None)
         if size > EVER_FACTOR or settings.width * firing_probability(settings.shift) < _SILENT:
             first_step = "gram"  # the limit kernel would have to be factored, or is next to nothing
+        damping = check_number(one["damping"], "damping", least=0.0)
+        if damping and penalty is not None:
+            raise InvalidInput(f"damping is for training without a penalty; got damping={damping:g} too. Drop one.")
         tol, most = check_number(one["tol"], "tol", above=0.0), one["max_iterations"]
         threads, budget = one["threads"], one["memory_budget"]
         return cls(
@@ -94,7 +97,7 @@ class Setup:
             audit=bool(one["audit"]),
             tol=tol,
             max_iterations=None if most is None else check_whole(most, "max_iterations", least=0),
-            damping=check_number(one["damping"], "damping", least=0.0),
+            damping=damping,
             dtype=check_dtype(one["dtype"], tol=tol if penalty is None else 1.0),
             threads=core_count() if threads is None else check_whole(threads, "threads", least=1),
             callbacks=Callbacks(one["callbacks"]),
@@ -138,12 +141,13 @@ class Setup:
             "solver": repr(self.solvers[0]),
             "damping": self.damping,
         }
-        if self.penalty is not None:
-            fixed["penalty"] = hashlib.sha256(self.penalty.tobytes()).hexdigest()
+        fixed["penalty"] = None if self.penalty is None else hashlib.sha256(self.penalty.tobytes()).hexdigest()
         return fixed
 
 
 def _check_problems(problems: Sequence[Problem]) -> None:
+    if not isinstance(problems, Sequence):
+        raise InvalidInput(f"problems must be a list of thresher.Problem; got {type(problems).__name__}.")
     for place, problem in enumerate(problems):
         if not isinstance(problem, Problem):
             raise InvalidInput(f"problem must be a thresher.Problem; got {type(problem).__name__}. Use Problem(X, y).")
@@ -156,13 +160,16 @@ def _check_problems(problems: Sequence[Problem]) -> None:
 def _check_penalty(penalty: Any, size: int) -> NDArray[np.float64] | None:
     """Return the penalty of each input (n,); None for 0, which means no penalty."""
     if np.ndim(penalty) == 0:
-        number = check_number(penalty, "penalty", least=0.0)
+        number = check_number(penalty.item() if isinstance(penalty, np.ndarray) else penalty, "penalty", least=0.0)
         if number == 0:
             return None
         penalty = np.full(size, number)
     values = check_values(penalty, "penalty", shape="(n,)")
-    if len(values) != size or (values <= 0).any():
-        raise InvalidInput(f"penalty must be a number, or {size} numbers above 0, one per input; got {len(values)}.")
+    if len(values) != size:
+        raise InvalidInput(f"penalty must be a number, or {size} numbers, one per input; got {len(values)}.")
+    if (values <= 0).any():
+        row = int(np.argmax(values <= 0))
+        raise InvalidInput(f"penalties of inputs must be above 0; that of input {row} is {values[row]:g}.")
     least, largest = values.min(), values.max()
     if least < _SMALLEST_PENALTY or largest > 1 / _SMALLEST_PENALTY:
         raise InvalidInput(

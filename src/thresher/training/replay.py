@@ -34,6 +34,8 @@ def replay(problem: Problem, *, steps: Iterable[Step | ArrayLike], **options: An
 
     Cost: the pass O(mnd) of every start, and a move for each step.
     """
+    if not isinstance(steps, Iterable):
+        raise InvalidInput(f"steps must be a list of steps, as Result.steps is; got {type(steps).__name__}.")
     return replay_together([problem], steps=[steps], **options)[0]
 
 

@@ -85,7 +85,8 @@ def train(
         most ``tol`` times ||y||
     max_iterations : None for ceil(log2(1/tol)), and one more for each iteration that did not halve the residual
         (ten times as many at the most)
-    damping : multiple of the mean diagonal of the Gram matrix that is added to it (Levenberg-Marquardt)
+    damping : multiple of the mean diagonal of the Gram matrix that is added to it (Levenberg-Marquardt); not with a
+        penalty
     dtype : precision of the bulk products, ``"float32"`` or ``"float64"``; which pairs fire is
         decided in float64 either way
     threads : None for all cores; the result does not depend on it
