@@ -371,8 +371,8 @@ class TestRefusals:
         for penalty, words in (
             (-1.0, "penalty must be at least 0"),
             (np.nan, "penalty must be a finite number"),
-            (np.ones(3), f"penalty must be a number, or {N} numbers above 0, one per input; got 3"),
-            (np.r_[np.ones(N - 1), 0.0], "numbers above 0"),
+            (np.ones(3), f"penalty must be a number, or {N} numbers, one per input; got 3"),
+            (np.r_[np.ones(N - 1), 0.0], "above 0; that of input"),
             (1e-201, "penalties must be between 1e-200 and 1e.200, or 0 for none.*Rescale"),
             (np.full(N, 1e201), "penalties must be between"),
         ):
