@@ -56,7 +56,7 @@ class TestTrain:
         code, out, _ = run(capsys, "train", str(table), "--ridge", "0", "--width", "2^12")
         assert code == 0
         assert f"Read {table}: 60 rows, 14 columns, target 'y'." in out
-        assert "Text encoded as one column of zeros and ones a value: 'colour' (2 values)." in out
+        assert "Text encoded as one column of zeros and ones per value: 'colour' (2 values)." in out
         assert "Task: regression (the target is a number with 60 values; --task overrides)." in out
         assert re.search(r"\n +1 +[\d.e-]+ +[\d.]+ ", out)
         found = re.search(r"RMSE ([\d.]+) on 12 unseen rows \(the mean as a guess: ([\d.]+)", out)

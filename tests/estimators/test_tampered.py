@@ -101,8 +101,8 @@ MODELS = {
     "no columns": (lambda m: m["values"].update(n_features_in_=0), "n_features_in must be at least 1"),
     "names of other columns": (lambda m: m.update(names=["a"]), "names has shape"),
     "no scale": (lambda m: m["parameters"].update(scale="x"), "scale must be one of"),
-    "another scale": (lambda m: m["values"].update(scale_="x"), "its lift or its penalty is none"),
-    "a bias that is not there": (lambda m: m.update(last=0.0), "its lift or its penalty is none"),
+    "another scale": (lambda m: m["values"].update(scale_="x"), "its scale, bias or penalty is not valid"),
+    "a bias that is not there": (lambda m: m.update(last=0.0), "its scale, bias or penalty is not valid"),
     "a history of words": (lambda m: m["networks"][0]["history"][0].update(looks="many"), "looks is 'many'"),
     "a number beyond all sizes": (lambda m: m["networks"][0]["history"][0].update(looks=10**400), "looks is"),
     "threads that are none": (lambda m: m["parameters"].update(n_jobs=0), "n_jobs must be"),
@@ -128,7 +128,7 @@ def test_labels_that_would_fill_the_memory_are_refused(models, monkeypatch):
 RUNS = {
     "a test that is text": (lambda m: m["test"].update(rows="x"), "rows is 'x'"),
     "a width that is text": (lambda m: m["network"].update(width="x"), "width is 'x'"),
-    "no neurons": (lambda m: m["network"].update(width=0), "its sizes are none"),
+    "no neurons": (lambda m: m["network"].update(width=0), "its sizes are not valid"),
     "no network": (lambda m: m["network"].clear(), "a run without a training"),
     "no training": (lambda m: m.update(trainings=[]), "a run without a training"),
     "an empty history": (lambda m: m["trainings"][0].update(history=[]), "its history is empty"),
@@ -150,7 +150,7 @@ def test_histograms_must_fit_their_edges(runs):
     def cut(_, tensors):
         tensors["distance counts 0"] = tensors["distance counts 0"][1:]
 
-    with pytest.raises(InvalidInput, match="its histograms are none"):
+    with pytest.raises(InvalidInput, match="its histograms are not valid"):
         read_run(changed(runs, cut))
 
 
