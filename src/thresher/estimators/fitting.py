@@ -94,7 +94,7 @@ class Fitting:
         taken = 8 * (6 * n * n + 48 * n * outputs + 8 * n * d + (8 * span * span if self._learns(d) else 0))
         taken += 8 * len(data.row) * 6 * outputs
         if options.width != math.inf:
-            taken += outputs * options.width * (8 * (span + 1) + n / 4) + options.threads * block_bytes(n, span + 1)
+            taken += outputs * options.width * (9 * (span + 1) + n / 3) + options.threads * block_bytes(n, span + 1)
         what = f"fitting {n:,} rows of {d:,} columns"
         require(taken, budget=None, what=what, remedy="Fit on fewer rows or columns.")
         progress.plan(self._costs(n, span, outputs))

@@ -176,7 +176,7 @@ class Dense(PairShard):
     @staticmethod
     def memory(facts: Any) -> float:
         """Return about how many bytes the shards of a network take."""
-        return float(2 * facts.width * (facts.item * facts.dimension + facts.inputs / 8))
+        return float(2.3 * facts.width * (facts.item * facts.dimension + facts.inputs / 8))
 
     @staticmethod
     def block_memory(facts: Any) -> float:
