@@ -127,7 +127,7 @@ def _band(axes: Axes, run: Run) -> str | None:
 FIGURES: dict[str, Picture] = {
     "loss": Picture(
         _loss,
-        "The loss after each iteration. The theorem, about training to zero loss, promises a quarter of it a step.",
+        "The loss after each iteration. The theorem, about training to zero loss, promises a quarter of it per step.",
     ),
     "time": Picture(_seconds, "Where the time went, iteration by iteration; the start passes over all neurons."),
     "looks": Picture(
