@@ -34,9 +34,8 @@ Bits = NDArray[np.uint8]
 _COUNTED, _TILE = 16384, 256  # neurons whose bits are counted at a time; inputs, with as many others, in a task
 _PAIRS = 1 << 20  # pairs in a block: rows of neurons times inputs
 _MANY = 16  # of so many pairs one may be near the threshold before all are computed again
-_QUIET = np.errstate(
-    over="ignore", invalid="ignore"
-)  # steps beyond the working precision lead to NaN, and are shortened
+# Steps beyond the working precision lead to NaN, and are shortened.
+_QUIET = np.errstate(over="ignore", invalid="ignore")
 
 
 def block_bytes(inputs: int, dimension: int) -> int:
@@ -95,7 +94,7 @@ class _Inputs(NamedTuple):
         self, start: Fast, added: Fast | None, rows: NDArray[np.int64], inputs: NDArray[np.int64]
     ) -> Matrix:
         """Return the margins (p,) of pairs in float64: those that decide. Cost: O(d) per pair."""
-        added = np.zeros((1, start.shape[1]), start.dtype).repeat(len(start), axis=0) if added is None else added
+        added = np.zeros(start.shape, start.dtype) if added is None else added
         values: Matrix = dot_pairs(start, added, rows, self.exact, inputs)
         return values - self.shift
 

@@ -50,7 +50,7 @@ def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Soluti
 
 def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tuple[Engine, Started]]:
     """Start one engine per problem, from one pass over the start weights. Cost: O(mnd) once, and O(mn) per problem."""
-    recipe, progress = setup.recipe(), setup.callbacks.on_progress
+    recipe, progress = setup.recipe, setup.callbacks.on_progress
     ranges = shard_ranges(setup.settings.width, share=recipe.kind.SHARE)
     executor = setup.executor(recipe, ranges, threads=setup.threads)
     targets = [problem.targets for problem in setup.problems]
@@ -65,9 +65,8 @@ def _limit_solutions(setup: Setup, checkpoint: Checkpoint) -> list[Solution | No
     outputs = range(len(setup.problems))
     if setup.first_step != "limit" or setup.max_iterations == 0:
         return [None for _ in outputs]
-    inputs = setup.problems[0].inputs
-    limit = MatrixGram(limit_kernel(inputs @ inputs.T, setup.settings.shift))
-    offset = np.full(len(inputs), setup.settings.offset())
+    limit = MatrixGram(limit_kernel(setup.recipe.geometry.products, setup.settings.shift))
+    offset = np.full(limit.size, setup.settings.offset())
     added = setup.objective(0).added(limit)
     shared = Cholesky().prepare(limit, added=added)  # factored when first needed
     right = [setup.objective(output).right_hand_side(offset, None) for output in outputs]
@@ -102,9 +101,7 @@ class _Run:
             if not self.history:  # nothing to give back yet
                 raise
         network = Network(self.setup.settings, self.engine.weights())
-        setup = self.setup
-        origin = setup.origin()
-        steps, left = tuple(self.steps), self._remainder()
+        steps, left, origin = tuple(self.steps), self._remainder(), self.setup.origin()
         result = Result(network, self.history, status, message, self.audit, steps, left, origin)
         self.setup.callbacks.on_end(result)
         self.engine.release()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -116,8 +117,9 @@ class Setup:
         """Return what files of the result need to know besides it."""
         return Origin(self.problems[0].inputs, self.index, self.dtype, self.first_step)
 
+    @cached_property
     def recipe(self) -> Recipe:
-        """Return what shards are made from."""
+        """What shards are made from; it holds the inner products of the inputs, once they were needed."""
         kind: Kind = SHARDS[self.index]
         return Recipe(kind, self.settings, self.problems[0].inputs, self.dtype, len(self.problems))
 

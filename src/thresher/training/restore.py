@@ -61,7 +61,7 @@ def restore_results(
     steps = [_steps(one, tensors[f"steps{place}"], inputs, version) for place, one in enumerate(told)]
     setup = _setup(fixed[0], inputs, outputs=len(told), threads=threads)
     shrinks = any(step.keep != 1.0 for path in steps for step in path)
-    setup.recipe().kind.refuse(setup.settings, penalty=shrinks)
+    setup.recipe.kind.refuse(setup.settings, penalty=shrinks)
     origin = setup.origin()
     if any(f"{name}0" in tensors for name in ("moved", "neurons")):
         made = [_network(setup, tensors, place) for place in range(len(told))]
