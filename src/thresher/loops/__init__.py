@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numba
@@ -10,13 +11,22 @@ import numba
 __all__ = ["compiled"]
 
 
-def compiled(function: Callable[..., Any]) -> Any:
+# What lets a loop over float32 numbers use whole vectors: none of them is NaN or infinite, sums may be fused.
+_RELAXED = {"nnan", "ninf", "nsz", "contract"}
+
+
+def compiled(function: Callable[..., Any] | None = None, *, relaxed: bool = False) -> Any:
     """Compile with Numba, releasing the interpreter lock; cache on disk where the disk can be written.
+
+    ``relaxed`` loops take finite numbers alone, and round as the processor likes.
 
     Numba does not notice a change of a helper that stands in another file (``dot``, ``fill_row``): after editing one of
     those, run ``make clean``.
     """
+    if function is None:
+        return partial(compiled, relaxed=relaxed)
+    options: dict[str, Any] = {"nogil": True, "fastmath": _RELAXED if relaxed else False}
     try:
-        return numba.njit(nogil=True, cache=True)(function)
+        return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no writable place for the cache: compile in each process
-        return numba.njit(nogil=True)(function)
+        return numba.njit(**options)(function)

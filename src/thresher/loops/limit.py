@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from thresher.loops import compiled
 
-__all__ = ["differentiate", "interpolate"]
+__all__ = ["FAR", "NEAR", "differentiate", "evaluate", "interpolate"]
+
+NEAR, FAR = 14, 20  # degrees of the polynomials for rho from 0 to 1, and from -1 to 0
 
 
 @compiled
@@ -45,3 +49,25 @@ def differentiate(products, shift, kernel):
                 continue
             both = kernel[i, j] / rho if rho != 0.0 else alone * alone
             kernel[i, j] = both + rho * math.exp(-shift * shift / (1.0 + rho)) / (2.0 * math.pi * math.sqrt(room))
+
+
+@compiled(relaxed=True)
+def evaluate(kernel, near, far):
+    """Replace inner products rho (k, n), float32, by rho P(rho).
+
+    P is a polynomial of 2 sqrt(1 - |rho|) - 1, whose coefficients from the highest power down are ``near`` (NEAR + 1,)
+    for rho >= 0 and ``far`` (FAR + 1,) for rho < 0.
+    """
+    one = np.float32(1.0)
+    for i in range(kernel.shape[0]):
+        for j in range(kernel.shape[1]):
+            rho = min(max(kernel[i, j], -one), one)
+            root = np.sqrt(one - abs(rho))
+            x = root + root - one
+            above = near[0]
+            for power in range(1, NEAR + 1):  # of a length that is known, so that whole vectors go through
+                above = above * x + near[power]
+            below = far[0]
+            for power in range(1, FAR + 1):
+                below = below * x + far[power]
+            kernel[i, j] = rho * (above if rho >= 0 else below)

@@ -1,0 +1,92 @@
+"""Cholesky with random pivots: a low-rank factor of a matrix of which only some columns are ever looked at.
+
+A pivot is drawn with a probability in proportion to what is left of its diagonal entry (Chen, Epperly, Tropp and Webber
+2024), in blocks. The factor F (r, n) has FᵀF below the matrix, close to it where the spectrum decays, and FᵀF
+plus a diagonal is inverted at the cost of products with F: a preconditioner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from thresher.parallel import blas_for_size
+
+__all__ = ["LowRank", "random_pivots"]
+
+Single = NDArray[np.float32]
+Matrix = NDArray[np.float64]
+_BLOCK = 200  # pivots drawn at a time
+_LIFT = 1e-5  # added to the diagonal of a block of pivots, relative to its mean: some may be all but equal
+_DONE = 1e-6  # share of the trace below which nothing is worth a pivot
+
+
+class LowRank(NamedTuple):
+    """A factor (r, n) with FᵀF close to a matrix, its pivots (r,), and the share of the trace that is left."""
+
+    pivots: NDArray[np.int64]
+    factor: Single
+    left: float
+
+    def inverse(self, added: float | Matrix) -> Callable[[Matrix], Matrix]:
+        """Return what applies (FᵀF + added)⁻¹ to vectors (n,) or (n, k); ``added`` is a number or (n,) numbers > 0.
+
+        With D = added, it is D⁻¹ - D⁻¹ Fᵀ (1 + F D⁻¹ Fᵀ)⁻¹ F D⁻¹. In float32: meant for a preconditioner.
+
+        Cost: O(nr²) and O(r³), then O(nr) per vector.
+        """
+        factor, n = self.factor, self.factor.shape[1]
+        divided = np.broadcast_to(np.asarray(added, np.float64), (n,))
+        scaled = factor / np.sqrt(divided).astype(np.float32)
+        core = (scaled @ scaled.T).astype(np.float64)
+        core[np.diag_indices_from(core)] += 1.0
+        triangle = linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False)
+        root = np.sqrt(divided)
+
+        def apply(vectors: Matrix) -> Matrix:
+            columns = vectors.reshape(n, -1) / root[:, None]
+            inner = (scaled @ columns.astype(np.float32)).astype(np.float64)
+            inner = linalg.cho_solve((triangle, True), inner, overwrite_b=True, check_finite=False)
+            columns -= scaled.T @ inner.astype(np.float32)
+            return (columns / root[:, None]).reshape(vectors.shape)
+
+        return apply
+
+
+def random_pivots(
+    diagonal: Matrix, columns: Callable[[NDArray[np.int64]], Single], *, rank: int, seed: int = 0
+) -> LowRank:
+    """Return a factor of at most this rank of a positive semi-definite matrix (n, n).
+
+    ``columns`` returns the columns of some pivots (k,) as rows (k, n). Fewer pivots are taken where the trace is
+    used up. Cost: r columns, and O(nr²).
+    """
+    n = len(diagonal)
+    rng, rank = np.random.default_rng(seed), min(rank, n)
+    rest, whole = np.array(diagonal, np.float64), float(np.sum(diagonal))
+    factor, pivots = np.zeros((rank, n), np.float32), np.zeros(0, np.int64)
+    while len(pivots) < rank:
+        rest[pivots] = 0.0
+        np.maximum(rest, 0.0, out=rest)
+        done, possible = len(pivots), int(np.count_nonzero(rest))
+        if not rest.sum() > _DONE * whole or not possible:
+            break
+        drawn = rng.choice(n, min(_BLOCK, rank - done, possible), replace=False, p=rest / rest.sum())
+        block = columns(drawn)
+        block -= factor[:done, drawn].T @ factor[:done]
+        corner = block[:, drawn].astype(np.float64)
+        corner = (corner + corner.T) / 2
+        corner[np.diag_indices_from(corner)] += _LIFT * max(float(np.trace(corner)) / len(corner), _DONE)
+        with blas_for_size(len(corner)):
+            values, vectors = np.linalg.eigh(corner)
+            root = vectors / np.sqrt(np.maximum(values, values[-1] * _LIFT))
+        new = factor[done : done + len(drawn)]
+        np.matmul(root.T.astype(np.float32), block, out=new)
+        rest -= np.einsum("kn,kn->n", new, new, dtype=np.float64)
+        pivots = np.concatenate([pivots, drawn])
+    left = float(np.maximum(rest, 0.0).sum()) / whole if whole > 0 else 0.0
+    return LowRank(pivots, factor[: len(pivots)], left)

@@ -1,0 +1,184 @@
+"""The limit kernel of many inputs, in single precision: half of the matrix, as much of it as fits, the rest made anew.
+
+A matrix of n² numbers is the bound on how many inputs a method can take. It is symmetric, so half of it will do;
+single precision halves it again; and an entry takes about a nanosecond to make, so that what does not fit is
+computed again for each product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
+
+from thresher.loops.limit import FAR, NEAR, evaluate
+from thresher.parallel import core_count, in_order
+from thresher.theory.kernel import cofiring_probability, firing_probability, limit_kernel
+
+__all__ = ["LimitMatrix", "limit_block", "limit_product"]
+
+Single = NDArray[np.float32]
+Matrix = NDArray[np.float64]
+_ROWS, _COLUMNS = 256, 1024  # of a tile: a megabyte
+_CLOSE = 5e-6  # error of the polynomials at most, relative to the diagonal; else the table of the double kernel is used
+
+
+@lru_cache(maxsize=32)
+def _polynomials(shift: float) -> tuple[Single, Single] | None:
+    """Return the coefficients that :func:`evaluate` takes; None if they are not close enough to the probability."""
+    found = []
+    for sign, degree in ((1.0, NEAR), (-1.0, FAR)):
+        places = np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
+        fitted = chebyshev.chebfit(places, _probability(places, sign, shift), degree)
+        between = np.linspace(-1.0, 1.0, 4001)
+        error = np.abs(chebyshev.chebval(between, fitted) - _probability(between, sign, shift)).max()
+        if not error <= _CLOSE * firing_probability(shift):
+            return None
+        found.append(chebyshev.cheb2poly(fitted)[::-1].astype(np.float32))
+    return found[0], found[1]
+
+
+def _probability(places: Matrix, sign: float, shift: float) -> Matrix:
+    return cofiring_probability(sign * (1 - ((places + 1) / 2) ** 2), shift)
+
+
+def limit_block(left: Single, right: Single, shift: float, out: Single | None = None) -> Single:
+    """Return the limit kernel (k, n) between inputs (k, d) and (n, d), float32.
+
+    Errors are below 1e-5 of the diagonal. Cost: O(d) and about two nanoseconds per entry, on the calling thread.
+    """
+    block = np.empty((len(left), len(right)), np.float32) if out is None else out
+    polynomials = _polynomials(float(shift))
+    for first in range(0, len(right), _COLUMNS):  # in the cache from the product to the kernel
+        tile = block[:, first : first + _COLUMNS]
+        np.matmul(left, right[first : first + _COLUMNS].T, out=tile)
+        if polynomials is None:
+            tile[:] = limit_kernel(np.clip(tile, -1, 1), shift, symmetric=False)
+        else:
+            evaluate(tile, *polynomials)
+    return block
+
+
+def limit_product(
+    others: NDArray[Any], inputs: NDArray[Any], vectors: NDArray[Any], shift: float, *, threads: int | None = None
+) -> Matrix:
+    """Return the limit kernel between others (k, d) and inputs (n, d), times vectors (n, c), (k, c).
+
+    Cost: O(nd) per row of the others, in blocks and on all threads; memory for a block per thread.
+    """
+    left, right, columns = (np.ascontiguousarray(one, np.float32) for one in (others, inputs, vectors))
+
+    def part(first: int) -> Matrix:
+        rows, total = left[first : first + _ROWS], np.zeros((min(_ROWS, len(left) - first), columns.shape[1]))
+        for begin in range(0, len(right), 8 * _COLUMNS):
+            some = slice(begin, begin + 8 * _COLUMNS)
+            total += limit_block(rows, right[some], shift) @ columns[some]
+        return total
+
+    parts = in_order(part, range(0, len(left), _ROWS), threads=core_count() if threads is None else threads)
+    return np.concatenate([np.zeros((0, columns.shape[1])), *parts])
+
+
+class LimitMatrix:
+    """The limit kernel (n, n) of inputs (n, d), as an operator.
+
+    Parameters
+    ----------
+    inputs : (n, d), unit norm
+    shift : threshold above which a neuron fires
+    memory : bytes that may be kept, of 2 n² for the whole; what was made for one product is kept for the next
+    threads : None for all cores
+    """
+
+    def __init__(self, inputs: NDArray[Any], shift: float, *, memory: float, threads: int | None = None) -> None:
+        self.inputs, self.shift = np.ascontiguousarray(inputs, np.float32), shift
+        self._threads = core_count() if threads is None else threads
+        self._panels = range(0, len(self.inputs), _ROWS)
+        ends = np.cumsum([_ROWS * (first + _ROWS) for first in self._panels])
+        self._whole, kept = int(ends[-1]), int(np.searchsorted(ends, memory / 4, side="right"))
+        self._store = np.empty(int(ends[kept - 1]) if kept else 0, np.float32)  # one piece: faster to get than many
+        self._begin = {first: int(end) - _ROWS * (first + _ROWS) for first, end in zip(self._panels[:kept], ends)}
+        self._made = set[int]()
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def diagonal(self) -> float:
+        """Every entry of the diagonal: the probability that a neuron fires."""
+        return firing_probability(self.shift)
+
+    @property
+    def kept(self) -> float:
+        """The share of the matrix that is kept between products."""
+        return len(self._store) / self._whole
+
+    def columns(self, rows: NDArray[np.int64]) -> Single:
+        """Return some rows of the matrix (k, n), which are its columns too. Cost: O(nd) each."""
+        some = self.inputs[rows]
+        out = np.empty((len(some), len(self)), np.float32)
+
+        def fill(first: int) -> None:
+            part = slice(first, first + 8 * _COLUMNS)
+            limit_block(some, self.inputs[part], self.shift, out[:, part])
+
+        list(in_order(fill, range(0, len(self), 8 * _COLUMNS), threads=self._threads))
+        out[np.arange(len(some)), rows] = self.diagonal
+        return out
+
+    def times(self, vectors: Matrix, *, tell: Callable[[float], object] = lambda share: None) -> Matrix:
+        """Return the matrix times vectors (r, c), rows beyond r counting as zero: (n, c).
+
+        ``tell`` is called with the share that is done. Cost: O(n²) per vector, and O(n²d/2) for what is not kept.
+        """
+        columns, until = np.ascontiguousarray(vectors, np.float32), len(vectors)
+        total, n = np.zeros((len(self), columns.shape[1])), len(self)
+
+        def part(first: int) -> tuple[int, Matrix, Matrix]:
+            return first, *self._times_panel(self._panel(first), first, columns, until)
+
+        for first, own, before in in_order(part, self._panels, threads=self._threads):
+            total[first : first + _ROWS] += own
+            total[: len(before)] += before
+            tell(min(1.0, (first + _ROWS) / n) ** 2)
+        return total
+
+    def _panel(self, first: int) -> Single:
+        """Return rows of the matrix up to the diagonal (k, first + k)."""
+        rows = self.inputs[first : first + _ROWS]
+        shape, begin = (len(rows), first + len(rows)), self._begin.get(first)
+        if begin is None:
+            panel = np.empty(shape, np.float32)
+        else:
+            panel = self._store[begin : begin + shape[0] * shape[1]].reshape(shape)
+        if first not in self._made:
+            limit_block(rows, self.inputs[: shape[1]], self.shift, panel)
+            np.fill_diagonal(panel[:, first:], self.diagonal)  # products of float32 miss 1 by 1e-7, the kernel by 1e-4
+            if begin is not None:
+                self._made.add(first)
+        return panel
+
+    def _times_panel(self, panel: Single, first: int, columns: Single, until: int) -> tuple[Matrix, Matrix]:
+        """Return what a panel adds to its own rows, and to those before it, as it stands for both halves."""
+        corner = panel[:, first:]
+        here = columns[first : first + len(panel)]  # fewer rows, or none, beyond the vectors
+        own = (corner[:, : len(here)] @ here).astype(np.float64)
+        before = np.empty((first if len(here) else 0, columns.shape[1]))
+        for begin in range(0, first, _COLUMNS):
+            tile = panel[:, begin : min(begin + _COLUMNS, first)]
+            there = columns[begin : begin + tile.shape[1]]
+            if len(there):
+                own += tile[:, : len(there)] @ there
+            if len(here):
+                before[begin : begin + tile.shape[1]] = tile[: len(here)].T @ here
+        return own, before
+
+
+def whole_bytes(inputs: int) -> float:
+    """Return the bytes of half of the matrix for that many inputs."""
+    return 4.0 * math.ceil(inputs / _ROWS) * _ROWS * (inputs + _ROWS) / 2
