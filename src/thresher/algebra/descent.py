@@ -57,6 +57,12 @@ class Descent:
         """Norms of what is left of the right-hand sides, relative to them (c,)."""
         return np.linalg.norm(self._residual, axis=0) / self._sizes
 
+    def keep(self, columns: NDArray[np.bool_]) -> None:
+        """Go on with some of the columns (c,) alone."""
+        for name in ("_rhs", "_added", "_residual", "_direction", "_last", "values", "images"):
+            setattr(self, name, getattr(self, name)[:, columns])
+        self._sizes, self._slope = self._sizes[columns], self._slope[columns]
+
     def step(self) -> None:
         """Take one step for all columns. Cost: one product with the matrix, one with the inverse."""
         near = self._inverse(self._residual)

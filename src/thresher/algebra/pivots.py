@@ -7,7 +7,7 @@ plus a diagonal is inverted at the cost of products with F: a preconditioner.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,26 +35,37 @@ class LowRank(NamedTuple):
     def inverse(self, added: float | Matrix) -> Callable[[Matrix], Matrix]:
         """Return what applies (FᵀF + added)⁻¹ to vectors (n,) or (n, k); ``added`` is a number or (n,) numbers > 0.
 
-        With D = added, it is D⁻¹ - D⁻¹ Fᵀ (1 + F D⁻¹ Fᵀ)⁻¹ F D⁻¹. In float32: meant for a preconditioner.
-
-        Cost: O(nr²) and O(r³), then O(nr) per vector.
+        In float32: meant for a preconditioner. Cost: O(nr²) and O(r³), then O(nr) per vector.
         """
-        factor, n = self.factor, self.factor.shape[1]
-        divided = np.broadcast_to(np.asarray(added, np.float64), (n,))
-        scaled = factor / np.sqrt(divided).astype(np.float32)
-        core = (scaled @ scaled.T).astype(np.float64)
+        weights = 1 / np.broadcast_to(np.asarray(added, np.float64), self.factor.shape[1:])
+        return self.inverses([1.0], weights)[0]
+
+    def inverses(self, levels: Sequence[float], weights: Matrix) -> list[Callable[[Matrix], Matrix]]:
+        """Return the inverses of FᵀF + level / weights for several levels > 0, and weights (n,) > 0.
+
+        With W the weights and l the level it is W/l - W/l Fᵀ (1 + F W Fᵀ/l)⁻¹ F W/l.
+
+        Cost: O(nr²) once, O(r³) per level, then O(nr) per vector.
+        """
+        roots = np.sqrt(weights)
+        even = bool(np.ptp(weights) == 0)
+        scaled = self.factor if even else self.factor * roots.astype(np.float32)
+        core = (scaled @ scaled.T).astype(np.float64) * (roots[0] ** 2 if even else 1.0)
+        return [_Inverse(self.factor, weights[:, None] / level, core / level) for level in levels]
+
+
+class _Inverse:
+    def __init__(self, factor: Single, weights: Matrix, core: Matrix) -> None:
         core[np.diag_indices_from(core)] += 1.0
-        triangle = linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False)
-        root = np.sqrt(divided)
+        self._triangle = linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False)
+        self._factor, self._weights = factor, weights
 
-        def apply(vectors: Matrix) -> Matrix:
-            columns = vectors.reshape(n, -1) / root[:, None]
-            inner = (scaled @ columns.astype(np.float32)).astype(np.float64)
-            inner = linalg.cho_solve((triangle, True), inner, overwrite_b=True, check_finite=False)
-            columns -= scaled.T @ inner.astype(np.float32)
-            return (columns / root[:, None]).reshape(vectors.shape)
-
-        return apply
+    def __call__(self, vectors: Matrix) -> Matrix:
+        columns = self._weights * vectors.reshape(len(self._weights), -1)
+        inner = (self._factor @ columns.astype(np.float32)).astype(np.float64)
+        inner = linalg.cho_solve((self._triangle, True), inner, overwrite_b=True, check_finite=False)
+        columns -= self._weights * (self._factor.T @ inner.astype(np.float32))
+        return columns.reshape(vectors.shape)
 
 
 def random_pivots(

@@ -34,8 +34,10 @@ def interpolate(products, values, slopes, kernel):
 
 
 @compiled
-def differentiate(products, shift, kernel):
-    """Replace rho P(rho) in ``kernel`` (k, n) by its derivative by rho (k, n), 0 where rho is 1 or -1 and it has none.
+def differentiate(products, shift, kernel, least):
+    """Replace rho P(rho) in ``kernel`` (k, n) by its derivative by rho (k, n).
+
+    0 where 1 - rho² is at most ``least``: at 1 and -1 there is none.
 
     P'(rho) = exp(-b² / (1 + rho)) / (2 pi sqrt(1 - rho²)); where rho is 0 the derivative is P(0) = P(Z >= b)².
     """
@@ -44,7 +46,7 @@ def differentiate(products, shift, kernel):
         for j in range(products.shape[1]):
             rho = min(max(products[i, j], -1.0), 1.0)
             room = 1.0 - rho * rho
-            if room <= 1e-10:
+            if room <= least:
                 kernel[i, j] = 0.0
                 continue
             both = kernel[i, j] / rho if rho != 0.0 else alone * alone

@@ -16,15 +16,16 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from thresher.loops.limit import FAR, NEAR, evaluate
+from thresher.loops.limit import FAR, NEAR, differentiate, evaluate
 from thresher.parallel import core_count, in_order
 from thresher.theory.kernel import cofiring_probability, firing_probability, limit_kernel
 
-__all__ = ["LimitMatrix", "limit_block", "limit_product"]
+__all__ = ["LimitMatrix", "half_bytes", "limit_block", "limit_gradients_at", "limit_product", "limit_square"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 _ROWS, _COLUMNS = 256, 1024  # of a tile: a megabyte
+_KINK = 1e-6  # 1 - rho² below which a product in single precision says nothing of the slope
 _CLOSE = 5e-6  # error of the polynomials at most, relative to the diagonal; else the table of the double kernel is used
 
 
@@ -84,6 +85,38 @@ def limit_product(
     return np.concatenate([np.zeros((0, columns.shape[1])), *parts])
 
 
+def limit_square(inputs: Single, shift: float, *, threads: int | None = None) -> Single:
+    """Return the limit kernel (n, n) of inputs (n, d), float32, with its exact diagonal. Cost: O(n²d)."""
+    out = np.empty((len(inputs), len(inputs)), np.float32)
+
+    def fill(first: int) -> None:
+        limit_block(inputs[first : first + _ROWS], inputs, shift, out[first : first + _ROWS])
+
+    list(in_order(fill, range(0, len(inputs), _ROWS), threads=core_count() if threads is None else threads))
+    np.fill_diagonal(out, firing_probability(shift))
+    return out
+
+
+def limit_gradients_at(
+    others: Single, inputs: Single, alpha: Matrix, shift: float, *, threads: int | None = None
+) -> NDArray[np.float64]:
+    """Return the gradients (c, k, d) of the limit, with coefficients alpha (n, c), at other inputs (k, d).
+
+    Pairs that are all but equal count nothing: the kernel has a kink there. Cost: O(nd) per output and row.
+    """
+    columns = alpha.T.astype(np.float32)
+
+    def part(first: int) -> NDArray[np.float32]:
+        rows = others[first : first + _ROWS]
+        products = rows @ inputs.T
+        slopes = limit_block(rows, inputs, shift)
+        differentiate(products, shift, slopes, _KINK)
+        return np.stack([(slopes * one) @ inputs for one in columns])
+
+    parts = in_order(part, range(0, len(others), _ROWS), threads=core_count() if threads is None else threads)
+    return np.concatenate(list(parts), axis=1).astype(np.float64)
+
+
 class LimitMatrix:
     """The limit kernel (n, n) of inputs (n, d), as an operator.
 
@@ -104,6 +137,12 @@ class LimitMatrix:
         self._store = np.empty(int(ends[kept - 1]) if kept else 0, np.float32)  # one piece: faster to get than many
         self._begin = {first: int(end) - _ROWS * (first + _ROWS) for first, end in zip(self._panels[:kept], ends)}
         self._made = set[int]()
+
+    def renewed(self, inputs: NDArray[Any], shift: float) -> LimitMatrix:
+        """Return the matrix of other inputs, as many, in the memory of this one, which is lost."""
+        self.inputs, self.shift = np.ascontiguousarray(inputs, np.float32), shift
+        self._made.clear()
+        return self
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -179,6 +218,6 @@ class LimitMatrix:
         return own, before
 
 
-def whole_bytes(inputs: int) -> float:
+def half_bytes(inputs: int) -> float:
     """Return the bytes of half of the matrix for that many inputs."""
     return 4.0 * math.ceil(inputs / _ROWS) * _ROWS * (inputs + _ROWS) / 2
