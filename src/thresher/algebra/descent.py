@@ -50,7 +50,7 @@ class Descent:
             self.images = times(start)
             self._residual -= self.images[: len(rhs)] + added * start
         self._slope = np.zeros(rhs.shape[1])
-        self._direction = np.zeros_like(rhs)
+        self._direction, self._last = np.zeros_like(rhs), np.zeros_like(rhs)
 
     @property
     def residuals(self) -> Matrix:

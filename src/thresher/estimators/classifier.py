@@ -16,7 +16,8 @@ from sklearn.utils.validation import column_or_1d
 
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
-from thresher.estimators.base import LeftOut, ThresherEstimator
+from thresher.estimators.base import ThresherEstimator
+from thresher.estimators.fitting import LeftOut
 from thresher.estimators.lift import check_weights
 from thresher.estimators.observations import Observations
 from thresher.training.history import Callback, Iteration
@@ -112,7 +113,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         if left_out is None:
             return np.ones(len(self.classes_)) if self.multilabel_ else 1.0
         data = left_out.data
-        parts = np.stack([data.target, left_out.fit.left_out(data)]) + self.prior_
+        parts = np.stack([data.target, left_out.outputs]) + self.prior_
         groups = [parts[:, :, [k]] for k in range(len(self.classes_))] if self.multilabel_ else [parts]
         found = [_calibrate(_by_class(group[0]), _by_class(group[1]), data.weight) for group in groups]
         return np.array(found) if self.multilabel_ else found[0]

@@ -55,13 +55,16 @@ def limit_block(left: Single, right: Single, shift: float, out: Single | None = 
     """
     block = np.empty((len(left), len(right)), np.float32) if out is None else out
     polynomials = _polynomials(float(shift))
+    room = np.empty(len(left) * min(_COLUMNS, len(right)), np.float32)
     for first in range(0, len(right), _COLUMNS):  # in the cache from the product to the kernel
-        tile = block[:, first : first + _COLUMNS]
-        np.matmul(left, right[first : first + _COLUMNS].T, out=tile)
+        some = right[first : first + _COLUMNS]
+        tile = room[: len(left) * len(some)].reshape(len(left), len(some))
+        np.matmul(left, some.T, out=tile)
         if polynomials is None:
-            tile[:] = limit_kernel(np.clip(tile, -1, 1), shift, symmetric=False)
+            tile = limit_kernel(np.clip(tile, -1, 1), shift, symmetric=False)
         else:
             evaluate(tile, *polynomials)
+        block[:, first : first + _COLUMNS] = tile
     return block
 
 
@@ -135,7 +138,10 @@ class LimitMatrix:
         ends = np.cumsum([_ROWS * (first + _ROWS) for first in self._panels])
         self._whole, kept = int(ends[-1]), int(np.searchsorted(ends, memory / 4, side="right"))
         self._store = np.empty(int(ends[kept - 1]) if kept else 0, np.float32)  # one piece: faster to get than many
-        self._begin = {first: int(end) - _ROWS * (first + _ROWS) for first, end in zip(self._panels[:kept], ends)}
+        self._begin = {
+            first: int(end) - _ROWS * (first + _ROWS)
+            for first, end in zip(self._panels[:kept], ends[:kept], strict=True)
+        }
         self._made = set[int]()
 
     def renewed(self, inputs: NDArray[Any], shift: float) -> LimitMatrix:
