@@ -36,10 +36,10 @@ class LowRank(NamedTuple):
     left: float
 
     def inverse(self, added: float | Matrix) -> Callable[[Matrix], Matrix]:
-        """Return what nearly applies (K + added)⁻¹ to vectors (n,) or (n, k); ``added`` is a number or (n,) numbers > 0.
+        """Return what nearly applies (K + added)⁻¹ to vectors (n,) or (n, k); ``added`` is (n,) or one number, above 0.
 
-        It is the inverse of FᵀF + D, D being ``added`` and the mean of the diagonal that is left. With S = F D^(-1/2) that
-        is D⁻¹ - D^(-1/2) Sᵀ (1 + S Sᵀ)⁻¹ S D^(-1/2). Products are in float32: meant for a preconditioner.
+        It is the inverse of FᵀF + D, D being ``added`` and the mean of the diagonal that is left. With S = F D^(-1/2)
+        that is D⁻¹ - D^(-1/2) Sᵀ (1 + S Sᵀ)⁻¹ S D^(-1/2). Products are in float32: meant for a preconditioner.
 
         Cost: O(nr²) and O(r³), then O(nr) per vector.
         """

@@ -27,7 +27,8 @@ __all__ = ["HoldOut", "Solved", "Stop", "refine", "ridges_near", "solve_ridges"]
 
 Matrix = NDArray[np.float64]
 Single = NDArray[np.float32]
-DIRECT = 6144  # rows up to which a matrix is factored; beyond, conjugate gradients are cheaper
+DIRECT = 1024  # rows up to which a matrix is factored; beyond, conjugate gradients are cheaper
+_RANK = 768  # of a preconditioner, at the most
 _LEAST, _MOST = -10, 2  # half powers of ten of a ridge; below 1e-5 single precision is not enough
 _WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many times the best for so many steps
 
@@ -145,8 +146,8 @@ def refine(
 class HoldOut:
     """Observations to fit at rows before a metric, and others, at other rows, to judge by."""
 
-    def __init__(self, kept: Observations, held: Observations, *, judge: Judge, rank: int = 1024) -> None:
-        self.kept, self.held, self._judge, self._rank = kept, held, judge, rank
+    def __init__(self, kept: Observations, held: Observations, *, judge: Judge) -> None:
+        self.kept, self.held, self._judge = kept, held, judge
         self._matrix: LimitMatrix | None = None
 
     def lifted(self, metric: Matrix | None, bias: float) -> tuple[Single, Single, Matrix]:
@@ -179,7 +180,7 @@ class HoldOut:
         matrix = self._matrix.renewed(both, shift)
         return solve_ridges(
             matrix,
-            random_pivots(np.full(len(both), matrix.diagonal), matrix.columns, rank=self._rank),
+            random_pivots(np.full(len(both), matrix.diagonal), matrix.columns, rank=min(_RANK, len(both) // 8)),
             self.kept,
             ridges=ridges_near(guess) if ridge is None else [ridge],
             judge=self.judge,

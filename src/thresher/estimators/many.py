@@ -284,7 +284,7 @@ class ManyFitting:
         """Return the fit to all rows, the predictions of those left out before, and what error bars are made of."""
         options, order = self.options, np.concatenate([self._kept, self._held])
         kept, held, whole = (self.data.at(some) for some in (self._kept, self._held, order))
-        rank = min(_RANK, len(order) // 4)
+        rank = min(_RANK, len(order) // 8)
         room = _ROOM * available_bytes() - len(order) * (4 * rank + 256 * kept.targets.shape[1])
         matrix = LimitMatrix(inputs[order], choice.shift, memory=max(room, 0.0), threads=options.threads)
         low = random_pivots(np.full(len(order), matrix.diagonal), matrix.columns, rank=rank)

@@ -54,7 +54,7 @@ def cofiring_slope(products: NDArray[np.float64], kernel: NDArray[np.float64], s
     It is made of the kernel (n, k) itself. Cost: some ten nanoseconds an entry.
     """
     slopes = kernel.copy()
-    differentiate(products, shift, slopes, 1e-10)
+    differentiate(products, shift, slopes)
     return slopes
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from thresher.loops.limit import FAR, NEAR, differentiate, evaluate
+from thresher.loops.limit import FAR, NEAR, differentiate, evaluate, evaluate_slope
 from thresher.parallel import core_count, in_order
 from thresher.theory.kernel import cofiring_probability, firing_probability, limit_kernel
 
@@ -25,7 +25,7 @@ __all__ = ["LimitMatrix", "half_bytes", "limit_block", "limit_gradients_at", "li
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 _ROWS, _COLUMNS = 256, 1024  # of a tile: a megabyte
-_KINK = 1e-6  # 1 - rho² below which a product in single precision says nothing of the slope
+_KINK = 5e-7  # 1 - |rho| below which a product in single precision says nothing of the slope
 _CLOSE = 5e-6  # error of the polynomials at most, relative to the diagonal; else the table of the double kernel is used
 
 
@@ -61,7 +61,7 @@ def limit_block(left: Single, right: Single, shift: float, out: Single | None = 
         tile = room[: len(left) * len(some)].reshape(len(left), len(some))
         np.matmul(left, some.T, out=tile)
         if polynomials is None:
-            tile = limit_kernel(np.clip(tile, -1, 1), shift, symmetric=False)
+            tile[:] = limit_kernel(tile.astype(np.float64), shift, symmetric=False)
         else:
             evaluate(tile, *polynomials)
         block[:, first : first + _COLUMNS] = tile
@@ -111,13 +111,29 @@ def limit_gradients_at(
 
     def part(first: int) -> NDArray[np.float32]:
         rows = others[first : first + _ROWS]
-        products = rows @ inputs.T
-        slopes = limit_block(rows, inputs, shift)
-        differentiate(products, shift, slopes, _KINK)
-        return np.stack([(slopes * one) @ inputs for one in columns])
+        total = np.zeros((len(columns), len(rows), inputs.shape[1]), np.float32)
+        for begin in range(0, len(inputs), _COLUMNS):
+            some = inputs[begin : begin + _COLUMNS]
+            slopes = _slopes(rows, some, shift)
+            for place, one in enumerate(columns[:, begin : begin + _COLUMNS]):
+                total[place] += slopes @ (one[:, None] * some)
+        return total
 
     parts = in_order(part, range(0, len(others), _ROWS), threads=core_count() if threads is None else threads)
     return np.concatenate(list(parts), axis=1).astype(np.float64)
+
+
+def _slopes(left: Single, right: Single, shift: float) -> Single:
+    """Return the derivative of the limit kernel (k, n) by the inner product of inputs (k, d) and (n, d)."""
+    products, polynomials = left @ right.T, _polynomials(float(shift))
+    if polynomials is None:
+        slopes = limit_block(left, right, shift)
+        differentiate(products, shift, slopes, 2 * _KINK)
+        return slopes
+    near, far = polynomials
+    ranks = [np.arange(len(one) - 1, 0, -1, dtype=np.float32) for one in polynomials]
+    evaluate_slope(products, near, far, near[:-1] * ranks[0], far[:-1] * ranks[1], np.float32(_KINK))
+    return products
 
 
 class LimitMatrix:
