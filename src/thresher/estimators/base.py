@@ -38,6 +38,7 @@ from thresher.parallel import core_count
 from thresher.theory import limit_kernel
 from thresher.theory.limit_matrix import limit_product
 from thresher.training.history import Callback, Iteration
+from thresher.training.options import check_path
 
 __all__ = ["FarOutside", "ThresherEstimator"]
 
@@ -82,13 +83,15 @@ class ThresherEstimator(Exports, BaseEstimator):
         train_options: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        checkpoint: str | Path | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
     ) -> None:
         self.width, self.shift, self.ridge, self.bias = width, shift, ridge, bias
         self.feature_learning, self.scale, self.start = feature_learning, scale, start
         self.tol, self.max_iterations, self.train_options = tol, max_iterations, train_options
-        self.random_state, self.n_jobs, self.verbose, self.callbacks = random_state, n_jobs, verbose, callbacks
+        self.random_state, self.n_jobs, self.checkpoint = random_state, n_jobs, checkpoint
+        self.verbose, self.callbacks = verbose, callbacks
 
     def _table(self, X: Any, **more: Any) -> Any:
         """Return checked rows (n, d), dense, and whatever else scikit-learn checks with them."""
@@ -162,6 +165,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             biases=self._biases,
             rows=self._rows,
             judge=judge,
+            checkpoint=check_path("checkpoint", self.checkpoint),
         )
 
     def _check_parameters(self) -> None:

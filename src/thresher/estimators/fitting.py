@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +69,7 @@ class Options(NamedTuple):
     biases: Sequence[float]  # to choose from
     rows: int  # on which bias, shift, scale and features are chosen; the ridge is chosen on all
     judge: Judge = mean_square  # of scales and features
+    checkpoint: Path | None = None  # where a long fit keeps its progress
 
 
 class LeftOut(NamedTuple):

@@ -69,11 +69,13 @@ def solve_ridges(
     stop: Stop,
     start: Matrix | None = None,
     tell: Callable[[float], object] = lambda share: None,
+    save: Callable[[Solved], object] = lambda best: None,
 ) -> Solved | None:
     """Return the best of some ridges for observations at the first rows of a matrix; those after them are left out.
 
     ``judge`` returns the error of outputs (h, k) on the rows left out. Every ridge takes part in every
-    product. It stops when no ridge has gained for some steps. None if nothing finite came out.
+    product. It stops when no ridge has gained for some steps. ``tell`` is called with the share of the steps that are
+    done at the most, ``save`` with the best so far. None if nothing finite came out.
 
     Cost: O(n²) per step for each ridge and output, and O(nr²) for a preconditioner from a factor of rank r.
     """
@@ -103,6 +105,7 @@ def solve_ridges(
             alpha = np.split(descent.values, len(alive), axis=1)[here]
             residual = float(residuals[here].max())
             best = Solved(ridges[alive[here]], alpha.copy(), left[here].copy(), errors[here], residual, descent.steps)
+            save(best)
         if residuals.max() <= stop.residual or not np.isfinite(errors).all():
             break
         for place, error in zip(alive, errors, strict=True):
@@ -124,6 +127,7 @@ def refine(
     steps: int,
     start: Matrix,
     tell: Callable[[float], object] = lambda share: None,
+    save: Callable[[Matrix], object] = lambda values: None,
 ) -> Matrix:
     """Return the solution (n, k) for all rows of a matrix, from a start (n, k) on.
 
@@ -140,6 +144,7 @@ def refine(
     while descent.steps < steps and descent.residuals.max() > residual:
         descent.step()
         tell(descent.steps / steps)
+        save(descent.values)
     return descent.values
 
 

@@ -7,17 +7,17 @@ all others; then the solution goes on from there with all rows.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra.pivots import random_pivots
 from thresher.errors import InvalidInput
 from thresher.estimators import choose
 from thresher.estimators.choose import Choice
 from thresher.estimators.columns import learn_columns
-from thresher.estimators.deviations import Variance
+from thresher.estimators.exact import LimitFit, fit_exact
 from thresher.estimators.features import (
     COLUMNS,
     Learning,
@@ -27,15 +27,15 @@ from thresher.estimators.features import (
     outer_product,
     row_gradients,
 )
-from thresher.estimators.fitting import Fitted, LeftOut, Options
-from thresher.estimators.holdout import HoldOut, Solved, Stop, refine, ridges_near, solve_ridges
+from thresher.estimators.fitting import Fitted, Options
+from thresher.estimators.holdout import HoldOut, Solved, ridges_near
+from thresher.estimators.journal import Journal
 from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
-from thresher.memory import available_bytes
 from thresher.theory import firing_probability
-from thresher.theory.limit_matrix import LimitMatrix, limit_gradients_at
+from thresher.theory.limit_matrix import limit_gradients_at
 
 __all__ = ["MANY", "ManyFitting"]
 
@@ -48,10 +48,10 @@ _GRADIENTS = 4096  # rows whose gradients make the metric
 _POWERS = (0.25, 0.4, 0.5)  # of the metric
 _CLEARLY = 0.98  # share of the error that another scale must leave
 _A_ROUND, _ROUNDS, _FEW = 0.998, 10, 5  # share of the error that a round must leave; rounds on many rows, and on few
+_A_FIT = 0.85  # share of the learning that remains when one more metric has been tried
 _SURELY = 0.9  # share of the error on few rows below which a metric helps on many as well
+_NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width")
 _WEIGHED = 512  # rows at most that weights of columns are learnt on
-_ROOM = 0.8  # share of the free memory that the kernel may take
-_RANK, _PIVOTS = 2048, 512  # of the preconditioner, and of error bars
 
 
 class Learnt(NamedTuple):
@@ -76,6 +76,14 @@ class ManyFitting:
         n = len(data)
         order = np.random.default_rng(0).permutation(n)
         self._held, self._kept = np.split(order, [min(HELD, n // 5)])
+        self._journal = Journal(
+            options.checkpoint,
+            data.X,
+            data.row,
+            data.target,
+            data.weight,
+            **{name: value for name, value in options._asdict().items() if name not in _NOT_DECISIVE},
+        )
         progress.plan(self._costs())
 
     def run(self) -> Fitted:
@@ -96,25 +104,40 @@ class ManyFitting:
         last = choice.bias * typical_norm(turned, self.data.weights)
         inputs = lift_rows(turned, last)[0].astype(np.float32)
         inputs = inputs if choice.bias else inputs[:, :-1]
-        solved, left_out, pivots, core = self._fit_all(inputs, choice)
+        found = self._fit_all(inputs, choice)
         progress.end()
+        self._journal.finish()
         lift = SphereLift.made(scaling, scale=scale, bias=choice.bias, metric=metric, last=last)
-        noise = solved.ridge * firing_probability(choice.shift)
         return Fitted(
             lift=lift,
             choice=choice,
             learning=learning,
-            left_out=left_out,
-            inputs=inputs,
-            ridge=solved.ridge,
-            error=solved.error,
-            alpha=solved.alpha,
-            penalty=noise / self.data.weights,
-            gains=np.ones(solved.alpha.shape[1]),
+            left_out=found.left_out,
+            inputs=found.inputs,
+            ridge=found.ridge,
+            error=found.error,
+            alpha=found.alpha,
+            penalty=found.ridge * firing_probability(choice.shift) / self.data.weights,
+            gains=np.ones(found.alpha.shape[1]),
             results=[],
             importances=self._importances(small, metric, choice),
-            pivots=pivots,
-            core=core,
+            pivots=found.pivots,
+            core=found.core,
+        )
+
+    def _fit_all(self, inputs: Single, choice: Choice) -> LimitFit:
+        options = self.options
+        return fit_exact(
+            inputs,
+            self.data,
+            kept=self._kept,
+            held=self._held,
+            shift=choice.shift,
+            ridges=ridges_near(choice.ridge) if options.ridge is None else [options.ridge],
+            judge=options.judge,
+            threads=options.threads,
+            journal=self._journal,
+            tell=self.progress.share,
         )
 
     def _part(self, rows: Matrix, size: int) -> HoldOut:
@@ -203,6 +226,7 @@ class ManyFitting:
         self, large: HoldOut, choice: Choice, found: Learnt, power: float, errors: dict[str, list[float]]
     ) -> tuple[Learnt, float]:
         """Go on from a metric on more rows, which bear a higher power; without one if that is no worse there."""
+        choice = choice._replace(ridge=found.solved.ridge)
         best = self._rounds(large, choice, power, metric=found.metric, done=found.rounds)
         errors[_say(large, power)] = best.errors
         if found.metric is not None and found.error > _SURELY * found.errors[0]:
@@ -240,7 +264,7 @@ class ManyFitting:
         for number in range(done + 1, done + 1 + rounds):
             outer = outer_product(iter(self._gradients(hold, metric, solved, choice)), weights=self._weights(hold))
             metric = next_metric(outer, metric=np.eye(len(outer)) if metric is None else metric, power=power)
-            solved = self._fit(hold, metric, choice, start=solved.alpha)
+            solved = self._fit(hold, metric, choice._replace(ridge=solved.ridge), start=solved.alpha)
             if solved is None:
                 break
             idle = 0 if solved.error < _A_ROUND * min(errors) else idle + 1
@@ -251,10 +275,13 @@ class ManyFitting:
                 break
         return best
 
-    @staticmethod
-    def _fit(hold: HoldOut, metric: Matrix | None, choice: Choice, start: Matrix | None = None) -> Solved | None:
+    def _fit(self, hold: HoldOut, metric: Matrix | None, choice: Choice, start: Matrix | None = None) -> Solved | None:
         bias, shift, ridge = choice.bias, choice.shift, choice.ridge
-        return hold.fit(metric, bias=bias, shift=shift, ridge=ridge, guess=ridge, start=start)
+        fit = partial(hold.fit, metric, bias=bias, shift=shift, ridge=self.options.ridge, guess=ridge, start=start)
+        if len(hold.kept) <= SMALL:
+            return fit()
+        self.progress.share(1 - _A_FIT ** (self._journal.place + 1))
+        return self._journal.step(lambda begun: fit())
 
     def _weights(self, hold: HoldOut) -> Matrix:
         return hold.kept.weights[:_GRADIENTS]
@@ -279,43 +306,6 @@ class ManyFitting:
         for one in [] if solved is None else self._gradients(hold, metric, solved, choice):
             squares += self._weights(hold) @ one**2
         return squares / squares.sum() if squares.sum() > 0 else np.full(d, 1 / d)
-
-    def _fit_all(self, inputs: Single, choice: Choice) -> tuple[Solved, LeftOut, NDArray[np.int64], Matrix | None]:
-        """Return the fit to all rows, the predictions of those left out before, and what error bars are made of."""
-        options, order = self.options, np.concatenate([self._kept, self._held])
-        kept, held, whole = (self.data.at(some) for some in (self._kept, self._held, order))
-        rank = min(_RANK, len(order) // 8)
-        room = _ROOM * available_bytes() - len(order) * (4 * rank + 256 * kept.targets.shape[1])
-        matrix = LimitMatrix(inputs[order], choice.shift, memory=max(room, 0.0), threads=options.threads)
-        low = random_pivots(np.full(len(order), matrix.diagonal), matrix.columns, rank=rank)
-        solved = solve_ridges(
-            matrix, low, kept,
-            ridges=ridges_near(choice.ridge) if options.ridge is None else [options.ridge],
-            judge=lambda outputs: options.judge(held, outputs[held.row]),
-            stop=Stop(),
-            tell=lambda share: self.progress.share(0.7 * share),
-        )  # fmt: skip
-        if solved is None:
-            raise InvalidInput(
-                f"the kernel of these rows is not positive with shift={choice.shift:g}. Use a larger ridge."
-            )
-        left = solved.outputs[held.row]
-        alpha = refine(
-            matrix, low, whole, ridge=solved.ridge, residual=solved.residual, steps=solved.steps,
-            start=np.concatenate([solved.alpha, np.zeros((len(held), left.shape[1]))]),
-            tell=lambda share: self.progress.share(0.7 + 0.3 * share),
-        )  # fmt: skip
-        in_order = np.empty_like(alpha)
-        in_order[order] = alpha
-        pivots = order[low.pivots[:_PIVOTS]]
-        noise, about = solved.ridge * matrix.diagonal, Variance.of_pivots(inputs[pivots], choice.shift)
-        before = about.with_rows(inputs[self._kept], noise / kept.weights)
-        core = before.with_rows(inputs[self._held], noise / held.weights).core
-
-        def variances() -> Matrix:
-            return before.at(inputs[self._held])[held.row]
-
-        return solved._replace(alpha=in_order), LeftOut(held, left, variances, 1.0), pivots, core
 
     def _costs(self) -> dict[str, float]:
         """Return roughly what each part costs, in seconds of one core: how progress is told and time left guessed."""

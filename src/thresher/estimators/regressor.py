@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.deviations import Variance
 from thresher.estimators.fitting import Fitting, LeftOut
 from thresher.estimators.lift import check_weights
+from thresher.estimators.many import MANY
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scaling import Scaling
@@ -69,6 +71,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         engine, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
+    checkpoint : file in which a fit of more than 4,096 distinct rows keeps its progress. A fit of the same data with
+        the same parameters goes on from it, and deletes it when it is complete. With ridge=0 use ``train_options``
     verbose : 1 for a bar with the time left, and a line per iteration, on standard error
     callbacks : :class:`thresher.Callback` objects or functions. ``on_progress`` gets the progress of the
         fit, in thousandths, and ``on_iteration`` each iteration of each output; returning True stops the training of
@@ -120,6 +124,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         train_options: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        checkpoint: str | Path | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
     ) -> None:
@@ -196,6 +201,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         least = columns.min(axis=0)
         below = np.nextafter(least, -np.inf)  # where a share of the unit is lost in rounding
         floors = [np.minimum(least - above * unit, below) for above in _ABOVE]
+        if len(rows) > MANY:
+            some = np.random.default_rng(0).permutation(len(rows))[:MANY]
+            rows, columns, weights = rows[some], columns[some], None if weights is None else weights[some]
         errors = [self._left_out_error(rows, columns, weights, floor=floor) for floor in floors]
         best = int(np.argmin(errors))
         if self.target == "log":
