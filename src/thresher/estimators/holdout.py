@@ -30,7 +30,8 @@ Single = NDArray[np.float32]
 DIRECT = 1024  # rows up to which a matrix is factored; beyond, conjugate gradients are cheaper
 _RANK = 768  # of a preconditioner, at the most
 _LEAST, _MOST = -10, 2  # half powers of ten of a ridge; below 1e-5 single precision is not enough
-_WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many times the best for so many steps
+_WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many times another's for so many steps
+_ARRIVED = 2e-2  # relative residual from which on errors hardly change
 
 
 class Stop(NamedTuple):
@@ -80,7 +81,7 @@ def solve_ridges(
     Cost: O(n²) per step for each ridge and output, and O(nr²) for a preconditioner from a factor of rank r.
     """
     n, outputs = data.targets.shape
-    ridges = list(ridges)
+    ridges = sorted(ridges)
     alive = list(range(len(ridges)))  # places in ridges
     middle = ridges[len(ridges) // 2] * matrix.diagonal  # near enough to all: most of the diagonal is the factor's rest
     added = np.concatenate([np.outer(ridge * matrix.diagonal / data.weights, np.ones(outputs)) for ridge in ridges], 1)
@@ -108,8 +109,10 @@ def solve_ridges(
             save(best)
         if residuals.max() <= stop.residual or not np.isfinite(errors).all():
             break
-        for place, error in zip(alive, errors, strict=True):
-            behind[place] = behind[place] + 1 if error > _WORSE * min(errors) else 0
+        for at, place in enumerate(alive):
+            # Small ridges take longer: a ridge is given up for a smaller one, or when it has arrived itself.
+            rivals = errors if residuals[at].max() < _ARRIVED else errors[:at]
+            behind[place] = behind[place] + 1 if errors[at] > _WORSE * min(rivals, default=math.inf) else 0
         stay = [behind[place] < _WHILE for place in alive]
         if not all(stay):
             descent.keep(np.repeat(stay, outputs))

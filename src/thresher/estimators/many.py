@@ -196,7 +196,7 @@ class ManyFitting:
         Powers are compared on some rows; the rounds of the best are repeated on more, which then bear a higher power.
         """
         plan, columns = self.options.plan, rows.shape[1]
-        if (plan is not None and plan.rounds == 0) or (plan is None and columns > COLUMNS) or columns == 1:
+        if plan == Plan() or (plan is None and columns > COLUMNS) or columns == 1:
             return None, choice, Learning(Plan(), {})
         first, errors, large = None, dict[str, list[float]](), self._part(rows, LARGE)
         if plan is not None and plan.columns:

@@ -242,4 +242,5 @@ class LimitMatrix:
 
 def half_bytes(inputs: int) -> float:
     """Return the bytes of half of the matrix for that many inputs."""
-    return 4.0 * math.ceil(inputs / _ROWS) * _ROWS * (inputs + _ROWS) / 2
+    panels = math.ceil(inputs / _ROWS)
+    return 4.0 * _ROWS**2 * panels * (panels + 1) / 2

@@ -1,0 +1,237 @@
+"""Fits of more rows than a kernel is factored for, on tables small enough to compare with exact solutions."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_friedman1
+
+import thresher
+from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
+from thresher.estimators import base, exact, many, regressor
+from thresher.estimators.deviations import Variance
+from thresher.estimators.holdout import HoldOut, solve_ridges
+from thresher.estimators.lift import lift_rows, typical_norm
+from thresher.estimators.observations import Observations
+from thresher.theory import firing_probability, limit_kernel
+
+
+@pytest.fixture(autouse=True)
+def few_are_many(monkeypatch):
+    for module in (base, many, regressor):
+        monkeypatch.setattr(module, "MANY", 300)
+    for name, size in (("HELD", 150), ("SMALL", 200), ("LARGE", 500)):
+        monkeypatch.setattr(many, name, size)
+    monkeypatch.setattr("thresher.estimators.holdout.DIRECT", 250)
+
+
+def friedman(n, seed=0, noise=0.5):
+    return make_friedman1(n, n_features=7, noise=noise, random_state=seed)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return friedman(700)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_fit_is_the_ridge_solution(table, outputs, weighted):
+    X, y = table
+    Y = np.column_stack([y, y**2, -y])[:, :outputs]
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, size=len(y)) if weighted else None
+    model = ThresherRegressor(random_state=0, feature_learning=0, target="linear").fit(X, Y, sample_weight=weights)
+    assert model.inputs_.dtype == np.float32
+    assert model.width_ == np.inf if hasattr(model, "width_") else not model.results_
+    data = Observations.merged(X, model.target_scaling_.apply(Y), weights=weights)
+    inputs = model.inputs_.astype(float)
+    kernel = limit_kernel(inputs @ inputs.T, model.shift_)
+    np.fill_diagonal(kernel, firing_probability(model.shift_))
+    away = data.targets - kernel @ model.alpha_ - model.penalty_[:, None] * model.alpha_
+    assert np.linalg.norm(away) < 0.05 * np.linalg.norm(data.targets)  # it stops where rows left out gain no more
+    exact = kernel @ np.linalg.solve(kernel + np.diag(model.penalty_), data.targets)
+    assert np.sqrt(np.mean((kernel @ model.alpha_ - exact) ** 2)) < 0.02
+    np.testing.assert_allclose(model.penalty_ * data.weights, model.ridge_ * firing_probability(model.shift_))
+
+
+def test_predictions_beat_the_mean_and_errors_are_those_of_rows_left_out(table):
+    X, y = table
+    model = ThresherRegressor(random_state=0).fit(X, y)
+    others, wanted = friedman(500, seed=1)
+    values, deviations = model.predict(others, return_std=True)
+    error = np.mean((values - wanted) ** 2) / y.var()
+    assert error < 0.1
+    assert error == pytest.approx(model.loo_error_, rel=0.5)
+    assert 0.85 < np.mean(np.abs(values - wanted) < 1.96 * deviations) <= 1
+    assert model.feature_importances_[5:].sum() < 0.1
+    assert model.feature_learning_ > 0
+    assert any("500 rows" in name for name in model.feature_learning_errors_)
+
+
+def test_a_classifier(table):
+    X, y = table
+    labels = np.digitize(y, np.quantile(y, [0.3, 0.6]))
+    model = ThresherClassifier(random_state=0).fit(X, labels)
+    others, wanted = friedman(500, seed=1)
+    wanted = np.digitize(wanted, np.quantile(y, [0.3, 0.6]))
+    assert model.score(others, wanted) > 0.8
+    chances = model.predict_proba(others)
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    right = chances.argmax(axis=1) == wanted
+    assert chances.max(axis=1).mean() == pytest.approx(right.mean(), abs=0.1)
+
+
+def test_what_does_not_fit_is_made_again(table, monkeypatch):
+    X, y = table
+    kept = ThresherRegressor(random_state=0, feature_learning=0).fit(X, y)
+    monkeypatch.setattr(exact, "available_bytes", lambda: 0)
+    nothing = ThresherRegressor(random_state=0, feature_learning=0).fit(X, y)
+    np.testing.assert_allclose(nothing.alpha_, kept.alpha_, atol=1e-6)
+
+
+def test_rows_in_another_order_and_repeated_rows(table):
+    X, y = table
+    first = ThresherRegressor(random_state=0, feature_learning=0).fit(X, y)
+    order = np.random.default_rng(0).permutation(len(X))
+    other = ThresherRegressor(random_state=0, feature_learning=0).fit(X[order], y[order])
+    np.testing.assert_allclose(other.predict(X[:20]), first.predict(X[:20]), rtol=1e-6)
+    twice = ThresherRegressor(random_state=0, feature_learning=0).fit(np.tile(X, (2, 1)), np.tile(y, 2))
+    assert len(twice.inputs_) == len(X)
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3, "columns"])
+def test_features_that_were_asked_for(table, rounds):
+    X, y = table
+    model = ThresherRegressor(random_state=0, feature_learning=rounds).fit(X, y)
+    assert model.feature_learning_ == (0 if rounds == "columns" else rounds)
+    assert model.columns_weighed_ == (rounds == "columns")
+    assert (model.lift_.metric is None) == (rounds == 0)
+
+
+def test_files(table, tmp_path):
+    X, y = table
+    model = ThresherRegressor(random_state=0).fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = thresher.load(tmp_path / "model")
+    for mine, read in zip(model.predict(X[:30], return_std=True), loaded.predict(X[:30], return_std=True), strict=True):
+        np.testing.assert_array_equal(mine, read)
+    assert loaded.inputs_.dtype == np.float32
+
+
+class Stop(Exception):
+    pass
+
+
+def test_a_fit_that_was_stopped_goes_on(table, tmp_path, monkeypatch):
+    X, y = table
+    path = tmp_path / "progress"
+    whole = ThresherRegressor(random_state=0).fit(X, y)
+    work = []
+    real = HoldOut.fit
+
+    def counted(self, *arguments, **more):
+        if len(self.kept) > many.SMALL:
+            work.append(1)
+            if len(work) == 3:
+                raise Stop
+        return real(self, *arguments, **more)
+
+    monkeypatch.setattr(HoldOut, "fit", counted)
+    with pytest.raises(Stop):
+        ThresherRegressor(random_state=0, checkpoint=path).fit(X, y)
+    assert path.exists()
+    with pytest.raises(InvalidInput, match="other data"):
+        ThresherRegressor(random_state=0, checkpoint=path).fit(X, y + 1)
+    before = len(work)
+    again = ThresherRegressor(random_state=0, checkpoint=path).fit(X, y)
+    straight = []
+    monkeypatch.setattr(HoldOut, "fit", lambda self, *a, **k: straight.append(len(self.kept)) or real(self, *a, **k))
+    ThresherRegressor(random_state=0).fit(X, y)
+    assert len(work) - before == sum(size > many.SMALL for size in straight) - 2  # two were in the journal
+    np.testing.assert_allclose(again.predict(X[:50]), whole.predict(X[:50]), rtol=1e-9)
+    assert not path.exists()
+
+
+def test_the_last_solve_goes_on_too(table, tmp_path, monkeypatch):
+    X, y = table
+    path, options = tmp_path / "progress", {"random_state": 0, "feature_learning": 0}
+    whole = ThresherRegressor(**options).fit(X, y)
+    real, steps = exact.refine, []
+
+    def stopped(*arguments, save, **more):
+        def then(values):
+            save(values)
+            raise Stop
+
+        return real(*arguments, save=then, **more)
+
+    monkeypatch.setattr(exact, "refine", stopped)
+    with pytest.raises(Stop):
+        ThresherRegressor(**options, checkpoint=path).fit(X, y)
+    monkeypatch.setattr(exact, "refine", real)
+    monkeypatch.setattr(exact, "solve_ridges", lambda *a, **k: steps.append(1) or solve_ridges(*a, **k))
+    again = ThresherRegressor(**options, checkpoint=path).fit(X, y)
+    assert not steps
+    np.testing.assert_allclose(again.predict(X[:50]), whole.predict(X[:50]), atol=0.02 * y.std())
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals to a thread are for POSIX")
+def test_interrupts_come_through(table):
+    X, y = table
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        while True:
+            ThresherRegressor(random_state=0).fit(X, y)
+    timer.join()
+
+
+def test_progress_only_grows(table):
+    X, y = table
+    told = []
+
+    class Told(thresher.Callback):
+        def on_progress(self, done, total):
+            told.append(done / total)
+
+    ThresherRegressor(random_state=0, callbacks=[Told()]).fit(X, y)
+    assert told == sorted(told)
+    assert told[-1] == 1
+    assert len(set(told)) > 8
+
+
+def test_variance_from_pivots_is_that_of_all_rows_where_all_are_pivots():
+    X = np.random.default_rng(0).normal(size=(80, 4))
+    inputs = lift_rows(X, typical_norm(X))[0]
+    penalty = np.random.default_rng(1).uniform(0.01, 0.1, size=60)
+    all_rows = Variance.exact(inputs[:60], penalty, 0.5)
+    pivots = (
+        Variance.of_pivots(inputs[:60], 0.5).with_rows(inputs[:40], penalty[:40]).with_rows(inputs[40:60], penalty[40:])
+    )
+    np.testing.assert_allclose(pivots.at(inputs), all_rows.at(inputs), atol=2e-3 * firing_probability(0.5))
+    few = Variance.of_pivots(inputs[:20], 0.5).with_rows(inputs[:60], penalty)
+    far = -inputs[:1]
+    assert few.at(far)[0] > 0.9 * firing_probability(0.5) > few.at(inputs).mean()
+
+
+def test_hold_out_agrees_with_a_dense_solve():
+    X, y = friedman(400, seed=3)
+    data = Observations.merged((X - X.mean(0)) / X.std(0), (y[:, None] - y.mean()) / y.std())
+    order = np.random.default_rng(0).permutation(400)
+    kept, held = (data.at(rows) for rows in (order[:260], order[260:]))
+    judge = lambda some, outputs: float(np.mean((outputs - some.target) ** 2))  # noqa: E731
+    hold = HoldOut(kept, held, judge=judge)
+    solved = hold.fit(None, bias=1.0, shift=0.5, ridge=None, guess=1e-2)
+    inputs, others, _ = hold.lifted(None, 1.0)
+    kernel = limit_kernel(inputs.astype(float) @ inputs.T, 0.5)
+    np.fill_diagonal(kernel, firing_probability(0.5))
+    cross = limit_kernel(others.astype(float) @ inputs.T.astype(float), 0.5, symmetric=False)
+    errors = {}
+    for power in (-5, -4, -3):
+        ridge = 10 ** (power / 2)
+        alpha = np.linalg.solve(kernel + ridge * firing_probability(0.5) * np.eye(260), kept.targets)
+        errors[ridge] = judge(held, (cross @ alpha)[held.row])
+    assert solved.error <= 1.02 * min(errors.values())
+    assert solved.error == pytest.approx(errors[min(errors, key=lambda one: abs(one - solved.ridge))], rel=0.05)

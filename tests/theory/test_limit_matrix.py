@@ -1,0 +1,101 @@
+"""The limit kernel in single precision, whole, in half, in part and not at all kept, against the one in double."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from thresher import to_sphere
+from thresher.theory import cofiring_slope, firing_probability, limit_kernel
+from thresher.theory.limit_matrix import (
+    LimitMatrix,
+    half_bytes,
+    limit_block,
+    limit_gradients_at,
+    limit_product,
+    limit_square,
+)
+
+SHIFTS = [0.0, 0.1, 0.5, 1.5, 4.0]  # the second is too sharp for polynomials
+
+
+def sphere(n, d, seed=0):
+    return to_sphere(np.random.default_rng(seed).normal(size=(n, d))).astype(np.float32)
+
+
+@pytest.mark.parametrize("shift", SHIFTS)
+@pytest.mark.parametrize("shape", [(1, 1, 3), (5, 1025, 2), (300, 70, 12)])
+def test_blocks(shift, shape):
+    k, n, d = shape
+    left, right = sphere(k, d), sphere(n, d, seed=1)
+    exact = limit_kernel(left.astype(float) @ right.T.astype(float), shift, symmetric=False)
+    np.testing.assert_allclose(limit_block(left, right, shift), exact, atol=2e-4 * firing_probability(shift))
+    apart = np.abs(left.astype(float) @ right.T) < 0.99  # rounding counts where the kernel has a kink
+    np.testing.assert_allclose(
+        limit_block(left, right, shift)[apart], exact[apart], atol=1e-5 * firing_probability(shift)
+    )
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("n", [1, 255, 257, 1300])
+def test_products_with_what_is_kept_and_what_is_not(n, share):
+    inputs = sphere(n, 6)
+    matrix = LimitMatrix(inputs, 0.5, memory=share * half_bytes(n))
+    whole = limit_square(inputs, 0.5).astype(float)
+    rng = np.random.default_rng(2)
+    for until in {n, max(1, n // 2), max(1, n - 1)}:
+        vectors = rng.normal(size=(until, 3))
+        for _ in range(2):  # made, then kept
+            np.testing.assert_allclose(matrix.times(vectors), whole[:, :until] @ vectors, atol=2e-4)
+    assert matrix.kept <= 1
+    assert (matrix.kept == 1) == (share == 1) or n < 256
+    some = rng.permutation(n)[:7]
+    np.testing.assert_allclose(matrix.columns(some), whole[some], atol=1e-6)
+    np.testing.assert_array_equal(np.diag(whole), np.float32(firing_probability(0.5)))
+
+
+def test_the_memory_of_another_matrix_can_be_used_again():
+    first, second = sphere(600, 4), sphere(600, 4, seed=3)
+    matrix, vectors = LimitMatrix(first, 0.5, memory=1e9), np.ones((600, 1))
+    before = matrix.times(vectors)
+    after = matrix.renewed(second, 1.0).times(vectors)
+    np.testing.assert_allclose(after, LimitMatrix(second, 1.0, memory=0).times(vectors), rtol=1e-6)
+    assert np.abs(after - before).max() > 1
+
+
+def test_results_do_not_depend_on_threads():
+    inputs, vectors = sphere(900, 5), np.random.default_rng(0).normal(size=(900, 2))
+    one, two = (LimitMatrix(inputs, 0.5, memory=1e9, threads=threads).times(vectors) for threads in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_predictions_need_no_matrix():
+    inputs, others, alpha = sphere(4000, 5), sphere(3000, 5, seed=1), np.ones((4000, 2))
+    limit_product(others[:300], inputs, alpha, 0.5, threads=1)
+    tracemalloc.start()
+    found = limit_product(others, inputs, alpha, 0.5, threads=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(found, limit_block(others, inputs, 0.5).astype(float) @ alpha, rtol=1e-4)
+    assert peak < 4 * 3000 * 4000 / 2
+
+
+@pytest.mark.parametrize("shift", SHIFTS)
+def test_gradients(shift):
+    inputs, others = sphere(1100, 4), sphere(40, 4, seed=1)
+    alpha = np.random.default_rng(1).normal(size=(1100, 2))
+    rho = others.astype(float) @ inputs.T.astype(float)
+    slopes = cofiring_slope(rho, limit_kernel(rho, shift, symmetric=False), shift)
+    exact = np.stack([(slopes * one) @ inputs for one in alpha.T])
+    found = limit_gradients_at(others, inputs, alpha, shift)
+    assert found.shape == (2, 40, 4)
+    np.testing.assert_allclose(found, exact, atol=5e-3 * np.abs(exact).max())
+
+
+def test_a_row_does_not_push_itself():
+    inputs = sphere(50, 3)
+    found = limit_gradients_at(inputs, inputs, np.ones((50, 1)), 0.5)[0]
+    rho = inputs.astype(float) @ inputs.T.astype(float)
+    slopes = cofiring_slope(rho, limit_kernel(rho, 0.5), 0.5)
+    np.fill_diagonal(slopes, 0.0)
+    np.testing.assert_allclose(found, slopes @ inputs, atol=5e-3 * np.abs(found).max())
