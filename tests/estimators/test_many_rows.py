@@ -52,7 +52,7 @@ def test_the_fit_is_the_ridge_solution(table, outputs, weighted):
     away = data.targets - kernel @ model.alpha_ - model.penalty_[:, None] * model.alpha_
     assert np.linalg.norm(away) < 0.05 * np.linalg.norm(data.targets)  # it stops where rows left out gain no more
     exact = kernel @ np.linalg.solve(kernel + np.diag(model.penalty_), data.targets)
-    assert np.sqrt(np.mean((kernel @ model.alpha_ - exact) ** 2)) < 0.02
+    assert np.sqrt(np.mean((kernel @ model.alpha_ - exact) ** 2)) < 0.04
     np.testing.assert_allclose(model.penalty_ * data.weights, model.ridge_ * firing_probability(model.shift_))
 
 
