@@ -136,13 +136,17 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
         # No pre-activation of an input that does not fire moves by more than the reach: what lies further below stays
         # below the band.
         candidates = places_at_least(z0, Z.dtype.type(safely_below(shift - width - reach, doubt)), watched)
-        for c in range(candidates):
-            changes[c] = first_step_change[j, watched[c]] if known else 0.0
-        for q in range(0 if known else count):
-            _add(K.dtype.type(coefficients[q]), K[fires[q]], watched, candidates, changes)
-        by_vector = moves and GATHER * count > 2 * d
+        by_vector = moves and (not K.size or GATHER * count > 2 * d)
         if by_vector:
             add_up(moved, coefficients, fires, X, vector)
+        for c in range(candidates):
+            changes[c] = first_step_change[j, watched[c]] if known else 0.0
+        if not known and K.size:
+            for q in range(count):
+                _add(K.dtype.type(coefficients[q]), K[fires[q]], watched, candidates, changes)
+        elif not known and moves:
+            for c in range(candidates):
+                changes[c] = dot(vector, X[watched[c]])
         for twin in range(copies):
             sign = signs[copies * j + twin]
             moved = Displacement(sign, np.int64(0), count, total, False)
