@@ -39,7 +39,8 @@ class RandomPivots:
 
     The limit kernel K is near the Gram matrix G of a wide network, up to the noise of its width; training makes more
     neurons fire on some inputs than on others. So S K S is taken for G, with S² = diag(G) / diag(K), and K for FᵀF, of
-    low rank, plus the rest of its diagonal, which stands for the tail of the spectrum and for the noise. F is made once.
+    low rank, plus the rest of its diagonal, which stands for the tail of the spectrum and for the noise. F is made
+    once.
 
     Parameters
     ----------

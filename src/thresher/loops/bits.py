@@ -1,54 +1,86 @@
 """Loops over firing pairs that are kept as bits: rows (neurons, n / 8) of bytes, the highest bit first.
 
-Inputs are taken in groups that stay in the cache: a neuron meets those of a group before the next one is fetched.
+Products over pairs fetch a row of an input for each of them, and so are as fast as the cache. Inputs therefore come as
+*panels* (d / 64, n, 64) of 64 columns, and are met in groups of which one panel fits into the second-level cache.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from thresher.loops import compiled
+from thresher.loops.start_scan import trailing_zeros
 
-__all__ = ["add_outputs", "add_pushes", "count_flips"]
+__all__ = ["add_outputs", "add_pushes", "count_flips", "list_pairs", "panels_of"]
 
-_BYTES = 1 << 22  # of a group of inputs
+_GROUP = 128  # bytes of bits: 1024 inputs
+_PANEL = 64  # columns of a panel: a number that the compiler knows
+
+
+def panels_of(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return rows (n, d) as panels (d / 64, n, 64), filled up with zeros. Cost: O(nd)."""
+    n, d = rows.shape
+    panels = np.zeros((-(-d // _PANEL), n, _PANEL), rows.dtype)
+    for place, panel in enumerate(panels):
+        part = rows[:, place * _PANEL : (place + 1) * _PANEL]
+        panel[:, : part.shape[1]] = part
+    return panels
+
+
+@compiled
+def list_pairs(bits):
+    """Return the firing pairs by group of inputs and neuron: bounds (groups, k + 1) and inputs (pairs,)."""
+    groups, k = (bits.shape[1] + _GROUP - 1) // _GROUP, bits.shape[0]
+    bounds, total = np.empty((groups, k + 1), np.int64), 0
+    for g in range(groups):
+        bounds[g, 0] = total
+        for r in range(k):
+            for place in range(g * _GROUP, min((g + 1) * _GROUP, bits.shape[1])):
+                byte = np.uint64(bits[r, place])
+                byte -= (byte >> np.uint64(1)) & np.uint64(85)
+                byte = (byte & np.uint64(51)) + ((byte >> np.uint64(2)) & np.uint64(51))
+                total += np.int64((byte + (byte >> np.uint64(4))) & np.uint64(15))
+            bounds[g, r + 1] = total
+    inputs, p = np.empty(total, np.uint32), 0
+    for g in range(groups):
+        for r in range(k):
+            for place in range(g * _GROUP, min((g + 1) * _GROUP, bits.shape[1])):
+                byte = np.uint64(bits[r, place])
+                while byte:
+                    inputs[p] = 8 * place + 7 - np.int64(trailing_zeros(byte))
+                    p += 1
+                    byte &= byte - np.uint64(1)
+    return bounds, inputs
 
 
 @compiled(sums=True)
-def add_pushes(bits, factors, X, out):
-    """Add to ``out`` (k, d) for each neuron the inputs X (n, d) that it fires on, times their ``factors`` (n,)."""
-    d = X.shape[1]
-    group = max(_BYTES // (8 * d * X.itemsize), 1)  # bytes of bits
-    for first in range(0, bits.shape[1], group):
-        for r in range(bits.shape[0]):
-            for place in range(first, min(first + group, bits.shape[1])):
-                byte, i = np.int64(bits[r, place]), 8 * place
-                while byte:
-                    if byte & 128:
-                        factor = factors[i]
-                        for k in range(d):
-                            out[r, k] += factor * X[i, k]
-                    byte = (byte << 1) & 255
-                    i += 1
+def add_pushes(bounds, inputs, factors, panels, out):
+    """Add to ``out`` (d / 64, k, 64) for each neuron the inputs that it fires on, times their ``factors`` (n,)."""
+    for panel in range(panels.shape[0]):
+        for g in range(bounds.shape[0]):
+            for r in range(bounds.shape[1] - 1):
+                for p in range(bounds[g, r], bounds[g, r + 1]):
+                    i = inputs[p]
+                    factor = factors[i]
+                    for k in range(_PANEL):
+                        out[panel, r, k] += factor * panels[panel, i, k]
 
 
 @compiled(sums=True)
-def add_outputs(bits, vectors, X, out):
-    """Add to ``out`` (n,) the products of each input X (n, d) with the ``vectors`` (k, d) of the neurons that fire."""
-    d = X.shape[1]
-    group = max(_BYTES // (8 * d * X.itemsize), 1)
-    for first in range(0, bits.shape[1], group):
-        for r in range(bits.shape[0]):
-            for place in range(first, min(first + group, bits.shape[1])):
-                byte, i = np.int64(bits[r, place]), 8 * place
-                while byte:
-                    if byte & 128:
-                        total = X.dtype.type(0.0)
-                        for k in range(d):
-                            total += vectors[r, k] * X[i, k]
-                        out[i] += total
-                    byte = (byte << 1) & 255
-                    i += 1
+def add_outputs(bounds, inputs, vectors, panels, out):
+    """Add to ``out`` (n,) the products of each input with the ``vectors`` (d / 64, k, 64) of the neurons that fire."""
+    for panel in range(panels.shape[0]):
+        for g in range(bounds.shape[0]):
+            for r in range(bounds.shape[1] - 1):
+                for p in range(bounds[g, r], bounds[g, r + 1]):
+                    i = inputs[p]
+                    total = panels.dtype.type(0.0)
+                    for k in range(_PANEL):
+                        total += vectors[panel, r, k] * panels[panel, i, k]
+                    out[i] += total
 
 
 @compiled

@@ -25,11 +25,11 @@ from thresher.loops.pairs import dot
 from thresher.loops.rounding import expiry_at, rounded_down, safely_below
 from thresher.loops.structures import Displacement, Scanned
 
-__all__ = ["places_at_least", "scan_block"]
+__all__ = ["places_at_least", "scan_block", "trailing_zeros"]
 
 
 @intrinsic
-def _trailing_zeros(typing, word):
+def trailing_zeros(typing, word):
     """Return the number of zero bits below the lowest one bit of a 64-bit word that is not zero."""
 
     def generate(context, builder, signature, arguments):
@@ -63,7 +63,7 @@ def places_at_least(values, low, found):
     for first in range(0, whole, 64):
         word = _at_least(values, first, low)
         while word:
-            found[count] = first + np.int64(_trailing_zeros(word))
+            found[count] = first + np.int64(trailing_zeros(word))
             count += 1
             word &= word - np.uint64(1)
     for i in range(whole, values.size):

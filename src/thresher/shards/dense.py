@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.interfaces import Effort, ShardMoved, ShardStarted, Step
-from thresher.loops.bits import add_outputs, add_pushes, count_flips
+from thresher.loops.bits import add_outputs, add_pushes, count_flips, list_pairs, panels_of
 from thresher.loops.counting import BITS_PER_PAIR, count_shared
 from thresher.loops.pairs import collect_within
 from thresher.loops.rounding import NORM_TOLERANCE
@@ -35,7 +35,7 @@ _COUNTED, _TILE = 16384, 256  # neurons whose bits are counted at a time; inputs
 _PAIRS = 1 << 20  # pairs in a block: rows of neurons times inputs
 _MANY = 16  # of so many pairs one may be near the threshold before all are computed again
 _FEW = 16  # where at most one of so many pairs fires, loops over those are cheaper than matrix products
-_AT_ONCE = 256  # neurons whose sums are made at a time where few pairs fire
+_AT_ONCE = 1024  # neurons whose sums are made at a time where few pairs fire
 # Steps beyond the working precision lead to NaN, and are shortened.
 _QUIET = np.errstate(over="ignore", invalid="ignore")
 
@@ -111,6 +111,7 @@ class Dense(PairShard):
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._inputs, self._neurons = recipe.settings, recipe.inputs, neurons
+        self._recipe = recipe
         self._shared = Margins(recipe.inputs, recipe.fast_inputs, recipe.settings.shift)
         self._copies = _copies(recipe.settings)
         self._moved: Fast = np.zeros((0, recipe.inputs.shape[1]), recipe.dtype)  # none: all at their start
@@ -118,6 +119,7 @@ class Dense(PairShard):
         self._share = np.zeros(len(recipe.inputs))  # of the outputs at the last linearise
         self._few = firing_probability(recipe.settings.shift) * _FEW < 1  # pairs fire
         self._linearised = True
+        self._listed: list[tuple[Any, Any]] | None = None  # the firing pairs, once products over them were asked for
 
     @staticmethod
     def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
@@ -126,7 +128,8 @@ class Dense(PairShard):
     @staticmethod
     def memory(facts: Any) -> float:
         """Return about how many bytes the shards of a network take."""
-        return float(2.3 * facts.width * (facts.item * facts.dimension + facts.inputs / 8))
+        listed = 10 * facts.pairs if firing_probability(facts.shift) * _FEW < 1 else 0.0
+        return float(2.3 * facts.width * (facts.item * facts.dimension + facts.inputs / 8) + listed)
 
     @staticmethod
     def block_memory(facts: Any) -> float:
@@ -212,6 +215,7 @@ class Dense(PairShard):
             self._add_counts(self._bits[by_bits], counts, sign=-1)
             self._add_counts(self._found[by_bits], counts, sign=1)
         self._moved, self._bits, self._share = self._tried, self._found, self._reached
+        self._listed = None
         self._few = int(np.bitwise_count(self._bits).sum()) * _FEW < len(self._bits) * len(self._inputs)
         self._linearised = True
         del self._tried, self._found
@@ -275,9 +279,11 @@ class Dense(PairShard):
             return np.stack([self.gram_times(one) for one in vector.T], axis=1)
         push = self._push(vector)
         if self._few:
+            if self._listed is None:
+                self._listed = [list_pairs(self._bits[rows]) for rows in self._blocks(_AT_ONCE)]
             found = np.zeros(len(vector))
-            for rows in self._blocks(_AT_ONCE):
-                add_outputs(self._bits[rows], self._pushes(self._bits[rows], push), self._shared.fast, found)
+            for pairs in self._listed:
+                add_outputs(*pairs, self._panels_of_pushes(pairs, push), self._recipe.panels, found)
             return found
         total = np.zeros_like(self._inputs)
         for rows in self._blocks():
@@ -289,9 +295,13 @@ class Dense(PairShard):
         """Return the sum of v_i x_i over the inputs that each neuron fires on, (k, d), from ``_push`` of v."""
         if not self._few:
             return self._numbers(bits) @ push
-        fast = self._shared.fast
-        sums = np.zeros((len(bits), fast.shape[1]), fast.dtype)
-        add_pushes(bits, push, fast, sums)
+        panels = self._panels_of_pushes(list_pairs(bits), push)
+        return panels.transpose(1, 0, 2).reshape(len(bits), -1)[:, : self._inputs.shape[1]]
+
+    def _panels_of_pushes(self, pairs: tuple[Any, Any], push: Fast) -> Fast:
+        panels = self._recipe.panels
+        sums = np.zeros((len(panels), pairs[0].shape[1] - 1, panels.shape[2]), panels.dtype)
+        add_pushes(*pairs, push, panels, sums)
         return sums
 
     def jacobian_times_displacement(self) -> Matrix:
@@ -378,7 +388,7 @@ class _First:
         shard._tried[rows], shard._found[rows] = tried.reshape(-1, moved.shape[1]), shard._bits[rows]
         self.distance += copies * float(squares.sum())
         if shard._few:
-            add_outputs(bits, copies * moved, shard._shared.fast, self.change)
+            add_outputs(*list_pairs(bits), panels_of(copies * moved), shard._recipe.panels, self.change)
         else:
             self.products = np.zeros_like(shard._inputs) if self.products is None else self.products
             self.products += copies * (fires.T @ moved)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.interfaces import Shard, ShardStarted, Step
+from thresher.loops.bits import panels_of
 from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
 from thresher.model.weights import Floating
@@ -63,8 +64,14 @@ class Recipe:
         """The inputs in working precision, row by row, made once per process. Cost: O(nd)."""
         return np.ascontiguousarray(self.inputs, self.dtype)
 
+    @cached_property
+    def panels(self) -> Floating:
+        """The same as panels of columns, for products over pairs, made once per process. Cost: O(nd)."""
+        return panels_of(self.fast_inputs)
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("geometry", "fast_inputs")}
+        made = ("geometry", "fast_inputs", "panels")
+        return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

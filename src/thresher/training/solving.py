@@ -97,7 +97,7 @@ def first_solver(solver: Solver, near: Callable[[], LimitMatrix]) -> ConjugateGr
 
 
 class LimitGram:
-    """The limit kernel of many inputs as a Gram operator, in single precision, half of it, of which what fits is kept."""
+    """The limit kernel of many inputs as a Gram operator, in single precision; what fits of half of it is kept."""
 
     def __init__(self, limit: LimitMatrix) -> None:
         self._limit = limit
