@@ -166,9 +166,10 @@ def start_engine(
     dtype: str = "float32",
     threads: int | None = None,
     first_step: Step | None = None,
+    products: bool = True,
 ) -> tuple[ShardEngine, Started]:
-    """Start the engine of one problem on threads of this process. Cost: O(mnd)."""
-    recipe = Recipe(SHARDS[index], settings, problem.inputs, dtype)
+    """Start the engine of one problem on threads of this process; ``products`` of the inputs are kept. Cost: O(mnd)."""
+    recipe = Recipe(SHARDS[index], settings, problem.inputs, dtype, products=products)
     recipe.kind.refuse(settings, penalty=False)
     ranges = shard_ranges(settings.width, share=recipe.kind.SHARE, inputs=problem.size)
     executor = Threads(recipe, ranges, threads=core_count() if threads is None else threads)
