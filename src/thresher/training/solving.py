@@ -20,12 +20,13 @@ __all__ = ["ALWAYS_FACTOR", "EVER_FACTOR", "LimitGram", "Solving", "choose_solvi
 
 # Inputs up to which solver="auto" factors every matrix, and up to which it makes any.
 ALWAYS_FACTOR, EVER_FACTOR = 1500, 20_000
-# Rough costs of a solve, in multiplications of a loop over pairs: products over pairs that it takes, how many more
-# multiplications a second a factorisation does and in how many solves it is used again, neurons in a word of bits.
-_PRODUCTS, _FASTER, _WORD = 30, 10.0, 64
+# Rough costs of a solve in multiplications of a loop over pairs, measured: products over pairs that it takes; what a
+# factorisation, which is faster and used again, counts of co-firing neurons by bits, and n x n numbers amount to.
+_PRODUCTS, _FACTOR, _COUNTS, _NUMBERS = 20, 1 / 18, 1 / 26, 350.0
 _GROWTH = 2  # pairs fire so many times as often after some steps
-_TOLERANCE = 1e-3  # relative residual of solves over pairs: a Gauss-Newton step seldom gains more
+_TOLERANCE = 1e-2  # relative residual of solves over pairs: few steps gain more, and a finer one takes twice as long
 _FIRST_ITERATIONS = 100  # of the first step's solve: any step is legal, and the limit is not the network's own matrix
+_LEAST_COLUMNS = 64  # of inputs, that a product over a pair takes at least
 MATRIX_FREE = "pivots"
 
 
@@ -74,8 +75,8 @@ def _automatic(facts: Facts, near: Callable[[], LimitMatrix], *, threads: int, a
     if n <= ALWAYS_FACTOR:
         return Solving(Cholesky, True, f"Cholesky: {n:,} inputs are few, every matrix is factored.")
     bytes_, pairs = matrix_bytes(facts, threads=threads), _GROWTH * facts.pairs
-    by_matrix = n**3 / 3 / _FASTER + n * n / 2 * facts.width / _WORD
-    by_pairs = _PRODUCTS * 4 * pairs * facts.dimension
+    by_matrix = n * n * (_FACTOR * n + _COUNTS * facts.width + _NUMBERS)
+    by_pairs = _PRODUCTS * 2 * pairs * max(facts.dimension, _LEAST_COLUMNS)
     over_pairs = "Conjugate gradients over firing pairs, preconditioned by random pivots of the limit kernel: "
     if n > EVER_FACTOR or bytes_ > allowed:
         why = f"matrices of {n:,} x {n:,} numbers would take {format_bytes(bytes_)}."
