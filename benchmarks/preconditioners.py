@@ -33,7 +33,7 @@ from thresher.training.history import State
 OUTPUT = Path("results/preconditioners.json")
 TOLERANCES = (1e-2, 1e-6)
 ITERATIONS = (0, 2)  # of training, after which systems are taken
-_MOST_SKETCHED = 4000  # inputs up to which the n x n triangle of a sketch is made
+_MOST_SKETCHED = 2000  # inputs up to which the n x n triangle of a sketch is made
 
 
 class Case(NamedTuple):
@@ -47,7 +47,7 @@ def cases(*, tiny: bool, mnist: Path | None) -> Iterator[Case]:
         yield Case("random sphere", random_problem(inputs=inputs, dimension=dimension), 2**power)
     if mnist is not None:
         rows = _images(mnist / "train-images-idx3-ubyte.gz")
-        for inputs, power in ((100, 9),) if tiny else ((2000, 14), (8000, 14)):
+        for inputs, power in ((100, 9),) if tiny else ((2000, 14), (4000, 14)):
             X = to_sphere(rows[:inputs].astype(np.float64), centre=True)
             yield Case("MNIST rows, centred", Problem(X, np.random.default_rng(0).normal(size=inputs)), 2**power)
 
