@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thresher.checks import check_number, check_whole
 from thresher.errors import InvalidInput
-from thresher.estimators.choose import Fit, Judge, mean_square
+from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.features import Plan
-from thresher.estimators.fitting import Fitting, Options
+from thresher.estimators.fitting import Fitting, LeftOut, Options
 from thresher.estimators.interpolation import TRAIN_OPTIONS, WIDTH, interpolate
+from thresher.estimators.many import MANY, ManyFitting
 from thresher.estimators.model_files import save_model
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
@@ -35,9 +36,11 @@ from thresher.model.twins import predict_twins
 from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
 from thresher.theory import limit_kernel
+from thresher.theory.limit_matrix import limit_product
 from thresher.training.history import Callback, Iteration
+from thresher.training.options import check_path
 
-__all__ = ["FarOutside", "LeftOut", "ThresherEstimator"]
+__all__ = ["FarOutside", "ThresherEstimator"]
 
 Matrix = NDArray[np.float64]
 _MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # for all outputs together, and for one, with width="auto"
@@ -56,14 +59,6 @@ class FarOutside(UserWarning):
     The model is still fitted; check whether the values are real. With ``scale="standardise"``, ``"centre"`` or
     ``"none"`` they shift or rescale the whole column.
     """
-
-
-class LeftOut(NamedTuple):
-    """Observations, their fit, and how much too low leave-one-out is because features were learnt on all of them."""
-
-    data: Observations
-    fit: Fit
-    optimism: float
 
 
 class ThresherEstimator(Exports, BaseEstimator):
@@ -88,13 +83,15 @@ class ThresherEstimator(Exports, BaseEstimator):
         train_options: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        checkpoint: str | Path | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
     ) -> None:
         self.width, self.shift, self.ridge, self.bias = width, shift, ridge, bias
         self.feature_learning, self.scale, self.start = feature_learning, scale, start
         self.tol, self.max_iterations, self.train_options = tol, max_iterations, train_options
-        self.random_state, self.n_jobs, self.verbose, self.callbacks = random_state, n_jobs, verbose, callbacks
+        self.random_state, self.n_jobs, self.checkpoint = random_state, n_jobs, checkpoint
+        self.verbose, self.callbacks = verbose, callbacks
 
     def _table(self, X: Any, **more: Any) -> Any:
         """Return checked rows (n, d), dense, and whatever else scikit-learn checks with them."""
@@ -111,20 +108,24 @@ class ThresherEstimator(Exports, BaseEstimator):
         """Fit observations whose targets have the weighted mean 0; return the results of leaving them out."""
         self._warn_far(data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
-            fitted = Fitting(data, self._options(data, judge), progress).run()
+            options = self._options(data, judge)
+            fitted = (Fitting if options.width != math.inf or len(data) <= MANY else ManyFitting)(
+                data, options, progress
+            ).run()
         choice, lift = fitted.choice, fitted.lift
-        self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.fit.ridge
-        self.loo_error_, self.tried_ = fitted.fit.error, choice.tried
+        self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.ridge
+        self.loo_error_, self.tried_ = fitted.error, choice.tried
         plan = fitted.learning.plan
         self.feature_learning_, self.columns_weighed_ = plan.rounds, plan.columns
         self.feature_learning_errors_ = fitted.learning.errors
         self.feature_importances_ = fitted.importances
         self.scale_, self.lift_ = lift.scale, lift
-        self.inputs_, self.alpha_, self.penalty_ = fitted.inputs, fitted.fit.alpha, fitted.penalty
+        self.inputs_, self.alpha_, self.penalty_ = fitted.inputs, fitted.alpha, fitted.penalty
         self.gains_, self.results_ = fitted.gains, fitted.results
+        self.pivots_, self.core_ = fitted.pivots, fitted.core
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
         self._warn()
-        return LeftOut(data, fitted.fit, fitted.optimism)
+        return fitted.left_out
 
     @property
     def _interpolates(self) -> bool:
@@ -164,6 +165,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             biases=self._biases,
             rows=self._rows,
             judge=judge,
+            checkpoint=check_path("checkpoint", self.checkpoint),
         )
 
     def _check_parameters(self) -> None:
@@ -208,6 +210,8 @@ class ThresherEstimator(Exports, BaseEstimator):
         if self.width == "auto":
             least, most = (WIDTH, WIDTH) if self._interpolates else self._auto_widths
             enough = min(max(_PER_ROW * rows, least), most)
+            if rows > MANY and not self._interpolates:
+                return math.inf
             return min(enough, max(_LEAST_WIDTH, _MOST_NEURONS // outputs // 2 * 2))
         if self.width == math.inf:
             return math.inf
@@ -312,6 +316,8 @@ class ThresherEstimator(Exports, BaseEstimator):
         return np.column_stack([network.predict(inputs, threads=threads) for network in networks]) * self.gains_
 
     def _by_limit(self, inputs: Matrix) -> Matrix:
+        if len(self.inputs_) > MANY:
+            return limit_product(inputs, self.inputs_, self.alpha_, self.shift_, threads=self._threads())
         return np.concatenate([self._cross_kernel(block) @ self.alpha_ for block in _blocks(inputs)])
 
     def _cross_kernel(self, inputs: Matrix) -> Matrix:

@@ -20,10 +20,12 @@ __all__ = [
     "Fit",
     "Judge",
     "choose",
+    "downhill",
     "fit_kernel",
     "leave_one_out",
     "limit_of",
     "mean_square",
+    "search",
     "solve_kernel",
 ]
 
@@ -141,12 +143,17 @@ def fit_kernel(
         fit = fits[power]
         return math.inf if fit is None else fit.error
 
-    best = min(max(round(2 * math.log10(guess)), _LEAST), _MOST)
+    return fits[downhill(error, guess, least=_LEAST, most=_MOST)]
+
+
+def downhill(error: Callable[[int], float], guess: float, *, least: int, most: int) -> int:
+    """Return the half power of ten, from the guess downhill, next to which no other has a lower error."""
+    best = min(max(round(2 * math.log10(guess)), least), most)
     while True:
-        near = [power for power in (best - 1, best, best + 1) if _LEAST <= power <= _MOST]
+        near = [power for power in (best - 1, best, best + 1) if least <= power <= most]
         lowest = min(near, key=lambda power: (error(power), -power))
         if lowest == best:
-            return fits[best]
+            return best
         best = lowest
 
 
@@ -175,14 +182,29 @@ def choose(
     and a shift: that of the limit, or of a network. The favourite is tried first and kept
     unless another is better by a hundredth. Cost: O(n³) for each ridge of each kernel tried.
     """
-    tried: list[Tried] = []
     length = typical_norm(data.X, data.weights)
 
-    def attempt(bias: float, shift: float) -> None:
+    def attempt(bias: float, shift: float, near: float) -> tuple[float, float]:
         inputs, _ = lift_rows(data.X, bias * length)
-        near = best()[2] if tried else guess
         fit = fit_kernel(kernel_of(inputs, shift), data, shift=shift, ridge=ridge, guess=near)
-        tried.append((bias, shift, near, math.inf) if fit is None else (bias, shift, fit.ridge, fit.error))
+        return (near, math.inf) if fit is None else (fit.ridge, fit.error)
+
+    return search(attempt, biases=biases, shifts=shifts, guess=guess, favourite=favourite)
+
+
+def search(
+    attempt: Callable[[float, float, float], tuple[float, float]],
+    *,
+    biases: Sequence[float],
+    shifts: Sequence[float],
+    guess: float,
+    favourite: Choice | None = None,
+) -> Choice:
+    """Return the best bias and shift: the biases with the first shift, then the other shifts with the best bias.
+
+    ``attempt`` is called with a bias, a shift and a ridge to begin with, and returns the ridge and the error.
+    """
+    tried: list[Tried] = []
 
     def best() -> Tried:
         least = min(tried, key=lambda one: one[3])
@@ -191,10 +213,10 @@ def choose(
     if favourite is not None:
         biases, shifts = _first(favourite.bias, biases), _first(favourite.shift, shifts)
     for bias in biases:
-        attempt(bias, shifts[0])
+        tried.append((bias, shifts[0], *attempt(bias, shifts[0], best()[2] if tried else guess)))
     middle = best()[0]
     for shift in shifts[1:]:
-        attempt(middle, shift)
+        tried.append((middle, shift, *attempt(middle, shift, best()[2])))
     return Choice(*best(), tried)
 
 

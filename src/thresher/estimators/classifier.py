@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,8 @@ from sklearn.utils.validation import column_or_1d
 
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
-from thresher.estimators.base import LeftOut, ThresherEstimator
+from thresher.estimators.base import ThresherEstimator
+from thresher.estimators.fitting import LeftOut
 from thresher.estimators.lift import check_weights
 from thresher.estimators.observations import Observations
 from thresher.training.history import Callback, Iteration
@@ -72,6 +74,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         train_options: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        checkpoint: str | Path | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
     ) -> None:
@@ -112,7 +115,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         if left_out is None:
             return np.ones(len(self.classes_)) if self.multilabel_ else 1.0
         data = left_out.data
-        parts = np.stack([data.target, left_out.fit.left_out(data)]) + self.prior_
+        parts = np.stack([data.target, left_out.outputs]) + self.prior_
         groups = [parts[:, :, [k]] for k in range(len(self.classes_))] if self.multilabel_ else [parts]
         found = [_calibrate(_by_class(group[0]), _by_class(group[1]), data.weight) for group in groups]
         return np.array(found) if self.multilabel_ else found[0]

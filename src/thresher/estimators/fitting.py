@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.estimators import choose
-from thresher.estimators.choose import Choice, Fit, Judge, mean_square
+from thresher.estimators.choose import Choice, Fit, Judge, leave_one_out, mean_square
 from thresher.estimators.columns import learn_columns
 from thresher.estimators.features import (
     COLUMNS,
@@ -34,9 +36,10 @@ from thresher.model.sobol import MOST_COLUMNS as SOBOL_COLUMNS
 from thresher.model.start import Sequence as SequenceName
 from thresher.parallel import blas_for_size
 from thresher.shards import block_bytes, start_gram
+from thresher.theory import firing_probability
 from thresher.training import Result
 
-__all__ = ["Fitted", "Fitting", "Options"]
+__all__ = ["Fitted", "Fitting", "LeftOut", "Options"]
 
 Matrix = NDArray[np.float64]
 _QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
@@ -66,22 +69,35 @@ class Options(NamedTuple):
     biases: Sequence[float]  # to choose from
     rows: int  # on which bias, shift, scale and features are chosen; the ridge is chosen on all
     judge: Judge = mean_square  # of scales and features
+    checkpoint: Path | None = None  # where a long fit keeps its progress
+
+
+class LeftOut(NamedTuple):
+    """Observations that were left out, and what was predicted for them."""
+
+    data: Observations
+    outputs: Matrix  # (c, k)
+    variances: Callable[[], Matrix]  # (c,): of the limit at each, when it is left out
+    optimism: float  # how many times too low squared errors are because features were learnt on all observations
 
 
 class Fitted(NamedTuple):
     """Everything that came out of a fit."""
 
-    data: Observations  # at raw rows
     lift: SphereLift
     choice: Choice
     learning: Learning
-    optimism: float  # by which leave-one-out falls short where features were learnt on the rows left out
-    inputs: Matrix
-    fit: Fit
-    penalty: Matrix
-    gains: Matrix
+    left_out: LeftOut
+    inputs: NDArray[Any]  # (n, d), lifted
+    ridge: float
+    error: float  # weighted mean of squared errors of observations left out, summed over outputs
+    alpha: Matrix  # (n, k)
+    penalty: Matrix  # (n,)
+    gains: Matrix  # (k,)
     results: list[Result]
-    importances: Matrix
+    importances: Matrix  # (d,)
+    pivots: NDArray[np.int64] | None = None  # rows of which error bars are made, None for all
+    core: Matrix | None = None  # of these, see Variance
 
 
 class Fitting:
@@ -121,7 +137,32 @@ class Fitting:
         lift = SphereLift(
             scale=scale, bias=choice.bias, weights=space.weights, metric=space.matrix(), rest=space.rest
         ).fit(self.data.X, sample_weight=self.data.weights)
-        return Fitted(self.data, lift, choice, learning, optimism, inputs, fit, penalty, gains, results, importances)
+        return Fitted(
+            lift=lift,
+            choice=choice,
+            learning=learning,
+            left_out=LeftOut(
+                self.data, fit.left_out(self.data), partial(self._variances, fit, inputs, choice.shift), optimism
+            ),
+            inputs=inputs,
+            ridge=fit.ridge,
+            error=fit.error,
+            alpha=fit.alpha,
+            penalty=penalty,
+            gains=gains,
+            results=results,
+            importances=importances,
+        )
+
+    def _variances(self, fit: Fit, inputs: Matrix, shift: float) -> Matrix:
+        """Return the variance of the limit at each observation left out (c,)."""
+        limit: Fit | None = fit
+        if self.options.width != math.inf:
+            diagonal = firing_probability(shift)
+            limit = leave_one_out(choose.limit_of(inputs, shift), self.data, ridge=fit.ridge, diagonal=diagonal)
+        if limit is None:  # a tiny ridge that was enough for the network's own kernel
+            limit = fit
+        return np.maximum(limit.left_out_variance(self.data), 0.0)
 
     def _choose_all(self) -> tuple[str, Space, Choice, Learning, float]:
         """Choose scale, bias, shift and features; return the space of rows, the choices, how optimistic they are."""

@@ -70,6 +70,13 @@ class SphereLift(TransformerMixin, BaseEstimator):
     ) -> None:
         self.scale, self.bias, self.weights, self.metric, self.rest = scale, bias, weights, metric, rest
 
+    @classmethod
+    def made(cls, scaling: Scaling, *, scale: str, bias: float, metric: Matrix | None, last: float) -> Self:
+        """Return a fitted lift from a scaling and the value of the bias coordinate."""
+        lift = cls(scale=scale, bias=bias, metric=metric)
+        lift.scaling_, lift.last_, lift.n_features_in_ = scaling, last, len(scaling.mean)
+        return lift
+
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the scaling and the typical norm from rows (n, d). Cost: O(nd log n)."""
         rows = validate_data(self, X, dtype=np.float64)

@@ -28,7 +28,8 @@ from thresher.training.train import FILES
 __all__ = ["load_model", "save_model"]
 
 _ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "floor_", "prior_", "feature_importances_",
-           "temperature_")  # fmt: skip
+           "temperature_", "pivots_", "core_")  # fmt: skip
+_AS_THEY_ARE = {"inputs_": "f", "pivots_": "i"}  # kinds of numbers; all others are float64
 _VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "feature_learning_", "n_iter_", "n_features_in_",
            "single_target_", "target_", "scale_", "columns_weighed_", "multilabel_")  # fmt: skip
 
@@ -63,7 +64,9 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     for name, value in (("metric", lift.metric), ("weights", lift.weights)):
         if value is not None:
             tensors[name] = np.asarray(value)
-    tensors |= {name: np.atleast_1d(getattr(estimator, name)) for name in _ARRAYS if hasattr(estimator, name)}
+    tensors |= {
+        name: np.atleast_1d(getattr(estimator, name)) for name in _ARRAYS if getattr(estimator, name, None) is not None
+    }
     if hasattr(estimator, "target_scaling_"):
         tensors |= {"target_mean": estimator.target_scaling_.mean, "target_unit": estimator.target_scaling_.unit}
     networks, weights = describe_results(estimator.results_, form)
@@ -113,9 +116,11 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     estimator._check_parameters()
     for name, value in check_fitted(about["values"], classifies=about["classes"] is not None).items():
         setattr(estimator, name, value)
+    estimator.pivots_ = estimator.core_ = None
     for name in _ARRAYS:
         if name in tensors:
-            setattr(estimator, name, tensors[name].astype(np.float64))
+            kept = tensors[name].dtype.kind == _AS_THEY_ARE.get(name)
+            setattr(estimator, name, tensors[name] if kept else tensors[name].astype(np.float64))
     lift = SphereLift(
         scale=estimator.scale_,
         bias=float(estimator.bias_),

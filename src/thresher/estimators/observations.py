@@ -18,6 +18,7 @@ __all__ = ["Observations", "Pools", "distinct_rows"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
+_LARGE = 1 << 20  # numbers in a table from which on rows are sorted by their bytes
 
 
 class Pools(NamedTuple):
@@ -136,8 +137,15 @@ class Observations:
 
 
 def distinct_rows(rows: Matrix) -> tuple[Matrix, Numbers]:
-    """Return the distinct rows, sorted, and which of them each row is."""
-    order = np.lexsort(rows.T[::-1])
+    """Return the distinct rows, sorted, and which of them each row is; large tables are sorted by their bytes.
+
+    Cost: O(nd log n) for small tables; for large ones O(nd), and O(n log n) comparisons that end where rows differ.
+    """
+    if rows.size <= _LARGE:
+        order = np.lexsort(rows.T[::-1])
+    else:
+        rows = np.ascontiguousarray(rows + 0.0)  # -0.0 becomes 0.0, which it equals
+        order = np.argsort(rows.view(f"V{rows.shape[1] * rows.itemsize}").ravel(), kind="stable")
     ordered = rows[order]
     new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))[: len(rows)]
     place = np.empty(len(rows), np.int64)

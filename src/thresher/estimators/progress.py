@@ -63,6 +63,10 @@ class Progress:
         self._told = self._part
         self._callbacks.on_progress(round(_PARTS * share), _PARTS)
 
+    def share(self, done: float) -> None:
+        """Report which share of this part is done."""
+        self._tell(self._before + done * self._costs.get(self._part, 0.0))
+
     def tried(self, number: int) -> None:
         """Report how many ridges were tried in this part; the total is not known."""
         self._tell(self._before + (1 - _A_RIDGE**number) * self._costs.get(self._part, 0.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -12,12 +13,13 @@ from scipy.special import expit
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from thresher.algebra.cholesky import factor
 from thresher.errors import InvalidInput
-from thresher.estimators.base import LeftOut, ThresherEstimator
-from thresher.estimators.choose import Fit, Judge, leave_one_out, mean_square
-from thresher.estimators.fitting import Fitting
+from thresher.estimators.base import ThresherEstimator
+from thresher.estimators.choose import Judge, mean_square
+from thresher.estimators.deviations import Variance
+from thresher.estimators.fitting import Fitting, LeftOut
 from thresher.estimators.lift import check_weights
+from thresher.estimators.many import MANY
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scaling import Scaling
@@ -69,6 +71,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         engine, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
+    checkpoint : file in which a fit of more than 4,096 distinct rows keeps its progress. A fit of the same data with
+        the same parameters goes on from it, and deletes it when it is complete. With ridge=0 use ``train_options``
     verbose : 1 for a bar with the time left, and a line per iteration, on standard error
     callbacks : :class:`thresher.Callback` objects or functions. ``on_progress`` gets the progress of the
         fit, in thousandths, and ``on_iteration`` each iteration of each output; returning True stops the training of
@@ -120,6 +124,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         train_options: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        checkpoint: str | Path | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
     ) -> None:
@@ -196,6 +201,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         least = columns.min(axis=0)
         below = np.nextafter(least, -np.inf)  # where a share of the unit is lost in rounding
         floors = [np.minimum(least - above * unit, below) for above in _ABOVE]
+        if len(rows) > MANY:
+            some = np.random.default_rng(0).permutation(len(rows))[:MANY]
+            rows, columns, weights = rows[some], columns[some], None if weights is None else weights[some]
         errors = [self._left_out_error(rows, columns, weights, floor=floor) for floor in floors]
         best = int(np.argmin(errors))
         if self.target == "log":
@@ -233,15 +241,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
         Beyond the border, below which 99 % of the variances were, deviations grow to those of the targets.
         """
-        data, fit, optimism = left_out
-        limit: Fit | None = fit
-        if self.results_:
-            diagonal = firing_probability(self.shift_)
-            limit = leave_one_out(self._cross_kernel(self.inputs_), data, ridge=self.ridge_, diagonal=diagonal)
-        if limit is None:  # a tiny ridge that was enough for the network's own kernel
-            limit = fit
-        variances = np.maximum(limit.left_out_variance(data), 0.0)
-        residuals = data.target - fit.left_out(data)
+        data, outputs, variances_of, optimism = left_out
+        variances, residuals = variances_of(), data.target - outputs
         border = np.quantile(variances, _MET)
         found = []
         for squares in residuals.T**2:
@@ -254,20 +255,21 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         return np.transpose(found)
 
     def _deviations(self, inputs: Matrix) -> Matrix:
-        made = factor(self._cross_kernel(self.inputs_), added=self.penalty_, overwrite=True)
-        if made is None:
+        about = self._variance()
+        if about is None:
             raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger ridge.")
-        prior = firing_probability(self.shift_)
-        explained = [
-            (made.half_solve(self._cross_kernel(block).T) ** 2).sum(axis=0)
-            for block in np.array_split(inputs, max(1, len(inputs) // 1024))
-        ]
-        variance = np.maximum(prior - np.concatenate(explained), 0.0)[:, None]
+        prior, variance = firing_probability(self.shift_), about.at(inputs)[:, None]
         stretch, addend, border = self.noise_
         most = np.maximum(border * stretch + addend, 1.0)  # 1 is the variance of the targets
         known = np.minimum(variance * stretch + addend, most)
         unknown = np.clip((variance - border) / np.maximum(prior - border, np.finfo(float).tiny), 0.0, 1.0)
         return np.sqrt(known + unknown * np.maximum(1.0 - known, 0.0))
+
+    def _variance(self) -> Variance | None:
+        """Return what the limit knows, from all training rows, or from pivots where they are many."""
+        if self.pivots_ is None:
+            return Variance.exact(self.inputs_, self.penalty_, self.shift_)
+        return Variance.of_pivots(self.inputs_[self.pivots_], self.shift_, self.core_)
 
 
 def _calibrate(squares: Matrix, variances: Matrix, weights: Matrix) -> Matrix:

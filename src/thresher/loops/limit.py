@@ -8,7 +8,7 @@ import numpy as np
 
 from thresher.loops import compiled
 
-__all__ = ["FAR", "NEAR", "differentiate", "evaluate", "interpolate"]
+__all__ = ["FAR", "NEAR", "differentiate", "evaluate", "evaluate_slope", "interpolate"]
 
 NEAR, FAR = 14, 20  # degrees of the polynomials for rho from 0 to 1, and from -1 to 0
 
@@ -34,8 +34,10 @@ def interpolate(products, values, slopes, kernel):
 
 
 @compiled
-def differentiate(products, shift, kernel):
-    """Replace rho P(rho) in ``kernel`` (k, n) by its derivative by rho (k, n), 0 where rho is 1 or -1 and it has none.
+def differentiate(products, shift, kernel, least=1e-10):
+    """Replace rho P(rho) in ``kernel`` (k, n) by its derivative by rho (k, n).
+
+    0 where 1 - rho² is at most ``least``: at 1 and -1 there is none.
 
     P'(rho) = exp(-b² / (1 + rho)) / (2 pi sqrt(1 - rho²)); where rho is 0 the derivative is P(0) = P(Z >= b)².
     """
@@ -44,7 +46,7 @@ def differentiate(products, shift, kernel):
         for j in range(products.shape[1]):
             rho = min(max(products[i, j], -1.0), 1.0)
             room = 1.0 - rho * rho
-            if room <= 1e-10:
+            if room <= least:
                 kernel[i, j] = 0.0
                 continue
             both = kernel[i, j] / rho if rho != 0.0 else alone * alone
@@ -71,3 +73,33 @@ def evaluate(kernel, near, far):
             for power in range(1, FAR + 1):
                 below = below * x + far[power]
             kernel[i, j] = rho * (above if rho >= 0 else below)
+
+
+@compiled(relaxed=True)
+def evaluate_slope(products, near, far, near_slope, far_slope, least):
+    """Replace inner products rho (k, n), float32, by the derivative of rho P(rho) by rho; 0 where 1 - |rho| is tiny.
+
+    The polynomials are those of ``evaluate`` and their derivatives, one shorter; P changes with rho as they do divided
+    by sqrt(1 - |rho|), up to the sign. Tiny is at most ``least``: there the derivative is lost in rounding.
+    """
+    one, zero = np.float32(1.0), np.float32(0.0)
+    for i in range(products.shape[0]):
+        for j in range(products.shape[1]):
+            rho = min(max(products[i, j], -one), one)
+            room = one - abs(rho)
+            root = np.sqrt(room)
+            x = root + root - one
+            above, above_slope = near[0], near_slope[0]
+            for power in range(1, NEAR + 1):
+                above = above * x + near[power]
+            for power in range(1, NEAR):
+                above_slope = above_slope * x + near_slope[power]
+            below, below_slope = far[0], far_slope[0]
+            for power in range(1, FAR + 1):
+                below = below * x + far[power]
+            for power in range(1, FAR):
+                below_slope = below_slope * x + far_slope[power]
+            value = above if rho >= 0 else below
+            slope = above_slope if rho >= 0 else -below_slope
+            found = value - rho * slope / max(root, np.float32(1e-6))
+            products[i, j] = found if room > least else zero

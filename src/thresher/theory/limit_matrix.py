@@ -16,15 +16,16 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from thresher.loops.limit import FAR, NEAR, evaluate
+from thresher.loops.limit import FAR, NEAR, differentiate, evaluate, evaluate_slope
 from thresher.parallel import core_count, in_order
 from thresher.theory.kernel import cofiring_probability, firing_probability, limit_kernel
 
-__all__ = ["LimitMatrix", "limit_block", "limit_product"]
+__all__ = ["LimitMatrix", "half_bytes", "limit_block", "limit_gradients_at", "limit_product", "limit_square"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 _ROWS, _COLUMNS = 256, 1024  # of a tile: a megabyte
+_KINK = 5e-7  # 1 - |rho| below which a product in single precision says nothing of the slope
 _CLOSE = 5e-6  # error of the polynomials at most, relative to the diagonal; else the table of the double kernel is used
 
 
@@ -54,13 +55,16 @@ def limit_block(left: Single, right: Single, shift: float, out: Single | None = 
     """
     block = np.empty((len(left), len(right)), np.float32) if out is None else out
     polynomials = _polynomials(float(shift))
+    room = np.empty(len(left) * min(_COLUMNS, len(right)), np.float32)
     for first in range(0, len(right), _COLUMNS):  # in the cache from the product to the kernel
-        tile = block[:, first : first + _COLUMNS]
-        np.matmul(left, right[first : first + _COLUMNS].T, out=tile)
+        some = right[first : first + _COLUMNS]
+        tile = room[: len(left) * len(some)].reshape(len(left), len(some))
+        np.matmul(left, some.T, out=tile)
         if polynomials is None:
-            tile[:] = limit_kernel(np.clip(tile, -1, 1), shift, symmetric=False)
+            tile[:] = limit_kernel(tile.astype(np.float64), shift, symmetric=False)
         else:
             evaluate(tile, *polynomials)
+        block[:, first : first + _COLUMNS] = tile
     return block
 
 
@@ -84,6 +88,54 @@ def limit_product(
     return np.concatenate([np.zeros((0, columns.shape[1])), *parts])
 
 
+def limit_square(inputs: Single, shift: float, *, threads: int | None = None) -> Single:
+    """Return the limit kernel (n, n) of inputs (n, d), float32, with its exact diagonal. Cost: O(n²d)."""
+    out = np.empty((len(inputs), len(inputs)), np.float32)
+
+    def fill(first: int) -> None:
+        limit_block(inputs[first : first + _ROWS], inputs, shift, out[first : first + _ROWS])
+
+    list(in_order(fill, range(0, len(inputs), _ROWS), threads=core_count() if threads is None else threads))
+    np.fill_diagonal(out, firing_probability(shift))
+    return out
+
+
+def limit_gradients_at(
+    others: Single, inputs: Single, alpha: Matrix, shift: float, *, threads: int | None = None
+) -> NDArray[np.float64]:
+    """Return the gradients (c, k, d) of the limit, with coefficients alpha (n, c), at other inputs (k, d).
+
+    Pairs that are all but equal count nothing: the kernel has a kink there. Cost: O(nd) per output and row.
+    """
+    columns = alpha.T.astype(np.float32)
+
+    def part(first: int) -> NDArray[np.float32]:
+        rows = others[first : first + _ROWS]
+        total = np.zeros((len(columns), len(rows), inputs.shape[1]), np.float32)
+        for begin in range(0, len(inputs), _COLUMNS):
+            some = inputs[begin : begin + _COLUMNS]
+            slopes = _slopes(rows, some, shift)
+            for place, one in enumerate(columns[:, begin : begin + _COLUMNS]):
+                total[place] += slopes @ (one[:, None] * some)
+        return total
+
+    parts = in_order(part, range(0, len(others), _ROWS), threads=core_count() if threads is None else threads)
+    return np.concatenate(list(parts), axis=1).astype(np.float64)
+
+
+def _slopes(left: Single, right: Single, shift: float) -> Single:
+    """Return the derivative of the limit kernel (k, n) by the inner product of inputs (k, d) and (n, d)."""
+    products, polynomials = left @ right.T, _polynomials(float(shift))
+    if polynomials is None:
+        slopes = limit_block(left, right, shift)
+        differentiate(products, shift, slopes, 2 * _KINK)
+        return slopes
+    near, far = polynomials
+    ranks = [np.arange(len(one) - 1, 0, -1, dtype=np.float32) for one in polynomials]
+    evaluate_slope(products, near, far, near[:-1] * ranks[0], far[:-1] * ranks[1], np.float32(_KINK))
+    return products
+
+
 class LimitMatrix:
     """The limit kernel (n, n) of inputs (n, d), as an operator.
 
@@ -102,8 +154,17 @@ class LimitMatrix:
         ends = np.cumsum([_ROWS * (first + _ROWS) for first in self._panels])
         self._whole, kept = int(ends[-1]), int(np.searchsorted(ends, memory / 4, side="right"))
         self._store = np.empty(int(ends[kept - 1]) if kept else 0, np.float32)  # one piece: faster to get than many
-        self._begin = {first: int(end) - _ROWS * (first + _ROWS) for first, end in zip(self._panels[:kept], ends)}
+        self._begin = {
+            first: int(end) - _ROWS * (first + _ROWS)
+            for first, end in zip(self._panels[:kept], ends[:kept], strict=True)
+        }
         self._made = set[int]()
+
+    def renewed(self, inputs: NDArray[Any], shift: float) -> LimitMatrix:
+        """Return the matrix of other inputs, as many, in the memory of this one, which is lost."""
+        self.inputs, self.shift = np.ascontiguousarray(inputs, np.float32), shift
+        self._made.clear()
+        return self
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -179,6 +240,6 @@ class LimitMatrix:
         return own, before
 
 
-def whole_bytes(inputs: int) -> float:
+def half_bytes(inputs: int) -> float:
     """Return the bytes of half of the matrix for that many inputs."""
     return 4.0 * math.ceil(inputs / _ROWS) * _ROWS * (inputs + _ROWS) / 2

@@ -1,0 +1,77 @@
+"""How much the limit knows at a row: the variance of its Gaussian process, from all rows or from some pivots."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from thresher.algebra.cholesky import LowerFactor, factor
+from thresher.theory import firing_probability, limit_kernel
+from thresher.theory.limit_matrix import limit_block
+
+__all__ = ["Variance"]
+
+Matrix = NDArray[np.float64]
+_LIFT = 1e-5  # added to the diagonal of the pivots' kernel, relative to it: in single precision
+_BLOCK = 4096  # rows at a time
+
+
+class Variance(NamedTuple):
+    """The variance of the process given targets with a penalty at some inputs.
+
+    With all inputs (n, d) as pivots and no ``core`` it is exact. With fewer pivots the process is known through their
+    span alone: ``core`` (r, r) is the triangle of 1 + F P⁻¹ Fᵀ, where F (r, n) = L⁻¹ K are the coordinates of all rows
+    and P is the penalty; what the span does not reach is unknown.
+    """
+
+    pivots: NDArray[Any]  # (r, d)
+    lower: LowerFactor | None  # exact: of K + P
+    triangle: Matrix | None  # of the kernel of the pivots
+    core: Matrix | None
+    shift: float
+
+    @classmethod
+    def exact(cls, inputs: Matrix, penalty: Matrix, shift: float) -> Variance | None:
+        """Return the variance from all inputs (n, d) with penalties (n,); None if that is singular. Cost: O(n³/3)."""
+        made = factor(limit_kernel(inputs @ inputs.T, shift), added=penalty, overwrite=True)
+        return None if made is None else cls(inputs, made, None, None, shift)
+
+    @classmethod
+    def of_pivots(cls, pivots: NDArray[Any], shift: float, core: Matrix | None = None) -> Variance:
+        """Return the variance from pivots (r, d); :meth:`with_rows` adds what is known. Cost: O(r³)."""
+        few = np.ascontiguousarray(pivots, np.float32)
+        kernel = limit_block(few, few, shift).astype(np.float64)
+        kernel[np.diag_indices_from(kernel)] = firing_probability(shift) * (1 + _LIFT)
+        triangle = linalg.cholesky(kernel, lower=True, overwrite_a=True, check_finite=False)
+        return cls(few, None, triangle, core, shift)
+
+    def with_rows(self, inputs: NDArray[Any], penalty: Matrix) -> Variance:
+        """Return the variance given targets at inputs (n, d) with penalties (n,) as well. Cost: O(nr²)."""
+        core = np.eye(len(self.pivots)) if self.core is None else self.core @ self.core.T
+        for first in range(0, len(inputs), _BLOCK):
+            some = self._coordinates(inputs[first : first + _BLOCK]) / np.sqrt(penalty[first : first + _BLOCK])
+            core += some @ some.T
+        return self._replace(core=linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False))
+
+    def at(self, inputs: NDArray[Any]) -> Matrix:
+        """Return the variance at inputs (k, d), (k,). Cost: O(n²) or O(r²) per row."""
+        found = [self._at(inputs[first : first + _BLOCK]) for first in range(0, len(inputs), _BLOCK)]
+        return np.maximum(np.concatenate([np.zeros(0), *found]), 0.0)
+
+    def _at(self, inputs: NDArray[Any]) -> Matrix:
+        prior = firing_probability(self.shift)
+        if self.lower is not None:
+            cross = limit_kernel(inputs @ self.pivots.T, self.shift, symmetric=False)
+            return prior - (self.lower.half_solve(cross.T) ** 2).sum(axis=0)
+        coordinates = self._coordinates(inputs)
+        known = linalg.solve_triangular(self.core, coordinates, lower=True, check_finite=False)
+        rest: Matrix = prior - (coordinates**2).sum(axis=0) + (known**2).sum(axis=0)
+        return rest
+
+    def _coordinates(self, inputs: NDArray[Any]) -> Matrix:
+        cross = limit_block(self.pivots, np.ascontiguousarray(inputs, np.float32), self.shift)
+        found: Matrix = linalg.solve_triangular(self.triangle, cross, lower=True, check_finite=False)
+        return found

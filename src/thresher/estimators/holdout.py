@@ -1,0 +1,231 @@
+"""Ridge regression on the limit kernel of many rows, judged on rows that are left out.
+
+Exact leave-one-out costs O(n³). With thousands of rows some can be left out instead: the fit to the others predicts
+them at no extra cost, as they are further rows of the matrix in every product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from thresher.algebra.descent import Descent
+from thresher.algebra.pivots import LowRank, random_pivots
+from thresher.estimators import choose
+from thresher.estimators.choose import Judge
+from thresher.estimators.lift import lift_rows, typical_norm
+from thresher.estimators.observations import Observations
+from thresher.theory import firing_probability
+from thresher.theory.limit_matrix import LimitMatrix, limit_block, limit_square
+
+__all__ = ["HoldOut", "Solved", "Stop", "refine", "ridges_near", "solve_ridges"]
+
+Matrix = NDArray[np.float64]
+Single = NDArray[np.float32]
+DIRECT = 1024  # rows up to which a matrix is factored; beyond, conjugate gradients are cheaper
+_RANK = 768  # of a preconditioner, at the most
+_LEAST, _MOST = -10, 2  # half powers of ten of a ridge; below 1e-5 single precision is not enough
+_WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many times the best for so many steps
+
+
+class Stop(NamedTuple):
+    """When conjugate gradients have done enough."""
+
+    steps: int = 60  # at the most
+    residual: float = 1e-3  # relative, of all columns
+    patience: int = 6  # steps without a gain in the error on rows left out
+    gain: float = 1e-3  # what counts as one
+
+
+class Solved(NamedTuple):
+    """The best ridge, its coefficients, and what they do on rows left out."""
+
+    ridge: float
+    alpha: Matrix  # (n, k)
+    outputs: Matrix  # (h, k), on the rows left out
+    error: float
+    residual: float  # relative, where it stopped
+    steps: int
+
+
+def ridges_near(guess: float) -> list[float]:
+    """Return three ridges around a guess, half a power of ten apart."""
+    middle = min(max(round(2 * math.log10(guess)), _LEAST + 1), _MOST - 1)
+    return [10 ** (power / 2) for power in (middle - 1, middle, middle + 1)]
+
+
+def solve_ridges(
+    matrix: LimitMatrix,
+    low: LowRank,
+    data: Observations,
+    *,
+    ridges: Sequence[float],
+    judge: Callable[[Matrix], float],
+    stop: Stop,
+    start: Matrix | None = None,
+    tell: Callable[[float], object] = lambda share: None,
+    save: Callable[[Solved], object] = lambda best: None,
+) -> Solved | None:
+    """Return the best of some ridges for observations at the first rows of a matrix; those after them are left out.
+
+    ``judge`` returns the error of outputs (h, k) on the rows left out. Every ridge takes part in every
+    product. It stops when no ridge has gained for some steps. ``tell`` is called with the share of the steps that are
+    done at the most, ``save`` with the best so far. None if nothing finite came out.
+
+    Cost: O(n²) per step for each ridge and output, and O(nr²) for a preconditioner from a factor of rank r.
+    """
+    n, outputs = data.targets.shape
+    ridges = list(ridges)
+    alive = list(range(len(ridges)))  # places in ridges
+    middle = ridges[len(ridges) // 2] * matrix.diagonal  # near enough to all: most of the diagonal is the factor's rest
+    added = np.concatenate([np.outer(ridge * matrix.diagonal / data.weights, np.ones(outputs)) for ridge in ridges], 1)
+    descent = Descent(
+        matrix.times,
+        np.tile(data.targets, len(ridges)),
+        added=added,
+        inverse=low._replace(factor=low.factor[:, :n]).inverse(middle / data.weights),
+        start=None if start is None else np.tile(start, len(ridges)),
+    )
+    best: Solved | None = None
+    gained, behind = 0, dict.fromkeys(alive, 0)
+    while descent.steps < stop.steps and descent.steps - gained < stop.patience:
+        descent.step()
+        tell(descent.steps / stop.steps)
+        left, residuals = np.split(descent.images[n:], len(alive), axis=1), descent.residuals.reshape(len(alive), -1)
+        errors = [judge(one) for one in left]
+        here = int(np.argmin(errors))
+        if math.isfinite(errors[here]) and (best is None or errors[here] < best.error):
+            if best is None or errors[here] < (1 - stop.gain) * best.error:
+                gained = descent.steps
+            alpha = np.split(descent.values, len(alive), axis=1)[here]
+            residual = float(residuals[here].max())
+            best = Solved(ridges[alive[here]], alpha.copy(), left[here].copy(), errors[here], residual, descent.steps)
+            save(best)
+        if residuals.max() <= stop.residual or not np.isfinite(errors).all():
+            break
+        for place, error in zip(alive, errors, strict=True):
+            behind[place] = behind[place] + 1 if error > _WORSE * min(errors) else 0
+        stay = [behind[place] < _WHILE for place in alive]
+        if not all(stay):
+            descent.keep(np.repeat(stay, outputs))
+            alive = [place for place, one in zip(alive, stay, strict=True) if one]
+    return best
+
+
+def refine(
+    matrix: LimitMatrix,
+    low: LowRank,
+    data: Observations,
+    *,
+    ridge: float,
+    residual: float,
+    steps: int,
+    start: Matrix,
+    tell: Callable[[float], object] = lambda share: None,
+    save: Callable[[Matrix], object] = lambda values: None,
+) -> Matrix:
+    """Return the solution (n, k) for all rows of a matrix, from a start (n, k) on.
+
+    It stops at a relative residual, or after some steps: those that were best with some rows left out.
+    """
+    level = ridge * matrix.diagonal
+    descent = Descent(
+        matrix.times,
+        data.targets,
+        added=np.outer(level / data.weights, np.ones(start.shape[1])),
+        inverse=low.inverse(level / data.weights),
+        start=start,
+    )
+    while descent.steps < steps and descent.residuals.max() > residual:
+        descent.step()
+        tell(descent.steps / steps)
+        save(descent.values)
+    return descent.values
+
+
+class HoldOut:
+    """Observations to fit at rows before a metric, and others, at other rows, to judge by."""
+
+    def __init__(self, kept: Observations, held: Observations, *, judge: Judge) -> None:
+        self.kept, self.held, self._judge = kept, held, judge
+        self._matrix: LimitMatrix | None = None
+
+    def lifted(self, metric: Matrix | None, bias: float) -> tuple[Single, Single, Matrix]:
+        """Return the lifted rows to fit (n, d + 1) and to judge by, and the norms of the first before (n,)."""
+        rows, others = (one.X if metric is None else one.X @ metric for one in (self.kept, self.held))
+        last = bias * typical_norm(rows, self.kept.weights)
+        inputs, norms = lift_rows(rows, last)
+        return inputs.astype(np.float32), lift_rows(others, last)[0].astype(np.float32), norms
+
+    def fit(
+        self,
+        metric: Matrix | None,
+        *,
+        bias: float,
+        shift: float,
+        ridge: float | None,
+        guess: float,
+        start: Matrix | None = None,
+    ) -> Solved | None:
+        """Return the fit with this ridge, or with the best near the guess; None if there is none.
+
+        Cost: O(n³) for each ridge up to some thousand rows, then O(n²) for each step.
+        """
+        inputs, others, _ = self.lifted(metric, bias)
+        if len(inputs) <= DIRECT:
+            return self._factor(inputs, others, shift, ridge, guess)
+        both = np.concatenate([inputs, others])
+        if self._matrix is None:
+            self._matrix = LimitMatrix(both, shift, memory=math.inf)
+        matrix = self._matrix.renewed(both, shift)
+        return solve_ridges(
+            matrix,
+            random_pivots(np.full(len(both), matrix.diagonal), matrix.columns, rank=min(_RANK, len(both) // 8)),
+            self.kept,
+            ridges=ridges_near(guess) if ridge is None else [ridge],
+            judge=self.judge,
+            stop=Stop(steps=20, residual=2e-2),
+            start=start,
+        )
+
+    def judge(self, outputs: Matrix) -> float:
+        """Return the error of outputs (h, k) at the rows left out."""
+        return self._judge(self.held, outputs[self.held.row])
+
+    def _factor(self, inputs: Single, others: Single, shift: float, ridge: float | None, guess: float) -> Solved | None:
+        kernel, cross = limit_square(inputs, shift), limit_block(others, inputs, shift)
+        diagonal, fits = firing_probability(shift), dict[float, Solved | None]()
+
+        def error(power: float) -> float:
+            if power not in fits:
+                level = 10 ** (power / 2)
+                alpha = self._solve(kernel, level * diagonal, inputs, shift, level)
+                if alpha is None:
+                    fits[power] = None
+                else:
+                    outputs = (cross @ alpha.astype(np.float32)).astype(np.float64)
+                    fits[power] = Solved(level, alpha, outputs, self.judge(outputs), 0.0, 0)
+            found = fits[power]
+            return math.inf if found is None else found.error
+
+        if ridge is not None:
+            power = 2 * math.log10(ridge)
+            error(power)
+            return fits[power]
+        return fits[choose.downhill(error, guess, least=_LEAST, most=_MOST)]
+
+    def _solve(self, kernel: Single, penalty: float, inputs: Single, shift: float, ridge: float) -> Matrix | None:
+        """Return alpha (n, k) in single precision, in double where that fails; None if that fails too."""
+        matrix = kernel.copy()
+        matrix[np.diag_indices_from(matrix)] += (penalty / self.kept.weights).astype(np.float32)
+        rhs = np.asfortranarray(self.kept.targets, np.float32)
+        _, alpha, failed = lapack.sposv(matrix.T, rhs, lower=0, overwrite_a=1, overwrite_b=1)
+        if failed or not np.isfinite(alpha).all():
+            exact = choose.limit_of(inputs.astype(np.float64), shift)
+            return choose.solve_kernel(exact, self.kept, shift=shift, ridge=ridge)
+        return alpha.astype(np.float64)

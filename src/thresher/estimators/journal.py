@@ -1,0 +1,89 @@
+"""The journal of a long fit: what has been computed so far, in a file, so that a fit that was stopped can go on.
+
+A fit is a sequence of steps that depend on nothing but the data and the parameters. The result of each costly step is
+written down; a fit with the same data and parameters reads it instead of computing it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thresher.errors import InvalidInput
+from thresher.estimators.holdout import Solved
+from thresher.files import read_file, write_file
+
+__all__ = ["Journal"]
+
+_KIND, _VERSION = "fit in progress", 1
+
+
+class Journal:
+    """Results of the steps of one fit, in their order; with no path nothing is written."""
+
+    def __init__(self, path: Path | None, *arrays: Any, **about: Any) -> None:
+        self._path, self.place = path, 0  # of the next step
+        self._steps: list[dict[str, Any]] = []
+        self._arrays: dict[str, Any] = {}
+        if path is None:
+            return
+        digest = hashlib.sha256(repr(sorted(about.items())).encode())
+        for array in arrays:
+            digest.update(str(array.shape).encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        self._key = digest.hexdigest()
+        if path.exists():
+            stored = read_file(path, kind=_KIND, newest=_VERSION)
+            if stored.metadata.get("key") != self._key:
+                raise InvalidInput(
+                    f"{path} belongs to a fit of other data or other parameters. Give another name, or delete it."
+                )
+            self._steps, self._arrays = list(stored.metadata["steps"]), dict(stored.tensors)
+
+    @property
+    def resumed(self) -> int:
+        """Steps that are known from an earlier run."""
+        return len(self._steps)
+
+    def step(self, compute: Callable[[Solved | None], Solved | None]) -> Solved | None:
+        """Return the result of the next step: the one in the journal, or what ``compute`` returns.
+
+        ``compute`` is called with what was saved by :meth:`save` in the middle of this very step, or None.
+        """
+        place, self.place = self.place, self.place + 1
+        known = self._steps[place] if place < len(self._steps) else None
+        begun = None if known is None or known["failed"] else self._read(place, known)
+        if known is not None and known["done"]:
+            return begun
+        found = compute(begun)
+        self._write(place, found, done=True)
+        return found
+
+    def save(self, found: Solved) -> None:
+        """Write down how far the step under way has come."""
+        self._write(self.place - 1, found, done=False)
+
+    def finish(self) -> None:
+        """Forget everything: the fit is complete."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+    def _read(self, place: int, about: dict[str, Any]) -> Solved:
+        alpha, outputs = (self._arrays[f"{name}{place}"].astype(np.float64) for name in ("alpha", "outputs"))
+        return Solved(about["ridge"], alpha, outputs, about["error"], about["residual"], about["steps"])
+
+    def _write(self, place: int, found: Solved | None, *, done: bool) -> None:
+        if self._path is None:
+            return
+        about: dict[str, Any] = {"done": done, "failed": found is None}
+        if found is not None:
+            names = ("ridge", "error", "residual", "steps")
+            about |= {name: getattr(found, name) for name in names}
+            self._arrays |= {f"alpha{place}": found.alpha, f"outputs{place}": found.outputs}
+        self._steps[place:] = [about]
+        metadata = {"key": self._key, "steps": self._steps}
+        write_file(self._path, self._arrays, metadata, kind=_KIND, version=_VERSION)
