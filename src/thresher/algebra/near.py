@@ -83,7 +83,8 @@ class RandomPivots:
         near = self._near
         size = near.columns(np.zeros(1, np.int64)).shape[1]
         rank = self.default_rank(size) if self.rank is None else self.rank
-        return random_pivots(np.full(size, near.diagonal), near.columns, rank=rank, seed=self.seed)
+        made = random_pivots(np.full(size, near.diagonal), near.columns, rank=rank, seed=self.seed)
+        return made._replace(left=0.0)  # the rest of the diagonal is kept entry by entry
 
     @cached_property
     def _rest(self) -> Vector:
