@@ -229,11 +229,10 @@ class Dense(PairShard):
         before, after = self._bits, self._found
         flips = np.bitwise_count(before ^ after).sum(axis=1, dtype=np.int64)
         firing = np.bitwise_count(before | after).sum(axis=1, dtype=np.int64)
-        many = flips * firing * BITS_PER_PAIR > counts.size
+        many: NDArray[np.bool_] = flips * firing * BITS_PER_PAIR > counts.size
         few = (flips > 0) & ~many
         count_flips(before[few], after[few], counts)
-        by_bits: NDArray[np.bool_] = (flips > 0) & many
-        return by_bits
+        return many  # of some pairs that flip
 
     def _add_counts(self, bits: Bits, counts: NDArray[np.int32], *, sign: int) -> None:
         n = len(self._inputs)
@@ -287,7 +286,7 @@ class Dense(PairShard):
             return found
         total = np.zeros_like(self._inputs)
         for rows in self._blocks():
-            fires = self._fires(rows)
+            fires = self._numbers(self._bits[rows])
             total += fires.T @ (fires @ push)
         return np.einsum("nd,nd->n", self._inputs, total)
 
@@ -309,7 +308,7 @@ class Dense(PairShard):
         total = np.zeros_like(self._inputs)
         if len(self._moved):
             for rows in self._blocks():
-                total += self._fires(rows).T @ (
+                total += self._numbers(self._bits[rows]).T @ (
                     self._signs(rows)[:, None].astype(self._moved.dtype) * self._moved[rows]
                 )
         return np.einsum("nd,nd->n", self._inputs, total)
@@ -327,10 +326,7 @@ class Dense(PairShard):
             self._found = np.empty_like(self._bits)
 
     def _push(self, v: Matrix) -> Fast:
-        """Return v_i x_i (n, d) in working precision, or v_i (n,) alone where few pairs fire.
-
-        Steps beyond the range of the working precision become infinite, and lead nowhere.
-        """
+        """Return v_i x_i (n, d) in working precision, v_i (n,) where few pairs fire; infinite beyond its range."""
         fast = v.astype(self._shared.fast.dtype)
         return fast if self._few else fast[:, None] * self._shared.fast
 
@@ -347,11 +343,8 @@ class Dense(PairShard):
         first = self._neurons.start
         return self._settings.start.signs(np.arange(first + rows.start, first + rows.stop))
 
-    def _fires(self, rows: slice) -> Fast:
-        """Return the firing pairs of a block as numbers (rows, n)."""
-        return self._numbers(self._bits[rows])
-
     def _numbers(self, bits: Bits) -> Fast:
+        """Return the firing pairs of a block as numbers (rows, n)."""
         return np.unpackbits(bits, axis=1, count=len(self._inputs)).astype(self._shared.fast.dtype)
 
 
