@@ -368,7 +368,8 @@ class _First:
             return
         shard, copies = self._shard, self._shard._copies
         bits = shard._bits[rows][::copies]
-        moved = (shard._settings.scale * shard._pushes(bits, self._push)).astype(margins.dtype, copy=False)
+        pushes = shard._pushes(bits, self._push) if shard._few else fires @ self._push
+        moved = (shard._settings.scale * pushes).astype(margins.dtype, copy=False)
         squares = np.einsum("kd,kd->k", moved, moved, dtype=np.float64)
         norms = np.linalg.norm(start, axis=1).astype(np.float64) + np.sqrt(squares)
         reach = (1 + NORM_TOLERANCE) * 1.001 * np.sqrt(squares) + shard._shared.guard(norms)
