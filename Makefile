@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test test-slow test-oldest test-wheel check docs pictures scaling certified prediction bench reliability clean
+.PHONY: setup demo test test-slow test-oldest test-wheel check docs pictures scaling certified prediction preconditioners bench reliability clean
 
 setup: $(VENV)/.ready
 
@@ -73,6 +73,10 @@ certified: setup
 # What a prediction costs, with and without the neurons that never moved; about two minutes.
 prediction: setup
 	$(BIN)/python -m benchmarks.prediction
+
+# Preconditioners of the Gram matrix side by side, without an n x n matrix; about five minutes.
+preconditioners: setup
+	$(BIN)/python -m benchmarks.preconditioners
 
 clean:
 	rm -rf $(VENV) $(OLDEST) docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -137,12 +137,12 @@ class DenseNetwork:
 
     def gram_times(self, pairs: Pairs, vector: Vector) -> Vector:
         """Return G @ vector without the matrix. Cost: O(d) a pair."""
-        total = [np.zeros(self.problem.size) for _ in range(self.threads)]
-        X = self.problem.inputs
+        total = [np.zeros((self.problem.size, 1)) for _ in range(self.threads)]
+        X, column = self.problem.inputs, vector[:, None]
         self._each(
-            lambda block, thread: add_gram_product(*pairs.blocks[block.start // BLOCK], X, vector, total[thread])
+            lambda block, thread: add_gram_product(*pairs.blocks[block.start // BLOCK], X, column, total[thread])
         )
-        return np.sum(total, axis=0) / self.width
+        return np.sum(total, axis=0)[:, 0] / self.width
 
     def largest_eigenvalue(self, pairs: Pairs) -> float:
         """Return that of G, by power iteration."""

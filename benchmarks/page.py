@@ -2,7 +2,7 @@
 
     python -m benchmarks.page
 
-Reads bench.json, certified.json, prediction.json and scaling.json in results/, whichever exist, so that no figure is typed
+Reads bench.json, certified.json, preconditioners.json, prediction.json and scaling.json in results/, whichever exist, so that no figure is typed
 by hand; draws the figures in docs/figures/.
 """
 
@@ -30,6 +30,7 @@ run to run. What matters are ratios within a run, with the same threads, and cou
     make certified               # certified search against a dense evaluation and dense Gauss-Newton
     make scaling                 # the paper's method: counters as the width grows
     make prediction              # what a prediction costs
+    make preconditioners         # the paper's sketch beside random pivots
     python -m benchmarks.page    # this page
 """
 
@@ -84,6 +85,15 @@ square difference between the predictions of two seeds, between one of them and 
 targets, in standard deviations of the targets.
 """
 
+PRECONDITIONERS = """## Preconditioners for many inputs
+
+The Gram matrix at the start and after two steps, as products over firing pairs, solved by conjugate gradients. *Prepare* is what
+comes before the first product. The sketch keeps an n x n triangle; the factor with random pivots is made once for all
+iterations of a training, the sketch anew for each. `solver="auto"` takes random pivots wherever it makes no matrix.
+
+Run with `python -m benchmarks.preconditioners --mnist FOLDER`.
+"""
+
 LOSSES = """## Where we lose
 
 - **The first pass.** No method can be faster than computing every pair once, and our first pass costs about as much again as its
@@ -100,7 +110,8 @@ LOSSES = """## Where we lose
 
 def main() -> None:
     parts = [INTRODUCTION]
-    bench, certified, scaling, prediction = map(read, ("bench", "certified", "scaling", "prediction"))
+    names = ("bench", "certified", "scaling", "prediction", "preconditioners")
+    bench, certified, scaling, prediction, preconditioners = map(read, names)
     if bench:
         parts += rivals({case: tiers.get("full") or tiers.get("quick") for case, tiers in bench.items()})
     if certified:
@@ -109,6 +120,8 @@ def main() -> None:
         parts += [scaling_table(scaling)]
     if prediction:
         parts += [PREDICTION, machine(prediction), prediction_table(prediction), SEEDS, seeds_table(prediction)]
+    if preconditioners:
+        parts += [PRECONDITIONERS, machine(preconditioners), preconditioners_table(preconditioners)]
     parts.append(LOSSES)
     PAGE.write_text("\n".join(parts))
     print(f"Written to {PAGE}.")
@@ -196,6 +209,18 @@ def seeds_table(figures: dict[str, Any]) -> str:
     lines = ["| width | two seeds | infinite width | targets |", "| ---: | ---: | ---: | ---: |"]
     for row in figures["seeds"]:
         lines.append(f"| {row['width']:,} | {row['seeds']:.3g} | {row['limit']:.3g} | {row['targets']:.3g} |")
+    return "\n".join(lines) + "\n"
+
+
+def preconditioners_table(figures: dict[str, Any]) -> str:
+    names = [name for name in figures["rows"][0] if name.startswith(("products", "seconds"))]
+    lines = ["| problem | after | preconditioner | prepare, s | kept, MB | " + " | ".join(names) + " |"]
+    lines.append("| --- | ---: | --- | ---: | ---: |" + " ---: |" * len(names))
+    for row in figures["rows"]:
+        size = f"{row['problem']}, n {row['inputs']:,}, d {row['dimension']}, m {row['width']:,}"
+        numbers = [row["prepare_seconds"], row["kept_bytes"] / 1e6, *(row[name] for name in names)]
+        shown = " | ".join(f"{number:.3g}" for number in numbers)
+        lines.append(f"| {size} | {row['iteration']} | {row['preconditioner']} | {shown} |")
     return "\n".join(lines) + "\n"
 
 

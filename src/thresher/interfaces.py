@@ -141,7 +141,7 @@ class Gram(Protocol):
         """Return the matrix (n, n), from exact co-firing counts."""
 
     def times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return G @ vector (n,) without forming the matrix (unless it was formed already)."""
+        """Return G @ vector, (n,) or (n, k), without forming the matrix (unless it was formed already)."""
 
     def diagonal(self) -> NDArray[np.float64]:
         """Return the diagonal of G (n,)."""
@@ -264,7 +264,7 @@ class Shard(Protocol):
         """Return how many neurons fire on each input (n,)."""
 
     def gram_times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return this shard's share of m G @ vector (n,)."""
+        """Return this shard's share of m G @ vector, (n,) or (n, k)."""
 
     def sketch(self, sketch: Sketch) -> NDArray[np.float64]:
         """Return this shard's share of a sketch, (n, s)."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from thresher.errors import MemoryRefused
 
-__all__ = ["available_bytes", "format_bytes", "require"]
+__all__ = ["allowed_bytes", "available_bytes", "format_bytes", "require"]
 
 _CGROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 # Of a control group: its limit, its use, and the line of memory.stat that tells how much of that can be taken back.
@@ -84,9 +84,14 @@ def format_bytes(count: float) -> str:
     return f"{count:,.1f} TiB"
 
 
+def allowed_bytes(budget: int | None) -> float:
+    """Return how many bytes may be taken: the budget, or 90 % of what is free."""
+    return 0.9 * available_bytes() if budget is None else float(budget)
+
+
 def require(estimate: float, *, budget: int | None, what: str, remedy: str) -> None:
     """Refuse with :class:`MemoryRefused` if ``estimate`` bytes are over the budget (default: 90 % of what is free)."""
-    allowed = 0.9 * available_bytes() if budget is None else budget
+    allowed = allowed_bytes(budget)
     if estimate > allowed:
         raise MemoryRefused(
             f"{what} needs about {format_bytes(estimate)}, but {format_bytes(allowed)} may be taken. {remedy}"

@@ -21,6 +21,8 @@ CASES = {
     "twins": {"width": 40, "shift": 0.3, "max_iterations": 3, "twins": True},
     "tournament": {"width": 30, "shift": 0.3, "max_iterations": 2, "index": "tournament"},
     "scan": {"width": 30, "shift": 0.3, "max_iterations": 2, "index": "scan"},
+    "over pairs": {"width": 60, "shift": 0.4, "max_iterations": 3, "solver": "pivots"},
+    "over pairs, dense": {"width": 40, "shift": 2.0, "max_iterations": 2, "solver": "pivots", "index": "dense"},
     "sketched": {"width": 60, "shift": 0.2, "max_iterations": 2, "solver": "sketched", "first_step": "gram"},
 }
 
@@ -37,7 +39,7 @@ def run(options):
     """All that a training decides, as plain numbers: which pairs fire, how it ended, and what the network says."""
     problem = random_problem(inputs=9, dimension=4)
     result = train(problem, **options, audit=True, threads=1)
-    support = [part.tolist() for part in result.network.weights.support]
+    support = [part.tolist() for part in getattr(result.network.weights, "support", ())]
     counters = ("looks", "flips", "moved", "firing", "rescans", "visits")
     records = [[int(getattr(one, name)) for name in counters] for one in result.history]
     return [support, records, result.status.value, result.network.predict(problem.inputs).tolist()]

@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from thresher import BrokenCertificate, Problem, to_sphere
@@ -11,7 +11,7 @@ from thresher.engines import engine as engines
 from thresher.engines import start_engine
 from thresher.interfaces import Step
 from thresher.model.network import NetworkSettings
-from thresher.shards import SHARDS
+from thresher.shards import SHARDS, dense
 
 WIDTH, SHIFT = 120, 0.4
 every_kind = pytest.mark.parametrize("index", SHARDS)
@@ -20,14 +20,16 @@ every_kind = pytest.mark.parametrize("index", SHARDS)
 class Story:
     """An engine of several shards, beside dense weights that the definition moves."""
 
-    def __init__(self, index, *, n=9, d=5, seed=0, twins=False, dtype="float64", activation="relu", first=None):
+    def __init__(
+        self, index, *, n=9, d=5, seed=0, twins=False, dtype="float64", activation="relu", first=None, products=True
+    ):
         rng = np.random.default_rng(seed)
         self.problem = Problem(to_sphere(rng.normal(size=(n, d))), rng.normal(size=n))
         self.settings = NetworkSettings.checked(
             width=WIDTH, dimension=d, shift=SHIFT, seed=seed, twins=twins, activation=activation
         )
         self.engine, self.started = start_engine(
-            self.problem, self.settings, index=index, dtype=dtype, threads=2, first_step=first
+            self.problem, self.settings, index=index, dtype=dtype, threads=2, first_step=first, products=products
         )
         self.W0 = self.settings.start.block(0, WIDTH).astype(float)
         self.signs = self.settings.start.signs(np.arange(WIDTH))
@@ -72,6 +74,8 @@ class Story:
         fires, J = naive.firing(self.here, self.X, SHIFT), self.jacobian()
         expected, vector = J @ J.T, np.linspace(-1, 2, len(self.X))
         np.testing.assert_allclose(gram.times(vector), expected @ vector, **self.near)
+        block = np.stack([vector, vector**2, np.zeros_like(vector)], axis=1)
+        np.testing.assert_allclose(gram.times(block), expected @ block, **self.near)
         np.testing.assert_allclose(gram.diagonal(), np.diag(expected), rtol=1e-12)
         np.testing.assert_array_equal(sum(self.engine._map("firing_counts")), fires.sum(axis=0))
         if matrix:
@@ -98,7 +102,9 @@ def several_shards(monkeypatch):
 
 
 @every_kind
-@settings(max_examples=12)
+@pytest.mark.parametrize("products", [True, False])
+@pytest.mark.parametrize("few", [0, 1e9], ids=["over pairs", "by products"])  # of dense shards
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 10**6),
     twins=st.booleans(),
@@ -109,10 +115,15 @@ def several_shards(monkeypatch):
     n=st.integers(1, 9),
     d=st.integers(1, 7),
 )
-def test_every_kind_follows_the_definition(index, seed, twins, dtype, activation, first, matrix, n, d):
+def test_every_kind_follows_the_definition(
+    monkeypatch, index, products, few, seed, twins, dtype, activation, first, matrix, n, d
+):
+    monkeypatch.setattr(dense, "_FEW", few)
     rng = np.random.default_rng(seed)
     first = None if first is None else Step(rng.normal(size=n) * first)
-    story = Story(index, n=n, d=d, seed=seed, twins=twins, dtype=dtype, activation=activation, first=first)
+    story = Story(
+        index, n=n, d=d, seed=seed, twins=twins, dtype=dtype, activation=activation, first=first, products=products
+    )
     np.testing.assert_allclose(story.started.before.outputs, story.outputs(story.W0), **story.near)
     assert story.started.before.effort.firing == np.count_nonzero(naive.firing(story.W0, story.X, SHIFT))
     if first is not None:

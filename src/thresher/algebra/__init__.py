@@ -4,6 +4,7 @@ from thresher.algebra.cg import ConjugateGradient, Jacobi
 from thresher.algebra.deprecated import adapt
 from thresher.algebra.direct import Cholesky, DirectFactor, ReusedFactor
 from thresher.algebra.gram import MatrixGram, relative_damping
+from thresher.algebra.near import RandomPivots
 from thresher.algebra.paper import Sketched, SketchQR
 from thresher.algebra.sketches import (
     SKETCHES,
@@ -26,6 +27,7 @@ __all__ = [
     "Hadamard",
     "Jacobi",
     "MatrixGram",
+    "RandomPivots",
     "ReusedFactor",
     "SketchQR",
     "Sketched",

@@ -48,7 +48,9 @@ class Parts(NamedTuple):
 @click.option("--bias", type=Auto(), default="auto", show_default=True, help="Bias coordinate of the lift.")
 @click.option("--index", type=click.Choice(list(SHARDS)), help="With --ridge 0: how to find firing neurons.")
 @click.option(
-    "--solver", type=click.Choice(["auto", "cholesky", "cg", "sketched"]), help="With --ridge 0: linear solver."
+    "--solver",
+    type=click.Choice(["auto", "cholesky", "cg", "sketched", "pivots"]),
+    help="With --ridge 0: linear solver.",
 )
 @click.option("--tol", type=float, help="When to stop; default: 1e-6 of the first residual, or 2e-2 with a ridge.")
 @click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of start weights and choice of rows.")
@@ -183,6 +185,7 @@ def _fit_exactly(
         callbacks = [recorder, live, *([CheckTheorems()] if options["certify"] else [])]
         model.set_params(callbacks=callbacks, train_options=more).fit(X, y)
     model.set_params(callbacks=None, train_options=_given(options))
+    say(console, model.results_[0].solver)
     for result in model.results_:
         if result.status != Status.CONVERGED:
             say(console, f"{result.status.value.capitalize()}: {result.message}")

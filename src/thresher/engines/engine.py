@@ -26,15 +26,16 @@ __all__ = ["ShardEngine", "shard_ranges", "start_engine", "start_engines"]
 
 _SHARD = 1 << 14  # neurons at least in a shard of the largest kind
 _MOST_SHARDS = 64
+_MANY_INPUTS = 1000  # with so many times more inputs shards may be that many times smaller
 
 
-def shard_ranges(width: int, *, share: int = 1) -> list[range]:
-    """Return the slices of neurons that make up a network: a function of the width and the kind of shard alone.
+def shard_ranges(width: int, *, share: int = 1, inputs: int = 0) -> list[range]:
+    """Return the slices of neurons that make up a network: a function of the width, the inputs and the kind of shard.
 
     The order of every sum over neurons is fixed by these slices, so results depend neither on the number of threads nor
     on how slices are dealt out to machines. Slices of an even width are even: twins stay together.
     """
-    unit = 1 if width % 2 else 2
+    unit, share = 1 if width % 2 else 2, max(share, inputs // _MANY_INPUTS)
     count = min(max(share * width // _SHARD, 1), width // unit, _MOST_SHARDS)
     edges = [unit * (width // unit * k // count) for k in range(count + 1)]
     return [range(first, last) for first, last in pairwise(edges)]
@@ -165,11 +166,12 @@ def start_engine(
     dtype: str = "float32",
     threads: int | None = None,
     first_step: Step | None = None,
+    products: bool = True,
 ) -> tuple[ShardEngine, Started]:
-    """Start the engine of one problem on threads of this process. Cost: O(mnd)."""
-    recipe = Recipe(SHARDS[index], settings, problem.inputs, dtype)
+    """Start the engine of one problem on threads of this process; ``products`` of the inputs are kept. Cost: O(mnd)."""
+    recipe = Recipe(SHARDS[index], settings, problem.inputs, dtype, products=products)
     recipe.kind.refuse(settings, penalty=False)
-    ranges = shard_ranges(settings.width, share=recipe.kind.SHARE)
+    ranges = shard_ranges(settings.width, share=recipe.kind.SHARE, inputs=problem.size)
     executor = Threads(recipe, ranges, threads=core_count() if threads is None else threads)
     return start_engines(
         recipe, executor, lambda done, total: None, ranges=ranges, targets=[problem.targets], first_steps=[first_step]

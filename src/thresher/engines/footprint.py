@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.memory import require
+from thresher.algebra import RandomPivots
+from thresher.memory import allowed_bytes, require
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.shards import SHARDS
 from thresher.theory import firing_probability
 
-__all__ = ["Facts", "estimate_memory", "require_memory"]
+__all__ = ["Facts", "estimate_memory", "matrix_bytes", "require_memory"]
 
 _FIXED = 230 << 20  # interpreter, libraries and compiled code
 _PER_STORED_PAIR = 12  # of the weights: input and coefficient
@@ -58,20 +60,44 @@ def estimate_memory(
     dtype: str = "float32",
     threads: int = 1,
     first_step: str = "limit",
+    matrix: bool = True,
 ) -> int:
     """Return about how many bytes training takes at its peak, for inputs that are spread over the sphere.
 
-    Several problems have the same inputs and are trained together. Cost: O(n) per problem.
+    Several problems have the same inputs and are trained together; ``matrix`` is whether n x n matrices are made for
+    them. Cost: O(n) per problem.
     """
-    kind = SHARDS[index]
     problems = [problems] if isinstance(problems, Problem) else problems
-    total = 0.0
-    for problem in problems:
-        facts = Facts.of(problem.targets, settings, dtype=dtype, first_step=first_step)
+    targets = [problem.targets for problem in problems]
+    return _estimate(targets, settings, index, dtype=dtype, threads=threads, first_step=first_step, matrix=matrix)
+
+
+def _estimate(
+    targets: Sequence[NDArray[np.float64]],
+    settings: NetworkSettings,
+    index: str,
+    *,
+    dtype: str,
+    threads: int,
+    first_step: str,
+    matrix: bool,
+) -> int:
+    kind, total = SHARDS[index], 0.0
+    for one in targets:
+        facts = Facts.of(one, settings, dtype=dtype, first_step=first_step)
         total += kind.memory(facts)
-    n, item = facts.inputs, facts.item
-    square = n * n * (8 * 4 + item + 4 * (threads + 2))  # products, Gram, factor; counts for each thread
-    return int(_FIXED + total + square + threads * kind.block_memory(facts))
+    each = matrix_bytes(facts, threads=threads) if matrix else _pivots_bytes(facts)
+    return int(_FIXED + total + each + threads * kind.block_memory(facts))
+
+
+def matrix_bytes(facts: Facts, *, threads: int) -> float:
+    """Return about how many bytes the n x n matrices of a training take: products, Gram, factor, counts per thread."""
+    return float(facts.inputs**2 * (8 * 4 + facts.item + 4 * (threads + 2)))
+
+
+def _pivots_bytes(facts: Facts) -> float:
+    """Return about how many bytes a training without n x n matrices takes instead: two low-rank factors, vectors."""
+    return facts.inputs * (2.5 * 4 * RandomPivots.default_rank(facts.inputs) + 3 * 8 * facts.dimension + 40 * 8)
 
 
 def require_memory(
@@ -82,12 +108,21 @@ def require_memory(
     dtype: str,
     threads: int,
     first_step: str,
+    matrix: bool,
     budget: int | None,
 ) -> None:
     """Refuse with MemoryRefused, before anything is allocated, if these networks would take more than the budget."""
-    require(
-        estimate_memory(problems, settings, index=index, dtype=dtype, threads=threads, first_step=first_step),
-        budget=budget,
-        what=f"training {settings.width:,} neurons on {problems[0].size:,} inputs with index={index!r}",
-        remedy=SHARDS[index].REMEDY,
-    )
+
+    def estimate(inputs: int) -> int:
+        some = [problem.targets[:inputs] for problem in problems]
+        return _estimate(some, settings, index, dtype=dtype, threads=threads, first_step=first_step, matrix=matrix)
+
+    n, allowed = problems[0].size, allowed_bytes(budget)
+    if estimate(n) > allowed:
+        fit = bisect_right(range(1, n), allowed, key=estimate)
+        require(
+            estimate(n),
+            budget=budget,
+            what=f"training {settings.width:,} neurons on {n:,} inputs with index={index!r}",
+            remedy=f"{SHARDS[index].REMEDY} About {fit:,} inputs would fit.",
+        )

@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 
 from thresher.interfaces import JacobianSlice, Sketch
 from thresher.model.firing import Pattern
+from thresher.parallel import core_count, in_order
 from thresher.shards import Recipe
 
 __all__ = ["ShardGram"]
+
+_TILE = 256  # rows of the matrix that are made at a time
 
 
 class ShardGram:
@@ -44,12 +47,23 @@ class ShardGram:
 
     @cached_property
     def _dense(self) -> NDArray[np.float64]:
-        lower = self._counts()
-        both = lower + np.tril(lower, -1).T
-        return self._recipe.geometry.products * both / self._recipe.settings.width
+        """From tiles of rows, up to the diagonal: no other array of n² numbers."""
+        counts, geometry, n = self._counts(), self._recipe.geometry, self.size
+        gram, X = np.empty((n, n)), self._recipe.inputs
+
+        def tile(row: int) -> None:
+            last = min(row + _TILE, n)
+            inner = geometry.products[row:last, :last] if geometry.products.size else X[row:last] @ X[:last].T
+            done = np.multiply(counts[row:last, :last], inner, out=gram[row:last, :last])
+            done /= self._recipe.settings.width
+            done[:, row:] = np.tril(done[:, row:]) + np.tril(done[:, row:], -1).T
+            gram[:row, row:last] = done[:, :row].T
+
+        list(in_order(tile, range(0, n, _TILE), threads=core_count()))
+        return gram
 
     def times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return G @ vector (n,). Cost: O(d) per firing pair, or O(n²) once the matrix has been formed."""
+        """Return G @ vector, (n,) or (n, k). Cost: O(d) per firing pair, or O(n²) once the matrix has been formed."""
         if "_dense" in self.__dict__:
             return self._dense @ vector
         return self._total("gram_times", vector) / self._recipe.settings.width

@@ -110,7 +110,7 @@ def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
             entries[expired] = p
             expired += due
             soonest = soonest if due else min(soonest, lists.expiry[p])
-        by_vector = (fired + expired) * d < GATHER * expired * fired
+        by_vector = not K.size or (fired + expired) * d < GATHER * expired * fired
         total = _write_coefficients(lists.base, lists.inputs, first, linear, fired, push, sums[now], coefficients)
         moved = Displacement(1.0, first, fired, total, by_vector)
         if by_vector:
@@ -213,7 +213,7 @@ def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
     for index in range(places.size):
         r = places[index]
         first, linear, fired = lists.begin[r], lists.linear[r], np.int64(lists.fired[r])
-        by_vector = fired > d  # the cheaper of two ways to the change of every pre-activation
+        by_vector = not K.size or fired > d  # the cheaper of two ways to the change of every pre-activation
         push, here = constants.scale * lists.sign[r], point.sums[point.now]
         total = _write_coefficients(lists.base, lists.inputs, first, linear, fired, push, here, coefficients)
         moved = Displacement(1.0, first, fired, total, by_vector)

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled
-from thresher.loops.pairs import dot
+from thresher.loops.pairs import dot, inner
 from thresher.loops.philox import fill_row
 from thresher.loops.rounding import FINE, STRETCH, norm_at_most, of_change, of_look
 from thresher.loops.structures import Scratch
@@ -56,10 +56,10 @@ def add_products(value, i, moved, coefficients, listed, products):
 def norm_bound(moved, coefficients, listed, K, X, vector, unit):
     """Return an upper bound of the norm of a displacement, by inner products or by the vector itself: the cheaper.
 
-    The latter is written to ``vector`` (d,).
+    The latter is written to ``vector`` (d,), and is the only way where no products are kept.
     """
     square = 0.0
-    if GATHER * moved.terms <= 2 * X.shape[1]:
+    if K.size and GATHER * moved.terms <= 2 * X.shape[1]:
         for q in range(moved.terms):
             row = 0.0
             j = listed[moved.first + q]
@@ -110,7 +110,8 @@ def decide(i, neuron, moved, listed, constants, inputs, scratch):
     z = dot(scratch.weights, inputs.vectors[i])
     for q in range(moved.terms):
         place = scratch.order[q]
-        z += moved.sign * scratch.coefficients[place] * inputs.products[i, listed[moved.first + place]]
+        other = inner(inputs.vectors, inputs.products, i, listed[moved.first + place])
+        z += moved.sign * scratch.coefficients[place] * other
     return z, constants.guards[1] + of_look(moved.terms, inputs.vectors.shape[1], moved.total, constants.shift)
 
 

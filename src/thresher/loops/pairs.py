@@ -17,6 +17,7 @@ __all__ = [
     "count_cofiring",
     "dot",
     "dot_pairs",
+    "inner",
     "look_at",
     "materialise",
     "merge_coefficients",
@@ -111,10 +112,17 @@ def dot(a, b):
 
 
 @compiled
+def inner(X, products, i, j):
+    """Return <x_i, x_j>: from the products (n, n), or from the inputs X where those are not kept, (0, 0)."""
+    return products[i, j] if products.size else dot(X[i], X[j])
+
+
+@compiled
 def look_at(neurons, start, places, inputs, stored, bounds, stored_inputs, coefficients, X, products):
     """Return the pre-activation of each pair (neurons[places[p]], inputs[p]): <start, x_i> + sum of c[j] <x_i, x_j>.
 
-    ``neurons`` (k,) ascend and have start weights ``start`` (k, d); ``products`` (n, n) are the inner products of X.
+    ``neurons`` (k,) ascend and have start weights ``start`` (k, d); ``products`` (n, n) are the inner products of X, or
+    (0, 0): none are kept.
     """
     values = np.empty(places.size)
     for p in range(places.size):
@@ -123,7 +131,7 @@ def look_at(neurons, start, places, inputs, stored, bounds, stored_inputs, coeff
         s = np.searchsorted(stored, neurons[places[p]])
         if s < stored.size and stored[s] == neurons[places[p]]:
             for q in range(bounds[s], bounds[s + 1]):
-                value += coefficients[q] * products[i, stored_inputs[q]]
+                value += coefficients[q] * inner(X, products, i, stored_inputs[q])
         values[p] = value
     return values
 
@@ -191,16 +199,16 @@ def count_cofiring(bounds, inputs, places, sign, counts):
 
 
 @compiled
-def add_gram_product(bounds, inputs, X, vector, out):
-    """Add to ``out`` (n,) the product of (K o C) with ``vector`` (n,), neuron by neuron: never an n x n matrix."""
-    push = np.empty(X.shape[1])
+def add_gram_product(bounds, inputs, X, vectors, out):
+    """Add to ``out`` (n, k) the product of (K o C) with ``vectors`` (n, k), neuron by neuron: never an n x n matrix."""
+    pushes = np.empty((vectors.shape[1], X.shape[1]))
     for j in range(bounds.size - 1):
-        push[:] = 0.0
+        pushes[:] = 0.0
         for p in range(bounds[j], bounds[j + 1]):
-            for k in range(X.shape[1]):
-                push[k] += vector[inputs[p]] * X[inputs[p], k]
+            i = inputs[p]
+            for c in range(vectors.shape[1]):
+                for k in range(X.shape[1]):
+                    pushes[c, k] += vectors[i, c] * X[i, k]
         for p in range(bounds[j], bounds[j + 1]):
-            value = 0.0
-            for k in range(X.shape[1]):
-                value += push[k] * X[inputs[p], k]
-            out[inputs[p]] += value
+            for c in range(vectors.shape[1]):
+                out[inputs[p], c] += dot(pushes[c], X[inputs[p]])

@@ -25,11 +25,11 @@ from thresher.loops.pairs import dot
 from thresher.loops.rounding import expiry_at, rounded_down, safely_below
 from thresher.loops.structures import Displacement, Scanned
 
-__all__ = ["places_at_least", "scan_block"]
+__all__ = ["places_at_least", "scan_block", "trailing_zeros"]
 
 
 @intrinsic
-def _trailing_zeros(typing, word):
+def trailing_zeros(typing, word):
     """Return the number of zero bits below the lowest one bit of a 64-bit word that is not zero."""
 
     def generate(context, builder, signature, arguments):
@@ -63,7 +63,7 @@ def places_at_least(values, low, found):
     for first in range(0, whole, 64):
         word = _at_least(values, first, low)
         while word:
-            found[count] = first + np.int64(_trailing_zeros(word))
+            found[count] = first + np.int64(trailing_zeros(word))
             count += 1
             word &= word - np.uint64(1)
     for i in range(whole, values.size):
@@ -136,13 +136,17 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
         # No pre-activation of an input that does not fire moves by more than the reach: what lies further below stays
         # below the band.
         candidates = places_at_least(z0, Z.dtype.type(safely_below(shift - width - reach, doubt)), watched)
-        for c in range(candidates):
-            changes[c] = first_step_change[j, watched[c]] if known else 0.0
-        for q in range(0 if known else count):
-            _add(K.dtype.type(coefficients[q]), K[fires[q]], watched, candidates, changes)
-        by_vector = moves and GATHER * count > 2 * d
+        by_vector = moves and (not K.size or GATHER * count > 2 * d)
         if by_vector:
             add_up(moved, coefficients, fires, X, vector)
+        for c in range(candidates):
+            changes[c] = first_step_change[j, watched[c]] if known else 0.0
+        if not known and K.size:
+            for q in range(count):
+                _add(K.dtype.type(coefficients[q]), K[fires[q]], watched, candidates, changes)
+        elif not known and moves:
+            for c in range(candidates):
+                changes[c] = dot(vector, X[watched[c]])
         for twin in range(copies):
             sign = signs[copies * j + twin]
             moved = Displacement(sign, np.int64(0), count, total, False)

@@ -33,7 +33,7 @@ class Inputs(NamedTuple):
     """The inputs (n, d) and what is known of them."""
 
     vectors: NDArray[np.float64]
-    products: NDArray[np.float64]  # (n, n)
+    products: NDArray[np.float64]  # (n, n), or (0, 0): not kept, changes come from the vectors alone
     fast_products: Floating  # the same in working precision
     max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
 

@@ -7,14 +7,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from thresher.loops.rounding import guards, unit_roundoff
+from thresher.loops.rounding import STRETCH, guards, unit_roundoff
 from thresher.model.weights import Floating
 
 __all__ = ["Geometry"]
 
 
 class Geometry(NamedTuple):
-    """Inputs X (n, d), their inner products (n, n), and copies of both in working precision."""
+    """Inputs X (n, d), their inner products (n, n), and copies of both in working precision.
+
+    Of many inputs no products are kept: those arrays are (0, 0), and searches look by vector, from X itself.
+    """
 
     inputs: NDArray[np.float64]
     products: NDArray[np.float64]
@@ -23,18 +26,17 @@ class Geometry(NamedTuple):
     max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
 
     @classmethod
-    def of(cls, inputs: NDArray[np.float64], *, dtype: DTypeLike) -> Geometry:
-        """Return the geometry of inputs (n, d), with working precision ``dtype``. Cost: O(n²d)."""
-        products = inputs @ inputs.T
-        sizes = np.abs(products)
+    def of(cls, inputs: NDArray[np.float64], *, dtype: DTypeLike, products: bool = True) -> Geometry:
+        """Return the geometry of inputs (n, d), with working precision ``dtype``. Cost: O(n²d); else O(nd)."""
+        fast = inputs.astype(dtype, order="F")  # so that its transpose is contiguous: faster products
+        if not products:
+            none = np.empty((0, 0))
+            return cls(inputs, none, fast, none.astype(dtype), np.full(len(inputs), STRETCH))
+        made = inputs @ inputs.T
+        sizes = np.abs(made)
         np.fill_diagonal(sizes, 0.0)
-        return cls(
-            inputs,
-            products,
-            inputs.astype(dtype, order="F"),  # so that its transpose is contiguous: faster products
-            products.astype(dtype),
-            sizes.max(axis=1) * (1 + 1e-6),  # the working precision may round up
-        )
+        largest = sizes.max(axis=1) * (1 + 1e-6)  # the working precision may round up
+        return cls(inputs, made, fast, made.astype(dtype), largest)
 
     @property
     def dtype(self) -> np.dtype[np.floating]:

@@ -10,30 +10,32 @@ travels can flip, and all others change linearly.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.interfaces import Effort, ShardMoved, ShardStarted, Step
-from thresher.loops.counting import count_shared
-from thresher.loops.pairs import collect_within, dot_pairs
-from thresher.loops.rounding import NORM_TOLERANCE, of_margin, unit_roundoff
+from thresher.loops.bits import add_outputs, add_pushes, count_flips, list_pairs, panels_of
+from thresher.loops.counting import BITS_PER_PAIR, count_shared
+from thresher.loops.pairs import collect_within
+from thresher.loops.rounding import NORM_TOLERANCE
 from thresher.model.firing import Pattern, pattern_of_pairs
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.weights import DenseWeights
 from thresher.parallel import in_order
+from thresher.shards.margins import Bits, Fast, Margins, Matrix
 from thresher.shards.pairs import PairShard
 from thresher.shards.recipe import Recipe
+from thresher.theory import firing_probability
 
 __all__ = ["Dense", "block_bytes", "start_gram"]
 
-Matrix = NDArray[np.float64]
-Fast = NDArray[Any]  # in working precision
-Bits = NDArray[np.uint8]
 _COUNTED, _TILE = 16384, 256  # neurons whose bits are counted at a time; inputs, with as many others, in a task
 _PAIRS = 1 << 20  # pairs in a block: rows of neurons times inputs
 _MANY = 16  # of so many pairs one may be near the threshold before all are computed again
+_FEW = 16  # where at most one of so many pairs fires, loops over those are cheaper than matrix products
+_AT_ONCE = 1024  # neurons whose sums are made at a time where few pairs fire
 # Steps beyond the working precision lead to NaN, and are shortened.
 _QUIET = np.errstate(over="ignore", invalid="ignore")
 
@@ -47,58 +49,6 @@ def _block_rows(inputs: int) -> int:
     return max(64, min(1024, _PAIRS // inputs) // 2 * 2)
 
 
-class _Inputs(NamedTuple):
-    """The inputs in float64 and in working precision, and the threshold."""
-
-    exact: Matrix  # (n, d)
-    fast: Fast
-    shift: float
-
-    @classmethod
-    def of(cls, inputs: Matrix, shift: float, *, dtype: str = "float32") -> _Inputs:
-        return cls(inputs, np.ascontiguousarray(inputs, dtype), shift)
-
-    def guard(self, norms: Matrix) -> Matrix:
-        """Return bounds (k,) on the rounding of margins of weight vectors with these norms (k,)."""
-        longest = 1.01 * (1 + NORM_TOLERANCE) * norms
-        bounds: Matrix = of_margin(self.fast.shape[1], unit_roundoff(self.fast.dtype), longest, self.shift)
-        return bounds
-
-    def margins(self, start: Fast, added: Fast | None = None) -> Fast:
-        """Return how far pre-activations of weight vectors start + added (k, d) lie above the threshold, (k, n).
-
-        Those within the guard are computed in float64, so the sign of each is that of the exact margin.
-
-        Cost: O(nd) per vector.
-        """
-        vectors = start.astype(self.fast.dtype, copy=False) if added is None else start + added
-        margins = vectors @ self.fast.T
-        margins -= margins.dtype.type(self.shift)
-        reach = self.guard(np.sqrt(np.einsum("kd,kd->k", vectors, vectors, dtype=np.float64)))
-        rows, inputs = collect_within(margins, reach)
-        if len(rows):
-            margins[rows, inputs] = self.exact_margins(start, added, rows, inputs)
-        return margins
-
-    def start_margins(self, rows: Fast) -> Fast:
-        """Return the same for start weights (d, k) given as columns, (n, k)."""
-        margins = self.fast @ rows
-        margins -= margins.dtype.type(self.shift)
-        reach = self.guard(np.sqrt(np.einsum("dk,dk->k", rows, rows, dtype=np.float64))).max()
-        inputs, vectors = collect_within(margins, np.full(len(margins), reach))
-        if len(inputs):
-            margins[inputs, vectors] = self.exact_margins(rows.T, None, vectors, inputs)
-        return margins
-
-    def exact_margins(
-        self, start: Fast, added: Fast | None, rows: NDArray[np.int64], inputs: NDArray[np.int64]
-    ) -> Matrix:
-        """Return the margins (p,) of pairs in float64: those that decide. Cost: O(d) per pair."""
-        added = np.zeros(start.shape, start.dtype) if added is None else added
-        values: Matrix = dot_pairs(start, added, rows, self.exact, inputs)
-        return values - self.shift
-
-
 def start_gram(inputs: Matrix, settings: NetworkSettings, *, threads: int = 1) -> Matrix:
     """Return the Gram matrix J Jᵀ (n, n) of a network at its start, on inputs (n, d). Cost: O(mn(n/64 + d)).
 
@@ -106,13 +56,13 @@ def start_gram(inputs: Matrix, settings: NetworkSettings, *, threads: int = 1) -
     counted. Memory: 12 n² bytes, and 2048 per input.
     """
     n, neurons = len(inputs), settings.width // _copies(settings)
-    shared = _Inputs.of(inputs, settings.shift)
+    shared = Margins.of(inputs, settings.shift)
     counts = np.zeros((n, n), np.int32 if neurons < 1 << 31 else np.int64)
     for some in row_blocks(0, neurons, size=_COUNTED):
         words = np.zeros((n, -(-len(some) // 64)), np.uint64)
 
         def fill(block: range, some: range = some, words: NDArray[np.uint64] = words) -> None:
-            margins = shared.start_margins(settings.start.base_block(block.start, block.stop))
+            margins = shared.of_start(settings.start.base_block(block.start, block.stop))
             _write_bits(margins >= 0, words, first=block.start - some.start)
 
         whole_words = max(64, min(1024, _PAIRS // n) // 64 * 64)
@@ -161,12 +111,15 @@ class Dense(PairShard):
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._inputs, self._neurons = recipe.settings, recipe.inputs, neurons
-        self._shared = _Inputs.of(recipe.inputs, recipe.settings.shift, dtype=recipe.dtype)
+        self._recipe = recipe
+        self._shared = Margins(recipe.inputs, recipe.fast_inputs, recipe.settings.shift)
         self._copies = _copies(recipe.settings)
         self._moved: Fast = np.zeros((0, recipe.inputs.shape[1]), recipe.dtype)  # none: all at their start
         self._bits = np.zeros((len(neurons), -(-len(recipe.inputs) // 8)), np.uint8)
         self._share = np.zeros(len(recipe.inputs))  # of the outputs at the last linearise
+        self._few = firing_probability(recipe.settings.shift) * _FEW < 1  # pairs fire
         self._linearised = True
+        self._listed: list[tuple[Any, Any]] | None = None  # the firing pairs, once products over them were asked for
 
     @staticmethod
     def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
@@ -175,7 +128,8 @@ class Dense(PairShard):
     @staticmethod
     def memory(facts: Any) -> float:
         """Return about how many bytes the shards of a network take."""
-        return float(2.3 * facts.width * (facts.item * facts.dimension + facts.inputs / 8))
+        listed = 10 * facts.pairs if firing_probability(facts.shift) * _FEW < 1 else 0.0
+        return float(2.3 * facts.width * (facts.item * facts.dimension + facts.inputs / 8) + listed)
 
     @staticmethod
     def block_memory(facts: Any) -> float:
@@ -199,7 +153,7 @@ class Dense(PairShard):
         before, firing = np.zeros(n), 0
         for rows in leader._blocks():
             weights = leader._start_rows(rows)[::copies]
-            margins = leader._shared.margins(weights)
+            margins = leader._shared.of_vectors(weights)
             fires = margins >= 0
             bits = np.repeat(np.packbits(fires, axis=1), copies, axis=0)
             firing += int(np.bitwise_count(bits).sum())
@@ -220,7 +174,9 @@ class Dense(PairShard):
         if first.far:
             moved = self.move(first.step).effort
         else:
-            self._reached = before + np.einsum("nd,nd->n", self._inputs, first.products) + first.change
+            self._reached = before + first.change
+            if first.products is not None:
+                self._reached += np.einsum("nd,nd->n", self._inputs, first.products)
             self._distance, firing = first.distance, effort.firing + first.firing
             moved = Effort(looks=first.looks, moved=len(self._neurons), flips=first.flips, firing=firing)
         return ShardStarted(before, self._reached, effort, moved)
@@ -229,16 +185,16 @@ class Dense(PairShard):
     def move(self, step: Step) -> ShardMoved:
         """Put the neurons at D <- keep D + Jᵀ v and find which pairs flip. Cost: O(nd) per neuron."""
         self._make_room()
-        push, keep = self._push(step), self._shared.fast.dtype.type(step.keep)
+        push, keep = self._push(step.v), self._shared.fast.dtype.type(step.keep)
         outputs, self._distance = np.zeros(len(self._inputs)), 0.0
         firing = flips = 0
         for rows in self._blocks():
-            signs = self._signs(rows).astype(push.dtype)
-            tried = (push.dtype.type(self._settings.scale) * signs)[:, None] * (self._fires(rows) @ push)
+            signs = self._signs(rows).astype(keep.dtype)
+            tried = (keep.dtype.type(self._settings.scale) * signs)[:, None] * self._pushes(self._bits[rows], push)
             if len(self._moved) and keep:
                 tried += keep * self._moved[rows]
             self._tried[rows] = tried
-            margins = self._shared.margins(self._start_rows(rows), tried)
+            margins = self._shared.of_vectors(self._start_rows(rows), tried)
             bits = np.packbits(margins >= 0, axis=1)
             flips += int(np.bitwise_count(bits ^ self._bits[rows]).sum())
             firing += int(np.bitwise_count(bits).sum())
@@ -255,15 +211,28 @@ class Dense(PairShard):
         if self._linearised:
             return
         if counts is not None:
-            self._add_counts(self._bits, counts, sign=-1)
-            self._add_counts(self._found, counts, sign=1)
+            by_bits = self._change_counts(counts)
+            self._add_counts(self._bits[by_bits], counts, sign=-1)
+            self._add_counts(self._found[by_bits], counts, sign=1)
         self._moved, self._bits, self._share = self._tried, self._found, self._reached
+        self._listed = None
+        self._few = int(np.bitwise_count(self._bits).sum()) * _FEW < len(self._bits) * len(self._inputs)
         self._linearised = True
         del self._tried, self._found
 
     def add_counts(self, counts: NDArray[np.int32]) -> None:
         """Add this shard's share of the co-firing counts to the lower triangle of ``counts`` (n, n)."""
         self._add_counts(self._bits, counts, sign=1)
+
+    def _change_counts(self, counts: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Change the counts pair by pair for neurons with few flips; return which others have any, (neurons,)."""
+        before, after = self._bits, self._found
+        flips = np.bitwise_count(before ^ after).sum(axis=1, dtype=np.int64)
+        firing = np.bitwise_count(before | after).sum(axis=1, dtype=np.int64)
+        many: NDArray[np.bool_] = flips * firing * BITS_PER_PAIR > counts.size
+        few = (flips > 0) & ~many
+        count_flips(before[few], after[few], counts)
+        return many  # of some pairs that flip
 
     def _add_counts(self, bits: Bits, counts: NDArray[np.int32], *, sign: int) -> None:
         n = len(self._inputs)
@@ -301,20 +270,45 @@ class Dense(PairShard):
 
     @_QUIET
     def gram_times(self, vector: Matrix) -> Matrix:
-        """Return this shard's share of m G @ vector (n,), in working precision. Cost: O(nd) per neuron."""
-        push = self._push(Step(vector))
+        """Return this shard's share of m G @ vector (n,), or (n, k), in working precision.
+
+        Cost per vector: O(nd) per neuron, or O(d) per firing pair where few fire.
+        """
+        if vector.ndim == 2:
+            return np.stack([self.gram_times(one) for one in vector.T], axis=1)
+        push = self._push(vector)
+        if self._few:
+            if self._listed is None:
+                self._listed = [list_pairs(self._bits[rows]) for rows in self._blocks(_AT_ONCE)]
+            found = np.zeros(len(vector))
+            for pairs in self._listed:
+                add_outputs(*pairs, self._panels_of_pushes(pairs, push), self._recipe.panels, found)
+            return found
         total = np.zeros_like(self._inputs)
         for rows in self._blocks():
-            fires = self._fires(rows)
+            fires = self._numbers(self._bits[rows])
             total += fires.T @ (fires @ push)
         return np.einsum("nd,nd->n", self._inputs, total)
+
+    def _pushes(self, bits: Bits, push: Fast) -> Fast:
+        """Return the sum of v_i x_i over the inputs that each neuron fires on, (k, d), from ``_push`` of v."""
+        if not self._few:
+            return self._numbers(bits) @ push
+        panels = self._panels_of_pushes(list_pairs(bits), push)
+        return panels.transpose(1, 0, 2).reshape(len(bits), -1)[:, : self._inputs.shape[1]]
+
+    def _panels_of_pushes(self, pairs: tuple[Any, Any], push: Fast) -> Fast:
+        panels = self._recipe.panels
+        sums = np.zeros((len(panels), pairs[0].shape[1] - 1, panels.shape[2]), panels.dtype)
+        add_pushes(*pairs, push, panels, sums)
+        return sums
 
     def jacobian_times_displacement(self) -> Matrix:
         """Return this shard's share of J (W - W(0)) (n,), without the factor 1/sqrt(m). Cost: O(nd) per neuron."""
         total = np.zeros_like(self._inputs)
         if len(self._moved):
             for rows in self._blocks():
-                total += self._fires(rows).T @ (
+                total += self._numbers(self._bits[rows]).T @ (
                     self._signs(rows)[:, None].astype(self._moved.dtype) * self._moved[rows]
                 )
         return np.einsum("nd,nd->n", self._inputs, total)
@@ -331,13 +325,14 @@ class Dense(PairShard):
             self._tried = np.empty((len(self._neurons), self._inputs.shape[1]), self._shared.fast.dtype)
             self._found = np.empty_like(self._bits)
 
-    def _push(self, step: Step) -> Fast:
-        """Return v_i x_i (n, d) in working precision; steps beyond its range become infinite, and lead nowhere."""
-        return step.v.astype(self._shared.fast.dtype)[:, None] * self._shared.fast
+    def _push(self, v: Matrix) -> Fast:
+        """Return v_i x_i (n, d) in working precision, v_i (n,) where few pairs fire; infinite beyond its range."""
+        fast = v.astype(self._shared.fast.dtype)
+        return fast if self._few else fast[:, None] * self._shared.fast
 
-    def _blocks(self) -> Iterator[slice]:
+    def _blocks(self, size: int | None = None) -> Iterator[slice]:
         """Yield blocks of neurons, counted from the first of the shard; twins stay together."""
-        size = _block_rows(len(self._inputs))
+        size = size or _block_rows(len(self._inputs))
         return (slice(first, min(first + size, len(self._neurons))) for first in range(0, len(self._neurons), size))
 
     def _start_rows(self, rows: slice) -> NDArray[np.float32]:
@@ -348,9 +343,9 @@ class Dense(PairShard):
         first = self._neurons.start
         return self._settings.start.signs(np.arange(first + rows.start, first + rows.stop))
 
-    def _fires(self, rows: slice) -> Fast:
+    def _numbers(self, bits: Bits) -> Fast:
         """Return the firing pairs of a block as numbers (rows, n)."""
-        return np.unpackbits(self._bits[rows], axis=1, count=len(self._inputs)).astype(self._shared.fast.dtype)
+        return np.unpackbits(bits, axis=1, count=len(self._inputs)).astype(self._shared.fast.dtype)
 
 
 class _First:
@@ -361,9 +356,10 @@ class _First:
 
     def __init__(self, shard: Dense, step: Step) -> None:
         self.step, self.far = step, False
-        self.products, self.change = np.zeros_like(shard._inputs), np.zeros(len(shard._inputs))
+        self.products: Matrix | None = None
+        self.change = np.zeros(len(shard._inputs))
         self.distance, self.looks, self.flips, self.firing = 0.0, 0, 0, 0
-        self._shard, self._push = shard, shard._push(step)
+        self._shard, self._push = shard, shard._push(step.v)
         shard._make_room()
 
     def add(self, rows: slice, start: Fast, margins: Fast, fires: Fast) -> None:
@@ -371,7 +367,9 @@ class _First:
         if self.far:
             return
         shard, copies = self._shard, self._shard._copies
-        moved = (shard._settings.scale * (fires @ self._push)).astype(margins.dtype, copy=False)
+        bits = shard._bits[rows][::copies]
+        pushes = shard._pushes(bits, self._push) if shard._few else fires @ self._push
+        moved = (shard._settings.scale * pushes).astype(margins.dtype, copy=False)
         squares = np.einsum("kd,kd->k", moved, moved, dtype=np.float64)
         norms = np.linalg.norm(start, axis=1).astype(np.float64) + np.sqrt(squares)
         reach = (1 + NORM_TOLERANCE) * 1.001 * np.sqrt(squares) + shard._shared.guard(norms)
@@ -383,11 +381,15 @@ class _First:
         tried = signs.astype(moved.dtype)[:, :, None] * moved[:, None]
         shard._tried[rows], shard._found[rows] = tried.reshape(-1, moved.shape[1]), shard._bits[rows]
         self.distance += copies * float(squares.sum())
-        self.products += copies * (fires.T @ moved)
+        if shard._few:
+            add_outputs(*list_pairs(bits), panels_of(copies * moved), shard._recipe.panels, self.change)
+        else:
+            self.products = np.zeros_like(shard._inputs) if self.products is None else self.products
+            self.products += copies * (fires.T @ moved)
         self.looks += copies * len(pairs)
-        fired, before = fires[pairs, inputs] > 0, shard._shared.exact_margins(start, None, pairs, inputs)
+        fired, before = fires[pairs, inputs] > 0, shard._shared.exact(start, None, pairs, inputs)
         for twin in range(copies):
-            after = shard._shared.exact_margins(start, tried[:, twin], pairs, inputs)
+            after = shard._shared.exact(start, tried[:, twin], pairs, inputs)
             linear = np.where(fired, after - before, 0.0)  # what the products count
             change = np.maximum(after, 0) - np.maximum(before, 0) - linear
             self.change += np.bincount(inputs, signs[pairs, twin] * change, minlength=len(self.change))

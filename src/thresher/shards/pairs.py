@@ -64,10 +64,11 @@ class PairShard:
         return np.bincount(self.pattern().inputs, minlength=len(self._inputs))
 
     def gram_times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return this shard's share of m G @ vector (n,). Cost: O(d) per firing pair."""
-        pattern, out = self.pattern(), np.zeros(len(self._inputs))
-        add_gram_product(pattern.bounds, pattern.inputs, self._inputs, vector, out)
-        return out
+        """Return this shard's share of m G @ vector (n,), or (n, k). Cost: O(d) per firing pair and vector."""
+        pattern, columns = self.pattern(), np.ascontiguousarray(vector).reshape(len(vector), -1)
+        out = np.zeros(columns.shape)
+        add_gram_product(pattern.bounds, pattern.inputs, self._inputs, columns, out)
+        return out.reshape(vector.shape)
 
     def sketch(self, sketch: Sketch) -> NDArray[np.float64]:
         """Return this shard's share of a sketch, (n, s); see the sketch for its cost."""

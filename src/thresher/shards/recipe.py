@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.interfaces import Shard, ShardStarted, Step
+from thresher.loops.bits import panels_of
 from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
+from thresher.model.weights import Floating
 
 __all__ = ["Kind", "Recipe", "Slice"]
 
@@ -50,14 +52,26 @@ class Recipe:
     inputs: NDArray[np.float64]  # (n, d)
     dtype: str  # working precision of the bulk products
     outputs: int = 1
+    products: bool = True  # whether inner products of the inputs are kept, n x n numbers
 
     @cached_property
     def geometry(self) -> Geometry:
-        """Inner products of the inputs, made once per process, by the first shard that needs them. Cost: O(n²d)."""
-        return Geometry.of(self.inputs, dtype=self.dtype)
+        """What searches know of the inputs, made once per process, by the first shard that needs it. Cost: O(n²d)."""
+        return Geometry.of(self.inputs, dtype=self.dtype, products=self.products)
+
+    @cached_property
+    def fast_inputs(self) -> Floating:
+        """The inputs in working precision, row by row, made once per process. Cost: O(nd)."""
+        return np.ascontiguousarray(self.inputs, self.dtype)
+
+    @cached_property
+    def panels(self) -> Floating:
+        """The same as panels of columns, for products over pairs, made once per process. Cost: O(nd)."""
+        return panels_of(self.fast_inputs)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "geometry"}
+        made = ("geometry", "fast_inputs", "panels")
+        return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -158,6 +158,7 @@ class Result(Exports):
     steps: tuple[Step, ...] = ()  # that were taken: `replay` makes the network from them
     remainder: float = math.nan  # what was left of what the tolerance is compared with
     origin: Origin | None = None  # what the steps start from
+    solver: str = ""  # which one solved for the steps, and why
 
     @property
     def audited(self) -> int:
@@ -184,7 +185,8 @@ class Result(Exports):
 
     def _repr_html_(self) -> str:
         title = f"{self.status.value.capitalize()}: {self.message}"
-        return show_facts(title, self.network.describe().items()) + self.history._repr_html_()
+        facts = {**self.network.describe(), **({"solver": self.solver} if self.solver else {})}
+        return show_facts(title, facts.items()) + self.history._repr_html_()
 
 
 class State(NamedTuple):

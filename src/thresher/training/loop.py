@@ -51,7 +51,7 @@ def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Soluti
 def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tuple[Engine, Started]]:
     """Start one engine per problem, from one pass over the start weights. Cost: O(mnd) once, and O(mn) per problem."""
     recipe, progress = setup.recipe, setup.callbacks.on_progress
-    ranges = shard_ranges(setup.settings.width, share=recipe.kind.SHARE)
+    ranges = shard_ranges(setup.settings.width, share=recipe.kind.SHARE, inputs=len(recipe.inputs))
     executor = setup.executor(recipe, ranges, threads=setup.threads)
     targets = [problem.targets for problem in setup.problems]
     return [*start_engines(recipe, executor, progress, ranges=ranges, targets=targets, first_steps=first_steps)]
@@ -60,18 +60,22 @@ def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tup
 def _limit_solutions(setup: Setup, checkpoint: Checkpoint) -> list[Solution | None]:
     """Solve for the first steps with the limit of the Gram matrix and f = 0, known before there is a neuron.
 
-    The limit is factored once for all outputs.
+    The limit is factored once for all outputs; for many inputs it is not even made as a whole.
     """
     outputs = range(len(setup.problems))
     if setup.first_step != "limit" or setup.max_iterations == 0:
         return [None for _ in outputs]
-    limit = MatrixGram(limit_kernel(setup.recipe.geometry.products, setup.settings.shift))
-    offset = np.full(limit.size, setup.settings.offset())
-    added = setup.objective(0).added(limit)
-    shared = Cholesky().prepare(limit, added=added)  # factored when first needed
+    offset = np.full(setup.problems[0].size, setup.settings.offset())
     right = [setup.objective(output).right_hand_side(offset, None) for output in outputs]
+    if not setup.matrix:
+        limit, solver = setup.limit()
+        added = setup.objective(0).added(limit)
+        return [log.solve(solver, limit, rhs, added=added) for log, rhs in zip(checkpoint.logs, right, strict=True)]
+    whole = MatrixGram(limit_kernel(setup.recipe.geometry.products, setup.settings.shift))
+    added = setup.objective(0).added(whole)
+    shared = Cholesky().prepare(whole, added=added)  # factored when first needed
     return [
-        log.solve(solver, limit, rhs, added=added, shared=shared)
+        log.solve(solver, whole, rhs, added=added, shared=shared)
         for log, solver, rhs in zip(checkpoint.logs, setup.solvers, right, strict=True)
     ]
 
@@ -102,7 +106,7 @@ class _Run:
                 raise
         network = Network(self.setup.settings, self.engine.weights())
         steps, left, origin = tuple(self.steps), self._remainder(), self.setup.origin()
-        result = Result(network, self.history, status, message, self.audit, steps, left, origin)
+        result = Result(network, self.history, status, message, self.audit, steps, left, origin, self.setup.why)
         self.setup.callbacks.on_end(result)
         self.engine.release()
         return result

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,29 +13,32 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, ReusedFactor, Sketched, SketchQR, adapt
+from thresher.algebra import Sketched, SketchQR
 from thresher.checks import check_number, check_values, check_whole
-from thresher.engines import EXECUTORS, require_memory
+from thresher.engines import EXECUTORS, Facts, estimate_memory, require_memory
 from thresher.errors import InvalidInput, NotAvailable
-from thresher.interfaces import Executor, Objective, Solver
+from thresher.interfaces import Executor, Gram, Objective, Solver
+from thresher.memory import allowed_bytes
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.parallel import core_count
 from thresher.shards import SHARDS, Kind, Recipe
 from thresher.theory import firing_probability
+from thresher.theory.limit_matrix import LimitMatrix
 from thresher.training.history import Callbacks
 from thresher.training.objectives import Interpolation, Penalised
 from thresher.training.result_files import Origin
+from thresher.training.solving import ALWAYS_FACTOR, LimitGram, choose_solving, first_solver
 
-__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "EVER_FACTOR", "Setup", "check_path", "choose_name"]
+__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "Setup", "check_path", "choose_name"]
 
 Choice = TypeVar("Choice")
 DEFAULT_INDEX, PENALTY_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
-# Inputs up to which solver="auto" factors every matrix, and up to which it factors any.
-ALWAYS_FACTOR, EVER_FACTOR = 1500, 20_000
 _PLANNED = {"engine": ("ray", "gpu")}  # known names that are not built yet
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
 _SMALLEST_PENALTY = 1e-200  # and the inverse of the largest: squares of residuals over it must not overflow
+_SPARE = 0.8  # of the memory that is left over, for the limit kernel while the first step is solved for
+_FAR = 2.0  # expected drift of a neuron that fires, above which certificates expire faster than they pay
 _SILENT = 1e-3  # expected neurons that fire on an input, below which a step from the limit kernel means nothing
 
 
@@ -46,6 +50,8 @@ class Setup:
     settings: NetworkSettings
     index: str
     solvers: Sequence[Solver]  # one per problem: it may remember
+    matrix: bool  # whether n x n matrices are made
+    why: str  # this solver
     executor: Callable[..., Executor]
     first_step: str
     penalty: NDArray[np.float64] | None  # (n,)
@@ -70,28 +76,39 @@ class Setup:
         penalty = _check_penalty(one["penalty"], size)
         given = DEFAULT_INDEX if one["index"] is None else one["index"]
         index, solver, first_step = resolve_method(one["method"], given, one["solver"], one["first_step"])
-        if one["index"] is None and one["method"] is None and penalty is not None:
-            index = PENALTY_INDEX
         kind: Kind = choose_name("index", index, SHARDS)
         if first_step not in ("limit", "gram"):
             raise InvalidInput(f"first_step must be 'limit' or 'gram'; got {first_step!r}.")
         if not isinstance(one["audit"], bool | np.bool_):
             raise InvalidInput(f"audit must be True or False; got {one['audit']!r}.")
+        tol = check_number(one["tol"], "tol", above=0.0)
         names = ("width", "shift", "seed", "activation", "twins", "sequence")
         settings = NetworkSettings.checked(dimension=dimension, **{name: one[name] for name in names})
+        if settings.width * firing_probability(settings.shift) < _SILENT:
+            first_step = "gram"  # the limit kernel is next to nothing
+        dtype = check_dtype(one["dtype"], tol=tol if penalty is None else 1.0)
+        facts = _facts(problems, settings, dtype=dtype, first_step=first_step)
+        if one["index"] is None and one["method"] is None and (penalty is not None or _moves_far(facts)):
+            index, kind = PENALTY_INDEX, SHARDS[PENALTY_INDEX]
         kind.refuse(settings, penalty=penalty is not None)
-        if size > EVER_FACTOR or settings.width * firing_probability(settings.shift) < _SILENT:
-            first_step = "gram"  # the limit kernel would have to be factored, or is next to nothing
         damping = check_number(one["damping"], "damping", least=0.0)
         if damping and penalty is not None:
             raise InvalidInput(f"damping is for training without a penalty; got damping={damping:g} too. Drop one.")
-        tol, most = check_number(one["tol"], "tol", above=0.0), one["max_iterations"]
-        threads, budget = one["threads"], one["memory_budget"]
+        most, budget = one["max_iterations"], one["memory_budget"]
+        threads = core_count() if one["threads"] is None else check_whole(one["threads"], "threads", least=1)
+        budget = None if budget is None else check_whole(budget, "memory_budget", least=1)
+
+        def near() -> LimitMatrix:
+            return LimitMatrix(problems[0].inputs, settings.shift, memory=0, threads=threads)
+
+        solving = choose_solving(solver, facts, near, threads=threads, allowed=allowed_bytes(budget))
         return cls(
             problems=problems,
             settings=settings,
             index=index,
-            solvers=[choose_solver(solver, size) for _ in problems],
+            solvers=[solving.make() for _ in problems],
+            matrix=solving.matrix,
+            why=solving.why,
             executor=_choose_executor(one["engine"]),
             first_step=first_step,
             penalty=penalty,
@@ -99,18 +116,25 @@ class Setup:
             tol=tol,
             max_iterations=None if most is None else check_whole(most, "max_iterations", least=0),
             damping=damping,
-            dtype=check_dtype(one["dtype"], tol=tol if penalty is None else 1.0),
-            threads=core_count() if threads is None else check_whole(threads, "threads", least=1),
+            dtype=dtype,
+            threads=threads,
             callbacks=Callbacks(one["callbacks"]),
-            memory_budget=None if budget is None else check_whole(budget, "memory_budget", least=1),
+            memory_budget=budget,
         )
+
+    def memory(self) -> int:
+        """Return about how many bytes training takes. Cost: O(n)."""
+        return estimate_memory(
+            self.problems, self.settings, index=self.index, dtype=self.dtype, threads=self.threads,
+            first_step=self.first_step, matrix=self.matrix,
+        )  # fmt: skip
 
     def require_memory(self) -> None:
         """Refuse with MemoryRefused, before any work, what would take more memory than the budget. Cost: O(n)."""
         if self.problems:
             require_memory(
                 self.problems, self.settings, index=self.index, dtype=self.dtype, threads=self.threads,
-                first_step=self.first_step, budget=self.memory_budget,
+                first_step=self.first_step, matrix=self.matrix, budget=self.memory_budget,
             )  # fmt: skip
 
     def origin(self) -> Origin:
@@ -120,8 +144,15 @@ class Setup:
     @cached_property
     def recipe(self) -> Recipe:
         """What shards are made from; it holds the inner products of the inputs, once they were needed."""
-        kind: Kind = SHARDS[self.index]
-        return Recipe(kind, self.settings, self.problems[0].inputs, self.dtype, len(self.problems))
+        kind, inputs = SHARDS[self.index], self.problems[0].inputs
+        return Recipe(kind, self.settings, inputs, self.dtype, len(self.problems), products=self.matrix)
+
+    def limit(self) -> tuple[Gram, Solver]:
+        """Return the limit kernel of many inputs, of which as much is kept as fits, and a solver for the first step."""
+        inputs, shift = self.problems[0].inputs, self.settings.shift
+        spare = _SPARE * (allowed_bytes(self.memory_budget) - self.memory())
+        limit = LimitMatrix(inputs, shift, memory=max(spare, 0.0), threads=self.threads)
+        return LimitGram(limit), first_solver(self.solvers[0], lambda: limit)
 
     def objective(self, output: int) -> Objective:
         """Return what is minimised for one problem."""
@@ -157,6 +188,18 @@ def _check_problems(problems: Sequence[Problem]) -> None:
             raise InvalidInput(
                 f"problems trained together must have equal inputs; number {place} differs from number 0."
             )
+
+
+def _facts(problems: Sequence[Problem], settings: NetworkSettings, *, dtype: str, first_step: str) -> Facts:
+    """Return the facts of the network that is expected to move farthest. Cost: O(n) per problem."""
+    targets = [problem.targets for problem in problems] or [np.zeros(1)]
+    each = [Facts.of(one, settings, dtype=dtype, first_step=first_step) for one in targets]
+    return max(each, key=lambda facts: facts.drift)
+
+
+def _moves_far(facts: Facts) -> bool:
+    """Return whether neurons move so far in the first steps that looking at every pair, in bulk, is cheaper."""
+    return facts.inputs > ALWAYS_FACTOR and facts.drift * math.sqrt(facts.pairs / facts.width) > _FAR
 
 
 def _check_penalty(penalty: Any, size: int) -> NDArray[np.float64] | None:
@@ -218,21 +261,6 @@ def choose_name(kind: str, name: str, available: Mapping[str, Choice]) -> Choice
     if isinstance(name, str) and name in _PLANNED.get(kind, ()):
         raise NotAvailable(f"{kind} {name!r} is not available in this version. Use one of: {choices}.")
     raise InvalidInput(f"{kind} must be one of {choices}; got {name!r}.")
-
-
-def choose_solver(solver: str | Solver, inputs: int) -> Solver:
-    """Return the solver that a name stands for on that many inputs, or the object that was given."""
-    if solver == "auto":
-        if inputs <= ALWAYS_FACTOR:
-            return Cholesky()
-        return ReusedFactor() if inputs <= EVER_FACTOR else ConjugateGradient(preconditioner=SketchQR())
-    if isinstance(solver, str):
-        return choose_name("solver", solver, {**SOLVERS, "auto": Cholesky})()
-    if isinstance(solver, ReusedFactor):
-        return replace(solver, factor=None)  # what one training learns must not change another
-    if isinstance(solver, type) or not (hasattr(solver, "prepare") or hasattr(solver, "solve")):
-        raise InvalidInput(f"solver must be a name or an object with a prepare method; got {solver!r}.")
-    return adapt(solver)
 
 
 def check_dtype(dtype: str, *, tol: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thresher.interfaces import Gram, Solution
 from thresher.model.network import NetworkSettings
@@ -13,6 +14,7 @@ from thresher.theory import largest_shift
 
 __all__ = ["why_stalled"]
 
+_ROWS = 256  # whose products are made at a time
 _NEARLY_EQUAL = 1 - 1e-6  # inner product of two inputs that few neurons tell apart
 
 
@@ -42,12 +44,21 @@ def _how_to_fire(settings: NetworkSettings, inputs: int) -> str:
 
 
 def _how_to_separate(settings: NetworkSettings, problem: Problem) -> str:
-    products = problem.products
-    below = np.tril(products, -1) - np.triu(np.ones_like(products))
-    one, other = np.unravel_index(int(below.argmax()), below.shape)
-    if below[one, other] > _NEARLY_EQUAL:
+    product, other, one = _nearest(problem.inputs)
+    if product > _NEARLY_EQUAL:
         return (
             f"Inputs {other} and {one} are equal or nearly so, and where targets of such inputs disagree nothing fits "
             "both. Merge them, or pass damping."
         )
     return f"The width (now {settings.width}) is too small for {problem.size} inputs. Widen, or pass damping."
+
+
+def _nearest(inputs: NDArray[np.float64]) -> tuple[float, int, int]:
+    """Return the largest inner product of two inputs (n, d), and which two, the earlier first: from blocks of rows."""
+    best = (-np.inf, 0, 0)
+    for first in range(0, len(inputs), _ROWS):
+        products = inputs[first : first + _ROWS] @ inputs[: first + _ROWS].T
+        below = np.where(np.tri(len(products), products.shape[1], first - 1) > 0, products, -np.inf)
+        one, other = np.unravel_index(int(below.argmax()), below.shape)
+        best = max(best, (float(below[one, other]), int(other), first + int(one)), key=lambda found: found[0])
+    return best

@@ -68,15 +68,18 @@ def train(
     index : how firing pairs are found: ``"certified"`` looks at pairs whose certificate has expired, ``"tournament"``
         keeps the paper's n trees, ``"scan"`` looks at every pair, ``"dense"`` too but stores all neurons, for
         networks in which most of them fire; all find the same pairs, dense up to the rounding of what it stores. None
-        for certified, or dense with a penalty
-    solver : of the linear system: ``"cholesky"``, ``"sketched"`` (the paper's), ``"cg"``, ``"auto"``, or a
-        solver object
+        for certified; dense with a penalty, and where so many inputs move a neuron that certificates do not pay
+    solver : of the linear system: ``"cholesky"``, ``"sketched"`` (the paper's), ``"cg"``, ``"pivots"``, or a solver
+        object. ``"pivots"`` makes no n x n matrix: conjugate gradients over the firing pairs, preconditioned by random
+        pivots of the limit kernel, to a relative residual of 0.01. ``"auto"`` factors up to 1500 inputs; beyond, it
+        takes the cheaper of pivots and a factor that is used again, and pivots above 20,000 inputs or where matrices
+        do not fit. ``Result.solver`` says which, and why
     engine : where shards of neurons live: ``"local"`` is threads of this process. Or an executor's class, called with
         a recipe, ranges of neurons and ``threads``
     method : ``"paper"`` is short for ``index="tournament"``, ``first_step="gram"`` and the sketched solver with the
         paper's parameters
-    first_step : ``"limit"`` takes the first step from the closed-form limit of the Gram matrix (n x n, factored), known
-        before a neuron exists; ``"gram"`` from the Gram matrix itself, as for more than 20,000 inputs in any case
+    first_step : ``"limit"`` takes the first step from the closed-form limit of the Gram matrix, known before a neuron
+        exists; ``"gram"`` from the Gram matrix itself
     activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant
     twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width
     sequence : start rows: ``"random"`` ones are independent, ``"sobol"`` ones fill space evenly (not certified)

@@ -1,0 +1,134 @@
+"""Preconditioners of the Gram matrix side by side: the paper's sketch, random pivots of the limit kernel, the diagonal.
+
+    python -m benchmarks.preconditioners [--tiny] [--mnist FOLDER] [--output FILE.json]
+
+Each prepares the same system and solves it by conjugate gradients over firing pairs, at the start and after two steps
+of training. Products with the Gram matrix down to a relative residual are counted; seconds to prepare and to solve are
+measured. ``--mnist`` adds rows of the handwritten digits in that folder (``train-images-idx3-ubyte.gz``), centred.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+
+from benchmarks import results
+from benchmarks.environment import environment
+from benchmarks.page import preconditioners_table
+from thresher import Callback, Iteration, Problem, to_sphere, train
+from thresher.algebra import ConjugateGradient, Jacobi, RandomPivots, SketchQR
+from thresher.algebra.cg import Preconditioner
+from thresher.datasets import random_problem
+from thresher.theory import Statement
+from thresher.theory.limit_matrix import LimitMatrix
+from thresher.training.history import State
+
+OUTPUT = Path("results/preconditioners.json")
+TOLERANCES = (1e-2, 1e-6)
+ITERATIONS = (0, 2)  # of training, after which systems are taken
+_MOST_SKETCHED = 2000  # inputs up to which the n x n triangle of a sketch is made
+
+
+class Case(NamedTuple):
+    name: str
+    problem: Problem
+    width: int
+
+
+def cases(*, tiny: bool, mnist: Path | None) -> Iterator[Case]:
+    for inputs, dimension, power in ((60, 10, 9),) if tiny else ((2000, 50, 14), (4000, 50, 14)):
+        yield Case("random sphere", random_problem(inputs=inputs, dimension=dimension), 2**power)
+    if mnist is not None:
+        rows = _images(mnist / "train-images-idx3-ubyte.gz")
+        for inputs, power in ((100, 9),) if tiny else ((2000, 14), (4000, 14)):
+            X = to_sphere(rows[:inputs].astype(np.float64), centre=True)
+            yield Case("MNIST rows, centred", Problem(X, np.random.default_rng(0).normal(size=inputs)), 2**power)
+
+
+def _images(path: Path) -> np.ndarray[Any, Any]:
+    with gzip.open(path) as file:
+        return np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 784)
+
+
+def preconditioners(case: Case, shift: float) -> Iterator[tuple[str, Preconditioner]]:
+    """Yield what takes part, by name."""
+    n = case.problem.size
+    yield "diagonal", Jacobi()
+    if n <= _MOST_SKETCHED:
+        for oversampling in (2.0, 8.0):
+            yield f"sketch, {oversampling:g} n rows", SketchQR(oversampling=oversampling)
+    for share in (16, 4):
+        limit = LimitMatrix(case.problem.inputs, shift, memory=0)
+        yield f"random pivots, n / {share}", RandomPivots(lambda limit=limit: limit, rank=n // share)
+
+
+class _Compare(Callback):
+    """Solves the systems of a training with every preconditioner, beside what the training does."""
+
+    def __init__(self, case: Case) -> None:
+        self._case, self.rows = case, list[dict[str, Any]]()
+
+    def certify(self, record: Iteration, state: State) -> Sequence[Statement]:
+        if record.iteration in ITERATIONS:
+            gram = state.engine.gram()
+            for name, one in preconditioners(self._case, state.settings.shift):
+                began = time.perf_counter()
+                apply = one.prepare(gram, added=0.0, iteration=record.iteration)
+                apply(state.residual)  # what is made when first needed belongs to it
+                row = {
+                    "problem": self._case.name, "inputs": gram.size, "dimension": self._case.problem.dimension,
+                    "width": self._case.width, "iteration": record.iteration, "preconditioner": name,
+                    "prepare_seconds": time.perf_counter() - began, "kept_bytes": _kept(one, gram.size),
+                }  # fmt: skip
+                for tol in TOLERANCES:
+                    began = time.perf_counter()
+                    prepared = _Prepared(apply)
+                    found = ConjugateGradient(tol=tol, preconditioner=prepared).prepare(gram).solve(state.residual)
+                    row[f"products to {tol:.0e}"] = found.inner_iterations
+                    row[f"seconds to {tol:.0e}"] = time.perf_counter() - began
+                self.rows.append(row)
+        return ()
+
+
+class _Prepared(NamedTuple):
+    apply: Any
+
+    def prepare(self, *_: Any, **__: Any) -> Any:
+        return self.apply
+
+
+def _kept(one: Preconditioner, inputs: int) -> int:
+    if isinstance(one, RandomPivots):
+        return 2 * 4 * inputs * int(one.rank or one.default_rank(inputs))
+    return 8 * inputs * (inputs if isinstance(one, SketchQR) else 1)
+
+
+def measure(case: Case) -> list[dict[str, Any]]:
+    compare = _Compare(case)
+    train(case.problem, width=case.width, solver="pivots", index="dense", max_iterations=2, callbacks=[compare])
+    return compare.rows
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Preconditioners of the Gram matrix side by side.")
+    parser.add_argument("--tiny", action="store_true", help="sizes for a test")
+    parser.add_argument("--mnist", type=Path, help="folder with train-images-idx3-ubyte.gz")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    given = parser.parse_args(arguments)
+    console, rows = Console(), list[dict[str, Any]]()
+    results.read(given.output)  # a file that cannot be read is found before the work, not after it
+    for case in cases(tiny=given.tiny, mnist=given.mnist):
+        rows += measure(case)
+        results.write(given.output, {"environment": environment(), "rows": rows})
+    console.print(preconditioners_table({"rows": rows}), highlight=False, markup=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Margins of pairs, by matrix products: how far pre-activations lie above the threshold; their signs are exact."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.loops.pairs import collect_within, dot_pairs
+from thresher.loops.rounding import NORM_TOLERANCE, of_margin, unit_roundoff
+
+__all__ = ["Bits", "Fast", "Margins", "Matrix"]
+
+Matrix = NDArray[np.float64]
+Fast = NDArray[Any]  # in working precision
+Bits = NDArray[np.uint8]
+
+
+class Margins(NamedTuple):
+    """The inputs in float64 and in working precision, and the threshold."""
+
+    inputs: Matrix  # (n, d)
+    fast: Fast
+    shift: float
+
+    @classmethod
+    def of(cls, inputs: Matrix, shift: float, *, dtype: str = "float32") -> Margins:
+        """Return margins of pairs with inputs (n, d), with products in working precision. Cost: O(nd)."""
+        return cls(inputs, np.ascontiguousarray(inputs, dtype), shift)
+
+    def guard(self, norms: Matrix) -> Matrix:
+        """Return bounds (k,) on the rounding of margins of weight vectors with these norms (k,)."""
+        longest = 1.01 * (1 + NORM_TOLERANCE) * norms
+        bounds: Matrix = of_margin(self.fast.shape[1], unit_roundoff(self.fast.dtype), longest, self.shift)
+        return bounds
+
+    def of_vectors(self, start: Fast, added: Fast | None = None) -> Fast:
+        """Return how far pre-activations of weight vectors start + added (k, d) lie above the threshold, (k, n).
+
+        Those within the guard are computed in float64, so the sign of each is that of the exact margin.
+
+        Cost: O(nd) per vector.
+        """
+        vectors = start.astype(self.fast.dtype, copy=False) if added is None else start + added
+        margins = vectors @ self.fast.T
+        margins -= margins.dtype.type(self.shift)
+        reach = self.guard(np.sqrt(np.einsum("kd,kd->k", vectors, vectors, dtype=np.float64)))
+        rows, inputs = collect_within(margins, reach)
+        if len(rows):
+            margins[rows, inputs] = self.exact(start, added, rows, inputs)
+        return margins
+
+    def of_start(self, rows: Fast) -> Fast:
+        """Return the same for start weights (d, k) given as columns, (n, k)."""
+        margins = self.fast @ rows
+        margins -= margins.dtype.type(self.shift)
+        reach = self.guard(np.sqrt(np.einsum("dk,dk->k", rows, rows, dtype=np.float64))).max()
+        inputs, vectors = collect_within(margins, np.full(len(margins), reach))
+        if len(inputs):
+            margins[inputs, vectors] = self.exact(rows.T, None, vectors, inputs)
+        return margins
+
+    def exact(self, start: Fast, added: Fast | None, rows: NDArray[np.int64], inputs: NDArray[np.int64]) -> Matrix:
+        """Return the margins (p,) of pairs in float64: those that decide. Cost: O(d) per pair."""
+        added = np.zeros(start.shape, start.dtype) if added is None else added
+        values: Matrix = dot_pairs(start, added, rows, self.inputs, inputs)
+        return values - self.shift
