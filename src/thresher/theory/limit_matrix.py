@@ -54,13 +54,13 @@ def limit_block(left: Single, right: Single, shift: float, out: Single | None = 
     """
     block = np.empty((len(left), len(right)), np.float32) if out is None else out
     polynomials = _polynomials(float(shift))
-    for first in range(0, len(right), _COLUMNS):  # in the cache from the product to the kernel
-        tile = block[:, first : first + _COLUMNS]
-        np.matmul(left, right[first : first + _COLUMNS].T, out=tile)
+    for first in range(0, len(right), _COLUMNS):
+        tile = left @ right[first : first + _COLUMNS].T  # of its own: strided numbers are not taken as whole vectors
         if polynomials is None:
-            tile[:] = limit_kernel(np.clip(tile, -1, 1), shift, symmetric=False)
+            tile = limit_kernel(np.clip(tile, -1, 1), shift, symmetric=False)
         else:
             evaluate(tile, *polynomials)
+        block[:, first : first + _COLUMNS] = tile
     return block
 
 
