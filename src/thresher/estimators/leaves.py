@@ -28,7 +28,8 @@ Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 _RANK = 8  # rows of a leaf per pivot of its preconditioner
 _STEPS = 60
-_DONE = 3e-3  # share of the right-hand sides that is left when a leaf is done
+_DONE = 1e-2  # share of the right-hand sides that is left when a leaf is done: a third of what changes predictions
+_ENOUGH = 1000  # held-out rows that choose the ridge
 _GROWING = 0.2  # share of the time that the tree takes
 
 
@@ -37,13 +38,13 @@ class Leaves:
     """A tree, and in each leaf a model: its inputs and coefficients are rows ``starts[l]`` to ``starts[l + 1]``."""
 
     tree: Tree
-    lasts: Matrix  # (leaves,): the last coordinate of lifted rows
+    last: float  # the last coordinate of rows before they are divided by their norms
     starts: NDArray[np.int64]  # (leaves + 1,)
     inputs: Single  # (N, r + 1): lifted rows
     alpha: Matrix  # (N, k)
     held_outputs: Matrix  # (held, k)
     ridges: Matrix  # those tried
-    errors: Matrix  # of each ridge: the weighted mean of squares on held-out rows, summed over outputs
+    errors: Matrix  # of each: the weighted mean of squares on held-out rows of some leaves, summed over outputs
     shift: float
     ridge: float
 
@@ -52,7 +53,7 @@ class Leaves:
         total = np.zeros((len(rows), self.alpha.shape[1]))
         for leaf, places, weights in self.tree.spread(rows):
             mine = slice(self.starts[leaf], self.starts[leaf + 1])
-            inputs = lift_single(rows[places], self.lasts[leaf])
+            inputs = lift_single(rows[places], self.last)
             said = limit_product(inputs, self.inputs[mine], self.alpha[mine], self.shift, threads=threads)
             total[places] += weights[:, None] * said
         return total
@@ -66,7 +67,7 @@ class Leaves:
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self:
         """Return what :meth:`to_arrays` was made of."""
         own: dict[str, Any] = {name: value for name, value in arrays.items() if name not in Tree._fields}
-        own |= {name: float(own[name]) for name in ("shift", "ridge")}
+        own |= {name: float(own[name]) for name in ("last", "shift", "ridge")}
         return cls(Tree(*(arrays[name] for name in Tree._fields)), **own)
 
 
@@ -103,68 +104,77 @@ def fit_leaves(
     """
     if not held and len(ridges) != 1:
         raise InvalidInput(f"without held-out rows there must be one ridge; got {len(ridges)}. Hold some rows out.")
-    threads = core_count() if threads is None else threads
-    kernel, fitted = Kernel(bias, shift, np.array(ridges, np.float64)), len(rows) - held
-    mine = rows[:fitted], targets[:fitted], weights[:fitted]
+    threads, fitted = core_count() if threads is None else threads, len(rows) - held
+    mine, kernel = (rows[:fitted], targets[:fitted], weights[:fitted]), Kernel(bias, shift, tuple(ridges))
     tree, members = grow(*mine, kernel=kernel, size=size, threads=threads, seed=seed, tell=lambda s: tell(_GROWING * s))
     last = bias * typical_norm(mine[0], mine[2])
-    asked = {leaf: (places, share) for leaf, places, share in tree.spread(rows[fitted:])}
-    nobody = np.zeros(0, np.int64), np.zeros(0)
-    outputs = np.zeros((held, len(kernel.ridges) * targets.shape[1]))
-    inputs, alphas = [], []
+    asked = [(np.zeros(0, np.int64), np.zeros(0))] * len(members)  # held-out rows of each leaf, and their weights there
+    for leaf, places, share in tree.spread(rows[fitted:]):
+        asked[leaf] = fitted + places, share
 
     def fit(leaf: int) -> _Leaf:
-        some, others = members[leaf], fitted + asked.get(leaf, nobody)[0]
-        lifted = lift_single(rows[np.concatenate([some, others])], last)
-        return _fit_leaf(lifted, targets[some], weights[some], kernel=kernel, seed=seed)
+        lifted = lift_single(rows[np.concatenate([members[leaf], asked[leaf][0]])], last)
+        return _fit_leaf(lifted, targets[members[leaf]], weights[members[leaf]], kernel=kernel, seed=seed)
 
-    done = 0
-    for leaf, one in enumerate(in_order(fit, range(len(members)), threads=threads)):
-        places, share = asked.get(leaf, nobody)
-        outputs[places] += share[:, None] * one.said
-        inputs.append(one.inputs)
-        alphas.append(one.alpha)
-        done += len(one.alpha)
-        tell(_GROWING + (1 - _GROWING) * done / sum(map(len, members)))
-    outputs = outputs.reshape(held, len(kernel.ridges), -1)
-    errors = _errors(outputs, targets[fitted:], weights[fitted:])
-    best, alpha = int(errors.argmin()), np.concatenate(alphas)
-    alpha = alpha.reshape(len(alpha), len(kernel.ridges), -1)[:, best].copy()
-    starts = np.cumsum([0, *map(len, members)])
-    lasts = np.full(len(members), last)
-    found = lasts, starts, np.concatenate(inputs), alpha, outputs[:, best].copy()
-    return Leaves(tree, *found, kernel.ridges, errors, shift, float(kernel.ridges[best]))
+    order = np.random.default_rng(seed).permutation(len(members)).tolist()
+    seen = np.cumsum([len(asked[leaf][0]) for leaf in order])
+    first, fits = int(np.searchsorted(seen, _ENOUGH)) + 1, dict[int, _Leaf]()
+    errors, best = np.zeros(len(ridges)), 0
+    for some, choosing in ((order[:first], True), (order[first:], False)):
+        for leaf, one in zip(some, in_order(fit, some, threads=threads), strict=True):
+            fits[leaf] = one
+            tell(_GROWING + (1 - _GROWING) * len(fits) / len(members))
+        if choosing:
+            errors = _errors([(fits[leaf].said, *asked[leaf]) for leaf in some], targets, weights)
+            best = int(errors.argmin())
+            kernel = kernel._replace(ridges=(ridges[best],))
+            fits = {leaf: one.only(best) for leaf, one in fits.items()}
+    outputs = np.zeros((held, targets.shape[1]))
+    for leaf, (places, share) in enumerate(asked):
+        outputs[places - fitted] += share[:, None] * fits[leaf].said[:, 0]
+    inputs, alpha = (np.concatenate([fits[leaf][k] for leaf in range(len(members))]) for k in (0, 1))
+    starts, tried = np.cumsum([0, *map(len, members)]), np.array(ridges, np.float64)
+    return Leaves(tree, last, starts, inputs, alpha[:, 0], outputs, tried, errors, shift, float(ridges[best]))
 
 
-def _errors(outputs: Matrix, truth: Matrix, weights: Matrix) -> Matrix:
-    """Return for each ridge the weighted mean of squares of outputs (held, ridges, k)."""
-    if not len(truth):
-        return np.full(outputs.shape[1], np.nan)
-    away = outputs - truth[:, None]
-    return np.einsum("hro,hro,h->r", away, away, weights / weights.sum())
+def _errors(said: list[tuple[Matrix, NDArray[np.int64], Matrix]], targets: Matrix, weights: Matrix) -> Matrix:
+    """Return for each ridge the weighted mean of squares of outputs (h, ridges, k) at places (h,), by their shares."""
+    total, sizes = np.zeros(said[0][0].shape[1]), 0.0
+    for outputs, places, share in said:
+        away, mine = outputs - targets[places, None], share * weights[places]
+        total += np.einsum("hro,hro,h->r", away, away, mine)
+        sizes += float(mine.sum())
+    return total / sizes if sizes else np.full(len(total), np.inf)
 
 
 class _Leaf(NamedTuple):
     inputs: Single  # (m, r + 1)
-    alpha: Matrix  # (m, c): ridge by ridge
-    said: Matrix  # (held, c)
+    alpha: Matrix  # (m, ridges, k)
+    said: Matrix  # (held, ridges, k)
+
+    def only(self, ridge: int) -> _Leaf:
+        """Return the model for one of the ridges."""
+        return _Leaf(self.inputs, self.alpha[:, ridge : ridge + 1].copy(), self.said[:, ridge : ridge + 1].copy())
 
 
 def _fit_leaf(inputs: Single, targets: Matrix, weights: Matrix, *, kernel: Kernel, seed: int) -> _Leaf:
     """Return the model of a leaf, from inputs of which those after the targets are held out. On the calling thread."""
-    m = len(targets)
+    (m, k), ridges = targets.shape, kernel.ridges
     matrix = LimitMatrix(inputs, kernel.shift, memory=np.inf, threads=1)
     own = LimitMatrix(inputs[:m], kernel.shift, memory=0.0, threads=1)
     low = random_pivots(np.full(m, kernel.diagonal), own.columns, rank=-(-m // _RANK), seed=seed)
-    penalties = kernel.ridges[:, None] * kernel.diagonal / weights  # (ridges, m)
-    inverses, k = [low.inverse(one) for one in penalties], targets.shape[1]
+    penalties = np.array(ridges)[:, None] * kernel.diagonal / weights  # (ridges, m)
+    # What the factor leaves out is close to a multiple of the identity. To add it saves two steps of three, and
+    # rounding: without it float32 does not resolve a small penalty beside the largest eigenvalue.
+    inverses = [low.inverse(one + low.left * kernel.diagonal) for one in penalties]
 
     def inverse(columns: Matrix) -> Matrix:
         return np.concatenate([one(columns[:, j * k : (j + 1) * k]) for j, one in enumerate(inverses)], axis=1)
 
     added = np.repeat(penalties.T, k, axis=1)
-    descent = Descent(matrix.times, np.tile(targets, len(inverses)), added=added, inverse=inverse)
+    descent = Descent(matrix.times, np.tile(targets, len(ridges)), added=added, inverse=inverse)
     while descent.steps < _STEPS and descent.residuals.max() > _DONE:
         descent.step()
     said = descent.images[m:] if descent.steps else np.zeros((len(inputs) - m, added.shape[1]))
-    return _Leaf(inputs[:m], descent.values, said)
+    shape = (-1, len(ridges), k)
+    return _Leaf(inputs[:m], descent.values.reshape(shape), said.reshape(shape))

@@ -66,7 +66,10 @@ class Stream:
 
 
 def lift_single(rows: NDArray[Any], last: float) -> Single:
-    """Return rows (k, d) with one more coordinate ``last``, divided by their norms, (k, d + 1), float32. Cost: O(kd)."""
+    """Return rows (k, d) with one more coordinate ``last``, divided by their norms: (k, d + 1), float32.
+
+    For rows that are finite, and not zero where ``last`` is 0. Cost: O(kd).
+    """
     longer = np.empty((len(rows), rows.shape[1] + 1), np.float32)
     longer[:, :-1], longer[:, -1] = rows, last
     longer /= np.linalg.norm(longer, axis=1, keepdims=True)

@@ -1,9 +1,9 @@
 """A tree that parts rows along the directions a predictor uses most, with soft borders.
 
-A node fits some of its rows, and takes the direction along which that fit changes most over the extent of the node: with
-G the averaged gradient outer product of the fit and S the covariance of the rows, S^(-1/2) times the top eigenvector of
-S^(1/2) G S^(1/2). It parts its rows at the median. Rows near the border go to both sides, so that a model of one side
-sees beyond it; what is said of them is a mean of both sides, whose weights go smoothly from one to the other.
+A node fits some of its rows, and takes the direction along which that fit changes most over the extent of the node:
+with G the averaged gradient outer product of the fit and S the covariance of the rows, S^(-1/2) times the top
+eigenvector of S^(1/2) G S^(1/2). It parts its rows at the median. Rows near the border go to both sides, so that a
+model of one side sees beyond it; predictions there are a mean of both sides, whose weights change smoothly.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Kernel(NamedTuple):
 
     bias: float
     shift: float
-    ridges: Matrix
+    ridges: tuple[float, ...]
 
     @property
     def diagonal(self) -> float:
@@ -112,8 +112,9 @@ def grow(
             return None
         rng = np.random.default_rng([seed, place[0] + 1, place[1]])
         drawn = np.sort(rng.choice(some, min(_SAMPLE, len(some)), replace=False))
-        directions = [*_directions(rows[drawn], targets[drawn], weights[drawn], kernel), rng.normal(size=rows.shape[1])]
-        found = (_split(rows[some], direction) for direction in directions)  # the last parts any rows that differ
+        directions = _directions(rows[drawn], targets[drawn], weights[drawn], kernel)
+        directions.append(np.asarray(rng.normal(size=rows.shape[1])))  # parts any rows that differ
+        found = (_split(rows[some], direction) for direction in directions)
         return next((one for one in found if one is not None), None)
 
     while level:
