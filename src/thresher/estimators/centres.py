@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from thresher.algebra.cholesky import LowerFactor, factor
 from thresher.algebra.descent import Descent
@@ -39,6 +38,7 @@ Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 _ROWS = 256  # of a block of the kernel
 _SAMPLE, _LARGEST = 8, 40_000  # rows of the sample per centre, and at most
+_NOISE = 1e-5  # eigenvalue of the kernel of centres, relative to its diagonal, below which there is only rounding
 _STEPS = 30
 _BETTER = 0.999  # share of the error on held-out rows that a step must come below for another to follow
 _DONE = 1e-5  # share of the right-hand sides that is left when all is done
@@ -125,15 +125,15 @@ class _Fit:
         some = self._weights[sample]
         scaled = low.factor * np.sqrt(some * (self._weights[: self._fitted].sum() / some.sum())).astype(np.float32)
         core = (scaled @ scaled.T).astype(np.float64)
-        turn = linalg.lu_factor(low.factor[:, low.pivots], check_finite=False)
+        corner = low.factor[:, low.pivots].astype(np.float64)
+        turn = _positive(corner @ corner.T, _NOISE * self._diagonal, self._threads)
         made = [_positive(core, ridge * self._diagonal, self._threads) for ridge in self._ridges]
         outputs = self._targets.shape[1]
 
         def apply(columns: Matrix) -> Matrix:
-            turned = linalg.lu_solve(turn, columns.astype(np.float32), trans=1, check_finite=False).astype(np.float64)
+            turned = turn.solve(corner @ columns)
             parts = [one.solve(turned[:, k * outputs : (k + 1) * outputs]) for k, one in enumerate(made)]
-            back = np.concatenate(parts, axis=1).astype(np.float32)
-            return linalg.lu_solve(turn, back, check_finite=False).astype(np.float64)
+            return corner.T @ turn.solve(np.concatenate(parts, axis=1))
 
         return apply
 
