@@ -191,3 +191,35 @@ def pulled_in(value, low, high, soft):
 def rank_level(column, value):
     """The share of a column below a value, equal ones counting by half."""
     return np.mean(column < value) + np.mean(column == value) / 2
+
+
+def ridge_on_centres(K, C, y, weights, penalty):
+    """alpha (M, k): least sum of w_i (f(x_i) - y_i)² + penalty alphaᵀ C alpha, with f = K alpha, K (n, M), C (M, M)."""
+    W = np.diag(weights)
+    return np.linalg.solve(K.T @ W @ K + penalty * C, K.T @ W @ y)
+
+
+def kernel_ridge(K, y, weights, penalty):
+    """alpha (n, k): least sum of w_i (f(x_i) - y_i)² + penalty alphaᵀ K alpha, with f = K alpha, K (n, n)."""
+    return np.linalg.solve(K + np.diag(penalty / weights), y)
+
+
+def tree_weights(row, directions, thresholds, borders, children, leaves):
+    """The weight of each leaf at a row: the product of the shares of all sides on the way to it."""
+    weights = np.zeros(leaves)
+
+    def descend(node, weight):
+        if node < 0:
+            weights[~node] += weight
+            return
+        away = float(row @ directions[node]) - thresholds[node]
+        if borders[node] > 0:
+            place = min(max((away + borders[node]) / (2 * borders[node]), 0.0), 1.0)
+        else:
+            place = 1.0 if away >= 0 else 0.0
+        share = 3 * place**2 - 2 * place**3
+        descend(children[node][0], weight * (1 - share))
+        descend(children[node][1], weight * share)
+
+    descend(0 if len(thresholds) else -1, 1.0)
+    return weights

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,14 +14,15 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput, NotAvailable
 from thresher.memory import require
-from thresher.tables.arrays import read_arrays
+from thresher.tables.arrays import name_some, read_arrays
 
-__all__ = ["Column", "read_columns"]
+__all__ = ["Column", "ParquetRows", "read_columns"]
 
 KINDS = "a CSV, Parquet, .npz or .npy file"
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 _BYTES_A_BYTE = 12  # of a file of text, in memory at the same time: cells are Python's strings
 _BYTES_A_CELL = 100  # of a Parquet file, in memory at the same time: cells are Python's numbers and strings
+_NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool")  # how the types of columns of numbers begin
 _FILL_IN = "Remove such rows or fill them in."
 
 
@@ -132,27 +134,83 @@ def _read_arrays(path: Path) -> list[Column]:
     return [*columns, _from_array(path, "y", arrays["y"])] if "y" in arrays else columns
 
 
-def _read_parquet(path: Path) -> list[Column]:
+class ParquetRows:
+    """Columns of numbers in a Parquet file as rows (n, d), read in blocks; they need not fit in memory.
+
+    Parameters
+    ----------
+    path : the file
+    names : the columns, in order; None for all
+    """
+
+    def __init__(self, path: Path, names: Sequence[str] | None = None) -> None:
+        with _opened(path) as file:
+            kinds = {field.name: str(field.type) for field in file.schema_arrow}
+            self._path, self._rows = path, int(file.metadata.num_rows)
+        self.names = list(kinds) if names is None else list(names)
+        for name in self.names:
+            if name not in kinds:
+                raise InvalidInput(f"{path} has no column {name[:40]!r}; it has {name_some(list(kinds))}.")
+            if not kinds[name].startswith(_NUMBERS):
+                raise InvalidInput(
+                    f"{path}: column {name[:40]!r} holds {kinds[name][:40]}; expected numbers. "
+                    "Convert the column, or leave it out."
+                )
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def blocks(self, size: int) -> Iterator[NDArray[np.float64]]:
+        """Yield the rows in order, ``size`` at a time; the last block may be shorter. Cost: O(d) per row."""
+        waiting, first = np.zeros((0, len(self.names))), 0
+        with _opened(self._path) as file:
+            for batch in file.iter_batches(batch_size=size, columns=self.names):
+                columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in self.names]
+                block = np.column_stack(columns).astype(np.float64)
+                for row, column in np.argwhere(~np.isfinite(block))[:1]:
+                    raise InvalidInput(
+                        f"{self._path}: row {first + row + 1}, column {self.names[column][:40]!r} is missing or not "
+                        f"finite. {_FILL_IN}"
+                    )
+                first += len(block)
+                waiting = np.concatenate([waiting, block])
+                while len(waiting) >= size:
+                    yield waiting[:size]
+                    waiting = waiting[size:]
+        if len(waiting):
+            yield waiting
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a Parquet file; what goes wrong with it is InvalidInput."""
     try:
         from pyarrow import ArrowException, parquet
-        from pyarrow.types import is_nested
     except ModuleNotFoundError as error:
         raise NotAvailable("Parquet files need pyarrow: pip install -e '.[parquet]'") from error
     try:
-        about = parquet.read_metadata(path)
-        groups = [about.row_group(place).num_rows for place in range(about.num_row_groups)]
-        cells = max(about.num_rows, sum(groups)) * about.num_columns  # few bytes may stand for many equal ones
-        require(_BYTES_A_CELL * cells, budget=None, what=f"reading {path}", remedy="Give a smaller file.")
-        table = parquet.read_table(path)
-        return [
-            _from_arrow(path, name, column, nested=is_nested(column.type))
-            for name, column in zip(table.column_names, table.columns, strict=True)
-        ]
+        with parquet.ParquetFile(path) as file:
+            yield file
     except (ArrowException, OSError, ValueError) as error:
         if isinstance(error, InvalidInput):
             raise
         said = next(iter(str(error).splitlines()), "it cannot be read.")[:200]
         raise InvalidInput(f"{path} is no Parquet file: {said} Give {KINDS}.") from None
+
+
+def _read_parquet(path: Path) -> list[Column]:
+    with _opened(path) as file:
+        from pyarrow.types import is_nested
+
+        about = file.metadata
+        groups = [about.row_group(place).num_rows for place in range(about.num_row_groups)]
+        cells = max(about.num_rows, sum(groups)) * about.num_columns  # few bytes may stand for many equal ones
+        require(_BYTES_A_CELL * cells, budget=None, what=f"reading {path}", remedy="Give a smaller file.")
+        table = file.read()
+        return [
+            _from_arrow(path, name, column, nested=is_nested(column.type))
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        ]
 
 
 def _from_arrow(path: Path, name: str, column: Any, *, nested: bool) -> Column:

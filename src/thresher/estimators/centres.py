@@ -1,0 +1,205 @@
+"""Ridge regression on the limit kernel with coefficients on chosen centres: prediction does not grow with n.
+
+Of n rows, M are centres: pivots of a Cholesky factor with random pivots of a sample. With K (n, M) the kernel between
+rows and centres, C (M, M) that of the centres, W the weights and l the penalty, the coefficients solve
+
+    (Kᵀ W K + l C) alpha = Kᵀ W y,
+
+the objective of all rows restricted to the span of the centres. K is never there at once: a pass makes it block
+by block. The system is solved by conjugate gradients, one pass per step for all penalties and outputs.
+
+The preconditioner is the same matrix with the sum over rows replaced by that over the sample. As with Falkon it costs
+no pass; Falkon sums over the centres alone, which stand for the rows only if they are drawn evenly. The factor F (M, s)
+of the sample, which the pivots come from, is K in coordinates in which C is the identity. To add up the matrix over all
+rows costs M² per row instead of M per row and step: with 10^5 rows and 4096 centres it took twice the time of the
+whole descent, for the same errors on held-out rows to three digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.algebra.cholesky import LowerFactor, factor
+from thresher.algebra.descent import Descent
+from thresher.algebra.pivots import LowRank, random_pivots
+from thresher.errors import InvalidInput
+from thresher.estimators.streams import Rows, Stream
+from thresher.parallel import core_count, in_order
+from thresher.theory.kernel import firing_probability
+from thresher.theory.limit_matrix import LimitMatrix, limit_block
+
+__all__ = ["Centres", "fit_centres"]
+
+Single = NDArray[np.float32]
+Matrix = NDArray[np.float64]
+_ROWS = 256  # of a block of the kernel
+_SAMPLE, _LARGEST = 8, 40_000  # rows of the sample per centre, and at most
+_NOISE = 1e-5  # eigenvalue of the kernel of centres, relative to its diagonal, below which there is only rounding
+_STEPS = 30
+_BETTER = 0.999  # share of the error on held-out rows that a step must come below for another to follow
+_DONE = 1e-5  # share of the right-hand sides that is left when all is done
+
+
+class Centres(NamedTuple):
+    """A model with coefficients on centres, and what it says of the rows that were held out."""
+
+    inputs: Single  # (M, d)
+    alpha: Matrix  # (M, k)
+    ridge: float
+    held_outputs: Matrix  # (held, k)
+    errors: dict[float, float]  # of each ridge: weighted mean of squares on held-out rows, summed over outputs
+
+
+def fit_centres(
+    inputs: NDArray[Any] | Rows | Stream,
+    targets: Matrix,
+    weights: Matrix,
+    *,
+    held: int,
+    shift: float,
+    ridges: Sequence[float],
+    centres: int = 4096,
+    threads: int | None = None,
+    seed: int = 0,
+    tell: Callable[[float], object] = lambda share: None,
+) -> Centres:
+    """Return ridge regression on the limit kernel in the span of centres; held-out rows choose ridge and steps.
+
+    Parameters
+    ----------
+    inputs : (n, d) unit norm, an array (memory-mapped if too large), or a stream of rows to be lifted
+    targets : (n, k)
+    weights : (n,), above 0, of rows
+    held : number of rows at the end that are not fitted
+    shift : threshold above which a neuron fires
+    ridges : penalties to choose from, relative to the diagonal of the kernel; without held-out rows only one
+    centres : how many at most
+    threads : None for all cores; results do not depend on it
+    tell : called with the share that is done
+
+    Cost: O(nMd) per pass, about ten passes; before them O(sM²) for a sample of s = 8 M rows, at most 40,000.
+    Memory: 4 s M bytes, 8 M² per ridge, and a block of the kernel per thread.
+    """
+    if not held and len(ridges) != 1:
+        raise InvalidInput(f"without held-out rows there must be one ridge; got {len(ridges)}. Hold some rows out.")
+    stream = inputs if isinstance(inputs, Stream) else Stream(inputs)
+    fit = _Fit(stream, targets, weights, held, shift, ridges, centres, threads, seed)
+    return fit.descend(tell)
+
+
+class _Fit:
+    """Centres with a preconditioner, and passes over the rows."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        targets: Matrix,
+        weights: Matrix,
+        held: int,
+        shift: float,
+        ridges: Sequence[float],
+        centres: int,
+        threads: int | None,
+        seed: int,
+    ) -> None:
+        self._stream, self._targets, self._weights = stream, targets, weights
+        self._fitted, self._shift, self._ridges = len(stream) - held, shift, list(ridges)
+        self._threads = core_count() if threads is None else threads
+        self._diagonal = firing_probability(shift)
+        size = min(self._fitted, max(min(_SAMPLE * centres, _LARGEST), centres))
+        sample = np.sort(np.random.default_rng(seed).permutation(self._fitted)[:size])
+        kernel = LimitMatrix(stream.take(sample), shift, memory=0.0, threads=threads)
+        low = random_pivots(np.full(size, self._diagonal), kernel.columns, rank=centres, seed=seed)
+        self._inverse = self._precondition(low, sample)
+        self._centres = kernel.inputs[low.pivots]
+        self._square = kernel.columns(low.pivots)[:, low.pivots].astype(np.float64)
+        order = np.argsort(low.pivots)
+        self._own, self._place = sample[low.pivots][order], order  # rows that are centres, ascending, and which
+
+    def _precondition(self, low: LowRank, sample: NDArray[np.int64]) -> Callable[[Matrix], Matrix]:
+        """Return what applies the inverse of each ridge's matrix, summed over the sample, to columns (M, c)."""
+        some = self._weights[sample]
+        scaled = low.factor * np.sqrt(some * (self._weights[: self._fitted].sum() / some.sum())).astype(np.float32)
+        core = (scaled @ scaled.T).astype(np.float64)
+        corner = low.factor[:, low.pivots].astype(np.float64)
+        turn = _positive(corner @ corner.T, _NOISE * self._diagonal, self._threads)
+        made = [_positive(core, ridge * self._diagonal, self._threads) for ridge in self._ridges]
+        outputs = self._targets.shape[1]
+
+        def apply(columns: Matrix) -> Matrix:
+            turned = turn.solve(corner @ columns)
+            parts = [one.solve(turned[:, k * outputs : (k + 1) * outputs]) for k, one in enumerate(made)]
+            return corner.T @ turn.solve(np.concatenate(parts, axis=1))
+
+        return apply
+
+    def descend(self, tell: Callable[[float], object]) -> Centres:
+        """Return the solution of least error on held-out rows, over all ridges and steps."""
+        outputs, passes = self._targets.shape[1], _STEPS + 1
+        penalties = np.repeat(np.array(self._ridges) * self._diagonal, outputs)
+
+        def times(alpha: Matrix) -> Matrix:
+            sums, said = self._sweep(alpha, lambda share: tell((descent.steps + 1 + share) / passes))
+            return np.concatenate([sums + penalties * (self._square @ alpha), said])
+
+        rhs = np.tile(self._sweep(None, lambda share: tell(share / passes))[0], len(self._ridges))
+        descent = Descent(times, rhs, added=np.zeros_like(rhs), inverse=self._inverse)
+        errors, best, counts = np.full(len(self._ridges), np.inf), np.inf, True
+        found = 0, descent.values[:, :outputs], np.zeros((len(self._stream) - self._fitted, outputs))
+        while descent.steps < _STEPS and counts and descent.residuals.max() > _DONE:
+            descent.step()
+            said = descent.images[len(rhs) :]
+            now = self._errors(said) if len(said) else descent.residuals.max(keepdims=True)
+            ridge, errors = int(now.argmin()), np.minimum(errors, now) if len(said) else errors
+            counts = not len(said) or now[ridge] < _BETTER * best
+            if now[ridge] < best:
+                mine = slice(ridge * outputs, (ridge + 1) * outputs)
+                best, found = now[ridge], (ridge, descent.values[:, mine].copy(), said[:, mine].copy())
+        tell(1.0)
+        ridge, alpha, said = found
+        tried = dict(zip(self._ridges, errors.tolist(), strict=True))
+        return Centres(self._centres, alpha, self._ridges[ridge], said, tried)
+
+    def _errors(self, said: Matrix) -> Matrix:
+        """Return for each ridge the weighted mean of squares of outputs (held, c)."""
+        truth, weights = self._targets[self._fitted :], self._weights[self._fitted :]
+        away = said.reshape(len(truth), len(self._ridges), -1) - truth[:, None]
+        return np.einsum("hro,hro,h->r", away, away, weights / weights.sum())
+
+    def _sweep(self, alpha: Matrix | None, tell: Callable[[float], object]) -> tuple[Matrix, Matrix]:
+        """Return Kᵀ W K alpha (M, c), and the outputs of held-out rows (held, c); without alpha, Kᵀ W y."""
+        columns = None if alpha is None else alpha.astype(np.float32)
+
+        def part(item: tuple[int, NDArray[Any]]) -> tuple[int, Single, Single]:
+            first, block = item
+            kernel = limit_block(self._stream.inputs(block), self._centres, self._shift)
+            begin, end = np.searchsorted(self._own, (first, first + len(block)))
+            kernel[self._own[begin:end] - first, self._place[begin:end]] = self._diagonal  # float32 misses it
+            here = slice(first, min(first + len(block), self._fitted))
+            mine = max(0, self._fitted - first)
+            said: Single = self._targets[here].astype(np.float32) if columns is None else kernel @ columns
+            weighed: Single = said[:mine] * self._weights[here, None].astype(np.float32)
+            sums: Single = kernel[:mine].T @ weighed
+            return first, sums, said[mine:]
+
+        width = self._targets.shape[1] if columns is None else columns.shape[1]
+        sums, held = np.zeros((len(self._centres), width)), [np.zeros((0, width))]
+        for first, added, said in in_order(part, self._stream.blocks(_ROWS), threads=self._threads):
+            sums += added
+            held.append(said.astype(np.float64))
+            tell(min(1.0, (first + _ROWS) / len(self._stream)))
+        return sums, np.concatenate(held)
+
+
+def _positive(core: Matrix, penalty: float, threads: int) -> LowerFactor:
+    """Return the factor of a matrix and its penalty; where rounding leaves it not positive, of one a little larger."""
+    size = float(np.trace(core)) / len(core)
+    for lift in (0.0, 1e-7, 1e-5, 1e-3, 1e-1):
+        made = factor(core, added=penalty + lift * size, threads=threads)
+        if made is not None:
+            return made
+    raise InvalidInput("the kernel of the centres is not finite. Give inputs of unit norm, and weights above 0.")

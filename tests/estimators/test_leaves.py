@@ -1,0 +1,158 @@
+"""A tree of exact models: one leaf is the exact model, weights of leaves sum to one, borders leave no jump."""
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thresher import InvalidInput
+from thresher.estimators import leaves as module
+from thresher.estimators.leaves import Leaves, fit_leaves
+from thresher.estimators.streams import lift_single
+from thresher.estimators.tree import Kernel, Tree, grow
+from thresher.theory import firing_probability, limit_kernel
+
+SHIFT, BIAS = 0.5, 1.0
+KERNEL = Kernel(BIAS, SHIFT, (0.1,))
+
+
+def rows_and_targets(n, d=3, outputs=1, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, d))
+    targets = np.column_stack([np.sin(2 * rows[:, 0] + k) + 0.1 * rows[:, 1] for k in range(outputs)])
+    return rows, targets + 0.1 * rng.normal(size=targets.shape), rng.uniform(0.5, 2.0, size=n)
+
+
+def parted(rows, targets, weights, size=64, seed=0):
+    options = {"kernel": KERNEL, "size": size, "threads": 1, "seed": seed, "tell": lambda share: None}
+    return grow(rows, targets, weights, **options)
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 1000), outputs=st.integers(1, 2), ridge=st.sampled_from([1e-2, 1e-1, 1.0]))
+def test_one_leaf_is_the_exact_model(seed, outputs, ridge):
+    rows, targets, weights = rows_and_targets(150, outputs=outputs, seed=seed)
+    others = rows_and_targets(50, seed=seed + 1)[0]
+    fit = fit_leaves(rows, targets, weights, held=0, bias=BIAS, shift=SHIFT, ridges=[ridge], size=150)
+    assert len(fit.starts) == 2
+    last = BIAS * np.sqrt(np.average((rows**2).sum(axis=1), weights=weights))
+    inputs, asked = (lift_single(some, last).astype(np.float64) for some in (rows, others))
+    K = limit_kernel(inputs @ inputs.T, SHIFT)
+    alpha = naive.kernel_ridge(K, targets, weights, ridge * firing_probability(SHIFT))
+    expected = limit_kernel(asked @ inputs.T, SHIFT, symmetric=False) @ alpha
+    np.testing.assert_allclose(fit.predict(others), expected, atol=2 * module._DONE * np.abs(targets).max())
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 1000), columns=st.integers(1, 4), values=st.sampled_from([2, 5, 1000]))
+def test_every_row_is_in_its_leaves_and_no_leaf_is_large(seed, columns, values):
+    rng = np.random.default_rng(seed)
+    rows = np.unique(rng.integers(0, values, size=(600, columns)).astype(np.float64), axis=0)
+    tree, members = parted(rows, rng.normal(size=(len(rows), 1)), np.ones(len(rows)), seed=seed)
+    assert max(map(len, members)) <= 64
+    expected = [naive.tree_weights(row, *tree, len(members)) for row in rows]
+    found = np.zeros((len(rows), len(members)))
+    for leaf, places, weights in tree.spread(rows):
+        found[places, leaf] = weights
+        assert set(places) <= set(members[leaf])  # whoever counts in a leaf was fitted there
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+def test_equal_rows_are_one_leaf_however_many():
+    rows = np.ones((200, 2))
+    tree, members = parted(rows, np.arange(200.0)[:, None], np.ones(200))
+    assert len(members) == 1
+    assert tree.children.shape == (0, 2)
+
+
+def test_the_first_border_lies_across_the_direction_that_matters():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3000, 5)) * [1.0, 5.0, 5.0, 5.0, 5.0]
+    tree, _ = parted(rows, np.tanh(rows[:, :1]), np.ones(3000), size=2000)
+    along = rows @ tree.directions[0]
+    assert abs(np.corrcoef(along, rows[:, 0])[0, 1]) > 0.9
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rows, targets, weights = rows_and_targets(1500, outputs=2)
+    return fit_leaves(rows, targets, weights, held=300, bias=BIAS, shift=SHIFT, ridges=[1e-2, 1e-1], size=200)
+
+
+@settings(max_examples=30)
+@given(node=st.integers(0, 100), seed=st.integers(0, 1000), place=st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]))
+def test_predictions_are_continuous_across_borders(fitted, node, seed, place):
+    tree = fitted.tree
+    node %= len(tree.thresholds)
+    direction, border = tree.directions[node], tree.borders[node]
+    assert border > 0
+    row = np.random.default_rng(seed).normal(size=3)
+    row += (tree.thresholds[node] + place * border - row @ direction) / (direction @ direction) * direction
+    small = 1e-6 * border * direction / (direction @ direction)
+    below, above = fitted.predict(np.stack([row - small, row + small]))
+    np.testing.assert_allclose(below, above, atol=2e-3)
+
+
+def test_leaves_predict_better_than_the_mean_and_say_what_they_predict(fitted):
+    rows, targets, weights = rows_and_targets(1500, outputs=2)
+    assert len(fitted.starts) > 4
+    assert len(fitted.inputs) == len(fitted.alpha) == fitted.starts[-1]
+    np.testing.assert_allclose(fitted.predict(rows[1200:]), fitted.held_outputs, atol=1e-2)
+    assert fitted.ridge == fitted.ridges[fitted.errors.argmin()]
+    error = np.mean((fitted.held_outputs - targets[1200:]) ** 2)
+    assert error < 0.1 * np.mean(targets[1200:] ** 2)
+
+
+def test_the_ridge_that_held_out_rows_prefer_is_taken():
+    rows, targets, weights = rows_and_targets(1500)
+    options = {"held": 300, "bias": BIAS, "shift": SHIFT, "size": 200}
+    ridges = [1e-2, 10.0, 1e-1]
+    both = fit_leaves(rows, targets, weights, ridges=ridges, **options)
+    alone = fit_leaves(rows, targets, weights, ridges=[both.ridge], **options)
+    assert both.errors[1] > both.errors[0]
+    np.testing.assert_allclose(both.predict(rows[:50]), alone.predict(rows[:50]), atol=0.02)
+
+
+def test_arrays_and_back(fitted):
+    arrays = fitted.to_arrays()
+    assert all(isinstance(value, np.ndarray) for value in arrays.values())
+    again = Leaves.from_arrays(arrays)
+    rows = rows_and_targets(100, seed=3)[0]
+    np.testing.assert_array_equal(again.predict(rows), fitted.predict(rows))
+    assert isinstance(again.tree, Tree)
+
+
+def test_results_do_not_depend_on_threads():
+    rows, targets, weights = rows_and_targets(900)
+    options = {"held": 100, "bias": BIAS, "shift": SHIFT, "ridges": [1e-2, 1e-1], "size": 150}
+    one, other = (fit_leaves(rows, targets, weights, threads=threads, **options).to_arrays() for threads in (1, 3))
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name])
+
+
+@pytest.mark.parametrize("least", [0.0, 0.3])
+def test_an_interrupt_comes_through(least):
+    rows, targets, weights = rows_and_targets(900)
+
+    def tell(share):
+        if share > least:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_leaves(rows, targets, weights, held=0, bias=BIAS, shift=SHIFT, ridges=[0.1], size=150, tell=tell)
+
+
+def test_progress_only_grows():
+    rows, targets, weights = rows_and_targets(900)
+    shares = []
+    options = {"held": 100, "bias": BIAS, "shift": SHIFT, "ridges": [0.1], "size": 150}
+    fit_leaves(rows, targets, weights, tell=shares.append, **options)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+def test_a_choice_needs_held_out_rows():
+    with pytest.raises(InvalidInput, match="Hold some rows out"):
+        fit_leaves(*rows_and_targets(50), held=0, bias=BIAS, shift=SHIFT, ridges=[0.1, 1.0])

@@ -1,0 +1,78 @@
+"""Rows of files that are read in blocks."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thresher import InvalidInput
+from thresher.estimators.centres import fit_centres
+from thresher.estimators.streams import Stream, lift_single
+from thresher.tables import ParquetRows
+
+pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet'")
+
+
+def write(path, columns, group=100):
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=group)
+    return path
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(1000, 3)).astype(np.float32)
+    columns = {"a": rows[:, 0], "text": ["x"] * 1000, "b": rows[:, 1].astype(np.float64), "c": rows[:, 2]}
+    return write(tmp_path_factory.mktemp("rows") / "a.parquet", columns), rows
+
+
+@settings(max_examples=20)
+@given(size=st.integers(1, 1100))
+def test_blocks_are_the_rows_in_order(table, size):
+    path, rows = table
+    read = ParquetRows(path, ["c", "a", "b"])
+    assert len(read) == 1000
+    blocks = list(read.blocks(size))
+    assert {len(block) for block in blocks[:-1]} <= {size}
+    np.testing.assert_array_equal(np.concatenate(blocks), rows[:, [2, 0, 1]])
+
+
+@settings(max_examples=20)
+@given(places=st.sets(st.integers(0, 999), min_size=1), size=st.integers(1, 1100))
+def test_some_rows_are_taken_from_any_source(table, places, size):
+    path, rows = table
+    some = np.array(sorted(places))
+    for source in (rows, ParquetRows(path, ["a", "b", "c"])):
+        np.testing.assert_array_equal(Stream(source).take(some, size=size), rows[some])
+
+
+def test_a_model_of_a_file_is_that_of_its_rows(table):
+    path, rows = table
+    targets = np.sin(3 * rows[:, :1]).astype(np.float64)
+    options = {"held": 200, "shift": 0.5, "ridges": [1e-2, 1e-1], "centres": 50}
+    models = [
+        fit_centres(Stream(source, lambda block: lift_single(block, 1.0)), targets, np.ones(1000), **options)
+        for source in (rows, ParquetRows(path, ["a", "b", "c"]))
+    ]
+    np.testing.assert_array_equal(*(one.alpha for one in models))
+
+
+def test_what_is_not_a_number_is_refused(table, tmp_path):
+    path, _ = table
+    with pytest.raises(InvalidInput, match="'text' holds string; expected numbers"):
+        ParquetRows(path)
+    with pytest.raises(InvalidInput, match="has no column 'd'; it has a, text, b, c"):
+        ParquetRows(path, ["d"])
+    with pytest.raises(InvalidInput, match="cannot|no Parquet file"):
+        ParquetRows(tmp_path / "none.parquet")
+    for bad in (None, np.nan, np.inf):
+        holed = write(tmp_path / "b.parquet", {"a": [1.0] * 150 + [bad]})
+        with pytest.raises(InvalidInput, match="row 151, column 'a' is missing or not finite"):
+            list(ParquetRows(holed).blocks(64))
+
+
+def test_whole_numbers_and_truth_values_are_numbers(tmp_path):
+    path = write(tmp_path / "a.parquet", {"a": [1, 2, 3], "b": [True, False, True]})
+    np.testing.assert_array_equal(np.concatenate(list(ParquetRows(path).blocks(2))), [[1, 1], [2, 0], [3, 1]])
