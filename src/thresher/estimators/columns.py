@@ -67,7 +67,7 @@ def likelihood(values: Matrix, data: Observations, *, shift: float) -> tuple[flo
         by_kernel = 0.5 * (outputs * inverse - alpha @ alpha.T / scale)  # gradient by each entry of the matrix
         by_noise = float((np.diag(by_kernel) / data.weights).sum() * noise)
         by_noise += 0.5 * outputs * repeated - 0.5 * within / scale
-        by_product = by_kernel * cofiring_slope(products, kernel, shift)
+        by_product = by_kernel * cofiring_slope(products, kernel, shift, symmetric=True)
         pulled = (inputs * (by_product @ inputs)).sum(axis=0)
         shrunk = ((by_product * products).sum(axis=1)[:, None] * inputs**2).sum(axis=0)  # rows keep the norm 1
     return value / count, np.append(2 * (pulled - shrunk), by_noise) / count

@@ -84,7 +84,7 @@ def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: flo
 
     Cost: O(n²d) per output.
     """
-    slopes = cofiring_slope(inputs @ inputs.T, kernel, shift)
+    slopes = cofiring_slope(inputs @ inputs.T, kernel, shift, symmetric=True)
     for one in alpha.T:
         yield slopes @ (one[:, None] * inputs)
 
