@@ -297,19 +297,19 @@ class Fitting:
         """Return the space after one more round on some rows; the same one if their kernel has no solution."""
         some = space._replace(data=space.data.some(_LEARNT))
         metric = np.eye(space.data.X.shape[1]) if space.metric is None else space.metric
-        gradients = some.gradients(choice, metric)
+        gradients = some.gradients(choice)
         if gradients is None:
             return space
-        outer = outer_product(gradients, weights=some.data.weights)
+        outer = outer_product(gradients, weights=some.data.weights, metric=metric)
         return space._replace(metric=next_metric(outer, metric=metric, power=power))
 
     def _importances(self, space: Space, choice: Choice) -> Matrix:
         """Return the mean square of the gradient by each scaled column (d,), as a share of the sum of all."""
         d = self.data.X.shape[1]
         some = space._replace(data=space.data.some(self.options.rows))
-        squares = np.zeros(d)
-        for one in some.gradients(choice, space.matrix()) or ():
-            squares += some.data.weights @ one**2
+        squares, matrix = np.zeros(d), space.matrix()
+        for one in some.gradients(choice) or ():
+            squares += some.data.weights @ (one if matrix is None else one @ matrix.T) ** 2
         if space.weights is not None:
             squares *= space.weights**2
         return squares / squares.sum() if squares.sum() > 0 else np.full(d, 1 / d)
