@@ -44,7 +44,7 @@ _DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a sm
 FEW = 8  # observations below which leaving some out says nothing of targets or features
 _MANY = 4  # times the rows on which features are chosen: from there on twice as many are taken
 _FOR_SCALES, _FOR_COLUMNS = 50, 128  # observations from which scales are compared, and columns weighed, by themselves
-_LEARNT = 2048  # rows at most that a metric is learnt on: a round costs the cube of them
+_LEARNT = 1024, 2048  # rows at most that a metric is learnt on, and in the last round: it costs the cube of them
 _WEIGHED = 512  # rows at most that weights of columns are learnt on: fifteen times that cost
 _CLEARLY = 0.9  # share of the error that another scale must leave to be taken
 
@@ -282,8 +282,8 @@ class Fitting:
             bias = learnt.bias if self.options.bias is None else choice.bias
             choice = self._ridge_of(space, choice._replace(bias=bias, ridge=learnt.ridge))
         space = in_span(space)
-        for _ in range(plan.rounds):
-            space = self._next_round(space, choice, plan.power)
+        for left in reversed(range(plan.rounds)):
+            space = self._next_round(space, choice, plan.power, rows=_LEARNT[left == 0])
             choice = self._ridge_of(space, choice)
         return space, choice
 
@@ -293,9 +293,9 @@ class Fitting:
         ridge = self.options.ridge
         return choose.choose(some, biases=[choice.bias], shifts=[choice.shift], ridge=ridge, guess=choice.ridge)
 
-    def _next_round(self, space: Space, choice: Choice, power: float) -> Space:
+    def _next_round(self, space: Space, choice: Choice, power: float, *, rows: int) -> Space:
         """Return the space after one more round on some rows; the same one if their kernel has no solution."""
-        some = space._replace(data=space.data.some(_LEARNT))
+        some = space._replace(data=space.data.some(rows))
         metric = np.eye(space.data.X.shape[1]) if space.metric is None else space.metric
         gradients = some.gradients(choice)
         if gradients is None:
@@ -372,9 +372,11 @@ class Fitting:
             "choosing the scale": 5 * one if options.scale is None else 0.0,
             "choosing bias and shift": (biases + 3) * one,
             "choosing features": 60 * some**3 if options.plan is None and self._learns(d) else 0.0,
-            "learning features": (15 * min(n, _WEIGHED) ** 3 + 3 * min(n, _LEARNT) ** 3) if self._learns(d) else 0.0,
+            "learning features": (15 * min(n, _WEIGHED) ** 3 + 3 * min(n, _LEARNT[0]) ** 3 + min(n, _LEARNT[1]) ** 3)
+            if self._learns(d)
+            else 0.0,
             "choosing for the network": network * (biases + 1) * (one + width * some / n * some * (some / 8 + d)),
-            "fitting all rows": ridges * n**3 + width * n * (n / 8 + 2 * d) + 200 * n**2,
+            "fitting all rows": ridges * min(n, choose.SEARCHED) ** 3 + n**3 + width * n * (n / 8 + 2 * d) + 200 * n**2,
             "training": outputs * width * n * d * 2,
         }
 
