@@ -20,7 +20,7 @@ from thresher.checks import check_number, check_whole
 from thresher.errors import InvalidInput
 from thresher.estimators.choose import Fit, Judge, mean_square
 from thresher.estimators.features import Plan
-from thresher.estimators.fitting import Fitting, Options
+from thresher.estimators.fitting import WORSE, Fitting, Options
 from thresher.estimators.interpolation import TRAIN_OPTIONS, WIDTH, interpolate
 from thresher.estimators.model_files import save_model
 from thresher.estimators.observations import Observations
@@ -37,10 +37,11 @@ from thresher.parallel import core_count
 from thresher.theory import limit_kernel
 from thresher.training.history import Callback, Iteration
 
-__all__ = ["FarOutside", "LeftOut", "ThresherEstimator"]
+__all__ = ["FarOutside", "LeftOut", "ThresherEstimator", "TooNarrow"]
 
 Matrix = NDArray[np.float64]
 _MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # for all outputs together, and for one, with width="auto"
+_MOST_PAIRS = 1 << 39  # width times the square of the rows, with width="auto": a second or two of counting bits
 _PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
 _FAR = 0.2  # remainder, as a share of the targets, above which training counts as failed
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
@@ -55,6 +56,13 @@ class FarOutside(UserWarning):
 
     The model is still fitted; check whether the values are real. With ``scale="standardise"``, ``"centre"`` or
     ``"none"`` they shift or rescale the whole column.
+    """
+
+
+class TooNarrow(UserWarning):
+    """A network of the width that was asked for is measurably worse than the limit of infinite width.
+
+    Measurably means an error on rows left out that is larger by two per cent. The network is still trained.
     """
 
 
@@ -123,7 +131,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.inputs_, self.alpha_, self.penalty_ = fitted.inputs, fitted.fit.alpha, fitted.penalty
         self.gains_, self.results_ = fitted.gains, fitted.results
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
-        self._warn()
+        self._warn(fitted.loss)
         return LeftOut(data, fitted.fit, fitted.optimism)
 
     @property
@@ -164,6 +172,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             biases=self._biases,
             rows=self._rows,
             judge=judge,
+            or_limit=self.width == "auto",
         )
 
     def _check_parameters(self) -> None:
@@ -208,6 +217,8 @@ class ThresherEstimator(Exports, BaseEstimator):
         if self.width == "auto":
             least, most = (WIDTH, WIDTH) if self._interpolates else self._auto_widths
             enough = min(max(_PER_ROW * rows, least), most)
+            if not self._interpolates:
+                enough = min(enough, max(_LEAST_WIDTH, _MOST_PAIRS // rows**2 // 2 * 2))
             return min(enough, max(_LEAST_WIDTH, _MOST_NEURONS // outputs // 2 * 2))
         if self.width == math.inf:
             return math.inf
@@ -221,8 +232,15 @@ class ThresherEstimator(Exports, BaseEstimator):
             raise InvalidInput("n_jobs must be a number of threads, or negative for all but some cores; got 0.")
         return jobs if jobs > 0 else max(1, core_count() + 1 + jobs)
 
-    def _warn(self) -> None:
-        """Warn if a network ended far from the minimum."""
+    def _warn(self, loss: float) -> None:
+        """Warn if a network ended far from the minimum, or has an error above that of the limit by this share of it."""
+        if self.results_ and loss > WORSE:
+            warnings.warn(
+                f"on rows left out, networks of {self.width_:,} neurons have a squared error {loss:.0%} above that of "
+                "the limit of infinite width. Use a larger width, or width=float('inf').",
+                TooNarrow,
+                stacklevel=4,
+            )
         far = [result for result in self.results_ if not result.remainder <= _FAR]
         if far:
             warnings.warn(
@@ -248,6 +266,12 @@ class ThresherEstimator(Exports, BaseEstimator):
         d = self.n_features_in_
         metric = np.eye(d) if self.lift_.metric is None else np.asarray(self.lift_.metric)
         return metric if self.lift_.weights is None else np.asarray(self.lift_.weights)[:, None] * metric
+
+    @property
+    def width_(self) -> int | float:
+        """The neurons of each network; infinity for the limit of infinite width."""
+        check_is_fitted(self, "results_")
+        return self.results_[0].network.width if self.results_ else math.inf
 
     @property
     def networks_(self) -> list[Network]:

@@ -12,6 +12,7 @@ are too noisy at practical widths.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cache, partial
@@ -74,6 +75,19 @@ class Learning(NamedTuple):
     def error(self) -> float:
         """The error of the plan that was chosen."""
         return min(self.errors[self.plan.name])
+
+    def optimism(self, plain: float, learnt: float) -> float:
+        """Return by how much held-out errors exceed leave-one-out errors where features were learnt, at least 1.
+
+        The leave-one-out errors are those before and after the learning. Folds train on fewer rows than leaving one out
+        does; that part is known from errors before the learning.
+        """
+        if self.plan == Plan() or not self.errors:
+            return 1.0
+        before, after = self.errors[PLAIN][0], self.error
+        if not min(before, plain, learnt) > 0 or not math.isfinite(before * after):
+            return 1.0
+        return max(1.0, (after / learnt) / (before / plain))
 
 
 def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: float) -> Iterator[Matrix]:

@@ -15,7 +15,6 @@ from thresher.estimators.choose import Choice, Fit, Judge, mean_square
 from thresher.estimators.columns import learn_columns
 from thresher.estimators.features import (
     COLUMNS,
-    PLAIN,
     Learning,
     Plan,
     choose_plan,
@@ -23,7 +22,7 @@ from thresher.estimators.features import (
     outer_product,
 )
 from thresher.estimators.lift import SphereLift
-from thresher.estimators.networks import train_penalised
+from thresher.estimators.networks import gains_of, train_penalised
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
@@ -36,17 +35,18 @@ from thresher.parallel import blas_for_size
 from thresher.shards import block_bytes, start_gram
 from thresher.training import Result
 
-__all__ = ["Fitted", "Fitting", "Options"]
+__all__ = ["WORSE", "Fitted", "Fitting", "Options"]
 
 Matrix = NDArray[np.float64]
 _QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
-_DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
 FEW = 8  # observations below which leaving some out says nothing of targets or features
 _MANY = 4  # times the rows on which features are chosen: from there on twice as many are taken
 _FOR_SCALES, _FOR_COLUMNS = 50, 128  # observations from which scales are compared, and columns weighed, by themselves
 _LEARNT = 1024, 2048  # rows at most that a metric is learnt on, and in the last round: it costs the cube of them
 _WEIGHED = 512  # rows at most that weights of columns are learnt on: fifteen times that cost
 _CLEARLY = 0.9  # share of the error that another scale must leave to be taken
+WORSE = 0.02  # share by which the error of a network exceeds that of the limit when it is measurably worse
+_NOTHING = 1e-6  # error, in units of the targets' variance, that is none
 
 
 class Options(NamedTuple):
@@ -66,6 +66,7 @@ class Options(NamedTuple):
     biases: Sequence[float]  # to choose from
     rows: int  # on which bias, shift, scale and features are chosen; the ridge is chosen on all
     judge: Judge = mean_square  # of scales and features
+    or_limit: bool = False  # whether the limit of infinite width replaces a network that is measurably worse
 
 
 class Fitted(NamedTuple):
@@ -82,6 +83,7 @@ class Fitted(NamedTuple):
     gains: Matrix
     results: list[Result]
     importances: Matrix
+    loss: float  # by how much a network's error on rows left out exceeds that of the limit, as a share of it
 
 
 class Fitting:
@@ -89,6 +91,7 @@ class Fitting:
 
     def __init__(self, data: Observations, options: Options, progress: Progress) -> None:
         self.data, self.options, self.progress = data, options, progress
+        self.width, self.loss = options.width, 0.0
         (n, d), outputs = data.X.shape, data.targets.shape[1]
         span = min(n, d)
         taken = 8 * (6 * n * n + 48 * n * outputs + 8 * n * d + (8 * span * span if self._learns(d) else 0))
@@ -106,14 +109,14 @@ class Fitting:
             scale, space, choice, learning, optimism = self._choose_all()
         self.progress.begin("fitting all rows")
         inputs, _ = space.inputs(choice.bias)
-        settings = None if options.width == math.inf else self._settings(inputs, choice.shift, int(options.width))
+        settings = None if self.width == math.inf else self._settings(inputs, choice.shift, int(self.width))
         if settings is None:
             kernel = choose.limit_of(inputs, choice.shift)
         else:
             kernel = start_gram(inputs, settings, threads=options.threads)
         fit = self._fit_kernel(kernel, choice)
         penalty = fit.noise / self.data.weights
-        gains = _gains(fit.alpha, kernel, options.width)
+        gains = gains_of(fit.alpha, kernel, self.width)
         importances = self._importances(space, choice)
         self.progress.begin("training")
         results = [] if settings is None else self._train(inputs, settings, kernel, fit, penalty, gains)
@@ -121,7 +124,9 @@ class Fitting:
         lift = SphereLift(
             scale=scale, bias=choice.bias, weights=space.weights, metric=space.matrix(), rest=space.rest
         ).fit(self.data.X, sample_weight=self.data.weights)
-        return Fitted(self.data, lift, choice, learning, optimism, inputs, fit, penalty, gains, results, importances)
+        return Fitted(
+            self.data, lift, choice, learning, optimism, inputs, fit, penalty, gains, results, importances, self.loss
+        )
 
     def _choose_all(self) -> tuple[str, Space, Choice, Learning, float]:
         """Choose scale, bias, shift and features; return the space of rows, the choices, how optimistic they are."""
@@ -137,13 +142,28 @@ class Fitting:
         learning = self._choose_plan(space, choice)
         self.progress.begin("learning features")
         space, choice = self._learn(space, choice, learning.plan)
-        if learning.plan != Plan() and self.options.width == math.inf:
-            choice = self._choose(space, limit, guess=choice.ridge, favourite=choice)
-        optimism = self._optimism(plain, choice, learning)
-        if self.options.width != math.inf:
+        if self.width != math.inf:
             self.progress.begin("choosing for the network")
-            choice = self._choose(space, self._kernel_of(), guess=choice.ridge, favourite=choice)
-        return scale, space, choice, learning, optimism
+        best = choice if learning.plan == Plan() else self._choose(space, limit, guess=choice.ridge, favourite=choice)
+        network = self._choose_network(space, choice, best)
+        if network is None:
+            return scale, space, best, learning, learning.optimism(plain.error, best.error)
+        return scale, space, network, learning, learning.optimism(plain.error, choice.error)
+
+    def _choose_network(self, space: Space, choice: Choice, limit: Choice) -> Choice | None:
+        """Return the choice for the network, starting from one for the limit; None for the limit of infinite width.
+
+        ``limit`` is the best choice for that, on the same rows. The network on them is as noisy as the one on all.
+        """
+        if self.width == math.inf:
+            return None
+        network = self._choose(space, self._kernel_of(), guess=choice.ridge, favourite=choice)
+        if self.data.count.sum() >= FEW and network.error > limit.error + _NOTHING:
+            self.loss = network.error / max(limit.error, _NOTHING) - 1
+        if not (self.options.or_limit and self.loss > WORSE):
+            return network
+        self.width = math.inf
+        return None
 
     def error_left_out(self) -> float:
         """Return the error of the limit on observations left out, at some rows, with the scale that is best for them.
@@ -314,19 +334,6 @@ class Fitting:
             squares *= space.weights**2
         return squares / squares.sum() if squares.sum() > 0 else np.full(d, 1 / d)
 
-    @staticmethod
-    def _optimism(plain: Choice, choice: Choice, learning: Learning) -> float:
-        """Return by how much held-out errors exceed leave-one-out errors where features were learnt, at least 1.
-
-        Folds train on fewer rows than leaving one out does; that part is known from errors before the learning.
-        """
-        if learning.plan == Plan() or not learning.errors:
-            return 1.0
-        before, after = learning.errors[PLAIN][0], learning.error
-        if not min(before, plain.error, choice.error) > 0 or not math.isfinite(before * after):
-            return 1.0
-        return max(1.0, (after / choice.error) / (before / plain.error))
-
     def _fit_limit(self, space: Space, choice: Choice, *, ridge: float) -> Fit | None:
         kernel = choose.limit_of(space.inputs(choice.bias)[0], choice.shift)
         return choose.fit_kernel(kernel, space.data, shift=choice.shift, ridge=ridge)
@@ -379,17 +386,6 @@ class Fitting:
             "fitting all rows": ridges * min(n, choose.SEARCHED) ** 3 + n**3 + width * n * (n / 8 + 2 * d) + 200 * n**2,
             "training": outputs * width * n * d * 2,
         }
-
-
-def _gains(alpha: Matrix, kernel: Matrix, width: int | float) -> Matrix:
-    """Return the factors (outputs,) that outputs of networks are multiplied by to become targets.
-
-    The first step moves the weights by sqrt(alphaᵀ G alpha) in all, whatever the width. A network that is not wide
-    enough for its neurons to travel _DRIFT at most learns smaller targets: it behaves like a wider one, and
-    its linearisation stays true.
-    """
-    travelled = np.einsum("nk,nm,mk->k", alpha, kernel, alpha, optimize=True)
-    return np.maximum(np.sqrt(np.maximum(travelled, 0.0) / width) / _DRIFT, 1.0)
 
 
 def _even(width: float) -> int:
