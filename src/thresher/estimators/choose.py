@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from thresher.algebra.cholesky import factor
 from thresher.estimators.lift import lift_rows, typical_norm
@@ -37,7 +37,7 @@ SHIFTS = (0.5, 0.0, 1.0, 1.5)
 _WORTH = 0.99  # share of the favourite's error that another must stay below: kernels of networks are noisy
 _MOST_WORK = 10**9  # multiplications in one call
 SEARCHED = 1024  # rows on which the ridge is searched for; the one found is used for all
-_SMALL = 768  # rows of a matrix that LAPACK inverts faster than a recursion in Python
+_SMALL = 128  # rows of a matrix that SciPy inverts faster: fewer calls
 _LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of a network is not enough
 
 
@@ -115,11 +115,12 @@ def _invert(kernel: Matrix, penalty: Matrix, targets: Matrix) -> tuple[Matrix, M
     matrix = kernel.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
     np.einsum("ii->i", matrix)[:] += penalty
     with blas_for_size(len(kernel)):
-        lower, failed = dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
+        lower, failed = dpotrf(matrix, lower=1, overwrite_a=1)
         if failed or not np.isfinite(lower.diagonal()).all():
             return None
         alpha = dpotrs(lower, targets, lower=1)[0]
-        return alpha, dpotri(lower, lower=1, overwrite_c=1)[0].diagonal()
+        inverse = dtrtri(lower, lower=1, overwrite_c=1)[0]
+        return alpha, np.einsum("ij,ij->j", inverse, inverse)
 
 
 def _rest(slack: Matrix, row: Numbers, unit: Matrix, weights: Matrix) -> Matrix:

@@ -46,6 +46,7 @@ _FOLDS = 4
 _OUTPUTS = 16  # outputs whose gradients are taken one by one
 _A_ROUND = 0.99  # rounds are tried while each leaves at most this share of the error
 _CLEARLY = 0.95  # column weights are used if they leave at most this share of the error without them
+_DOUBT = 0.1  # column weights are given up if one fold puts them behind by this share, or k folds by a k-th of it
 _WORTH = 0.9  # the strong power is tried if the mild one brings the error down to this share
 
 
@@ -234,8 +235,8 @@ class _Folds:
             found._biases[fold] = learnt.bias
             known = found._begun[0].ridge if fold else self._ridge
             found._begun.append(found._hold_out(fold, self._metrics[fold], known, guess))
-            behind = sum(one.error - other.error for one, other in zip(found._begun, self._begun, strict=False))
-            if behind > 0:
+            plain, mine = (sum(one.error for one in both._begun[: fold + 1]) for both in (self, found))
+            if mine > (1 + _DOUBT / (fold + 1)) * plain:
                 return None
         return found
 

@@ -39,6 +39,7 @@ __all__ = ["WORSE", "Fitted", "Fitting", "Options"]
 
 Matrix = NDArray[np.float64]
 _QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
+_GUESS = 1e-2  # the first ridge that is tried
 FEW = 8  # observations below which leaving some out says nothing of targets or features
 _MANY = 4  # times the rows on which features are chosen: from there on twice as many are taken
 _FOR_SCALES, _FOR_COLUMNS = 50, 128  # observations from which scales are compared, and columns weighed, by themselves
@@ -132,12 +133,12 @@ class Fitting:
         """Choose scale, bias, shift and features; return the space of rows, the choices, how optimistic they are."""
         limit = choose.limit_of
         self.progress.begin("choosing the scale")
-        scale, scaling = self._choose_scale()
+        scale, scaling, guess = self._choose_scale()
         space = Space(self.data.with_rows(scaling.apply(self.data.X)))
         if self.data.X.shape[1] > COLUMNS and (self.options.plan is None or not self.options.plan.columns):
             space = in_span(space)  # no weights of columns will be learnt
         self.progress.begin("choosing bias and shift")
-        plain = choice = self._choose(space, limit, guess=1e-2)
+        plain = choice = self._choose(space, limit, guess=guess)
         self.progress.begin("choosing features")
         learning = self._choose_plan(space, choice)
         self.progress.begin("learning features")
@@ -173,22 +174,23 @@ class Fitting:
         if self.data.count.sum() < FEW:
             return math.inf
         with blas_for_size(self.options.rows):
-            _, scaling = self._choose_scale()
-            return self._error_on(self._some_scaled(scaling), quick=False)
+            _, scaling, guess = self._choose_scale()
+            return self._judged(self._some_scaled(scaling), quick=False, guess=guess).error
 
     def _scaling(self, scale: str) -> Scaling:
         return Scaling.of(self.data.X, scale=scale, weights=self.data.weights)
 
-    def _choose_scale(self) -> tuple[str, Scaling]:
+    def _choose_scale(self) -> tuple[str, Scaling, float]:
         """Return the scale of the least leave-one-out error on some rows: the first unless another is clearly better.
 
-        Another must be so with the first bias and shift, and again after both have chosen their own.
+        Another must be so with the first bias and shift, and again after both have chosen their own. The number is a
+        ridge to start from.
         """
         if self.options.scale is not None:
-            return self.options.scale, self._scaling(self.options.scale)
+            return self.options.scale, self._scaling(self.options.scale), _GUESS
         first = self._scaling(CANDIDATES[0])
         if self.data.count.sum() < _FOR_SCALES:
-            return CANDIDATES[0], first
+            return CANDIDATES[0], first, _GUESS
         found = {CANDIDATES[0]: first}
         rows = {CANDIDATES[0]: self._some_scaled(first)}
         for scale in CANDIDATES[1:]:
@@ -201,30 +203,41 @@ class Fitting:
             some = self._some_scaled(scaling)
             if not any(np.allclose(some.X, other.X, rtol=1e-6, atol=1e-9) for other in rows.values()):
                 found[scale], rows[scale] = scaling, some
-        errors = {scale: self._error_on(some, quick=True) for scale, some in rows.items()}
+        plain = self._judged(rows[CANDIDATES[0]], quick=True)
+        errors = dict[str, float]()
+        for scale, some in rows.items():
+            tried = self._judged(some, quick=True, ridge=plain.ridge)
+            if tried.error < plain.error:  # worth a ridge of its own
+                tried = self._judged(some, quick=True, guess=plain.ridge)
+            errors[scale] = tried.error
         best = min(errors, key=lambda scale: errors[scale])
-        if not errors[best] < _CLEARLY * errors[CANDIDATES[0]]:
-            return CANDIDATES[0], first
-        both = [self._error_on(rows[scale], quick=False) for scale in (CANDIDATES[0], best)]
-        best = best if both[1] < _CLEARLY * both[0] else CANDIDATES[0]
-        return best, found[best]
+        if not errors[best] < _CLEARLY * plain.error:
+            return CANDIDATES[0], first, plain.ridge
+        both = [self._judged(rows[scale], quick=False, guess=plain.ridge) for scale in (CANDIDATES[0], best)]
+        taken = both[1].error < _CLEARLY * both[0].error
+        best = best if taken else CANDIDATES[0]
+        return best, found[best], both[taken].ridge
 
     def _some_scaled(self, scaling: Scaling) -> Observations:
         some = self.data.some(self.options.rows)
         return some.with_rows(scaling.apply(some.X))
 
-    def _error_on(self, some: Observations, *, quick: bool) -> float:
-        """Return the error of the limit on observations left out; ``quick`` with the first bias and shift alone."""
+    def _judged(self, some: Observations, *, quick: bool, guess: float = _GUESS, ridge: float | None = None) -> Choice:
+        """Return the best choice for the limit, with the judge's error of observations left out.
+
+        ``quick`` with the first bias and shift alone; with this ridge, or the best, starting from a guess.
+        """
         options = self.options
         biases: Sequence[float] = options.biases if options.bias is None else [options.bias]
         shifts: Sequence[float] = choose.SHIFTS if options.shift is None else [options.shift]
         if quick:
             biases, shifts = biases[:1], shifts[:1]
-        choice = choose.choose(some, biases=biases, shifts=shifts, ridge=options.ridge)
+        ridge = options.ridge if ridge is None else ridge
+        choice = choose.choose(some, biases=biases, shifts=shifts, ridge=ridge, guess=guess)
         if options.judge is mean_square or choice.error == math.inf:
-            return choice.error
+            return choice
         fit = self._fit_limit(Space(some), choice, ridge=choice.ridge)
-        return math.inf if fit is None else options.judge(some, fit.left_out(some))
+        return choice._replace(error=math.inf if fit is None else options.judge(some, fit.left_out(some)))
 
     def _choose(
         self,

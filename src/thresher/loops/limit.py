@@ -6,7 +6,7 @@ import math
 
 from thresher.loops import compiled
 
-__all__ = ["differentiate", "interpolate", "interpolate_slopes"]
+__all__ = ["differentiate", "interpolate", "interpolate_slopes", "multiply_symmetric"]
 
 
 @compiled
@@ -62,3 +62,18 @@ def differentiate(products, shift, kernel):
                 continue
             both = kernel[i, j] / rho if rho != 0.0 else alone * alone
             kernel[i, j] = both + rho * math.exp(-shift * shift / (1.0 + rho)) / (2.0 * math.pi * math.sqrt(room))
+
+
+@compiled
+def multiply_symmetric(upper, alpha, slopes):
+    """Multiply ``slopes`` (n, n), symmetric, by V - alpha alphaᵀ, entry by entry.
+
+    ``upper`` (n, n) has the upper triangle of a symmetric V; ``alpha`` is (n, k).
+    """
+    for i in range(slopes.shape[0]):
+        for j in range(i, slopes.shape[0]):
+            value = upper[i, j]
+            for k in range(alpha.shape[1]):
+                value -= alpha[i, k] * alpha[j, k]
+            slopes[i, j] *= value
+            slopes[j, i] = slopes[i, j]
