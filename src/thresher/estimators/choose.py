@@ -197,12 +197,13 @@ def choose(
     guess: float = 1e-2,
     kernel_of: Callable[[Matrix, float], Matrix] = limit_of,
     favourite: Choice | None = None,
+    enough: float = 0.0,
 ) -> Choice:
     """Return the bias, shift and ridge of the lowest leave-one-out error, for observations at scaled rows.
 
     A list of one value fixes it. ``ridge=None`` is chosen. ``kernel_of`` returns the kernel (n, n) of lifted inputs
     and a shift: that of the limit, or of a network. The favourite is tried first and kept
-    unless another is better by a hundredth. Cost: O(n³) for each kernel tried, see :func:`fit_kernel`.
+    unless another is better by a hundredth; others are not tried if its error is ``enough``. Cost: O(n³) for each kernel tried, see :func:`fit_kernel`.
     """
     tried: list[Tried] = []
     length = typical_norm(data.X, data.weights)
@@ -221,6 +222,8 @@ def choose(
         biases, shifts = _first(favourite.bias, biases), _first(favourite.shift, shifts)
     for bias in biases:
         attempt(bias, shifts[0])
+        if favourite is not None and tried[0][3] <= enough:
+            return Choice(*tried[0], tried)
     middle = best()[0]
     for shift in shifts[1:]:
         attempt(middle, shift)

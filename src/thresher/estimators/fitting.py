@@ -158,7 +158,8 @@ class Fitting:
         """
         if self.width == math.inf:
             return None
-        network = self._choose(space, self._kernel_of(), guess=choice.ridge, favourite=choice)
+        enough = limit.error * (1 + WORSE / 2)
+        network = self._choose(space, self._kernel_of(), guess=choice.ridge, favourite=choice, enough=enough)
         if self.data.count.sum() >= FEW and network.error > limit.error + _NOTHING:
             self.loss = network.error / max(limit.error, _NOTHING) - 1
         if not (self.options.or_limit and self.loss > WORSE):
@@ -246,8 +247,9 @@ class Fitting:
         *,
         guess: float,
         favourite: Choice | None = None,
+        enough: float = 0.0,
     ) -> Choice:
-        """Choose bias, shift and ridge on some rows; a favourite is replaced if another is better by a hundredth."""
+        """Choose bias, shift and ridge on some rows; see :func:`choose.choose`."""
         options = self.options
         shifts = choose.SHIFTS if options.shift is None else [options.shift]
         if favourite is not None and options.shift is None and kernel_of is not choose.limit_of:
@@ -260,6 +262,7 @@ class Fitting:
             guess=guess,
             kernel_of=kernel_of,
             favourite=favourite,
+            enough=enough,
         )
 
     def _kernel_of(self) -> Callable[[Matrix, float], Matrix]:
