@@ -20,11 +20,12 @@ from thresher.checks import check_number, check_whole
 from thresher.errors import InvalidInput
 from thresher.estimators.choose import Fit, Judge, mean_square
 from thresher.estimators.features import Plan
-from thresher.estimators.fitting import WORSE, Fitting, Options
+from thresher.estimators.fitting import WORSE, Fitting
 from thresher.estimators.interpolation import TRAIN_OPTIONS, WIDTH, interpolate
 from thresher.estimators.model_files import save_model
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
+from thresher.estimators.scales import Options
 from thresher.estimators.scaling import SCALES, far_values, say_far
 from thresher.export import Arrays, Exports, make_arrays
 from thresher.export.arrays import bends

@@ -203,7 +203,9 @@ def choose(
 
     A list of one value fixes it. ``ridge=None`` is chosen. ``kernel_of`` returns the kernel (n, n) of lifted inputs
     and a shift: that of the limit, or of a network. The favourite is tried first and kept
-    unless another is better by a hundredth; others are not tried if its error is ``enough``. Cost: O(n³) for each kernel tried, see :func:`fit_kernel`.
+    unless another is better by a hundredth; others are not tried if its error is ``enough``.
+
+    Cost: O(n³) for each kernel tried, see :func:`fit_kernel`.
     """
     tried: list[Tried] = []
     length = typical_norm(data.X, data.weights)

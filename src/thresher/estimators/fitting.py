@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.estimators import choose
-from thresher.estimators.choose import Choice, Fit, Judge, mean_square
+from thresher.estimators.choose import Choice, Fit
 from thresher.estimators.columns import learn_columns
 from thresher.estimators.features import (
     COLUMNS,
@@ -25,49 +25,25 @@ from thresher.estimators.lift import SphereLift
 from thresher.estimators.networks import gains_of, train_penalised
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
-from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
+from thresher.estimators.scales import FEW, Options, choose_scale
 from thresher.estimators.space import Space, in_span
 from thresher.memory import require
 from thresher.model.network import NetworkSettings
 from thresher.model.sobol import MOST_COLUMNS as SOBOL_COLUMNS
-from thresher.model.start import Sequence as SequenceName
 from thresher.parallel import blas_for_size
 from thresher.shards import block_bytes, start_gram
 from thresher.training import Result
 
-__all__ = ["WORSE", "Fitted", "Fitting", "Options"]
+__all__ = ["WORSE", "Fitted", "Fitting"]
 
 Matrix = NDArray[np.float64]
 _QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
-_GUESS = 1e-2  # the first ridge that is tried
-FEW = 8  # observations below which leaving some out says nothing of targets or features
 _MANY = 4  # times the rows on which features are chosen: from there on twice as many are taken
-_FOR_SCALES, _FOR_COLUMNS = 50, 128  # observations from which scales are compared, and columns weighed, by themselves
+_FOR_COLUMNS = 128  # observations from which columns are weighed by themselves
 _LEARNT = 1024, 2048  # rows at most that a metric is learnt on, and in the last round: it costs the cube of them
 _WEIGHED = 512  # rows at most that weights of columns are learnt on: fifteen times that cost
-_CLEARLY = 0.9  # share of the error that another scale must leave to be taken
 WORSE = 0.02  # share by which the error of a network exceeds that of the limit when it is measurably worse
 _NOTHING = 1e-6  # error, in units of the targets' variance, that is none
-
-
-class Options(NamedTuple):
-    """What was asked for; None is to be chosen."""
-
-    width: int | float
-    shift: float | None
-    ridge: float | None
-    bias: float | None
-    plan: Plan | None
-    scale: str | None
-    sequence: SequenceName
-    tol: float
-    max_iterations: int | None  # None for the rule of thresher.train
-    seed: int
-    threads: int
-    biases: Sequence[float]  # to choose from
-    rows: int  # on which bias, shift, scale and features are chosen; the ridge is chosen on all
-    judge: Judge = mean_square  # of scales and features
-    or_limit: bool = False  # whether the limit of infinite width replaces a network that is measurably worse
 
 
 class Fitted(NamedTuple):
@@ -133,7 +109,7 @@ class Fitting:
         """Choose scale, bias, shift and features; return the space of rows, the choices, how optimistic they are."""
         limit = choose.limit_of
         self.progress.begin("choosing the scale")
-        scale, scaling, guess = self._choose_scale()
+        scale, scaling, guess = choose_scale(self.data, self.options)
         space = Space(self.data.with_rows(scaling.apply(self.data.X)))
         if self.data.X.shape[1] > COLUMNS and (self.options.plan is None or not self.options.plan.columns):
             space = in_span(space)  # no weights of columns will be learnt
@@ -166,79 +142,6 @@ class Fitting:
             return network
         self.width = math.inf
         return None
-
-    def error_left_out(self) -> float:
-        """Return the error of the limit on observations left out, at some rows, with the scale that is best for them.
-
-        Infinity if they are too few, or the kernel is not positive: a tiny ridge, which a network may still do with.
-        """
-        if self.data.count.sum() < FEW:
-            return math.inf
-        with blas_for_size(self.options.rows):
-            _, scaling, guess = self._choose_scale()
-            return self._judged(self._some_scaled(scaling), quick=False, guess=guess).error
-
-    def _scaling(self, scale: str) -> Scaling:
-        return Scaling.of(self.data.X, scale=scale, weights=self.data.weights)
-
-    def _choose_scale(self) -> tuple[str, Scaling, float]:
-        """Return the scale of the least leave-one-out error on some rows: the first unless another is clearly better.
-
-        Another must be so with the first bias and shift, and again after both have chosen their own. The number is a
-        ridge to start from.
-        """
-        if self.options.scale is not None:
-            return self.options.scale, self._scaling(self.options.scale), _GUESS
-        first = self._scaling(CANDIDATES[0])
-        if self.data.count.sum() < _FOR_SCALES:
-            return CANDIDATES[0], first, _GUESS
-        found = {CANDIDATES[0]: first}
-        rows = {CANDIDATES[0]: self._some_scaled(first)}
-        for scale in CANDIDATES[1:]:
-            if scale in BY_RANK and self.data.X.shape[1] > COLUMNS:  # for each column a search of its own
-                continue
-            try:
-                scaling = self._scaling(scale)
-            except InvalidInput:  # values too far apart for this one
-                continue
-            some = self._some_scaled(scaling)
-            if not any(np.allclose(some.X, other.X, rtol=1e-6, atol=1e-9) for other in rows.values()):
-                found[scale], rows[scale] = scaling, some
-        plain = self._judged(rows[CANDIDATES[0]], quick=True)
-        errors = dict[str, float]()
-        for scale, some in rows.items():
-            tried = self._judged(some, quick=True, ridge=plain.ridge)
-            if tried.error < plain.error:  # worth a ridge of its own
-                tried = self._judged(some, quick=True, guess=plain.ridge)
-            errors[scale] = tried.error
-        best = min(errors, key=lambda scale: errors[scale])
-        if not errors[best] < _CLEARLY * plain.error:
-            return CANDIDATES[0], first, plain.ridge
-        both = [self._judged(rows[scale], quick=False, guess=plain.ridge) for scale in (CANDIDATES[0], best)]
-        taken = both[1].error < _CLEARLY * both[0].error
-        best = best if taken else CANDIDATES[0]
-        return best, found[best], both[taken].ridge
-
-    def _some_scaled(self, scaling: Scaling) -> Observations:
-        some = self.data.some(self.options.rows)
-        return some.with_rows(scaling.apply(some.X))
-
-    def _judged(self, some: Observations, *, quick: bool, guess: float = _GUESS, ridge: float | None = None) -> Choice:
-        """Return the best choice for the limit, with the judge's error of observations left out.
-
-        ``quick`` with the first bias and shift alone; with this ridge, or the best, starting from a guess.
-        """
-        options = self.options
-        biases: Sequence[float] = options.biases if options.bias is None else [options.bias]
-        shifts: Sequence[float] = choose.SHIFTS if options.shift is None else [options.shift]
-        if quick:
-            biases, shifts = biases[:1], shifts[:1]
-        ridge = options.ridge if ridge is None else ridge
-        choice = choose.choose(some, biases=biases, shifts=shifts, ridge=ridge, guess=guess)
-        if options.judge is mean_square or choice.error == math.inf:
-            return choice
-        fit = self._fit_limit(Space(some), choice, ridge=choice.ridge)
-        return choice._replace(error=math.inf if fit is None else options.judge(some, fit.left_out(some)))
 
     def _choose(
         self,
@@ -349,10 +252,6 @@ class Fitting:
         if space.weights is not None:
             squares *= space.weights**2
         return squares / squares.sum() if squares.sum() > 0 else np.full(d, 1 / d)
-
-    def _fit_limit(self, space: Space, choice: Choice, *, ridge: float) -> Fit | None:
-        kernel = choose.limit_of(space.inputs(choice.bias)[0], choice.shift)
-        return choose.fit_kernel(kernel, space.data, shift=choice.shift, ridge=ridge)
 
     def _fit_kernel(self, kernel: Matrix, choice: Choice) -> Fit:
         ridge, shift = self.options.ridge, choice.shift

@@ -16,10 +16,9 @@ from thresher.algebra.cholesky import factor
 from thresher.errors import InvalidInput
 from thresher.estimators.base import LeftOut, ThresherEstimator
 from thresher.estimators.choose import Fit, Judge, leave_one_out, mean_square
-from thresher.estimators.fitting import Fitting
 from thresher.estimators.lift import check_weights
 from thresher.estimators.observations import Observations
-from thresher.estimators.progress import Progress
+from thresher.estimators.scales import error_left_out
 from thresher.estimators.scaling import Scaling
 from thresher.theory import firing_probability
 from thresher.training.history import Callback, Iteration
@@ -211,9 +210,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         told = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(told, scale="standardise", weights=weights)
         data = Observations.merged(rows, scaling.apply(told), weights=weights)
-        return Fitting(
-            data, self._options(data, self._judge(columns, weights, scaling, floor)), Progress()
-        ).error_left_out()
+        return error_left_out(data, self._options(data, self._judge(columns, weights, scaling, floor)))
 
     @staticmethod
     def _judge(columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None) -> Judge:
