@@ -9,8 +9,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import thresher
-from thresher import MemoryRefused, ThresherRegressor
-from thresher.estimators import choose, networks
+from thresher import MemoryRefused, ThresherRegressor, TooNarrow
+from thresher.estimators import choose, fitting, networks
 from thresher.shards.dense import start_gram
 
 SMALL = {"width": 512, "random_state": 0}
@@ -123,6 +123,7 @@ class TestWhatAReviewFound:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", TooNarrow)
             model = ThresherRegressor(shift=20.0, feature_learning=0, **SMALL).fit(X, y)
         assert model.results_[0].status == thresher.Status.STALLED
 

@@ -39,7 +39,6 @@ __all__ = [
 ]
 
 Matrix = NDArray[np.float64]
-Gradients = NDArray[np.float32]
 COLUMNS = 512  # most columns for which features are learnt with "auto"
 MOST_ROUNDS = 5
 MILD, STRONG = 0.25, 0.4  # powers of the metric
@@ -47,7 +46,7 @@ _FOLDS = 4
 _OUTPUTS = 16  # outputs whose gradients are taken one by one
 _A_ROUND = 0.99  # rounds are tried while each leaves at most this share of the error
 _CLEARLY = 0.95  # column weights are used if they leave at most this share of the error without them
-_DOUBT = 0.2  # column weights are given up if k folds put them behind by this share, divided by k²
+_DOUBT = 0.05  # column weights are given up if k folds put them behind by a k-th of this share of the whole error
 _WORTH = 0.9  # the strong power is tried if the mild one brings the error down to this share
 
 
@@ -92,7 +91,7 @@ class Learning(NamedTuple):
         return max(1.0, (after / learnt) / (before / plain))
 
 
-def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: float) -> Iterator[Gradients]:
+def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: float) -> Iterator[Matrix]:
     """Yield for each output the gradients (n, d) of h(x) alpha at the inputs (n, d) themselves, alpha (n, k).
 
     ``kernel`` (n, n) is that of the inputs.
@@ -101,9 +100,11 @@ def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: flo
 
     Cost: O(n²d) per output, in single precision: what is learnt from gradients needs no more.
     """
-    slopes = cofiring_slope(inputs @ inputs.T, kernel, shift, symmetric=True).astype(np.float32)
-    for one in alpha.T:
-        yield slopes @ (one[:, None] * inputs).astype(np.float32)
+    slopes = cofiring_slope(inputs @ inputs.T, kernel, shift, symmetric=True)
+    sizes = [max(float(np.abs(one).max()), np.finfo(float).tiny) for one in (slopes, *alpha.T)]  # within its range
+    short = (slopes / sizes[0]).astype(np.float32)
+    for size, one in zip(sizes[1:], alpha.T, strict=True):
+        yield np.float64(size * sizes[0]) * (short @ ((one / size)[:, None] * inputs).astype(np.float32))
 
 
 def mix_outputs(alpha: Matrix) -> Matrix:
@@ -117,7 +118,7 @@ def mix_outputs(alpha: Matrix) -> Matrix:
     return alpha @ np.random.default_rng(0).normal(size=(outputs, _OUTPUTS)) / np.sqrt(_OUTPUTS)
 
 
-def row_gradients(gradients: Iterator[Gradients], *, inputs: Matrix, norms: Matrix, columns: int) -> Iterator[Matrix]:
+def row_gradients(gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, columns: int) -> Iterator[Matrix]:
     """Yield for each output the gradients (n, columns) by rows, from those by lifted inputs (n, d).
 
     ``norms`` (n,) are the norms that rows were divided by when they were lifted. Cost: O(nd) per output.
@@ -236,8 +237,8 @@ class _Folds:
             found._biases[fold] = learnt.bias
             known = found._begun[0].ridge if fold else self._ridge
             found._begun.append(found._hold_out(fold, self._metrics[fold], known, guess))
-            plain, mine = (sum(one.error for one in both._begun[: fold + 1]) for both in (self, found))
-            if mine > (1 + _DOUBT / (fold + 1) ** 2) * plain:
+            behind = sum(one.error - other.error for one, other in zip(found._begun, self._begun, strict=False))
+            if behind > _DOUBT / (fold + 1) * sum(one.error for one in self._begun):
                 return None
         return found
 
