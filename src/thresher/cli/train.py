@@ -158,10 +158,13 @@ def _fit(
         if options["ridge"] == 0:
             return model, _fit_exactly(model, X, y, _names(task, y), options, console)
         say(console, f"Choosing scale, shift, ridge and features on {len(y):,} rows, then training.")
-        warnings.simplefilter("ignore", TooNarrow)  # a network is what this command is for
-        if options["width"] is None:
+        if options["width"] is None:  # a network is what this command is for
             model.width = model._width(len(y), len(_names(task, y)))
-        model.fit(X, y)
+        warnings.simplefilter("ignore", TooNarrow)
+        with warnings.catch_warnings(record=True, action="always", category=TooNarrow) as told:
+            model.fit(X, y)
+        for one in told:
+            say(console, f"Note: {one.message}")
     if getattr(model, "target_", "linear") == "log":
         say(console, "The targets are learnt as logarithms, which gives a lower error.")
     return model, None

@@ -57,7 +57,8 @@ def error_left_out(data: Observations, options: Options) -> float:
         return math.inf
     with blas_for_size(options.rows):
         _, scaling, guess = choose_scale(data, options)
-        return _judged(_some_scaled(data, options, scaling), options, quick=False, guess=guess).error
+        some = data.some(options.rows)
+        return _judged(some.with_rows(scaling.apply(some.X)), options, quick=False, guess=guess).error
 
 
 def choose_scale(data: Observations, options: Options) -> tuple[str, Scaling, float]:
@@ -69,26 +70,22 @@ def choose_scale(data: Observations, options: Options) -> tuple[str, Scaling, fl
     Cost: O(r³) for each ridge of each kernel tried, on r rows at most; see :class:`Options`.
     """
 
-    def scaling_of(scale: str) -> Scaling:
-        return Scaling.of(data.X, scale=scale, weights=data.weights)
-
     if options.scale is not None:
-        return options.scale, scaling_of(options.scale), _GUESS
-    first = scaling_of(CANDIDATES[0])
+        return options.scale, _scaling(data, options.scale), _GUESS
+    first = _scaling(data, CANDIDATES[0])
     if data.count.sum() < _FOR_SCALES:
         return CANDIDATES[0], first, _GUESS
-    found = {CANDIDATES[0]: first}
-    rows = {CANDIDATES[0]: _some_scaled(data, options, first)}
+    few = data.some(options.rows)
+    rows = {CANDIDATES[0]: few.with_rows(first.apply(few.X))}
     for scale in CANDIDATES[1:]:
         if scale in BY_RANK and data.X.shape[1] > COLUMNS:  # for each column a search of its own
             continue
         try:
-            scaling = scaling_of(scale)
+            some = few.with_rows(_scaling(few, scale).apply(few.X))
         except InvalidInput:  # values too far apart for this one
             continue
-        some = _some_scaled(data, options, scaling)
         if not any(np.allclose(some.X, other.X, rtol=1e-6, atol=1e-9) for other in rows.values()):
-            found[scale], rows[scale] = scaling, some
+            rows[scale] = some
     plain = _judged(rows[CANDIDATES[0]], options, quick=True)
     errors = dict[str, float]()
     for scale, some in rows.items():
@@ -100,14 +97,16 @@ def choose_scale(data: Observations, options: Options) -> tuple[str, Scaling, fl
     if not errors[best] < _CLEARLY * plain.error:
         return CANDIDATES[0], first, plain.ridge
     both = [_judged(rows[scale], options, quick=False, guess=plain.ridge) for scale in (CANDIDATES[0], best)]
-    taken = both[1].error < _CLEARLY * both[0].error
-    best = best if taken else CANDIDATES[0]
-    return best, found[best], both[taken].ridge
+    if not both[1].error < _CLEARLY * both[0].error:
+        return CANDIDATES[0], first, both[0].ridge
+    try:
+        return best, _scaling(data, best), both[1].ridge
+    except InvalidInput:  # of all rows some are too far apart
+        return CANDIDATES[0], first, both[0].ridge
 
 
-def _some_scaled(data: Observations, options: Options, scaling: Scaling) -> Observations:
-    some = data.some(options.rows)
-    return some.with_rows(scaling.apply(some.X))
+def _scaling(data: Observations, scale: str) -> Scaling:
+    return Scaling.of(data.X, scale=scale, weights=data.weights)
 
 
 def _judged(
