@@ -133,7 +133,8 @@ def outer_product(gradients: Iterator[Matrix], *, weights: Matrix, metric: Matri
 
     ``metric`` (d, r) multiplied the rows; the gradients (n, r) are by what came of them. Cost: O(nr²) per output.
     """
-    inner = sum((one.T @ (weights[:, None] * one) for one in gradients), np.zeros(()))
+    scaled = (np.sqrt(weights)[:, None] * one for one in gradients)
+    inner = sum((one.T @ one for one in scaled), np.zeros(()))  # of a product with itself BLAS makes one triangle
     return metric @ inner @ metric.T
 
 
