@@ -46,7 +46,7 @@ _FOLDS = 4
 _OUTPUTS = 16  # outputs whose gradients are taken one by one
 _A_ROUND = 0.99  # rounds are tried while each leaves at most this share of the error
 _CLEARLY = 0.95  # column weights are used if they leave at most this share of the error without them
-_DOUBT = 0.05  # column weights are given up if k folds put them behind by a k-th of this share of the whole error
+_DOUBT = 0.08  # column weights are given up if k folds put them behind by a k-th of this share of the whole error
 _WORTH = 0.9  # the strong power is tried if the mild one brings the error down to this share
 
 
