@@ -22,7 +22,7 @@ from thresher.training import (
 )
 
 if TYPE_CHECKING:
-    from thresher.estimators import FarOutside, SphereLift, ThresherClassifier, ThresherRegressor, load
+    from thresher.estimators import FarOutside, SphereLift, ThresherClassifier, ThresherRegressor, TooNarrow, load
 
 __all__ = [
     "BrokenCertificate",
@@ -43,6 +43,7 @@ __all__ = [
     "ThresherClassifier",
     "ThresherError",
     "ThresherRegressor",
+    "TooNarrow",
     "__version__",
     "default_shift",
     "load",
@@ -55,7 +56,7 @@ __all__ = [
 
 __version__ = "0.2.0.dev0"
 
-_ESTIMATORS = ("FarOutside", "SphereLift", "ThresherClassifier", "ThresherRegressor", "load")
+_ESTIMATORS = ("FarOutside", "SphereLift", "ThresherClassifier", "ThresherRegressor", "TooNarrow", "load")
 
 
 def __getattr__(name: str) -> Any:

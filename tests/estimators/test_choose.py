@@ -101,7 +101,7 @@ def test_gradients_by_rows_are_those_through_the_lift():
     rows, metric, alpha, step = rng.normal(size=(9, 3)), rng.normal(size=(3, 2)), rng.normal(size=(9, 1)), 1e-6
     inputs, norms = lift_rows(rows @ metric, 1.5)
     gradients = limit_gradients(inputs, alpha, kernel=limit_of(inputs, 0.5), shift=0.5)
-    found = next(row_gradients(gradients, inputs=inputs, norms=norms, columns=2, metric=metric))
+    found = next(row_gradients(gradients, inputs=inputs, norms=norms, columns=2)) @ metric.T
     for i in range(9):
         others = np.arange(9) != i
         for k in range(3):
@@ -113,8 +113,8 @@ def test_gradients_by_rows_are_those_through_the_lift():
 
 def metric_after_a_round(inputs, norms, alpha, *, power, metric):
     gradients = limit_gradients(inputs, alpha, kernel=limit_of(inputs, 0.5), shift=0.5)
-    by_row = row_gradients(gradients, inputs=inputs, norms=norms, columns=len(metric), metric=metric)
-    outer = outer_product(by_row, weights=np.ones(len(inputs)))
+    by_row = row_gradients(gradients, inputs=inputs, norms=norms, columns=len(metric))
+    outer = outer_product(by_row, weights=np.ones(len(inputs)), metric=metric)
     return next_metric(outer, metric=metric, power=power)
 
 

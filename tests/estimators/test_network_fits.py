@@ -9,8 +9,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import thresher
-from thresher import MemoryRefused, ThresherRegressor
-from thresher.estimators import choose, fitting
+from thresher import MemoryRefused, ThresherRegressor, TooNarrow
+from thresher.estimators import choose, fitting, networks
 from thresher.shards.dense import start_gram
 
 SMALL = {"width": 512, "random_state": 0}
@@ -41,7 +41,7 @@ class TestTheLimit:
 
     def test_neurons_travel_no_farther_than_they_should(self, regressor):
         moved = regressor.networks_[0].weights.moved
-        assert np.sqrt((moved**2).sum(axis=1).mean()) < 1.5 * fitting._DRIFT
+        assert np.sqrt((moved**2).sum(axis=1).mean()) < 1.5 * networks._DRIFT
         assert regressor.gains_[0] > 1
 
 
@@ -62,7 +62,7 @@ class TestTheirOwnKernel:
     def test_gains_are_those_of_its_first_step(self, narrow):
         model, _, gram = narrow
         travelled = model.alpha_[:, 0] @ gram @ model.alpha_[:, 0]
-        assert model.gains_[0] == pytest.approx(np.sqrt(travelled / 128) / fitting._DRIFT, rel=1e-6)
+        assert model.gains_[0] == pytest.approx(np.sqrt(travelled / 128) / networks._DRIFT, rel=1e-6)
 
     def test_what_is_chosen_on_some_rows_is_as_noisy_as_the_network(self, monkeypatch):
         asked = []
@@ -123,6 +123,7 @@ class TestWhatAReviewFound:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", TooNarrow)
             model = ThresherRegressor(shift=20.0, feature_learning=0, **SMALL).fit(X, y)
         assert model.results_[0].status == thresher.Status.STALLED
 

@@ -65,7 +65,9 @@ class TestTheSpan:
         options = PLAIN | {"scale": "none", "feature_learning": rounds, "width": float("inf")}
         wide, turned = (ThresherRegressor(**options).fit(rows, y) for rows in (X, X @ basis))
         mixed = np.random.default_rng(1).normal(size=(7, 30)) @ X  # in the span
-        np.testing.assert_allclose(wide.predict(mixed), turned.predict(mixed @ basis), atol=1e-7)
+        np.testing.assert_allclose(
+            wide.predict(mixed), turned.predict(mixed @ basis), rtol=1e-5
+        )  # gradients are in single precision
         plain = ThresherRegressor(**options | {"feature_learning": 0}).fit(X, y)
         assert np.abs(plain.predict(mixed) - wide.predict(mixed)).max() > 0.1
 

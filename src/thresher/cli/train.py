@@ -145,7 +145,7 @@ def _fit(
     table: Table, task: str, parts: Parts, options: dict[str, Any], console: Console
 ) -> tuple[Any, Recorder | None]:
     """Return the fitted estimator, and what recorded its training if that was exact."""
-    from thresher.estimators import FarOutside, ThresherClassifier, ThresherRegressor
+    from thresher.estimators import FarOutside, ThresherClassifier, ThresherRegressor, TooNarrow
     from thresher.estimators.scaling import far_values, say_far
 
     kind = ThresherClassifier if task == "classification" else ThresherRegressor
@@ -160,7 +160,13 @@ def _fit(
         if options["ridge"] == 0:
             return model, _fit_exactly(model, X, y, _names(task, y), options, console)
         say(console, f"Choosing scale, shift, ridge and features on {len(y):,} rows, then training.")
-        model.fit(X, y)
+        if options["width"] is None:  # a network is what this command is for
+            model.width = model._width(len(y), len(_names(task, y)))
+        warnings.simplefilter("ignore", TooNarrow)
+        with warnings.catch_warnings(record=True, action="always", category=TooNarrow) as told:
+            model.fit(X, y)
+        for one in told:
+            say(console, f"Note: {one.message}")
     if getattr(model, "target_", "linear") == "log":
         say(console, "The targets are learnt as logarithms, which gives a lower error.")
     return model, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from thresher.estimators.base import FarOutside
+from thresher.estimators.base import FarOutside, TooNarrow
 from thresher.estimators.classifier import ThresherClassifier
 from thresher.estimators.lift import SphereLift
 from thresher.estimators.model_files import load_model
@@ -12,7 +12,7 @@ from thresher.estimators.regressor import ThresherRegressor
 from thresher.estimators.scaling import Scaling
 from thresher.training import Result
 
-__all__ = ["FarOutside", "Scaling", "SphereLift", "ThresherClassifier", "ThresherRegressor", "load"]
+__all__ = ["FarOutside", "Scaling", "SphereLift", "ThresherClassifier", "ThresherRegressor", "TooNarrow", "load"]
 
 
 def load(path: str | Path, *, threads: int | None = None) -> ThresherClassifier | ThresherRegressor | Result:

@@ -8,13 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from thresher.algebra.cholesky import factor
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
+from thresher.parallel import blas_for_size
 from thresher.theory import firing_probability, limit_kernel
 
 __all__ = [
+    "SEARCHED",
     "SHIFTS",
     "Choice",
     "Fit",
@@ -35,6 +38,8 @@ Numbers = NDArray[np.int64]
 SHIFTS = (0.5, 0.0, 1.0, 1.5)
 _WORTH = 0.99  # share of the favourite's error that another must stay below: kernels of networks are noisy
 _MOST_WORK = 10**9  # multiplications in one call
+SEARCHED = 1024  # rows on which the ridge is searched for; the one found is used for all
+_SMALL = 128  # rows of a matrix that SciPy inverts faster: fewer calls
 _LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of a network is not enough
 
 
@@ -92,17 +97,32 @@ def leave_one_out(kernel: Matrix, data: Observations, *, ridge: float, diagonal:
     Cost: O(n³), one factor and its inverse; O(c) for c observations that differ.
     """
     penalty = ridge * diagonal / data.weights
-    made = factor(kernel, added=penalty)
+    made = _invert(kernel, penalty, data.targets)
     if made is None:
         return None
-    alpha, inverse = made.solve(data.targets), made.inverse_diagonal()
-    slack = penalty * inverse
+    alpha, slack = made[0], penalty * made[1]
     away = penalty[:, None] * alpha  # mean target minus output
     pools = data.pools
     squares = pools.spread + pools.number[:, None] * (pools.mean - data.targets[pools.row] + away[pools.row]) ** 2
     rest = _rest(slack, pools.row, pools.unit, data.weights)
     error = float((pools.unit / rest**2) @ squares.sum(axis=1) / (pools.unit @ pools.number))
     return Fit(ridge, ridge * diagonal, alpha, data.targets - away, slack, error) if math.isfinite(error) else None
+
+
+def _invert(kernel: Matrix, penalty: Matrix, targets: Matrix) -> tuple[Matrix, Matrix] | None:
+    """Return (H + p)⁻¹ y (n, k) and the diagonal (n,) of the inverse; None if the matrix is not positive."""
+    if len(kernel) > _SMALL:
+        made = factor(kernel, added=penalty)
+        return None if made is None else (made.solve(targets), made.inverse_diagonal())
+    matrix = kernel.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
+    np.einsum("ii->i", matrix)[:] += penalty
+    with blas_for_size(len(kernel)):
+        lower, failed = dpotrf(matrix, lower=1, overwrite_a=1)
+        if failed or not np.isfinite(lower.diagonal()).all():
+            return None
+        alpha = dpotrs(lower, targets, lower=1)[0]
+        inverse = dtrtri(lower, lower=1, overwrite_c=1)[0]
+        return alpha, np.einsum("ij,ij->j", inverse, inverse)
 
 
 def _rest(slack: Matrix, row: Numbers, unit: Matrix, weights: Matrix) -> Matrix:
@@ -127,11 +147,20 @@ def fit_kernel(
 ) -> Fit | None:
     """Return the fit with this ridge, or the best, found downhill from the guess by half powers of ten.
 
-    None if no ridge in the range makes the matrix positive. ``tell`` is called with the number of ridges tried so far.
+    Of more than 1024 rows the ridge is found on 1024: how much noise targets have does not depend on the number of
+    rows. None if no ridge in the range makes the matrix positive. ``tell`` is called with the number of ridges tried.
 
-    Cost: O(n³) for each of about five ridges.
+    Cost: O(n³), and O(min(n, 1024)³) for each of about five ridges.
     """
     diagonal = firing_probability(shift)
+    if ridge is None and len(data) > SEARCHED:
+        rows = data.chosen(SEARCHED)
+        some = fit_kernel(kernel[np.ix_(rows, rows)], data.at(rows), shift=shift, ridge=None, guess=guess, tell=tell)
+        power = _MOST if some is None else round(2 * math.log10(some.ridge))
+        fits_all = (
+            leave_one_out(kernel, data, ridge=10 ** (one / 2), diagonal=diagonal) for one in range(power, _MOST + 1)
+        )
+        return next((fit for fit in fits_all if fit is not None), None)  # all rows may need a larger one
     if ridge is not None:
         return leave_one_out(kernel, data, ridge=ridge, diagonal=diagonal)
     fits: dict[int, Fit | None] = {}
@@ -175,12 +204,15 @@ def choose(
     guess: float = 1e-2,
     kernel_of: Callable[[Matrix, float], Matrix] = limit_of,
     favourite: Choice | None = None,
+    enough: float = 0.0,
 ) -> Choice:
     """Return the bias, shift and ridge of the lowest leave-one-out error, for observations at scaled rows.
 
     A list of one value fixes it. ``ridge=None`` is chosen. ``kernel_of`` returns the kernel (n, n) of lifted inputs
     and a shift: that of the limit, or of a network. The favourite is tried first and kept
-    unless another is better by a hundredth. Cost: O(n³) for each ridge of each kernel tried.
+    unless another is better by a hundredth; others are not tried if its error is ``enough``.
+
+    Cost: O(n³) for each kernel tried, see :func:`fit_kernel`.
     """
     length = typical_norm(data.X, data.weights)
 
@@ -189,7 +221,7 @@ def choose(
         fit = fit_kernel(kernel_of(inputs, shift), data, shift=shift, ridge=ridge, guess=near)
         return (near, math.inf) if fit is None else (fit.ridge, fit.error)
 
-    return search(attempt, biases=biases, shifts=shifts, guess=guess, favourite=favourite)
+    return search(attempt, biases=biases, shifts=shifts, guess=guess, favourite=favourite, enough=enough)
 
 
 def search(
@@ -199,10 +231,12 @@ def search(
     shifts: Sequence[float],
     guess: float,
     favourite: Choice | None = None,
+    enough: float = 0.0,
 ) -> Choice:
     """Return the best bias and shift: the biases with the first shift, then the other shifts with the best bias.
 
     ``attempt`` is called with a bias, a shift and a ridge to begin with, and returns the ridge and the error.
+    The favourite, which is tried first, is kept if its error is ``enough``.
     """
     tried: list[Tried] = []
 
@@ -214,6 +248,8 @@ def search(
         biases, shifts = _first(favourite.bias, biases), _first(favourite.shift, shifts)
     for bias in biases:
         tried.append((bias, shifts[0], *attempt(bias, shifts[0], best()[2] if tried else guess)))
+        if favourite is not None and tried[0][3] <= enough:
+            return Choice(*tried[0], tried)
     middle = best()[0]
     for shift in shifts[1:]:
         tried.append((middle, shift, *attempt(middle, shift, best()[2])))

@@ -16,6 +16,7 @@ from scipy.optimize import minimize
 
 from thresher.estimators.lift import typical_norm
 from thresher.estimators.observations import Observations
+from thresher.loops.limit import multiply_symmetric
 from thresher.parallel import blas_for_size
 from thresher.theory import cofiring_slope, firing_probability, limit_kernel
 
@@ -49,7 +50,7 @@ def likelihood(values: Matrix, data: Observations, *, shift: float) -> tuple[flo
     inputs = lifted / np.linalg.norm(lifted, axis=1, keepdims=True)
     products = inputs @ inputs.T
     kernel = limit_kernel(products, shift)
-    matrix = kernel.copy(order="F")
+    matrix = kernel.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
     matrix[np.diag_indices(n)] += noise / data.weights
     with blas_for_size(n):
         factor, failed = dpotrf(matrix, lower=1, overwrite_a=1)
@@ -57,19 +58,23 @@ def likelihood(values: Matrix, data: Observations, *, shift: float) -> tuple[flo
             return np.inf, np.zeros_like(values)
         alpha = dpotrs(factor, data.targets, lower=1)[0]
         half = float(np.log(np.diag(factor)).sum())  # of the logarithm of the determinant
-        inverse = dpotri(factor, lower=1, overwrite_c=1)[0]
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        inverse = dpotri(factor, lower=1, overwrite_c=1)[0]  # its lower triangle
         outputs, count = data.targets.shape[1], float(data.count.sum())
         within = float((data.weight @ (data.target - data.targets[data.row]) ** 2).sum()) / noise
         scale = max((float((data.targets * alpha).sum()) + within) / (count * outputs), np.finfo(float).tiny)
         repeated = count - n
         value = outputs * (0.5 * count * np.log(scale) + half + 0.5 * repeated * np.log(noise))
-        by_kernel = 0.5 * (outputs * inverse - alpha @ alpha.T / scale)  # gradient by each entry of the matrix
-        by_noise = float((np.diag(by_kernel) / data.weights).sum() * noise)
+        scaled = np.ascontiguousarray(alpha) / np.sqrt(outputs * scale)
+        by_diagonal = (
+            0.5 * outputs * (inverse.diagonal() - (scaled**2).sum(axis=1))
+        )  # gradient by entries of the matrix
+        by_noise = float((by_diagonal / data.weights).sum() * noise)
         by_noise += 0.5 * outputs * repeated - 0.5 * within / scale
-        by_product = by_kernel * cofiring_slope(products, kernel, shift)
+        by_product = cofiring_slope(products, kernel, shift, symmetric=True)
+        multiply_symmetric(inverse.T, scaled, by_product)
+        by_product *= 0.5 * outputs
         pulled = (inputs * (by_product @ inputs)).sum(axis=0)
-        shrunk = ((by_product * products).sum(axis=1)[:, None] * inputs**2).sum(axis=0)  # rows keep the norm 1
+        shrunk = (np.einsum("ij,ij->i", by_product, products)[:, None] * inputs**2).sum(axis=0)  # rows keep the norm 1
     return value / count, np.append(2 * (pulled - shrunk), by_noise) / count
 
 

@@ -12,8 +12,10 @@ are too noisy at practical widths.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from functools import partial
+from copy import copy
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +46,7 @@ _FOLDS = 4
 _OUTPUTS = 16  # outputs whose gradients are taken one by one
 _A_ROUND = 0.99  # rounds are tried while each leaves at most this share of the error
 _CLEARLY = 0.95  # column weights are used if they leave at most this share of the error without them
+_DOUBT = 0.08  # column weights are given up if k folds put them behind by a k-th of this share of the whole error
 _WORTH = 0.9  # the strong power is tried if the mild one brings the error down to this share
 
 
@@ -74,6 +77,19 @@ class Learning(NamedTuple):
         """The error of the plan that was chosen."""
         return min(self.errors[self.plan.name])
 
+    def optimism(self, plain: float, learnt: float) -> float:
+        """Return by how much held-out errors exceed leave-one-out errors where features were learnt, at least 1.
+
+        The leave-one-out errors are those before and after the learning. Folds train on fewer rows than leaving one out
+        does; that part is known from errors before the learning.
+        """
+        if self.plan == Plan() or not self.errors:
+            return 1.0
+        before, after = self.errors[PLAIN][0], self.error
+        if not min(before, plain, learnt) > 0 or not math.isfinite(before * after):
+            return 1.0
+        return max(1.0, (after / learnt) / (before / plain))
+
 
 def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: float) -> Iterator[Matrix]:
     """Yield for each output the gradients (n, d) of h(x) alpha at the inputs (n, d) themselves, alpha (n, k).
@@ -82,11 +98,13 @@ def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: flo
 
     The kernel has a kink at x = x_i, where its gradient is undefined: such a pair contributes nothing.
 
-    Cost: O(n²d) per output.
+    Cost: O(n²d) per output, in single precision: what is learnt from gradients needs no more.
     """
-    slopes = cofiring_slope(inputs @ inputs.T, kernel, shift)
-    for one in alpha.T:
-        yield slopes @ (one[:, None] * inputs)
+    slopes = cofiring_slope(inputs @ inputs.T, kernel, shift, symmetric=True)
+    sizes = [max(float(np.abs(one).max()), np.finfo(float).tiny) for one in (slopes, *alpha.T)]  # within its range
+    short = (slopes / sizes[0]).astype(np.float32)
+    for size, one in zip(sizes[1:], alpha.T, strict=True):
+        yield np.float64(size * sizes[0]) * (short @ ((one / size)[:, None] * inputs).astype(np.float32))
 
 
 def mix_outputs(alpha: Matrix) -> Matrix:
@@ -100,26 +118,24 @@ def mix_outputs(alpha: Matrix) -> Matrix:
     return alpha @ np.random.default_rng(0).normal(size=(outputs, _OUTPUTS)) / np.sqrt(_OUTPUTS)
 
 
-def row_gradients(
-    gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, columns: int, metric: Matrix | None
-) -> Iterator[Matrix]:
-    """Yield for each output the gradients (n, d) by rows, from those by lifted inputs.
+def row_gradients(gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, columns: int) -> Iterator[Matrix]:
+    """Yield for each output the gradients (n, columns) by rows, from those by lifted inputs (n, d).
 
-    ``inputs`` are rows times ``metric`` (d, r), with r ``columns``, then lifted; ``norms`` (n,) are the norms they were
-    divided by. Without a metric, rows are used as they are. Cost: O(ndr) per output.
+    ``norms`` (n,) are the norms that rows were divided by when they were lifted. Cost: O(nd) per output.
     """
     for one in gradients:
         along = one - (one * inputs).sum(axis=1, keepdims=True) * inputs  # on the sphere only directions matter
-        by_row = (along / norms[:, None])[:, :columns]
-        yield by_row if metric is None else by_row @ metric.T
+        yield (along / norms[:, None])[:, :columns]
 
 
-def outer_product(gradients: Iterator[Matrix], *, weights: Matrix) -> Matrix:
-    """Return the weighted sum over rows and outputs of outer products (d, d) of gradients (n, d) by rows.
+def outer_product(gradients: Iterator[Matrix], *, weights: Matrix, metric: Matrix) -> Matrix:
+    """Return the weighted sum over rows and outputs of outer products (d, d) of gradients by rows before a metric.
 
-    Cost: O(nd²) per output.
+    ``metric`` (d, r) multiplied the rows; the gradients (n, r) are by what came of them. Cost: O(nr²) per output.
     """
-    return sum((one.T @ (weights[:, None] * one) for one in gradients), np.zeros(()))
+    scaled = (np.sqrt(weights)[:, None] * one for one in gradients)
+    inner = sum((one.T @ one for one in scaled), np.zeros(()))  # of a product with itself BLAS makes one triangle
+    return metric @ inner @ metric.T
 
 
 def next_metric(outer: Matrix, *, metric: Matrix, power: float) -> Matrix:
@@ -148,31 +164,41 @@ def choose_plan(
     """Return the plan of the lowest cross-validated error, with all of the learning repeated in each fold.
 
     Leave-one-out would be optimistic: the metric was learnt on what is left out. Rounds are tried while they clearly
-    help; column weights only if ``columns`` allows them. The limit kernel replaces the network; ``judge`` returns
-    the error of outputs for observations that were held out.
+    help; column weights only if ``columns`` allows them, and until a fold puts them behind plain columns. The limit
+    kernel replaces the network; ``judge`` returns the error of outputs for observations that were held out.
 
     Cost: O(n³) for each fold, round and ridge tried.
     """
     errors = dict[Plan, list[float]]()
 
-    def attempt(plan: Plan) -> None:
-        learning = _Folds(data, bias=bias, shift=shift, ridge=ridge, plan=plan, judge=judge).errors(guess)
+    def handicapped(plan: Plan, error: float) -> float:
+        return error / (_CLEARLY if plan.columns else 1.0)
+
+    def best_of(plan: Plan) -> float:
+        return handicapped(plan, min(errors[plan]))
+
+    def attempt(plan: Plan, folds: _Folds) -> None:
+        learning = folds.errors(plan.power)
         mine = errors[plan] = []
         for left in reversed(range(MOST_ROUNDS + 1)):
             error = next(learning)
             mine.append(error)
             if len(mine) > 1 and not error < _A_ROUND * mine[-2]:
                 break
-            best = min(min(one) for one in errors.values())
-            if len(mine) > 1 and error * (error / mine[-2]) ** left > best:  # it cannot become the best
+            ahead = error * (error / mine[-2]) ** left if len(mine) > 1 else 0.0
+            if handicapped(plan, ahead) > min(map(best_of, errors)):  # it cannot become the best
                 break
 
-    for weighed in (True, False) if columns else (False,):
-        mild = Plan(weighed, power=MILD)
-        attempt(mild)
+    plain = _Folds(data, bias=bias, shift=shift, ridge=ridge, judge=judge)
+    plain.begin(guess)
+    for folds in (plain, plain.weighed(guess) if columns else None):
+        if folds is None:
+            continue
+        mild = Plan(folds is not plain, power=MILD)
+        attempt(mild, folds)
         if min(errors[mild]) <= _WORTH * errors[mild][0]:
-            attempt(Plan(weighed, power=STRONG))
-    best = min(errors, key=lambda plan: (min(errors[plan]) / (_CLEARLY if plan.columns else 1.0), plan.columns))
+            attempt(mild._replace(power=STRONG), folds)
+    best = min(errors, key=lambda plan: (best_of(plan), plan.columns))
     rounds = int(np.argmin(errors[best]))
     told = {one.name: values for one, values in errors.items()}
     return Learning(best._replace(rounds=rounds), told)
@@ -183,45 +209,59 @@ class _Held(NamedTuple):
 
     error: float
     ridge: float
-    outer: Callable[[], Matrix] | None  # made if there is another round
+    outer: Callable[[], Matrix] | None  # made if there is another round, and once
 
 
 class _Folds:
-    """Cross-validation that repeats the learning in every fold."""
+    """Cross-validation that repeats the learning in every fold. What comes before the first round is made once."""
 
-    def __init__(
-        self, data: Observations, *, bias: float, shift: float, ridge: float | None, plan: Plan, judge: Judge
-    ) -> None:
+    def __init__(self, data: Observations, *, bias: float, shift: float, ridge: float | None, judge: Judge) -> None:
         number = int(min(_FOLDS, max(2, data.count.sum())))
         self._folds, self._total = data.folds(number), float(data.weight.sum())
-        self._biases, self._shift, self._ridge, self._plan = [bias] * number, shift, ridge, plan
+        self._biases, self._shift, self._ridge = [bias] * number, shift, ridge
         self._judge = judge
+        self._begun = list[_Held]()
+        self._metrics = [np.eye(data.X.shape[1])] * number
 
-    def errors(self, guess: float) -> Iterator[float]:
-        """Yield the error on the held-out fold after 0, 1, ... rounds on the rest.
+    def begin(self, guess: float) -> None:
+        """Hold out every fold, before the first round."""
+        self._begun = self._round(self._metrics, guess)
 
-        If the ridge is to be chosen, it is found on the first fold, from the guess, and used for all: folds are alike.
-        """
-        if self._plan.columns:
-            self._weigh_columns(guess)
-        d = self._folds[0][0].X.shape[1]
-        metrics = [np.eye(d)] * len(self._folds)
-        while True:
-            held = [self._hold_out(0, metrics[0], self._ridge, guess)]
-            guess = held[0].ridge
-            held += [self._hold_out(fold, metrics[fold], guess, guess) for fold in range(1, len(metrics))]
-            yield sum(one.error for one in held) / self._total
-            metrics = [
-                old if one.outer is None else next_metric(one.outer(), metric=old, power=self._plan.power)
-                for one, old in zip(held, metrics, strict=True)
-            ]
-
-    def _weigh_columns(self, guess: float) -> None:
+    def weighed(self, guess: float) -> _Folds | None:
+        """Return the same folds with learnt column weights, begun; None once they are behind those without weights."""
+        found = copy(self)
+        found._folds, found._biases, found._begun = list(self._folds), list(self._biases), []
         ridge = guess if self._ridge is None else self._ridge
         for fold, (kept, held) in enumerate(self._folds):
             learnt = learn_columns(kept, bias=self._biases[fold], shift=self._shift, ridge=ridge)
-            self._folds[fold] = kept.with_rows(kept.X * learnt.weights), held.with_rows(held.X * learnt.weights)
-            self._biases[fold] = learnt.bias
+            found._folds[fold] = kept.with_rows(kept.X * learnt.weights), held.with_rows(held.X * learnt.weights)
+            found._biases[fold] = learnt.bias
+            known = found._begun[0].ridge if fold else self._ridge
+            found._begun.append(found._hold_out(fold, self._metrics[fold], known, guess))
+            behind = sum(one.error - other.error for one, other in zip(found._begun, self._begun, strict=False))
+            if behind > _DOUBT / (fold + 1) * sum(one.error for one in self._begun):
+                return None
+        return found
+
+    def errors(self, power: float) -> Iterator[float]:
+        """Yield the error on the held-out fold after 0, 1, ... rounds on the rest.
+
+        If the ridge is to be chosen, it is found on the first fold, from the last one, and used for all: folds are
+        alike.
+        """
+        held, metrics = self._begun, self._metrics
+        while True:
+            yield sum(one.error for one in held) / self._total
+            metrics = [
+                old if one.outer is None else next_metric(one.outer(), metric=old, power=power)
+                for one, old in zip(held, metrics, strict=True)
+            ]
+            held = self._round(metrics, held[0].ridge)
+
+    def _round(self, metrics: list[Matrix], guess: float) -> list[_Held]:
+        first = self._hold_out(0, metrics[0], self._ridge, guess)
+        others = range(1, len(metrics))
+        return [first, *(self._hold_out(fold, metrics[fold], first.ridge, first.ridge) for fold in others)]
 
     def _hold_out(self, fold: int, metric: Matrix, ridge: float | None, guess: float) -> _Held:
         kept, held = self._folds[fold]
@@ -241,6 +281,6 @@ class _Folds:
         outputs = limit_kernel(others @ inputs.T, self._shift, symmetric=False) @ alpha
         error = float(held.weight.sum()) * self._judge(held, outputs[place])
         gradients = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=self._shift)
-        by_row = row_gradients(gradients, inputs=inputs, norms=norms, columns=len(metric), metric=metric)
-        outer = partial(outer_product, by_row, weights=kept.weights)
+        by_row = row_gradients(gradients, inputs=inputs, norms=norms, columns=len(metric))
+        outer = cache(partial(outer_product, by_row, weights=kept.weights, metric=metric))
         return _Held(error, ridge, outer)

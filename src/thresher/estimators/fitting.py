@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +12,10 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.estimators import choose
-from thresher.estimators.choose import Choice, Fit, Judge, leave_one_out, mean_square
+from thresher.estimators.choose import Choice, Fit, leave_one_out
 from thresher.estimators.columns import learn_columns
 from thresher.estimators.features import (
     COLUMNS,
-    PLAIN,
     Learning,
     Plan,
     choose_plan,
@@ -25,51 +23,29 @@ from thresher.estimators.features import (
     outer_product,
 )
 from thresher.estimators.lift import SphereLift
-from thresher.estimators.networks import train_penalised
+from thresher.estimators.networks import gains_of, train_penalised
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
-from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
+from thresher.estimators.scales import FEW, Options, choose_scale
 from thresher.estimators.space import Space, in_span
 from thresher.memory import require
 from thresher.model.network import NetworkSettings
 from thresher.model.sobol import MOST_COLUMNS as SOBOL_COLUMNS
-from thresher.model.start import Sequence as SequenceName
 from thresher.parallel import blas_for_size
 from thresher.shards import block_bytes, start_gram
 from thresher.theory import firing_probability
 from thresher.training import Result
 
-__all__ = ["Fitted", "Fitting", "LeftOut", "Options"]
+__all__ = ["WORSE", "Fitted", "Fitting", "LeftOut"]
 
 Matrix = NDArray[np.float64]
 _QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
-_DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
-FEW = 8  # observations below which leaving some out says nothing of targets or features
 _MANY = 4  # times the rows on which features are chosen: from there on twice as many are taken
-_FOR_SCALES, _FOR_COLUMNS = 50, 128  # observations from which scales are compared, and columns weighed, by themselves
-_LEARNT = 2048  # rows at most that a metric is learnt on: a round costs the cube of them
+_FOR_COLUMNS = 128  # observations from which columns are weighed by themselves
+_LEARNT = 1024, 2048  # rows at most that a metric is learnt on, and in the last round: it costs the cube of them
 _WEIGHED = 512  # rows at most that weights of columns are learnt on: fifteen times that cost
-_CLEARLY = 0.9  # share of the error that another scale must leave to be taken
-
-
-class Options(NamedTuple):
-    """What was asked for; None is to be chosen."""
-
-    width: int | float
-    shift: float | None
-    ridge: float | None
-    bias: float | None
-    plan: Plan | None
-    scale: str | None
-    sequence: SequenceName
-    tol: float
-    max_iterations: int | None  # None for the rule of thresher.train
-    seed: int
-    threads: int
-    biases: Sequence[float]  # to choose from
-    rows: int  # on which bias, shift, scale and features are chosen; the ridge is chosen on all
-    judge: Judge = mean_square  # of scales and features
-    checkpoint: Path | None = None  # where a long fit keeps its progress
+WORSE = 0.02  # share by which the error of a network exceeds that of the limit when it is measurably worse
+_NOTHING = 1e-6  # error, in units of the targets' variance, that is none
 
 
 class LeftOut(NamedTuple):
@@ -98,6 +74,7 @@ class Fitted(NamedTuple):
     importances: Matrix  # (d,)
     pivots: NDArray[np.int64] | None = None  # rows of which error bars are made, None for all
     core: Matrix | None = None  # of these, see Variance
+    loss: float = 0.0  # by how much a network's error on rows left out exceeds that of the limit, as a share of it
 
 
 class Fitting:
@@ -105,6 +82,7 @@ class Fitting:
 
     def __init__(self, data: Observations, options: Options, progress: Progress) -> None:
         self.data, self.options, self.progress = data, options, progress
+        self.width, self.loss = options.width, 0.0
         (n, d), outputs = data.X.shape, data.targets.shape[1]
         span = min(n, d)
         taken = 8 * (6 * n * n + 48 * n * outputs + 8 * n * d + (8 * span * span if self._learns(d) else 0))
@@ -122,14 +100,14 @@ class Fitting:
             scale, space, choice, learning, optimism = self._choose_all()
         self.progress.begin("fitting all rows")
         inputs, _ = space.inputs(choice.bias)
-        settings = None if options.width == math.inf else self._settings(inputs, choice.shift, int(options.width))
+        settings = None if self.width == math.inf else self._settings(inputs, choice.shift, int(self.width))
         if settings is None:
             kernel = choose.limit_of(inputs, choice.shift)
         else:
             kernel = start_gram(inputs, settings, threads=options.threads)
         fit = self._fit_kernel(kernel, choice)
         penalty = fit.noise / self.data.weights
-        gains = _gains(fit.alpha, kernel, options.width)
+        gains = gains_of(fit.alpha, kernel, self.width)
         importances = self._importances(space, choice)
         self.progress.begin("training")
         results = [] if settings is None else self._train(inputs, settings, kernel, fit, penalty, gains)
@@ -152,12 +130,13 @@ class Fitting:
             gains=gains,
             results=results,
             importances=importances,
+            loss=self.loss,
         )
 
     def _variances(self, fit: Fit, inputs: Matrix, shift: float) -> Matrix:
         """Return the variance of the limit at each observation left out (c,)."""
         limit: Fit | None = fit
-        if self.options.width != math.inf:
+        if self.width != math.inf:
             diagonal = firing_probability(shift)
             limit = leave_one_out(choose.limit_of(inputs, shift), self.data, ridge=fit.ridge, diagonal=diagonal)
         if limit is None:  # a tiny ridge that was enough for the network's own kernel
@@ -168,84 +147,39 @@ class Fitting:
         """Choose scale, bias, shift and features; return the space of rows, the choices, how optimistic they are."""
         limit = choose.limit_of
         self.progress.begin("choosing the scale")
-        scale, scaling = self._choose_scale()
+        scale, scaling, guess = choose_scale(self.data, self.options)
         space = Space(self.data.with_rows(scaling.apply(self.data.X)))
         if self.data.X.shape[1] > COLUMNS and (self.options.plan is None or not self.options.plan.columns):
             space = in_span(space)  # no weights of columns will be learnt
         self.progress.begin("choosing bias and shift")
-        plain = choice = self._choose(space, limit, guess=1e-2)
+        plain = choice = self._choose(space, limit, guess=guess)
         self.progress.begin("choosing features")
         learning = self._choose_plan(space, choice)
         self.progress.begin("learning features")
         space, choice = self._learn(space, choice, learning.plan)
-        if learning.plan != Plan() and self.options.width == math.inf:
-            choice = self._choose(space, limit, guess=choice.ridge, favourite=choice)
-        optimism = self._optimism(plain, choice, learning)
-        if self.options.width != math.inf:
+        if self.width != math.inf:
             self.progress.begin("choosing for the network")
-            choice = self._choose(space, self._kernel_of(), guess=choice.ridge, favourite=choice)
-        return scale, space, choice, learning, optimism
+        best = choice if learning.plan == Plan() else self._choose(space, limit, guess=choice.ridge, favourite=choice)
+        network = self._choose_network(space, choice, best)
+        if network is None:
+            return scale, space, best, learning, learning.optimism(plain.error, best.error)
+        return scale, space, network, learning, learning.optimism(plain.error, choice.error)
 
-    def error_left_out(self) -> float:
-        """Return the error of the limit on observations left out, at some rows, with the scale that is best for them.
+    def _choose_network(self, space: Space, choice: Choice, limit: Choice) -> Choice | None:
+        """Return the choice for the network, starting from one for the limit; None for the limit of infinite width.
 
-        Infinity if they are too few, or the kernel is not positive: a tiny ridge, which a network may still do with.
+        ``limit`` is the best choice for that, on the same rows. The network on them is as noisy as the one on all.
         """
-        if self.data.count.sum() < FEW:
-            return math.inf
-        with blas_for_size(self.options.rows):
-            _, scaling = self._choose_scale()
-            return self._error_on(self._some_scaled(scaling), quick=False)
-
-    def _scaling(self, scale: str) -> Scaling:
-        return Scaling.of(self.data.X, scale=scale, weights=self.data.weights)
-
-    def _choose_scale(self) -> tuple[str, Scaling]:
-        """Return the scale of the least leave-one-out error on some rows: the first unless another is clearly better.
-
-        Another must be so with the first bias and shift, and again after both have chosen their own.
-        """
-        if self.options.scale is not None:
-            return self.options.scale, self._scaling(self.options.scale)
-        first = self._scaling(CANDIDATES[0])
-        if self.data.count.sum() < _FOR_SCALES:
-            return CANDIDATES[0], first
-        found = {CANDIDATES[0]: first}
-        rows = {CANDIDATES[0]: self._some_scaled(first)}
-        for scale in CANDIDATES[1:]:
-            if scale in BY_RANK and self.data.X.shape[1] > COLUMNS:  # for each column a search of its own
-                continue
-            try:
-                scaling = self._scaling(scale)
-            except InvalidInput:  # values too far apart for this one
-                continue
-            some = self._some_scaled(scaling)
-            if not any(np.allclose(some.X, other.X, rtol=1e-6, atol=1e-9) for other in rows.values()):
-                found[scale], rows[scale] = scaling, some
-        errors = {scale: self._error_on(some, quick=True) for scale, some in rows.items()}
-        best = min(errors, key=lambda scale: errors[scale])
-        if not errors[best] < _CLEARLY * errors[CANDIDATES[0]]:
-            return CANDIDATES[0], first
-        both = [self._error_on(rows[scale], quick=False) for scale in (CANDIDATES[0], best)]
-        best = best if both[1] < _CLEARLY * both[0] else CANDIDATES[0]
-        return best, found[best]
-
-    def _some_scaled(self, scaling: Scaling) -> Observations:
-        some = self.data.some(self.options.rows)
-        return some.with_rows(scaling.apply(some.X))
-
-    def _error_on(self, some: Observations, *, quick: bool) -> float:
-        """Return the error of the limit on observations left out; ``quick`` with the first bias and shift alone."""
-        options = self.options
-        biases: Sequence[float] = options.biases if options.bias is None else [options.bias]
-        shifts: Sequence[float] = choose.SHIFTS if options.shift is None else [options.shift]
-        if quick:
-            biases, shifts = biases[:1], shifts[:1]
-        choice = choose.choose(some, biases=biases, shifts=shifts, ridge=options.ridge)
-        if options.judge is mean_square or choice.error == math.inf:
-            return choice.error
-        fit = self._fit_limit(Space(some), choice, ridge=choice.ridge)
-        return math.inf if fit is None else options.judge(some, fit.left_out(some))
+        if self.width == math.inf:
+            return None
+        enough = limit.error * (1 + WORSE / 2)
+        network = self._choose(space, self._kernel_of(), guess=choice.ridge, favourite=choice, enough=enough)
+        if self.data.count.sum() >= FEW and network.error > limit.error + _NOTHING:
+            self.loss = network.error / max(limit.error, _NOTHING) - 1
+        if not (self.options.or_limit and self.loss > WORSE):
+            return network
+        self.width = math.inf
+        return None
 
     def _choose(
         self,
@@ -254,8 +188,9 @@ class Fitting:
         *,
         guess: float,
         favourite: Choice | None = None,
+        enough: float = 0.0,
     ) -> Choice:
-        """Choose bias, shift and ridge on some rows; a favourite is replaced if another is better by a hundredth."""
+        """Choose bias, shift and ridge on some rows; see :func:`choose.choose`."""
         options = self.options
         shifts = choose.SHIFTS if options.shift is None else [options.shift]
         if favourite is not None and options.shift is None and kernel_of is not choose.limit_of:
@@ -268,6 +203,7 @@ class Fitting:
             guess=guess,
             kernel_of=kernel_of,
             favourite=favourite,
+            enough=enough,
         )
 
     def _kernel_of(self) -> Callable[[Matrix, float], Matrix]:
@@ -323,8 +259,8 @@ class Fitting:
             bias = learnt.bias if self.options.bias is None else choice.bias
             choice = self._ridge_of(space, choice._replace(bias=bias, ridge=learnt.ridge))
         space = in_span(space)
-        for _ in range(plan.rounds):
-            space = self._next_round(space, choice, plan.power)
+        for left in reversed(range(plan.rounds)):
+            space = self._next_round(space, choice, plan.power, rows=_LEARNT[left == 0])
             choice = self._ridge_of(space, choice)
         return space, choice
 
@@ -334,43 +270,26 @@ class Fitting:
         ridge = self.options.ridge
         return choose.choose(some, biases=[choice.bias], shifts=[choice.shift], ridge=ridge, guess=choice.ridge)
 
-    def _next_round(self, space: Space, choice: Choice, power: float) -> Space:
+    def _next_round(self, space: Space, choice: Choice, power: float, *, rows: int) -> Space:
         """Return the space after one more round on some rows; the same one if their kernel has no solution."""
-        some = space._replace(data=space.data.some(_LEARNT))
+        some = space._replace(data=space.data.some(rows))
         metric = np.eye(space.data.X.shape[1]) if space.metric is None else space.metric
-        gradients = some.gradients(choice, metric)
+        gradients = some.gradients(choice)
         if gradients is None:
             return space
-        outer = outer_product(gradients, weights=some.data.weights)
+        outer = outer_product(gradients, weights=some.data.weights, metric=metric)
         return space._replace(metric=next_metric(outer, metric=metric, power=power))
 
     def _importances(self, space: Space, choice: Choice) -> Matrix:
         """Return the mean square of the gradient by each scaled column (d,), as a share of the sum of all."""
         d = self.data.X.shape[1]
         some = space._replace(data=space.data.some(self.options.rows))
-        squares = np.zeros(d)
-        for one in some.gradients(choice, space.matrix()) or ():
-            squares += some.data.weights @ one**2
+        squares, matrix = np.zeros(d), space.matrix()
+        for one in some.gradients(choice) or ():
+            squares += some.data.weights @ (one if matrix is None else one @ matrix.T) ** 2
         if space.weights is not None:
             squares *= space.weights**2
         return squares / squares.sum() if squares.sum() > 0 else np.full(d, 1 / d)
-
-    @staticmethod
-    def _optimism(plain: Choice, choice: Choice, learning: Learning) -> float:
-        """Return by how much held-out errors exceed leave-one-out errors where features were learnt, at least 1.
-
-        Folds train on fewer rows than leaving one out does; that part is known from errors before the learning.
-        """
-        if learning.plan == Plan() or not learning.errors:
-            return 1.0
-        before, after = learning.errors[PLAIN][0], learning.error
-        if not min(before, plain.error, choice.error) > 0 or not math.isfinite(before * after):
-            return 1.0
-        return max(1.0, (after / choice.error) / (before / plain.error))
-
-    def _fit_limit(self, space: Space, choice: Choice, *, ridge: float) -> Fit | None:
-        kernel = choose.limit_of(space.inputs(choice.bias)[0], choice.shift)
-        return choose.fit_kernel(kernel, space.data, shift=choice.shift, ridge=ridge)
 
     def _fit_kernel(self, kernel: Matrix, choice: Choice) -> Fit:
         ridge, shift = self.options.ridge, choice.shift
@@ -413,22 +332,13 @@ class Fitting:
             "choosing the scale": 5 * one if options.scale is None else 0.0,
             "choosing bias and shift": (biases + 3) * one,
             "choosing features": 60 * some**3 if options.plan is None and self._learns(d) else 0.0,
-            "learning features": (15 * min(n, _WEIGHED) ** 3 + 3 * min(n, _LEARNT) ** 3) if self._learns(d) else 0.0,
+            "learning features": (15 * min(n, _WEIGHED) ** 3 + 3 * min(n, _LEARNT[0]) ** 3 + min(n, _LEARNT[1]) ** 3)
+            if self._learns(d)
+            else 0.0,
             "choosing for the network": network * (biases + 1) * (one + width * some / n * some * (some / 8 + d)),
-            "fitting all rows": ridges * n**3 + width * n * (n / 8 + 2 * d) + 200 * n**2,
+            "fitting all rows": ridges * min(n, choose.SEARCHED) ** 3 + n**3 + width * n * (n / 8 + 2 * d) + 200 * n**2,
             "training": outputs * width * n * d * 2,
         }
-
-
-def _gains(alpha: Matrix, kernel: Matrix, width: int | float) -> Matrix:
-    """Return the factors (outputs,) that outputs of networks are multiplied by to become targets.
-
-    The first step moves the weights by sqrt(alphaᵀ G alpha) in all, whatever the width. A network that is not wide
-    enough for its neurons to travel _DRIFT at most learns smaller targets: it behaves like a wider one, and
-    its linearisation stays true.
-    """
-    travelled = np.einsum("nk,nm,mk->k", alpha, kernel, alpha, optimize=True)
-    return np.maximum(np.sqrt(np.maximum(travelled, 0.0) / width) / _DRIFT, 1.0)
 
 
 def _even(width: float) -> int:

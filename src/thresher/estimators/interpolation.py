@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from thresher.errors import InvalidInput
-from thresher.estimators.fitting import Options
 from thresher.estimators.lift import SphereLift
 from thresher.estimators.observations import Observations, distinct_rows
 from thresher.estimators.progress import Progress
+from thresher.estimators.scales import Options
 from thresher.model.problem import Problem
 from thresher.training import Callback, Iteration, Result, Status, train_together
 

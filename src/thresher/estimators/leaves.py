@@ -165,7 +165,9 @@ def _fit_leaf(inputs: Single, targets: Matrix, weights: Matrix, *, kernel: Kerne
     low = random_pivots(np.full(m, kernel.diagonal), own.columns, rank=-(-m // _RANK), seed=seed)
     penalties = np.array(ridges)[:, None] * kernel.diagonal / weights  # (ridges, m)
     added = np.repeat(penalties.T, k, axis=1)
-    descent = Descent(matrix.times, np.tile(targets, len(ridges)), added=added, inverse=low.inverse(penalties[len(ridges) // 2]))
+    descent = Descent(
+        matrix.times, np.tile(targets, len(ridges)), added=added, inverse=low.inverse(penalties[len(ridges) // 2])
+    )
     while descent.steps < _STEPS and descent.residuals.max() > _DONE:
         descent.step()
     said = descent.images[m:] if descent.steps else np.zeros((len(inputs) - m, added.shape[1]))

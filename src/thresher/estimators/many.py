@@ -7,6 +7,7 @@ all others; then the solution goes on from there with all rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -27,12 +28,13 @@ from thresher.estimators.features import (
     outer_product,
     row_gradients,
 )
-from thresher.estimators.fitting import Fitted, Options
+from thresher.estimators.fitting import Fitted
 from thresher.estimators.holdout import HoldOut, Solved, ridges_near
 from thresher.estimators.journal import Journal
 from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
+from thresher.estimators.scales import Options
 from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
 from thresher.theory import firing_probability
 from thresher.theory.limit_matrix import limit_gradients_at
@@ -50,7 +52,7 @@ _CLEARLY = 0.98  # share of the error that another scale must leave
 _A_ROUND, _ROUNDS, _FEW = 0.998, 10, 5  # share of the error that a round must leave; rounds on many rows, and on few
 _A_FIT = 0.85  # share of the learning that remains when one more metric has been tried
 _SURELY = 0.9  # share of the error on few rows below which a metric helps on many as well
-_NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width")
+_NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit")
 _WEIGHED = 512  # rows at most that weights of columns are learnt on
 
 
@@ -262,8 +264,10 @@ class ManyFitting:
         best, idle = Learnt(metric, solved, [solved.error], done), 0
         errors = best.errors
         for number in range(done + 1, done + 1 + rounds):
-            outer = outer_product(iter(self._gradients(hold, metric, solved, choice)), weights=self._weights(hold))
-            metric = next_metric(outer, metric=np.eye(len(outer)) if metric is None else metric, power=power)
+            before = np.eye(hold.kept.X.shape[1]) if metric is None else metric
+            gradients = self._gradients(hold, metric, solved, choice)
+            outer = outer_product(gradients, weights=hold.kept.weights[:_GRADIENTS], metric=before)
+            metric = next_metric(outer, metric=before, power=power)
             solved = self._fit(hold, metric, choice._replace(ridge=solved.ridge), start=solved.alpha)
             if solved is None:
                 break
@@ -283,28 +287,21 @@ class ManyFitting:
         self.progress.share(1 - _A_FIT ** (self._journal.place + 1))
         return self._journal.step(lambda begun: fit())
 
-    def _weights(self, hold: HoldOut) -> Matrix:
-        return hold.kept.weights[:_GRADIENTS]
-
-    def _gradients(self, hold: HoldOut, metric: Matrix | None, solved: Solved, choice: Choice) -> list[Matrix]:
-        """Return for each output the gradients (k, d) by scaled rows, at some of the rows that were fitted."""
+    def _gradients(self, hold: HoldOut, metric: Matrix | None, solved: Solved, choice: Choice) -> Iterator[Matrix]:
+        """Return for each output the gradients (k, r) by rows after the metric, at some of the rows that were fitted."""
         inputs, _, norms = hold.lifted(metric, choice.bias)
         some = inputs[:_GRADIENTS]
         found = limit_gradients_at(some, inputs, mix_outputs(solved.alpha), choice.shift, threads=self.options.threads)
-        matrix = np.eye(hold.kept.X.shape[1]) if metric is None else metric
-        return list(
-            row_gradients(
-                iter(found), inputs=some.astype(np.float64), norms=norms[:_GRADIENTS], columns=len(matrix),
-                metric=matrix,
-            )
-        )  # fmt: skip
+        exact, columns = some.astype(np.float64), hold.kept.X.shape[1]
+        return row_gradients(iter(found), inputs=exact, norms=norms[:_GRADIENTS], columns=columns)
 
     def _importances(self, hold: HoldOut, metric: Matrix | None, choice: Choice) -> Matrix:
         """Return the mean square of the gradient by each scaled column (d,), as a share of the sum of all."""
         d = self.data.X.shape[1]
         solved, squares = self._fit(hold, metric, choice), np.zeros(d)
         for one in [] if solved is None else self._gradients(hold, metric, solved, choice):
-            squares += self._weights(hold) @ one**2
+            by_column = one if metric is None else one @ metric.T
+            squares += hold.kept.weights[:_GRADIENTS] @ by_column**2
         return squares / squares.sum() if squares.sum() > 0 else np.full(d, 1 / d)
 
     def _costs(self) -> dict[str, float]:

@@ -75,7 +75,9 @@ def check_model(estimator: Any, *, networks: int) -> None:
     if estimator._interpolates == penalised:
         raise ValueError("its ridge is not the one that was asked for")
     pivots, core = estimator.pivots_, estimator.core_
-    if (pivots is None) != (core is None) or (pivots is not None and not _valid_pivots(pivots, core, n=len(estimator.inputs_))):
+    if (pivots is None) != (core is None) or (
+        pivots is not None and not _valid_pivots(pivots, core, n=len(estimator.inputs_))
+    ):
         raise ValueError("its pivots are not rows of its inputs, or not described by a triangle")
     if networks != (0 if estimator.width == math.inf else outputs):
         raise ValueError(f"{networks} networks for {outputs} outputs")

@@ -19,9 +19,10 @@ from thresher.training.loop import run_together
 from thresher.training.options import Setup
 from thresher.training.train import complete
 
-__all__ = ["train_penalised"]
+__all__ = ["gains_of", "train_penalised"]
 
 Matrix = NDArray[np.float64]
+_DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
 _INNER_TOLERANCE, _MOST_PRODUCTS = 1e-4, 200
 
 
@@ -68,3 +69,14 @@ def train_penalised(
     ]
     with blas_for_size(len(inputs)):
         return run_together(setup, Checkpoint(None, None, setup.problems, {}), first=known)
+
+
+def gains_of(alpha: Matrix, kernel: Matrix, width: int | float) -> Matrix:
+    """Return the factors (outputs,) that outputs of networks are multiplied by to become targets.
+
+    The first step moves the weights by sqrt(alphaᵀ G alpha) in all, whatever the width. A network that is not wide
+    enough for its neurons to travel _DRIFT at most learns smaller targets: it behaves like a wider one, and
+    its linearisation stays true.
+    """
+    travelled = np.einsum("nk,nm,mk->k", alpha, kernel, alpha, optimize=True)
+    return np.maximum(np.sqrt(np.maximum(travelled, 0.0) / width) / _DRIFT, 1.0)

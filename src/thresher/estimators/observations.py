@@ -91,9 +91,11 @@ class Observations:
 
     def some(self, most: int) -> Observations:
         """Return the observations at no more than ``most`` of the rows, always the same rows."""
-        if len(self.X) <= most:
-            return self
-        return self.at(np.sort(np.random.default_rng(0).permutation(len(self.X))[:most]))
+        return self if len(self.X) <= most else self.at(self.chosen(most))
+
+    def chosen(self, most: int) -> Numbers:
+        """Return the numbers of no more than ``most`` rows, ascending, always the same ones."""
+        return np.sort(np.random.default_rng(0).permutation(len(self.X))[:most])
 
     def at(self, rows: Numbers) -> Observations:
         """Return the observations at some rows, ascending."""

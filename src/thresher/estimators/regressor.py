@@ -17,11 +17,11 @@ from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.deviations import Variance
-from thresher.estimators.fitting import Fitting, LeftOut
+from thresher.estimators.fitting import LeftOut
 from thresher.estimators.lift import check_weights
 from thresher.estimators.many import MANY
 from thresher.estimators.observations import Observations
-from thresher.estimators.progress import Progress
+from thresher.estimators.scales import error_left_out
 from thresher.estimators.scaling import Scaling
 from thresher.theory import firing_probability
 from thresher.training.history import Callback, Iteration
@@ -47,8 +47,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
     Parameters
     ----------
-    width : neurons of each output (made even); ``"auto"`` for 2^18 (a classifier: 32 per row, from 4096 to 16384),
-        fewer if there are many outputs; ``float("inf")`` for the limit of infinite width itself, in closed form
+    width : neurons of each output (made even); ``float("inf")`` for the limit of infinite width itself, in closed form;
+        ``"auto"`` for 2^18 (a classifier: 32 per row, from 4096 to 16384), fewer if there are many outputs or rows, or
+        for the limit where a network of that width has an error on left-out rows that is larger by 2 %
     shift : threshold above which a neuron fires; ``"auto"`` by leave-one-out
     ridge : penalty on the distance from the start weights, relative to the diagonal of the limit kernel; ``"auto"`` by
         leave-one-out; 0 for none: networks are trained with certificates, as :func:`thresher.train` does, until every
@@ -81,6 +82,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     Attributes
     ----------
     target_, floor_, scale_, bias_, shift_, ridge_ : the values chosen
+    width_ : the neurons of each network; infinity for the limit
     feature_learning_, columns_weighed_ : rounds of the metric, and whether columns were weighted
     feature_importances_ : (d,), mean square gradient of the limit by each scaled column, as shares of 1
     metric_ : (d, r), the matrix that multiplies scaled columns
@@ -102,7 +104,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     ``noise_`` and no ``feature_importances_``. All methods of callbacks are called, as :func:`thresher.train` does.
     Rows with equal inputs and different targets are refused.
 
-    Cost: n distinct rows take O(n³) for the choice, O(mn(n/64 + d)) for the Gram matrix, then O(mnd) per iteration
+    Cost: n distinct rows take O(n³) for one factor, O(mn(n/64 + d)) for the Gram matrix, then O(mnd) per iteration
     and output; memory O(n² + md). Prediction O(md) per row and output.
     """
 
@@ -219,9 +221,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         told = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(told, scale="standardise", weights=weights)
         data = Observations.merged(rows, scaling.apply(told), weights=weights)
-        return Fitting(
-            data, self._options(data, self._judge(columns, weights, scaling, floor)), Progress()
-        ).error_left_out()
+        return error_left_out(data, self._options(data, self._judge(columns, weights, scaling, floor)))
 
     @staticmethod
     def _judge(columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None) -> Judge:

@@ -59,10 +59,10 @@ class Space(NamedTuple):
         inputs, norms = lift_rows(np.column_stack([rows, np.zeros(len(rows))]) if self.rest else rows, last)
         return inputs if bias else inputs[:, :-1], norms
 
-    def gradients(self, choice: Choice, metric: Matrix | None) -> Iterator[Matrix] | None:
-        """Return gradients (n, d) of the limit, for each output, by rows before a metric (d, r); None without a fit.
+    def gradients(self, choice: Choice) -> Iterator[Matrix] | None:
+        """Return gradients (n, r) of the limit, for each output, by coordinates after the metric; None without a fit.
 
-        Cost: O(n³ + n²r) and O(ndr) per output.
+        Cost: O(n³), and O(n²r) per output.
         """
         inputs, norms = self.inputs(choice.bias)
         kernel = limit_of(inputs, choice.shift)
@@ -70,7 +70,7 @@ class Space(NamedTuple):
         if alpha is None:
             return None
         found = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=choice.shift)
-        return row_gradients(found, inputs=inputs, norms=norms, columns=self.columns, metric=metric)
+        return row_gradients(found, inputs=inputs, norms=norms, columns=self.columns)
 
 
 def in_span(space: Space) -> Space:

@@ -160,7 +160,7 @@ def _directions(rows: Matrix, targets: Matrix, weights: Matrix, kernel: Kernel) 
     if made is None or not there.any():
         return []
     found = limit_gradients(inputs, mix_outputs(made.solve(targets)), kernel=gram, shift=kernel.shift)
-    by_row = row_gradients(found, inputs=inputs, norms=norms, columns=rows.shape[1], metric=None)
-    _, turned = np.linalg.eigh(root.T @ outer_product(by_row, weights=weights) @ root)
+    by_row = row_gradients(found, inputs=inputs, norms=norms, columns=rows.shape[1])
+    _, turned = np.linalg.eigh(outer_product(by_row, weights=weights, metric=root.T))
     directions = (back @ turned[:, ::-1]).T
     return list(directions / np.linalg.norm(directions, axis=1, keepdims=True))

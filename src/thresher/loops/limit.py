@@ -8,29 +8,55 @@ import numpy as np
 
 from thresher.loops import compiled
 
-__all__ = ["FAR", "NEAR", "differentiate", "evaluate", "evaluate_slope", "interpolate"]
+__all__ = [
+    "FAR",
+    "NEAR",
+    "differentiate",
+    "evaluate",
+    "evaluate_slope",
+    "interpolate",
+    "interpolate_slopes",
+    "multiply_symmetric",
+]
 
 NEAR, FAR = 14, 20  # degrees of the polynomials for rho from 0 to 1, and from -1 to 0
 
 
 @compiled
-def interpolate(products, values, slopes, kernel):
+def interpolate(products, table, kernel):
     """Write rho P(rho) to ``kernel`` (k, n) for inner products rho (k, n).
 
-    ``values`` and ``slopes`` (N + 1,) are P and its derivative by the angle arccos(rho), times the distance of two
-    nodes, at N + 1 equidistant angles from 0 to pi; between them P is the cubic that agrees with both (Hermite).
+    ``table`` (2, N, 4) has coefficients of the cubics that P is on N intervals of sqrt(1 - |rho|), from 0 to 1:
+    first for rho of at least 0, then for the others. No angle is computed.
     """
-    last = values.size - 1
+    size = table.shape[1]
     for i in range(products.shape[0]):
         for j in range(products.shape[1]):
             rho = min(max(products[i, j], -1.0), 1.0)
-            place = math.acos(rho) * (last / math.pi)
-            node = min(int(place), last - 1)
+            place = math.sqrt(1.0 - abs(rho)) * size
+            node = min(int(place), size - 1)
             t = place - node
-            rest = 1.0 - t
-            both = rest * rest * ((1.0 + 2.0 * t) * values[node] + t * slopes[node])
-            both += t * t * ((1.0 + 2.0 * rest) * values[node + 1] - rest * slopes[node + 1])
-            kernel[i, j] = rho * max(both, 0.0)
+            cubic = table[0 if rho >= 0.0 else 1, node]
+            kernel[i, j] = rho * max(cubic[0] + t * (cubic[1] + t * (cubic[2] + t * cubic[3])), 0.0)
+
+
+@compiled
+def interpolate_slopes(products, table, slopes):
+    """Write the derivative of rho P(rho) by rho to ``slopes`` (k, n), from the same table; 0 where rho is 1 or -1."""
+    size = table.shape[1]
+    for i in range(products.shape[0]):
+        for j in range(products.shape[1]):
+            rho = min(max(products[i, j], -1.0), 1.0)
+            root = math.sqrt(1.0 - abs(rho))
+            if root <= 1e-5:
+                slopes[i, j] = 0.0
+                continue
+            node = min(int(root * size), size - 1)
+            t = root * size - node
+            cubic = table[0 if rho >= 0.0 else 1, node]
+            both = max(cubic[0] + t * (cubic[1] + t * (cubic[2] + t * cubic[3])), 0.0)
+            change = cubic[1] + t * (2.0 * cubic[2] + t * 3.0 * cubic[3])
+            slopes[i, j] = both - abs(rho) * change * size / (2.0 * root)
 
 
 @compiled
@@ -103,3 +129,18 @@ def evaluate_slope(products, near, far, near_slope, far_slope, least):
             slope = above_slope if rho >= 0 else -below_slope
             found = value - rho * slope / max(root, np.float32(1e-6))
             products[i, j] = found if room > least else zero
+
+
+@compiled
+def multiply_symmetric(upper, alpha, slopes):
+    """Multiply ``slopes`` (n, n), symmetric, by V - alpha alphaᵀ, entry by entry.
+
+    ``upper`` (n, n) has the upper triangle of a symmetric V; ``alpha`` is (n, k).
+    """
+    for i in range(slopes.shape[0]):
+        for j in range(i, slopes.shape[0]):
+            value = upper[i, j]
+            for k in range(alpha.shape[1]):
+                value -= alpha[i, k] * alpha[j, k]
+            slopes[i, j] *= value
+            slopes[j, i] = slopes[i, j]

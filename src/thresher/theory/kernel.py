@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import linalg, special
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from thresher.loops.limit import differentiate, interpolate
+from thresher.loops.limit import differentiate, interpolate, interpolate_slopes
 from thresher.parallel import core_count, in_order
 
 __all__ = [
@@ -26,7 +27,7 @@ __all__ = [
     "smallest_eigenvalue",
 ]
 
-_NODES = 8192  # intervals of the angle between two inputs
+_NODES = 4096  # intervals of sqrt(1 - |rho|), for each sign of the inner product rho
 _SHARP = 0.05  # shifts below which, except 0, the probability bends near opposite inputs within a few intervals
 _BLOCK = 64  # rows of the kernel that a thread fills at a time
 _SHARED = 1 << 18  # entries of a kernel from which threads share them
@@ -48,25 +49,64 @@ def cofiring_probability(rho: NDArray[np.float64], shift: float) -> NDArray[np.f
     return np.maximum(firing_probability(shift) - 2 * special.owens_t(shift, slope), 0.0)
 
 
-def cofiring_slope(products: NDArray[np.float64], kernel: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
+def cofiring_slope(
+    products: NDArray[np.float64], kernel: NDArray[np.float64], shift: float, *, symmetric: bool = False
+) -> NDArray[np.float64]:
     """Return the derivative of the limit kernel rho P(rho) by rho (n, k); 0 where rho is 1 or -1 and it has none.
 
-    It is made of the kernel (n, k) itself. Cost: some ten nanoseconds an entry.
+    It is interpolated as the kernel is, or made of the kernel (n, k) itself where that is not. Cost: some nanoseconds
+    an entry; of a symmetric matrix half of them are computed.
     """
+    table = _table(shift)
+    if table is not None:
+        return _fill(products, lambda some, out: interpolate_slopes(some, table, out), symmetric=symmetric)
     slopes = kernel.copy()
     differentiate(products, shift, slopes)
     return slopes
 
 
+def _fill(products: NDArray[np.float64], write: Callable[..., None], *, symmetric: bool) -> NDArray[np.float64]:
+    """Return a matrix (n, k) whose blocks ``write(products, out)`` fills; of a symmetric one, a triangle of them."""
+    filled = np.empty_like(products)
+
+    def fill(first: int) -> None:
+        last = min(first + _BLOCK, len(products))
+        until = last if symmetric else products.shape[1]
+        write(products[first:last, :until], filled[first:last, :until])
+        if symmetric:
+            filled[:first, first:last] = filled[first:last, :first].T
+
+    blocks = range(0, len(products), _BLOCK)
+    if products.size <= _SHARED:
+        for first in blocks:
+            fill(first)
+    else:
+        list(in_order(fill, blocks, threads=core_count()))
+    return filled
+
+
 @lru_cache(maxsize=32)
-def _table(shift: float) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return the probability at equidistant angles and its change by the angle; None where it bends too sharply."""
+def _table(shift: float) -> NDArray[np.float64] | None:
+    """Return the probability as cubics (2, _NODES, 4), see ``loops/limit.py``; None where it bends too sharply.
+
+    In s = sqrt(1 - |rho|) it is smooth at both ends, as it is in the angle. On an interval the cubic agrees with it in
+    value and slope at both ends (Hermite).
+    """
     if 0 < shift < _SHARP:
         return None
-    angles = np.linspace(0.0, math.pi, _NODES + 1)
-    rho = np.cos(angles)
-    slopes = np.exp(-(shift**2) / np.maximum(1 + rho, 1e-300)) / (-2 * math.pi)
-    return cofiring_probability(rho, shift), slopes * (math.pi / _NODES)
+    s = np.linspace(0.0, 1.0, _NODES + 1)
+    cubics = np.empty((2, _NODES, 4))
+    for side, sign in enumerate((1, -1)):
+        rho = sign * (1 - s**2)
+        room = (2 - s**2) if sign == 1 else s**2  # 1 + rho
+        values = cofiring_probability(rho, shift)
+        # dP/drho = exp(-b² / (1 + rho)) / (2 pi sqrt(1 - rho²)) and drho/ds = -2 s sign; s cancels in the root
+        slopes = -sign * np.exp(-(shift**2) / np.maximum(room, 1e-300)) / (math.pi * np.sqrt(2 - s**2)) / _NODES
+        rise = values[1:] - values[:-1]
+        cubics[side, :, 0], cubics[side, :, 1] = values[:-1], slopes[:-1]
+        cubics[side, :, 2] = 3 * rise - 2 * slopes[:-1] - slopes[1:]
+        cubics[side, :, 3] = slopes[:-1] + slopes[1:] - 2 * rise
+    return cubics
 
 
 def largest_shift(width: int, inputs: int) -> float:
@@ -82,29 +122,22 @@ def limit_kernel(products: NDArray[np.float64], shift: float, *, symmetric: bool
     """Return what the Gram matrix tends to as the width grows (``eq:kernel``), from inner products rho (n, n).
 
     H = rho P(Z1 >= b, Z2 >= b) for N(0, 1) variables of correlation rho; see :func:`cofiring_probability`. The
-    probability is interpolated between 8193 angles, to an error below 1e-12 of P(Z >= b).
+    probability is interpolated, to an error below 1e-12 of P(Z >= b).
 
     With ``symmetric=False`` the inner products (k, n) are those of other inputs with the training inputs.
 
-    Cost: O(n²), about ten nanoseconds an entry; of a symmetric matrix half of them are computed.
+    Cost: O(n²), some nanoseconds an entry; of a symmetric matrix half of them are computed.
     """
-    kernel = np.empty_like(products)
     table = _table(shift)
 
-    def fill(first: int) -> None:
-        last = min(first + _BLOCK, len(products))
-        until = last if symmetric else products.shape[1]
+    def write(some: NDArray[np.float64], out: NDArray[np.float64]) -> None:
         if table is None:
-            rho = np.clip(products[first:last, :until], -1.0, 1.0)
-            kernel[first:last, :until] = rho * cofiring_probability(rho, shift)
+            rho = np.clip(some, -1.0, 1.0)
+            out[:] = rho * cofiring_probability(rho, shift)
         else:
-            interpolate(products[first:last, :until], *table, kernel[first:last, :until])
-        if symmetric:
-            kernel[:first, first:last] = kernel[first:last, :first].T
+            interpolate(some, table, out)
 
-    threads = core_count() if products.size > _SHARED else 1
-    list(in_order(fill, range(0, len(products), _BLOCK), threads=threads))
-    return kernel
+    return _fill(products, write, symmetric=symmetric)
 
 
 def limit_predictions(

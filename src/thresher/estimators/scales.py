@@ -1,0 +1,131 @@
+"""Which scale of the columns, by leave-one-out on the limit; and what was asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from thresher.errors import InvalidInput
+from thresher.estimators import choose
+from thresher.estimators.choose import Choice, Judge, mean_square
+from thresher.estimators.features import COLUMNS, Plan
+from thresher.estimators.observations import Observations
+from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
+from thresher.estimators.space import Space
+from thresher.model.start import Sequence as SequenceName
+from thresher.parallel import blas_for_size
+
+__all__ = ["FEW", "Options", "choose_scale", "error_left_out"]
+
+FEW = 8  # observations below which leaving some out says nothing of targets or features
+_GUESS = 1e-2  # the first ridge that is tried
+_FOR_SCALES = 50  # observations from which scales are compared
+_CLEARLY = 0.9  # share of the error that another scale must leave to be taken
+
+
+class Options(NamedTuple):
+    """What was asked for; None is to be chosen."""
+
+    width: int | float
+    shift: float | None
+    ridge: float | None
+    bias: float | None
+    plan: Plan | None
+    scale: str | None
+    sequence: SequenceName
+    tol: float
+    max_iterations: int | None  # None for the rule of thresher.train
+    seed: int
+    threads: int
+    biases: Sequence[float]  # to choose from
+    rows: int  # on which bias, shift, scale and features are chosen; the ridge is chosen on all
+    judge: Judge = mean_square  # of scales and features
+    checkpoint: Path | None = None  # where a long fit keeps its progress
+    or_limit: bool = False  # whether the limit of infinite width replaces a network that is measurably worse
+
+
+def error_left_out(data: Observations, options: Options) -> float:
+    """Return the error of the limit on observations left out, at some rows, with the scale that is best for them.
+
+    Infinity if they are too few, or the kernel is not positive: a tiny ridge, which a network may still do with.
+
+    Cost: O(r³) for each ridge of each kernel tried, on r rows at most; see :class:`Options`.
+    """
+    if data.count.sum() < FEW:
+        return math.inf
+    with blas_for_size(options.rows):
+        _, scaling, guess = choose_scale(data, options)
+        some = data.some(options.rows)
+        return _judged(some.with_rows(scaling.apply(some.X)), options, quick=False, guess=guess).error
+
+
+def choose_scale(data: Observations, options: Options) -> tuple[str, Scaling, float]:
+    """Return the scale of the least leave-one-out error on some rows: the first unless another is clearly better.
+
+    Another must be so with the first bias and shift, at the ridge of the first scale and at its own, and again after
+    both have chosen bias and shift. The number is a ridge to start from.
+
+    Cost: O(r³) for each ridge of each kernel tried, on r rows at most; see :class:`Options`.
+    """
+
+    if options.scale is not None:
+        return options.scale, _scaling(data, options.scale), _GUESS
+    first = _scaling(data, CANDIDATES[0])
+    if data.count.sum() < _FOR_SCALES:
+        return CANDIDATES[0], first, _GUESS
+    few = data.some(options.rows)
+    rows = {CANDIDATES[0]: few.with_rows(first.apply(few.X))}
+    for scale in CANDIDATES[1:]:
+        if scale in BY_RANK and data.X.shape[1] > COLUMNS:  # for each column a search of its own
+            continue
+        try:
+            some = few.with_rows(_scaling(few, scale).apply(few.X))
+        except InvalidInput:  # values too far apart for this one
+            continue
+        if not any(np.allclose(some.X, other.X, rtol=1e-6, atol=1e-9) for other in rows.values()):
+            rows[scale] = some
+    plain = _judged(rows[CANDIDATES[0]], options, quick=True)
+    errors = dict[str, float]()
+    for scale, some in rows.items():
+        tried = _judged(some, options, quick=True, ridge=plain.ridge)
+        if tried.error < plain.error:  # worth a ridge of its own
+            tried = _judged(some, options, quick=True, guess=plain.ridge)
+        errors[scale] = tried.error
+    best = min(errors, key=lambda scale: errors[scale])
+    if not errors[best] < _CLEARLY * plain.error:
+        return CANDIDATES[0], first, plain.ridge
+    both = [_judged(rows[scale], options, quick=False, guess=plain.ridge) for scale in (CANDIDATES[0], best)]
+    if not both[1].error < _CLEARLY * both[0].error:
+        return CANDIDATES[0], first, both[0].ridge
+    try:
+        return best, _scaling(data, best), both[1].ridge
+    except InvalidInput:  # of all rows some are too far apart
+        return CANDIDATES[0], first, both[0].ridge
+
+
+def _scaling(data: Observations, scale: str) -> Scaling:
+    return Scaling.of(data.X, scale=scale, weights=data.weights)
+
+
+def _judged(
+    some: Observations, options: Options, *, quick: bool, guess: float = _GUESS, ridge: float | None = None
+) -> Choice:
+    """Return the best choice for the limit, with the judge's error of observations left out.
+
+    ``quick`` with the first bias and shift alone; with this ridge, or the best, starting from a guess.
+    """
+    biases: Sequence[float] = options.biases if options.bias is None else [options.bias]
+    shifts: Sequence[float] = choose.SHIFTS if options.shift is None else [options.shift]
+    if quick:
+        biases, shifts = biases[:1], shifts[:1]
+    ridge = options.ridge if ridge is None else ridge
+    choice = choose.choose(some, biases=biases, shifts=shifts, ridge=ridge, guess=guess)
+    if options.judge is mean_square or choice.error == math.inf:
+        return choice
+    kernel = choose.limit_of(Space(some).inputs(choice.bias)[0], choice.shift)
+    fit = choose.fit_kernel(kernel, some, shift=choice.shift, ridge=choice.ridge)
+    return choice._replace(error=math.inf if fit is None else options.judge(some, fit.left_out(some)))

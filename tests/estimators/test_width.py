@@ -1,0 +1,150 @@
+"""How the ridge of many rows is found, and which width: by left-out rows, with few factorisations."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from thresher import InvalidInput, ThresherClassifier, ThresherRegressor, TooNarrow, load, to_sphere
+from thresher.estimators import base, choose, features, fitting
+from thresher.estimators.choose import fit_kernel, leave_one_out, limit_of
+from thresher.estimators.observations import Observations
+from thresher.theory import firing_probability
+
+POWERS = range(-10, 5)
+
+
+def rough_table(seed, *, rows, noise):
+    """Rows on a sphere and targets that wave over them, with noise; more waves for some seeds."""
+    rng = np.random.default_rng(seed)
+    X = to_sphere(rng.normal(size=(rows, 2 + seed % 4)))
+    y = np.sin((1 + seed % 3) * 2 * X @ rng.normal(size=(X.shape[1], 2)))
+    return Observations.merged(X, y + noise * rng.normal(size=y.shape))
+
+
+@pytest.fixture(scope="module")
+def hard():
+    """Targets for which a small network is too noisy: smooth, without noise, and many rows."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(300, 4))
+    return X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+
+
+class TestTheRidge:
+    @pytest.mark.parametrize("seed", range(6))
+    def test_that_of_some_rows_is_as_good_as_the_best_of_all(self, seed):
+        data = rough_table(seed, rows=choose.SEARCHED + 300, noise=(0.03, 0.3, 1.0)[seed % 3])
+        kernel, shift = limit_of(data.X, 0.5), 0.5
+        diagonal = firing_probability(shift)
+        fits = [leave_one_out(kernel, data, ridge=10 ** (power / 2), diagonal=diagonal) for power in POWERS]
+        found = fit_kernel(kernel, data, shift=shift, ridge=None)
+        assert found.error <= 1.01 * min(fit.error for fit in fits)
+        exact = leave_one_out(
+            kernel, data, ridge=found.ridge, diagonal=diagonal
+        )  # what is returned is that of all rows
+        np.testing.assert_array_equal(found.alpha, exact.alpha)
+        assert found.error == exact.error
+
+    def test_all_rows_are_factored_once(self, monkeypatch):
+        sizes = []
+
+        def counted(kernel, *more):
+            sizes.append(len(kernel))
+            return invert(kernel, *more)
+
+        invert = choose._invert
+        monkeypatch.setattr(choose, "_invert", counted)
+        data = rough_table(0, rows=choose.SEARCHED + 40, noise=0.1)
+        fit_kernel(limit_of(data.X, 0.5), data, shift=0.5, ridge=None)
+        assert sizes.count(len(data)) == 1
+        assert set(sizes) == {choose.SEARCHED, len(data)}
+
+    def test_a_larger_one_is_taken_where_all_rows_need_it(self, monkeypatch):
+        monkeypatch.setattr(choose, "SEARCHED", 20)
+        X = to_sphere(np.random.default_rng(1).normal(size=(60, 3)))
+        data = Observations.merged(X, X[:, :1])
+        kernel = limit_of(data.X, 0.5)
+        rest = np.setdiff1d(np.arange(60), data.chosen(20))[:2]
+        kernel[rest[0], rest[1]] = kernel[rest[1], rest[0]] = 1.001 * kernel[rest[0], rest[0]]  # not positive
+        found = fit_kernel(kernel, data, shift=0.5, ridge=None)
+        rows = data.chosen(20)
+        some = fit_kernel(kernel[np.ix_(rows, rows)], data.at(rows), shift=0.5, ridge=None)
+        assert found.ridge > some.ridge
+        assert fit_kernel(kernel - 1e3 * np.eye(60), data, shift=0.5, ridge=None) is None
+
+
+class TestFolds:
+    def test_what_precedes_the_first_round_is_made_once(self, monkeypatch):
+        folds = []
+
+        def counted(self, fold, metric, *more):
+            folds.append((id(self._folds[fold]), metric.tobytes()))
+            return hold_out(self, fold, metric, *more)
+
+        hold_out = features._Folds._hold_out
+        monkeypatch.setattr(features._Folds, "_hold_out", counted)
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(160, 6))
+        data = Observations.merged(X, np.sin(2 * X[:, :1]) + 0.1 * rng.normal(size=(160, 1)))
+        found = features.choose_plan(data, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=True)
+        assert len(found.errors) >= 3  # both powers, and columns
+        assert len(set(folds)) == len(folds)
+
+    def test_column_weights_that_are_behind_are_given_up(self, monkeypatch):
+        learnt = []
+
+        def misled(data, **more):
+            learnt.append(len(data))
+            return weigh(data, **more)._replace(weights=np.array([0.0, 0.0, 1.0]))
+
+        weigh = features.learn_columns
+        monkeypatch.setattr(features, "learn_columns", misled)
+        rng = np.random.default_rng(1)
+        X = rng.normal(size=(200, 3))
+        data = Observations.merged(X, X[:, :1])
+        found = features.choose_plan(data, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=True)
+        assert len(learnt) == 1
+        assert not any("columns" in name for name in found.errors)
+
+
+class TestTheWidth:
+    def test_auto_takes_the_limit_where_a_network_is_measurably_worse(self, hard, monkeypatch, tmp_path):
+        X, y = hard
+        monkeypatch.setattr(ThresherRegressor, "_auto_widths", (256, 256))
+        model = ThresherRegressor(random_state=0, feature_learning=0).fit(X, y)
+        assert model.width_ == math.inf
+        assert not model.networks_
+        limit = ThresherRegressor(width=math.inf, random_state=0, feature_learning=0).fit(X, y)
+        np.testing.assert_array_equal(model.predict(X), limit.predict(X))
+        with pytest.raises(InvalidInput, match="Fit with a finite width"):
+            model.to_numpy()
+        model.save(tmp_path / "model")
+        assert load(tmp_path / "model").width_ == math.inf
+
+    def test_auto_takes_a_network_that_is_as_good(self):
+        rng = np.random.default_rng(3)
+        X = rng.normal(size=(120, 3))
+        model = ThresherClassifier(random_state=0).fit(X, X[:, 0] + rng.normal(size=120) > 0)
+        assert model.width_ == model.networks_[0].width == 4096
+
+    def test_a_width_that_is_measurably_worse_gives_a_warning_with_the_loss(self, hard):
+        X, y = hard
+        with pytest.warns(TooNarrow, match=r"networks of 256 neurons have a squared error \d+% above.*larger width"):
+            narrow = ThresherRegressor(width=256, random_state=0, feature_learning=0).fit(X, y)
+        assert narrow.width_ == 256
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ThresherRegressor(width=256, random_state=0, feature_learning=0).fit(X[:7], y[:7])  # too few to tell
+            ThresherRegressor(width=math.inf, random_state=0, feature_learning=0).fit(X, y)
+
+    def test_a_network_as_good_as_its_limit_tries_no_other_bias(self, hard, monkeypatch):
+        monkeypatch.setattr(fitting, "WORSE", math.inf)
+        X, y = hard
+        assert len(ThresherRegressor(width=256, random_state=0, feature_learning=0).fit(X, y).tried_) == 1
+
+    @pytest.mark.parametrize("rows", [10, 1000, 2000, 4000, 10**6])
+    def test_auto_widths_are_bounded_by_the_work_of_counting(self, rows):
+        width = ThresherRegressor()._width(rows, 1)
+        assert width == base._LEAST_WIDTH or width * rows**2 <= base._MOST_PAIRS
+        assert width % 2 == 0
