@@ -38,7 +38,8 @@ _PLANNED = {"engine": ("ray", "gpu")}  # known names that are not built yet
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
 _SMALLEST_PENALTY = 1e-200  # and the inverse of the largest: squares of residuals over it must not overflow
 _SPARE = 0.8  # of the memory that is left over, for the limit kernel while the first step is solved for
-_FAR = 2.0  # expected drift of a neuron that fires, above which certificates expire faster than they pay
+# Expected drift of a neuron that fires, above which certificates do not pay: they lost at 4.0 and won at 0.4.
+_FAR = 2.0
 _SILENT = 1e-3  # expected neurons that fire on an input, below which a step from the limit kernel means nothing
 
 

@@ -20,11 +20,11 @@ __all__ = ["ALWAYS_FACTOR", "EVER_FACTOR", "LimitGram", "Solving", "choose_solvi
 
 # Inputs up to which solver="auto" factors every matrix, and up to which it makes any.
 ALWAYS_FACTOR, EVER_FACTOR = 1500, 20_000
-# Rough costs of a solve in multiplications of a loop over pairs, measured: products over pairs that it takes; what a
-# factorisation, which is faster and used again, counts of co-firing neurons by bits, and n x n numbers amount to.
+# Rough costs of a solve in multiplications of a loop over pairs, set from one case (n 4000, d 50, m 2^14): products
+# over pairs; what a factorisation, which is used again, co-firing counts by bits, and n x n numbers amount to.
 _PRODUCTS, _FACTOR, _COUNTS, _NUMBERS = 20, 1 / 18, 1 / 26, 350.0
 _GROWTH = 2  # pairs fire so many times as often after some steps
-_TOLERANCE = 1e-2  # relative residual of solves over pairs: few steps gain more, and a finer one takes twice as long
+_TOLERANCE = 1e-2  # relative residual of solves over pairs: a hundredth of it takes about twice the products
 _FIRST_ITERATIONS = 100  # of the first step's solve: any step is legal, and the limit is not the network's own matrix
 _LEAST_COLUMNS = 64  # of inputs, that a product over a pair takes at least
 MATRIX_FREE = "pivots"
