@@ -288,7 +288,7 @@ class ManyFitting:
         return self._journal.step(lambda begun: fit())
 
     def _gradients(self, hold: HoldOut, metric: Matrix | None, solved: Solved, choice: Choice) -> Iterator[Matrix]:
-        """Return for each output the gradients (k, r) by rows after the metric, at some of the rows that were fitted."""
+        """Return for each output the gradients (k, r) by rows after the metric, at some rows that were fitted."""
         inputs, _, norms = hold.lifted(metric, choice.bias)
         some = inputs[:_GRADIENTS]
         found = limit_gradients_at(some, inputs, mix_outputs(solved.alpha), choice.shift, threads=self.options.threads)
