@@ -92,7 +92,7 @@ def fit_leaves(
     shift: float,
     ridges: Sequence[float],
     size: int = 4096,
-    rounds: int = 2,
+    rounds: int = 1,
     threads: int | None = None,
     seed: int = 0,
     tell: Callable[[float], object] = lambda share: None,
