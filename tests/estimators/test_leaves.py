@@ -96,7 +96,7 @@ def test_predictions_are_continuous_across_borders(fitted, node, seed, place):
 
 
 def test_leaves_predict_better_than_the_mean_and_say_what_they_predict(fitted):
-    rows, targets, weights = rows_and_targets(1500, outputs=2)
+    rows, targets, _ = rows_and_targets(1500, outputs=2)
     assert len(fitted.starts) > 4
     assert len(fitted.inputs) == len(fitted.alpha) == fitted.starts[-1]
     np.testing.assert_allclose(fitted.predict(rows[1200:]), fitted.held_outputs, atol=1e-2)
@@ -107,12 +107,45 @@ def test_leaves_predict_better_than_the_mean_and_say_what_they_predict(fitted):
 
 def test_the_ridge_that_held_out_rows_prefer_is_taken():
     rows, targets, weights = rows_and_targets(1500)
+    targets += np.random.default_rng(1).normal(size=targets.shape)
     options = {"held": 300, "bias": BIAS, "shift": SHIFT, "size": 200}
-    ridges = [1e-2, 10.0, 1e-1]
-    both = fit_leaves(rows, targets, weights, ridges=ridges, **options)
-    alone = fit_leaves(rows, targets, weights, ridges=[both.ridge], **options)
-    assert both.errors[1] > both.errors[0]
-    np.testing.assert_allclose(both.predict(rows[:50]), alone.predict(rows[:50]), atol=0.02)
+    both = fit_leaves(rows, targets, weights, ridges=[1e-3, 1.0], **options)
+    alone = fit_leaves(rows, targets, weights, ridges=[1.0], **options)
+    assert both.ridge == 1.0
+    assert both.errors[1] < both.errors[0]
+    away = both.predict(rows[:1200]) - alone.predict(rows[:1200])
+    assert np.sqrt(np.mean(away**2)) < 2 * module._DONE * np.sqrt(np.mean(targets**2))
+
+
+def two_halves(n):
+    """Rows of which one half depends on the first column, the other on the second; the rest is noise."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(n, 6))
+    rows[:, 0] += 3 * np.sign(rows[:, 0])
+    targets = np.where(rows[:, 0] > 0, 9 + np.sin(3 * rows[:, 1]), np.sin(3 * rows[:, 2]))[:, None]
+    return rows, targets + 0.05 * rng.normal(size=(n, 1)), np.ones(n)
+
+
+def test_leaves_learn_metrics_of_their_own_where_that_helps():
+    rows, targets, weights = two_halves(1600)
+    options = {"held": 600, "bias": BIAS, "shift": SHIFT, "ridges": [1e-2], "size": 600}
+    plain, learnt = (fit_leaves(rows, targets, weights, rounds=rounds, **options) for rounds in (0, 2))
+    assert plain.metrics.shape == (0, 6, 6)
+    assert learnt.metrics.shape == (len(learnt.starts) - 1, 6, 6)
+    assert list(learnt.rounds[1:]) == sorted(learnt.rounds[1:], reverse=True)
+    errors = [np.mean((one.held_outputs - targets[1000:]) ** 2) for one in (plain, learnt)]
+    assert errors[1] < 0.8 * errors[0]
+    np.testing.assert_allclose(learnt.predict(rows[1000:]), learnt.held_outputs, atol=2e-2)
+    sizes = np.abs(learnt.metrics).sum(axis=2)
+    assert sorted(sizes[:, 1:].argmax(axis=1)) == [0, 1]  # each leaf has its own column
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_metrics_are_kept_only_if_held_out_rows_say_so(seed):
+    rows, _, weights = rows_and_targets(1200, seed=seed)
+    noise = np.random.default_rng(seed).normal(size=(1200, 1))
+    fit = fit_leaves(rows, noise, weights, held=400, bias=BIAS, shift=SHIFT, ridges=[1.0], size=300)
+    assert bool(len(fit.metrics)) == (fit.rounds[1] < module._WORTH * fit.rounds[0])
 
 
 def test_arrays_and_back(fitted):

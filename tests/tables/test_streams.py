@@ -65,7 +65,7 @@ def test_what_is_not_a_number_is_refused(table, tmp_path):
         ParquetRows(path)
     with pytest.raises(InvalidInput, match="has no column 'd'; it has a, text, b, c"):
         ParquetRows(path, ["d"])
-    with pytest.raises(InvalidInput, match="cannot|no Parquet file"):
+    with pytest.raises(InvalidInput, match="no Parquet file"):
         ParquetRows(tmp_path / "none.parquet")
     for bad in (None, np.nan, np.inf):
         holed = write(tmp_path / "b.parquet", {"a": [1.0] * 150 + [bad]})

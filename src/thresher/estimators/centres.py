@@ -81,7 +81,7 @@ def fit_centres(
     threads : None for all cores; results do not depend on it
     tell : called with the share that is done
 
-    Cost: O(nMd) per pass, about ten passes; before them O(sM²) for a sample of s = 8 M rows, at most 40,000.
+    Cost: O(nMd) per pass, about five passes; before them O(sM²) for a sample of s = 8 M rows, at most 40,000.
     Memory: 4 s M bytes, 8 M² per ridge, and a block of the kernel per thread.
     """
     if not held and len(ridges) != 1:
@@ -116,7 +116,8 @@ class _Fit:
         low = random_pivots(np.full(size, self._diagonal), kernel.columns, rank=centres, seed=seed)
         self._inverse = self._precondition(low, sample)
         self._centres = kernel.inputs[low.pivots]
-        self._square = kernel.columns(low.pivots)[:, low.pivots].astype(np.float64)
+        square = LimitMatrix(self._centres, shift, memory=0.0, threads=threads)
+        self._square = square.columns(np.arange(len(square))).astype(np.float64)
         order = np.argsort(low.pivots)
         self._own, self._place = sample[low.pivots][order], order  # rows that are centres, ascending, and which
 

@@ -1,7 +1,8 @@
 """A tree of exact models: ridge regression on the limit kernel in leaves of a few thousand rows.
 
 ``tree.py`` parts the rows; a leaf is a model of all rows it gets, by conjugate gradients with a preconditioner from
-random pivots. One leaf is the exact model. The cost of a fit grows as n, that of a prediction as the rows of a leaf.
+random pivots. It may learn a metric of its own, if held-out rows say that this helps. One leaf is the exact model. The
+cost of a fit grows as n, that of a prediction as the rows of a leaf.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 from thresher.algebra.descent import Descent
 from thresher.algebra.pivots import random_pivots
 from thresher.errors import InvalidInput
+from thresher.estimators.features import MILD, next_metric
 from thresher.estimators.lift import typical_norm
 from thresher.estimators.streams import lift_single
-from thresher.estimators.tree import Kernel, Tree, grow
+from thresher.estimators.tree import Kernel, Tree, changes, grow
 from thresher.parallel import core_count, in_order
 from thresher.theory.limit_matrix import LimitMatrix, limit_product
 
@@ -26,6 +28,9 @@ __all__ = ["Leaves", "fit_leaves"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
+_COLUMNS = 128  # most columns for which leaves learn metrics of their own
+_LEARNT = 2048  # rows of a leaf that they are learnt from
+_WORTH = 0.995  # rounds are taken while each leaves at most this share of the error on held-out rows
 _RANK = 8  # rows of a leaf per pivot of its preconditioner
 _STEPS = 60
 _DONE = 1e-2  # share of the right-hand sides that is left when a leaf is done: a third of what changes predictions
@@ -35,16 +40,21 @@ _GROWING = 0.2  # share of the time that the tree takes
 
 @dataclass(frozen=True)
 class Leaves:
-    """A tree, and in each leaf a model: its inputs and coefficients are rows ``starts[l]`` to ``starts[l + 1]``."""
+    """A tree, and in each leaf a model: its inputs and coefficients are rows ``starts[l]`` to ``starts[l + 1]``.
+
+    In leaf l, rows are multiplied by ``metrics[l]``, get the coordinate ``lasts[l]`` and are divided by their norms.
+    """
 
     tree: Tree
-    last: float  # the last coordinate of rows before they are divided by their norms
+    metrics: Matrix  # (leaves, r, r), or (0, r, r) if rows stay as they are
+    lasts: Matrix  # (leaves,)
     starts: NDArray[np.int64]  # (leaves + 1,)
     inputs: Single  # (N, r + 1): lifted rows
     alpha: Matrix  # (N, k)
     held_outputs: Matrix  # (held, k)
     ridges: Matrix  # those tried
     errors: Matrix  # of each: the weighted mean of squares on held-out rows of some leaves, summed over outputs
+    rounds: Matrix  # the same after 0, 1, ... rounds of metrics of their own, with the ridge that was chosen
     shift: float
     ridge: float
 
@@ -53,7 +63,8 @@ class Leaves:
         total = np.zeros((len(rows), self.alpha.shape[1]))
         for leaf, places, weights in self.tree.spread(rows):
             mine = slice(self.starts[leaf], self.starts[leaf + 1])
-            inputs = lift_single(rows[places], self.last)
+            turned = rows[places] @ self.metrics[leaf] if len(self.metrics) else rows[places]
+            inputs = lift_single(turned, float(self.lasts[leaf]))
             said = limit_product(inputs, self.inputs[mine], self.alpha[mine], self.shift, threads=threads)
             total[places] += weights[:, None] * said
         return total
@@ -67,7 +78,7 @@ class Leaves:
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self:
         """Return what :meth:`to_arrays` was made of."""
         own: dict[str, Any] = {name: value for name, value in arrays.items() if name not in Tree._fields}
-        own |= {name: float(own[name]) for name in ("last", "shift", "ridge")}
+        own |= {name: float(own[name]) for name in ("shift", "ridge")}
         return cls(Tree(*(arrays[name] for name in Tree._fields)), **own)
 
 
@@ -80,7 +91,8 @@ def fit_leaves(
     bias: float,
     shift: float,
     ridges: Sequence[float],
-    size: int = 8192,
+    size: int = 4096,
+    rounds: int = 1,
     threads: int | None = None,
     seed: int = 0,
     tell: Callable[[float], object] = lambda share: None,
@@ -97,6 +109,7 @@ def fit_leaves(
     shift : threshold above which a neuron fires
     ridges : penalties to choose from, relative to the diagonal of the kernel; without held-out rows only one
     size : rows of a leaf at most
+    rounds : how often a leaf may learn a metric of its own; held-out rows decide
     threads : None for all cores; results do not depend on it
     tell : called with the share that is done
 
@@ -107,58 +120,131 @@ def fit_leaves(
     threads, fitted = core_count() if threads is None else threads, len(rows) - held
     mine, kernel = (rows[:fitted], targets[:fitted], weights[:fitted]), Kernel(bias, shift, tuple(ridges))
     tree, members = grow(*mine, kernel=kernel, size=size, threads=threads, seed=seed, tell=lambda s: tell(_GROWING * s))
-    last = bias * typical_norm(mine[0], mine[2])
-    asked = [(np.zeros(0, np.int64), np.zeros(0))] * len(members)  # held-out rows of each leaf, and their weights there
-    for leaf, places, share in tree.spread(rows[fitted:]):
-        asked[leaf] = fitted + places, share
-
-    def fit(leaf: int) -> _Leaf:
-        lifted = lift_single(rows[np.concatenate([members[leaf], asked[leaf][0]])], last)
-        return _fit_leaf(lifted, targets[members[leaf]], weights[members[leaf]], kernel=kernel, seed=seed)
-
+    work = _Work(rows, targets, weights, fitted, tree, members, threads, seed)
+    tried = rounds if held and rows.shape[1] <= _COLUMNS else 0
     order = np.random.default_rng(seed).permutation(len(members)).tolist()
-    seen = np.cumsum([len(asked[leaf][0]) for leaf in order])
-    first, fits = int(np.searchsorted(seen, _ENOUGH)) + 1, dict[int, _Leaf]()
-    errors, best = np.zeros(len(ridges)), 0
-    for some, choosing in ((order[:first], True), (order[first:], False)):
-        for leaf, one in zip(some, in_order(fit, some, threads=threads), strict=True):
-            fits[leaf] = one
-            tell(_GROWING + (1 - _GROWING) * len(fits) / len(members))
-        if choosing:
-            errors = _errors([(fits[leaf].said, *asked[leaf]) for leaf in some], targets, weights)
-            best = int(errors.argmin())
-            kernel = kernel._replace(ridges=(ridges[best],))
-            fits = {leaf: one.only(best) for leaf, one in fits.items()}
-    outputs = np.zeros((held, targets.shape[1]))
-    for leaf, (places, share) in enumerate(asked):
-        outputs[places - fitted] += share[:, None] * fits[leaf].said[:, 0]
-    inputs, alpha = (np.concatenate([fits[leaf][k] for leaf in range(len(members))]) for k in (0, 1))
-    starts, tried = np.cumsum([0, *map(len, members)]), np.array(ridges, np.float64)
-    return Leaves(tree, last, starts, inputs, alpha[:, 0], outputs, tried, errors, shift, float(ridges[best]))
+    first = int(np.searchsorted(np.cumsum([len(work.asked[leaf][0]) for leaf in order]), _ENOUGH)) + 1
+    some, rest = order[:first], order[first:]  # the first choose the ridge and the rounds
 
+    def told(done: int) -> None:
+        tell(min(1.0, _GROWING + (1 - _GROWING) * done / (len(some) * (1 + tried) + len(rest))))
 
-def _errors(said: list[tuple[Matrix, NDArray[np.int64], Matrix]], targets: Matrix, weights: Matrix) -> Matrix:
-    """Return for each ridge the weighted mean of squares of outputs (h, ridges, k) at places (h,), by their shares."""
-    total, sizes = np.zeros(said[0][0].shape[1]), 0.0
-    for outputs, places, share in said:
-        away, mine = outputs - targets[places, None], share * weights[places]
-        total += np.einsum("hro,hro,h->r", away, away, mine)
-        sizes += float(mine.sum())
-    return total / sizes if sizes else np.full(len(total), np.inf)
+    fits = work.fit(some, kernel, rounds=0, tell=told)
+    errors = work.errors(fits)
+    best = int(errors.argmin())
+    kernel, fits = kernel._replace(ridges=(ridges[best],)), {leaf: one.only(best) for leaf, one in fits.items()}
+    after, taken = [float(errors[best])], 0
+    while len(after) <= tried:
+        more = work.fit(some, kernel, rounds=1, tell=lambda done: told(len(some) * len(after) + done), start=fits)
+        after.append(float(work.errors(more)[0]))
+        if not after[-1] < _WORTH * after[-2]:
+            break
+        fits, taken = more, taken + 1
+    fits |= work.fit(rest, kernel, rounds=taken, tell=lambda done: told(len(some) * (1 + tried) + done))
+    tell(1.0)
+    parts = [fits[leaf] for leaf in range(len(members))]
+    metrics = np.concatenate([np.zeros((0, rows.shape[1], rows.shape[1])), *(one.metric for one in parts)])
+    inputs, alpha = (np.concatenate([one[k] for one in parts]) for k in (2, 3))
+    lasts, starts = np.array([one.last for one in parts]), np.cumsum([0, *map(len, members)])
+    own = metrics, lasts, starts, inputs, alpha[:, 0], work.outputs(parts), np.array(ridges, np.float64), errors
+    return Leaves(tree, *own, np.array(after), shift, float(ridges[best]))
 
 
 class _Leaf(NamedTuple):
+    metric: Matrix  # (1, r, r), or (0, r, r) for none
+    last: float
     inputs: Single  # (m, r + 1)
     alpha: Matrix  # (m, ridges, k)
     said: Matrix  # (held, ridges, k)
 
     def only(self, ridge: int) -> _Leaf:
         """Return the model for one of the ridges."""
-        return _Leaf(self.inputs, self.alpha[:, ridge : ridge + 1].copy(), self.said[:, ridge : ridge + 1].copy())
+        one = slice(ridge, ridge + 1)
+        return self._replace(alpha=self.alpha[:, one].copy(), said=self.said[:, one].copy())
 
 
-def _fit_leaf(inputs: Single, targets: Matrix, weights: Matrix, *, kernel: Kernel, seed: int) -> _Leaf:
-    """Return the model of a leaf, from inputs of which those after the targets are held out. On the calling thread."""
+class _Work:
+    """Rows with their leaves."""
+
+    def __init__(
+        self,
+        rows: Matrix,
+        targets: Matrix,
+        weights: Matrix,
+        fitted: int,
+        tree: Tree,
+        members: list[NDArray[np.int64]],
+        threads: int,
+        seed: int,
+    ) -> None:
+        self._rows, self._targets, self._weights, self._fitted = rows, targets, weights, fitted
+        self._members, self._threads, self._seed = members, threads, seed
+        self._norm = typical_norm(rows[:fitted], weights[:fitted])
+        # Held-out rows of each leaf, and their weights there.
+        self.asked = [(np.zeros(0, np.int64), np.zeros(0))] * len(members)
+        for leaf, places, share in tree.spread(rows[fitted:]):
+            self.asked[leaf] = fitted + places, share
+
+    def fit(
+        self,
+        leaves: list[int],
+        kernel: Kernel,
+        *,
+        rounds: int,
+        tell: Callable[[int], object],
+        start: dict[int, _Leaf] | None = None,
+    ) -> dict[int, _Leaf]:
+        """Return models of some leaves, after rounds of learning from the metrics they start with."""
+
+        def one(leaf: int) -> _Leaf:
+            members, others = self._members[leaf], self.asked[leaf][0]
+            data = self._rows[members], self._targets[members], self._weights[members]
+            metric = np.zeros((0, data[0].shape[1], data[0].shape[1])) if start is None else start[leaf].metric
+            for _ in range(rounds):
+                metric = _learn(*data, kernel=kernel, metric=metric, seed=self._seed)
+            turned, norm = self._rows[np.concatenate([members, others])], self._norm
+            if len(metric):
+                turned = turned @ metric[0]
+                norm = typical_norm(turned[: len(members)], data[2])
+            found = _fit_leaf(lift_single(turned, kernel.bias * norm), *data[1:], kernel=kernel, seed=self._seed)
+            return _Leaf(metric, kernel.bias * norm, *found)
+
+        made = {}
+        for leaf, fit in zip(leaves, in_order(one, leaves, threads=self._threads), strict=True):
+            made[leaf] = fit
+            tell(len(made))
+        return made
+
+    def errors(self, fits: dict[int, _Leaf]) -> Matrix:
+        """Return for each ridge the weighted mean of squares on the held-out rows of some leaves."""
+        total, size = np.zeros(next(iter(fits.values())).alpha.shape[1]), 0.0
+        for leaf, one in fits.items():
+            places, share = self.asked[leaf]
+            away, mine = one.said - self._targets[places, None], share * self._weights[places]
+            total += np.einsum("hro,hro,h->r", away, away, mine)
+            size += float(mine.sum())
+        return total / size if size else np.full(len(total), np.inf)
+
+    def outputs(self, fits: list[_Leaf]) -> Matrix:
+        """Return the outputs of held-out rows (held, k)."""
+        total = np.zeros((len(self._rows) - self._fitted, self._targets.shape[1]))
+        for (places, share), one in zip(self.asked, fits, strict=True):
+            total[places - self._fitted] += share[:, None] * one.said[:, 0]
+        return total
+
+
+def _learn(rows: Matrix, targets: Matrix, weights: Matrix, *, kernel: Kernel, metric: Matrix, seed: int) -> Matrix:
+    """Return the next metric (1, r, r) of a leaf, from some of its rows and the metric it has: (1, r, r), (0, r, r)."""
+    some = np.sort(np.random.default_rng(seed).permutation(len(rows))[:_LEARNT])
+    old = metric[0] if len(metric) else np.eye(rows.shape[1])
+    outer = changes(rows[some], targets[some], weights[some], kernel=kernel, metric=old)
+    return old[None] if outer is None else next_metric(outer, metric=old, power=MILD)[None]
+
+
+def _fit_leaf(
+    inputs: Single, targets: Matrix, weights: Matrix, *, kernel: Kernel, seed: int
+) -> tuple[Single, Matrix, Matrix]:
+    """Return inputs, coefficients and outputs of a leaf; inputs after the targets are held out. On one thread."""
     (m, k), ridges = targets.shape, kernel.ridges
     matrix = LimitMatrix(inputs, kernel.shift, memory=np.inf, threads=1)
     own = LimitMatrix(inputs[:m], kernel.shift, memory=0.0, threads=1)
@@ -172,4 +258,4 @@ def _fit_leaf(inputs: Single, targets: Matrix, weights: Matrix, *, kernel: Kerne
         descent.step()
     said = descent.images[m:] if descent.steps else np.zeros((len(inputs) - m, added.shape[1]))
     shape = (-1, len(ridges), k)
-    return _Leaf(inputs[:m], descent.values.reshape(shape), said.reshape(shape))
+    return inputs[:m], descent.values.reshape(shape), said.reshape(shape)

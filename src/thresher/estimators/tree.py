@@ -22,7 +22,7 @@ from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.parallel import in_order
 from thresher.theory.kernel import firing_probability
 
-__all__ = ["Kernel", "Tree", "grow"]
+__all__ = ["Kernel", "Tree", "changes", "grow"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -154,13 +154,28 @@ def _directions(rows: Matrix, targets: Matrix, weights: Matrix, kernel: Kernel) 
     values, vectors = np.linalg.eigh(spread)
     there = values > _TINY * max(values[-1], np.finfo(float).tiny)
     root, back = (vectors[:, there] * values[there] ** power for power in (0.5, -0.5))
-    inputs, norms = lift_rows(rows, kernel.bias * typical_norm(rows, weights))
-    gram = limit_of(inputs, kernel.shift)
-    made = factor(gram, added=float(np.median(kernel.ridges)) * kernel.diagonal / weights, threads=1)
-    if made is None or not there.any():
+    outer = changes(rows, targets, weights, kernel=kernel)
+    if outer is None or not there.any():
         return []
-    found = limit_gradients(inputs, mix_outputs(made.solve(targets)), kernel=gram, shift=kernel.shift)
-    by_row = row_gradients(found, inputs=inputs, norms=norms, columns=rows.shape[1])
-    _, turned = np.linalg.eigh(outer_product(by_row, weights=weights, metric=root.T))
+    _, turned = np.linalg.eigh(root.T @ outer @ root)
     directions = (back @ turned[:, ::-1]).T
     return list(directions / np.linalg.norm(directions, axis=1, keepdims=True))
+
+
+def changes(
+    rows: Matrix, targets: Matrix, weights: Matrix, *, kernel: Kernel, metric: Matrix | None = None
+) -> Matrix | None:
+    """Return the sum of outer products (r, r) of the gradients of a fit to rows (n, r); None if there is no fit.
+
+    The fit is to rows times the metric (r, r), with the middle one of the ridges. Cost: O(n³ + n²r).
+    """
+    turned = rows if metric is None else rows @ metric
+    inputs, norms = lift_rows(turned, kernel.bias * typical_norm(turned, weights))
+    gram = limit_of(inputs, kernel.shift)
+    ridge = sorted(kernel.ridges)[len(kernel.ridges) // 2]
+    made = factor(gram, added=ridge * kernel.diagonal / weights, threads=1)
+    if made is None:
+        return None
+    found = limit_gradients(inputs, mix_outputs(made.solve(targets)), kernel=gram, shift=kernel.shift)
+    by_row = row_gradients(found, inputs=inputs, norms=norms, columns=rows.shape[1])
+    return outer_product(by_row, weights=weights, metric=np.eye(rows.shape[1]) if metric is None else metric)
