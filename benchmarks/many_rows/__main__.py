@@ -19,6 +19,7 @@ from thresher import InvalidInput, NotAvailable
 from thresher.parallel import core_count
 
 OUT = Path("results/many_rows.json")
+_PLAIN_WIDTH = 180  # of tables that go to a file or a pipe
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -41,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run what is missing and write the page; 0, 1 if a fit failed, 2 for bad use, 130 if interrupted."""
     asked = parse(arguments)
     try:
-        return run(asked, Console())
+        return run(asked, Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH))
     except (InvalidInput, NotAvailable) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
@@ -68,7 +69,7 @@ def run(asked: argparse.Namespace, console: Console) -> int:
                     failed += sum(_fit(row, folder, asked, store, console) == "failed" for row in about)
                     store.write()
         rows = [row for row in store.rows() if row["suite"] == suite]
-    for sheet in sheets(rows):
+    for sheet in sheets(rows)[asked.quick :]:  # few rows say nothing about the goals, which come first
         console.print(sheet.rich())
     if not asked.quick:
         write_page(asked.page, results.read(asked.out) if rows else {"runs": {}, "rows": []})

@@ -16,7 +16,7 @@ from benchmarks.tabular.sets import REGRESSION, Part, load_set
 from thresher import InvalidInput
 
 NOISE = 1.0  # standard deviation of what is added to generated targets
-QUICK = 512  # rows at most, to see that it works
+QUICK = 256  # rows at most, to see that it works
 
 
 class Data(NamedTuple):

@@ -27,7 +27,7 @@ MEASURES = {  # what a figure is called, and how it is written
     "rmse": ("RMSE", lambda value: f"{value:.4g}"),
     "beyond": ("RMSE without the noise", lambda value: f"{value:.3g}"),
     "accuracy": ("accuracy in percent", lambda value: f"{100 * value:.2f}"),
-    "seconds": ("seconds of a fit", lambda value: f"{value:.3g}"),
+    "seconds": ("seconds of a fit", lambda value: f"{value:.3g}" if value < 100 else f"{value:,.0f}"),
     "prediction": ("seconds of prediction", lambda value: f"{value:.2g}"),
     "memory": ("peak memory", format_bytes),
 }
