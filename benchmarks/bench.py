@@ -129,21 +129,45 @@ def run_tasks(tasks: Sequence[Task], *, name: str, console: Console) -> Iterator
 
 def run_task(task: Task, tell: Callable[[dict[str, Any]], None] = lambda record: None) -> Row:
     """Measure in a process of its own; one that dies or hangs gives a row that says so."""
+    allowed = 3 * task.limits.seconds + _PATIENCE
+    row, heard = in_child("benchmarks.child", task._asdict(), allowed=allowed, tell=tell)
+    if "levels" in row:
+        return row
+    if heard:
+        row["reason"] += f" (relative residual {heard[-1]['residual'] / heard[0]['residual']:.2g} by then)"
+    return {**describe(task), **row, "levels": {}, "iterations": max(len(heard) - 1, 0)}
+
+
+def in_child(
+    module: str,
+    task: dict[str, Any],
+    *,
+    allowed: float,
+    tell: Callable[[dict[str, Any]], None] = lambda record: None,
+    variables: dict[str, str] | None = None,
+) -> tuple[Row, list[dict[str, Any]]]:
+    """Return the row that a module prints for a task, or one that says that it died or hung, and all lines before it.
+
+    ``tell`` is called with each line as it comes; ``variables`` replace those of the environment.
+    """
     heard: list[dict[str, Any]] = []
-    allowed, began = 3 * task.limits.seconds + _PATIENCE, time.perf_counter()
+    began = time.perf_counter()
     with tempfile.TemporaryFile("w+") as errors:
-        command = [sys.executable, "-m", "benchmarks.child", json.dumps(task._asdict())]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True) as child:
+        command = [sys.executable, "-m", module, json.dumps(task)]
+        with subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True, env=variables
+        ) as child:
             timer = threading.Timer(allowed, child.kill)
             timer.start()
             try:
                 for line in child.stdout or ():
                     if not line.startswith("{"):
                         continue  # a library that writes past Python's own output
-                    heard.append(json.loads(line))
-                    if "row" in heard[-1]:
-                        return heard[-1]["row"]
-                    tell(heard[-1])
+                    record = json.loads(line)
+                    if "row" in record:
+                        return record["row"], heard
+                    heard.append(record)
+                    tell(record)
             finally:
                 timer.cancel()
                 child.kill()
@@ -151,6 +175,4 @@ def run_task(task: Task, tell: Callable[[dict[str, Any]], None] = lambda record:
         last = (errors.read().strip().splitlines() or ["nothing said"])[-1]
     took = time.perf_counter() - began
     reason = f"ended after {took:.0f} s" if took >= allowed else f"died with code {child.returncode}: {last}"
-    if heard:
-        reason += f" (relative residual {heard[-1]['residual'] / heard[0]['residual']:.2g} by then)"
-    return {**describe(task), "status": "failed", "reason": reason, "levels": {}, "iterations": max(len(heard) - 1, 0)}
+    return {"status": "failed", "reason": reason}, heard

@@ -42,7 +42,7 @@ def run_times(
         ]
         for one in data
     }
-    todo = [one for one in data if again or not _timed(about[one.name], store)]
+    todo = [one for one in data if again or not timed_together(about[one.name], store)]
     if not todo:
         return
     first = {model.name: warm_up(model, threads=threads) for model in models}
@@ -93,10 +93,8 @@ def _fit_seconds(model: Model, part: Part, *, seed: int, threads: int) -> float:
         return time.perf_counter() - began
 
 
-def _timed(about: list[Row], store: Store) -> bool:
+def timed_together(about: list[Row], store: Store) -> bool:
+    """Return whether the store answers all of these questions, by one run."""
     found = [store.get(key_of(row)) for row in about]
-    same = all(
-        one is not None and all(one[name] == row[name] for name in ("recipe", "data"))
-        for one, row in zip(found, about, strict=True)
-    )
+    same = all(one is not None and row.items() <= one.items() for one, row in zip(found, about, strict=True))
     return same and len({one["run"] for one in found if one is not None}) == 1
