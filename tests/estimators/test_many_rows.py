@@ -1,8 +1,6 @@
 """Fits of more rows than a kernel is factored for, on tables small enough to compare with exact solutions."""
 
-import os
 import signal
-import threading
 
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ from sklearn.datasets import make_friedman1
 
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
-from thresher.estimators import base, exact, many, regressor
+from thresher.estimators import base, beyond, exact, many, regressor
 from thresher.estimators.deviations import Variance
 from thresher.estimators.holdout import HoldOut, solve_ridges
 from thresher.estimators.lift import lift_rows, typical_norm
@@ -177,15 +175,16 @@ def test_the_last_solve_goes_on_too(table, tmp_path, monkeypatch):
     np.testing.assert_allclose(again.predict(X[:50]), whole.predict(X[:50]), atol=0.02 * y.std())
 
 
-@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals to a thread are for POSIX")
 def test_interrupts_come_through(table):
     X, y = table
-    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
+
+    class Interrupt(thresher.Callback):
+        def on_progress(self, done, total):
+            if done > 300:
+                signal.raise_signal(signal.SIGINT)
+
     with pytest.raises(KeyboardInterrupt):
-        while True:
-            ThresherRegressor(random_state=0).fit(X, y)
-    timer.join()
+        ThresherRegressor(random_state=0, callbacks=[Interrupt()]).fit(X, y)
 
 
 def test_progress_only_grows(table):
@@ -235,3 +234,42 @@ def test_hold_out_agrees_with_a_dense_solve():
         errors[ridge] = judge(held, (cross @ alpha)[held.row])
     assert solved.error <= 1.02 * min(errors.values())
     assert solved.error == pytest.approx(errors[min(errors, key=lambda one: abs(one - solved.ridge))], rel=0.05)
+
+
+@pytest.mark.parametrize("way", ["centres", "leaves", "auto"])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_beyond_the_exact_fit(table, tmp_path, monkeypatch, way, outputs):
+    monkeypatch.setattr(many, "EXACT", 500)
+    monkeypatch.setattr(beyond, "LEAF", 200)
+    monkeypatch.setattr(beyond, "CENTRES", (100, 200))
+    X, y = table
+    Y = np.column_stack([y, -2 * y])[:, :outputs]
+    model = ThresherRegressor(random_state=0, approximation=way).fit(X, Y)
+    others, wanted = friedman(500, seed=1)
+    values, deviations = model.predict(others, return_std=True)
+    first, bars = values.reshape(500, -1)[:, 0], deviations.reshape(500, -1)[:, 0]
+    error = np.mean((first - wanted) ** 2) / y.var()
+    assert error < 0.15
+    assert error == pytest.approx(model.loo_error_ / outputs, rel=0.6)
+    assert 0.8 < np.mean(np.abs(first - wanted) < 1.96 * bars) <= 1
+    assert model.approximation_ in (("centres", "leaves") if way == "auto" else (way,))
+    tried = set(model.approximation_errors_)
+    assert {"centres", "leaves"} <= tried if way == "auto" else way in tried
+    assert model.loo_error_ == min(model.approximation_errors_.values())
+    model.save(tmp_path / "model")
+    loaded = thresher.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(others), values)
+    np.testing.assert_array_equal(loaded.predict(others, return_std=True)[1], deviations)
+    assert loaded.approximation_ == model.approximation_
+
+
+def test_what_is_asked_for_is_used_from_many_rows_on(table):
+    X, y = table
+    assert (
+        ThresherRegressor(random_state=0, approximation="leaves", feature_learning=0).fit(X, y).approximation_
+        == "leaves"
+    )
+    few = ThresherRegressor(random_state=0, approximation="leaves", feature_learning=0).fit(X[:250], y[:250])
+    assert few.approximation_ == "exact"
+    with pytest.raises(InvalidInput, match="approximation must be one of"):
+        ThresherRegressor(approximation="some").fit(X, y)

@@ -51,6 +51,7 @@ _FAR = 0.2  # remainder, as a share of the targets, above which training counts 
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
 _ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
 STARTS = ("sobol", "random")
+APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
 
 
 class FarOutside(UserWarning):
@@ -92,6 +93,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         train_options: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
@@ -100,7 +102,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.feature_learning, self.scale, self.start = feature_learning, scale, start
         self.tol, self.max_iterations, self.train_options = tol, max_iterations, train_options
         self.random_state, self.n_jobs, self.checkpoint = random_state, n_jobs, checkpoint
-        self.verbose, self.callbacks = verbose, callbacks
+        self.approximation, self.verbose, self.callbacks = approximation, verbose, callbacks
 
     def _table(self, X: Any, **more: Any) -> Any:
         """Return checked rows (n, d), dense, and whatever else scikit-learn checks with them."""
@@ -131,7 +133,8 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.scale_, self.lift_ = lift.scale, lift
         self.inputs_, self.alpha_, self.penalty_ = fitted.inputs, fitted.alpha, fitted.penalty
         self.gains_, self.results_ = fitted.gains, fitted.results
-        self.pivots_, self.core_ = fitted.pivots, fitted.core
+        self.pivots_, self.core_, self.leaves_ = fitted.pivots, fitted.core, fitted.leaves
+        self.approximation_, self.approximation_errors_ = fitted.way, fitted.ways
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
         self._warn(fitted.loss)
         return fitted.left_out
@@ -175,6 +178,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             rows=self._rows,
             judge=judge,
             checkpoint=check_path("checkpoint", self.checkpoint),
+            approximation=self.approximation,
             or_limit=self.width == "auto",
         )
 
@@ -191,7 +195,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             raise InvalidInput(f"feature_learning must be 'auto', 'columns' or a number of rounds; got {rounds!r}.")
         if not isinstance(rounds, str):
             check_whole(rounds, "feature_learning", least=0)
-        for name, known in (("scale", ("auto", *SCALES)), ("start", STARTS)):
+        for name, known in (("scale", ("auto", *SCALES)), ("start", STARTS), ("approximation", APPROXIMATIONS)):
             if getattr(self, name) not in known:
                 told = ", ".join(map(repr, known))
                 raise InvalidInput(f"{name} must be one of {told}; got {getattr(self, name)!r}.")
@@ -341,6 +345,9 @@ class ThresherEstimator(Exports, BaseEstimator):
         return np.column_stack([network.predict(inputs, threads=threads) for network in networks]) * self.gains_
 
     def _by_limit(self, inputs: Matrix) -> Matrix:
+        if self.leaves_ is not None:
+            rows = inputs[:, :-1] * (self.lift_.last_ / inputs[:, -1:])
+            return self.leaves_.predict(rows, threads=self._threads())
         if len(self.inputs_) > MANY:
             return limit_product(inputs, self.inputs_, self.alpha_, self.shift_, threads=self._threads())
         return np.concatenate([self._cross_kernel(block) @ self.alpha_ for block in _blocks(inputs)])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,17 +16,18 @@ from thresher.estimators.deviations import Variance
 from thresher.estimators.fitting import LeftOut
 from thresher.estimators.holdout import Solved, Stop, refine, solve_ridges
 from thresher.estimators.journal import Journal
+from thresher.estimators.leaves import Leaves
 from thresher.estimators.observations import Observations
 from thresher.memory import available_bytes
 from thresher.theory.limit_matrix import LimitMatrix
 
-__all__ = ["RANK", "LimitFit", "fit_exact"]
+__all__ = ["PIVOTS", "RANK", "LimitFit", "Table", "fit_exact"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 RANK = 2048  # of the preconditioner, at the most
-_PIVOTS = 512  # of error bars
+PIVOTS = 512  # of error bars
 _ROOM = 0.8  # share of the free memory that the kernel may take
 
 
@@ -37,91 +39,98 @@ class LimitFit(NamedTuple):
     ridge: float
     error: float  # on observations left out
     left_out: LeftOut
-    pivots: Numbers  # (r,)
+    pivots: Single  # (r, d): inputs that error bars are made of
     core: Matrix | None  # (r, r), see Variance
+    way: str = "exact"
+    errors: dict[str, float] = {}  # of other ways, on observations left out  # noqa: RUF012
+    leaves: Leaves | None = None  # whose rows and coefficients these are
 
 
-def fit_exact(
-    inputs: Single,
-    data: Observations,
-    *,
-    kept: Numbers,
-    held: Numbers,
-    shift: float,
-    ridges: Sequence[float],
-    judge: Judge,
-    threads: int,
-    journal: Journal,
-    tell: Callable[[float], object],
-) -> LimitFit:
-    """Return the fit to all inputs (n, d) with the ridge that is best when the rows ``held`` are left out.
+class Table(NamedTuple):
+    """The rows to fit and those that are left out to judge by, and the kernel."""
 
-    The fit to all rows goes on from that to the rows ``kept``, to the same relative residual.
+    data: Observations
+    kept: Numbers
+    held: Numbers
+    bias: float
+    shift: float
+    ridges: list[float]  # to choose from
+    judge: Judge
+    threads: int
+    seed: int = 0
+
+
+def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[[float], object]) -> LimitFit:
+    """Return the fit to all inputs (n, d) with the ridge that is best when some rows are left out.
+
+    The fit to all rows goes on from that to the rows that were kept, to the same relative residual.
 
     Cost: O(n²) per step and output, some twenty steps, O(n²d) for the kernel, again and again for what does not fit.
     """
-    order = np.concatenate([kept, held])
-    first, left, whole = (data.at(some) for some in (kept, held, order))
-    rank, outputs = min(RANK, len(order) // 8), data.targets.shape[1]
-    room = _ROOM * available_bytes() - len(order) * (4 * rank + 128 * outputs * (len(ridges) + 1))
-    matrix = LimitMatrix(inputs[order], shift, memory=max(room, 0.0), threads=threads)
+    data, order = table.data, np.concatenate([table.kept, table.held])
+    left, outputs = data.at(table.held), data.targets.shape[1]
+    rank = min(RANK, len(order) // 8)
+    room = _ROOM * available_bytes() - len(order) * (4 * rank + 128 * outputs * (len(table.ridges) + 1))
+    matrix = LimitMatrix(inputs[order], table.shift, memory=max(room, 0.0), threads=table.threads)
     low = random_pivots(np.full(len(order), matrix.diagonal), matrix.columns, rank=rank)
-
-    def begin(begun: Solved | None) -> Solved | None:
-        return solve_ridges(
-            matrix,
-            low,
-            first,
-            ridges=ridges,
-            judge=lambda outputs: judge(left, outputs[left.row]),
-            stop=Stop(),
-            start=None if begun is None else begun.alpha,
-            tell=lambda share: tell(0.7 * share),
-            save=journal.save,
-        )
-
-    solved = journal.step(begin)
+    solved = journal.step(partial(_begin, matrix, low, table, left, journal, tell))
     if solved is None:
-        raise InvalidInput(f"the kernel of these rows is not positive with shift={shift:g}. Use a larger ridge.")
-
-    def go_on(begun: Solved | None) -> Solved:
-        zeros = np.zeros((len(held), outputs))
-        alpha = refine(
-            matrix,
-            low,
-            whole,
-            ridge=solved.ridge,
-            residual=solved.residual,
-            steps=solved.steps,
-            start=np.concatenate([solved.alpha, zeros]) if begun is None else begun.alpha,
-            tell=lambda share: tell(0.7 + 0.3 * share),
-            save=lambda alpha: journal.save(solved._replace(alpha=alpha)),
-        )
-        return solved._replace(alpha=alpha)
-
-    final = journal.step(go_on)
+        raise InvalidInput(f"the kernel of these rows is not positive with shift={table.shift:g}. Use a larger ridge.")
+    final = journal.step(partial(_go_on, matrix, low, data.at(order), solved, journal, tell))
     assert final is not None
     alpha = np.empty_like(final.alpha)
     alpha[order] = final.alpha
-    before, core = _describe(
-        inputs, data, order, low, level=solved.ridge * matrix.diagonal, shift=shift, held=len(held)
-    )
-    return LimitFit(
-        inputs,
-        alpha,
-        solved.ridge,
-        solved.error,
-        LeftOut(left, solved.outputs[left.row], lambda: before.at(inputs[held])[left.row], 1.0),
-        order[low.pivots[:_PIVOTS]],
-        core,
+    level, held = solved.ridge * matrix.diagonal, table.held
+    about = Variance.of_pivots(matrix.inputs[low.pivots[:PIVOTS]], table.shift)
+    before = about.with_rows(inputs[table.kept], level / data.weights[table.kept])
+    core = before.with_rows(inputs[held], level / data.weights[held]).core
+    seen = LeftOut(left, solved.outputs[left.row], lambda: before.at(inputs[held])[left.row], 1.0)
+    return LimitFit(inputs, alpha, solved.ridge, solved.error, seen, about.pivots, core)
+
+
+def _begin(
+    matrix: LimitMatrix,
+    low: LowRank,
+    table: Table,
+    left: Observations,
+    journal: Journal,
+    tell: Callable[[float], object],
+    begun: Solved | None,
+) -> Solved | None:
+    """Return the solution for the rows that are kept, with the ridge that is best for those left out."""
+    return solve_ridges(
+        matrix,
+        low,
+        table.data.at(table.kept),
+        ridges=table.ridges,
+        judge=lambda outputs: table.judge(left, outputs[left.row]),
+        stop=Stop(),
+        start=None if begun is None else begun.alpha,
+        tell=lambda share: tell(0.7 * share),
+        save=journal.save,
     )
 
 
-def _describe(
-    inputs: Single, data: Observations, order: Numbers, low: LowRank, *, level: float, shift: float, held: int
-) -> tuple[Variance, Matrix | None]:
-    """Return what is known without the last ``held`` rows of an order, and the core of what is known with them."""
-    kept, left = np.split(order, [len(order) - held])
-    about = Variance.of_pivots(inputs[order[low.pivots[:_PIVOTS]]], shift)
-    before = about.with_rows(inputs[kept], level / data.weights[kept])
-    return before, before.with_rows(inputs[left], level / data.weights[left]).core
+def _go_on(
+    matrix: LimitMatrix,
+    low: LowRank,
+    whole: Observations,
+    solved: Solved,
+    journal: Journal,
+    tell: Callable[[float], object],
+    begun: Solved | None,
+) -> Solved:
+    """Return the solution for all rows, from that for some or from where it was saved."""
+    zeros = np.zeros((len(whole) - len(solved.alpha), solved.alpha.shape[1]))
+    alpha = refine(
+        matrix,
+        low,
+        whole,
+        ridge=solved.ridge,
+        residual=solved.residual,
+        steps=solved.steps,
+        start=np.concatenate([solved.alpha, zeros]) if begun is None else begun.alpha,
+        tell=lambda share: tell(0.7 + 0.3 * share),
+        save=lambda alpha: journal.save(solved._replace(alpha=alpha)),
+    )
+    return solved._replace(alpha=alpha)

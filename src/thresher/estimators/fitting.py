@@ -72,8 +72,11 @@ class Fitted(NamedTuple):
     gains: Matrix  # (k,)
     results: list[Result]
     importances: Matrix  # (d,)
-    pivots: NDArray[np.int64] | None = None  # rows of which error bars are made, None for all
+    pivots: NDArray[np.float32] | None = None  # (r, d): inputs of which error bars are made, None for all
     core: Matrix | None = None  # of these, see Variance
+    way: str = "exact"  # or "centres", "leaves"
+    ways: dict[str, float] = {}  # errors of those that were tried  # noqa: RUF012
+    leaves: Any = None  # Leaves, whose rows and coefficients these are
     loss: float = 0.0  # by how much a network's error on rows left out exceeds that of the limit, as a share of it
 
 

@@ -74,6 +74,8 @@ def adopt(estimator: Any, lift: SphereLift, inputs: Matrix, results: Sequence[Re
     estimator.results_, estimator.inputs_ = list(results), inputs
     estimator.shift_, estimator.ridge_ = results[0].network.shift, 0.0
     estimator.gains_ = np.ones(len(results))
+    estimator.pivots_ = estimator.core_ = estimator.leaves_ = None
+    estimator.approximation_, estimator.approximation_errors_ = "exact", {}
     estimator.feature_learning_, estimator.columns_weighed_ = 0, False
     estimator.feature_learning_errors_, estimator.tried_, estimator.loo_error_ = {}, [], np.nan
     estimator.n_iter_ = max(len(result.steps) for result in results)

@@ -24,7 +24,7 @@ from thresher.estimators.tree import Kernel, Tree, changes, grow
 from thresher.parallel import core_count, in_order
 from thresher.theory.limit_matrix import LimitMatrix, limit_product
 
-__all__ = ["Leaves", "fit_leaves"]
+__all__ = ["Leaves", "check_leaves", "fit_leaves"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
@@ -80,6 +80,31 @@ class Leaves:
         own: dict[str, Any] = {name: value for name, value in arrays.items() if name not in Tree._fields}
         own |= {name: float(own[name]) for name in ("shift", "ridge")}
         return cls(Tree(*(arrays[name] for name in Tree._fields)), **own)
+
+
+def check_leaves(leaves: Leaves) -> None:
+    """Refuse parts that do not fit together, as those of a file may not."""
+    tree, count, (n, columns) = leaves.tree, len(leaves.lasts), leaves.inputs.shape
+    nodes, r = len(tree.thresholds), columns - 1
+    shapes = [
+        (tree.directions, (nodes, r)),
+        (tree.borders, (nodes,)),
+        (tree.children, (nodes, 2)),
+        (leaves.metrics, (count if len(leaves.metrics) else 0, r, r)),
+        (leaves.starts, (count + 1,)),
+        (leaves.alpha, (n, leaves.alpha.shape[-1])),
+    ]
+    if any(np.shape(one) != expected for one, expected in shapes):
+        raise ValueError("its leaves have parts of different sizes")
+    children, starts = tree.children, leaves.starts
+    below = (children >= 0) & ((children <= np.arange(nodes)[:, None]) | (children >= nodes))
+    if children.dtype.kind != "i" or below.any() or (~children[children < 0] >= count).any() or count != nodes + 1:
+        raise ValueError("its tree is none")
+    if starts.dtype.kind != "i" or starts[0] != 0 or starts[-1] != n or (np.diff(starts) <= 0).any():
+        raise ValueError("its leaves do not share out the rows")
+    numbers = (tree.directions, tree.thresholds, tree.borders, leaves.metrics, leaves.lasts)
+    if not all(np.isfinite(one).all() for one in numbers) or not (leaves.lasts > 0).all():
+        raise ValueError("some numbers of its leaves are not valid")
 
 
 def fit_leaves(

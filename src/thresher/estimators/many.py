@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.estimators import choose
+from thresher.estimators.beyond import fit_beyond
 from thresher.estimators.choose import Choice
 from thresher.estimators.columns import learn_columns
-from thresher.estimators.exact import LimitFit, fit_exact
+from thresher.estimators.exact import LimitFit, Table, fit_exact
 from thresher.estimators.features import (
     COLUMNS,
     Learning,
@@ -39,11 +40,11 @@ from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
 from thresher.theory import firing_probability
 from thresher.theory.limit_matrix import limit_gradients_at
 
-__all__ = ["MANY", "ManyFitting"]
+__all__ = ["EXACT", "MANY", "ManyFitting"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
-MANY = 4096  # rows from which on a fit is made like this
+MANY, EXACT = 4096, 1 << 17  # rows from which on a fit is made like this, and up to which it is exact
 HELD, SMALL, LARGE = 4096, 2048, 16384  # rows left out; rows on which most is chosen; rows features are learnt from
 _SCALED = 1 << 16  # rows at most from which the scale of a column is learnt
 _GRADIENTS = 4096  # rows whose gradients make the metric
@@ -104,9 +105,7 @@ class ManyFitting:
         progress.begin("fitting all rows")
         turned = rows if metric is None else rows @ metric
         last = choice.bias * typical_norm(turned, self.data.weights)
-        inputs = lift_rows(turned, last)[0].astype(np.float32)
-        inputs = inputs if choice.bias else inputs[:, :-1]
-        found = self._fit_all(inputs, choice)
+        found = self._fit_all(turned, last, choice)
         progress.end()
         self._journal.finish()
         lift = SphereLift.made(scaling, scale=scale, bias=choice.bias, metric=metric, last=last)
@@ -119,28 +118,35 @@ class ManyFitting:
             ridge=found.ridge,
             error=found.error,
             alpha=found.alpha,
-            penalty=found.ridge * firing_probability(choice.shift) / self.data.weights,
+            penalty=self._penalty(found, choice.shift),
             gains=np.ones(found.alpha.shape[1]),
             results=[],
             importances=self._importances(small, metric, choice),
             pivots=found.pivots,
             core=found.core,
+            way=found.way,
+            ways=found.errors,
+            leaves=found.leaves,
         )
 
-    def _fit_all(self, inputs: Single, choice: Choice) -> LimitFit:
-        options = self.options
-        return fit_exact(
-            inputs,
-            self.data,
-            kept=self._kept,
-            held=self._held,
-            shift=choice.shift,
-            ridges=ridges_near(choice.ridge) if options.ridge is None else [options.ridge],
-            judge=options.judge,
-            threads=options.threads,
-            journal=self._journal,
-            tell=self.progress.share,
+    def _penalty(self, found: LimitFit, shift: float) -> Matrix:
+        """Return the penalty of each input that has a coefficient (n,)."""
+        weights = self.data.weights if found.way == "exact" else np.ones(len(found.inputs))
+        return found.ridge * firing_probability(shift) / weights
+
+    def _fit_all(self, rows: Matrix, last: float, choice: Choice) -> LimitFit:
+        """Return the fit to all rows (n, r), exact up to some number of them."""
+        options, journal = self.options, self._journal
+        inputs = lift_rows(rows, last)[0].astype(np.float32)
+        inputs = inputs if choice.bias else inputs[:, :-1]
+        ridges = ridges_near(choice.ridge) if options.ridge is None else [options.ridge]
+        way = "exact" if len(rows) <= EXACT and options.approximation == "auto" else options.approximation
+        table = Table(
+            self.data, self._kept, self._held, choice.bias, choice.shift, ridges, options.judge, options.threads
         )
+        if way == "exact":
+            return fit_exact(inputs, table, journal=journal, tell=self.progress.share)
+        return fit_beyond(rows, inputs, table, way=way, tell=self.progress.share)
 
     def _part(self, rows: Matrix, size: int) -> HoldOut:
         """Return no more than ``size`` of the rows to fit, and as many that are left out, at scaled rows (n, d)."""

@@ -17,6 +17,7 @@ from thresher.theory import firing_probability
 __all__ = ["bring_up_to_date", "check_fitted", "check_model"]
 
 Matrix = NDArray[np.float64]
+_UNIT = 2e-6  # by which the norm of an input in single precision may differ from 1
 
 
 def check_fitted(values: dict[str, Any], *, classifies: bool) -> dict[str, Any]:
@@ -70,24 +71,24 @@ def check_model(estimator: Any, *, networks: int) -> None:
         raise ValueError("its error bars must not be negative")
     if labels is None and estimator.single_target_ and outputs > 1:
         raise ValueError(f"{outputs} outputs for a single target")
-    if np.abs(np.linalg.norm(estimator.inputs_, axis=1) - 1).max() > 2e-6 or (scaling.unit <= 0).any():
+    if np.abs(np.linalg.norm(estimator.inputs_, axis=1) - 1).max() > _UNIT or (scaling.unit <= 0).any():
         raise ValueError("inputs are not of unit norm")
     if estimator._interpolates == penalised:
         raise ValueError("its ridge is not the one that was asked for")
     pivots, core = estimator.pivots_, estimator.core_
-    if (pivots is None) != (core is None) or (
-        pivots is not None and not _valid_pivots(pivots, core, n=len(estimator.inputs_))
-    ):
-        raise ValueError("its pivots are not rows of its inputs, or not described by a triangle")
+    if (pivots is None) != (core is None) or (pivots is not None and not _valid_pivots(pivots, core, estimator)):
+        raise ValueError("its pivots are no inputs, or not described by a triangle")
     if networks != (0 if estimator.width == math.inf else outputs):
         raise ValueError(f"{networks} networks for {outputs} outputs")
 
 
-def _valid_pivots(pivots: NDArray[Any], core: Matrix, *, n: int) -> bool:
-    """Return whether pivots (r,) are rows of n, and the core (r, r) is a triangle that can be divided by."""
-    rows = pivots.ndim == 1 and pivots.dtype.kind == "i" and len(pivots) > 0 and 0 <= pivots.min() <= pivots.max() < n
+def _valid_pivots(pivots: NDArray[Any], core: Matrix, estimator: Any) -> bool:
+    """Return whether pivots (r, d) are inputs, and the core (r, r) is a triangle that can be divided by."""
+    if pivots.shape[1:] != estimator.inputs_.shape[1:] or not len(pivots):
+        return False
+    unit = np.abs(np.linalg.norm(pivots, axis=1) - 1).max() <= _UNIT
     whole = core.shape == (len(pivots),) * 2 and bool(np.isfinite(core).all())
-    return bool(rows) and whole and bool((core.diagonal() > 0).all())
+    return bool(unit) and whole and bool((core.diagonal() > 0).all())
 
 
 def _shapes(estimator: Any, solved: list[Matrix], noise: Matrix) -> dict[str, tuple[Any, Any]]:

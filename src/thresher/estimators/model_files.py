@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
+from thresher.estimators.leaves import Leaves, check_leaves
 from thresher.estimators.lift import SphereLift
 from thresher.estimators.model_checks import bring_up_to_date, check_fitted, check_model
 from thresher.estimators.scaling import Scaling
@@ -29,7 +30,8 @@ __all__ = ["load_model", "save_model"]
 
 _ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "floor_", "prior_", "feature_importances_",
            "temperature_", "pivots_", "core_")  # fmt: skip
-_AS_THEY_ARE = {"inputs_": "f", "pivots_": "i"}  # kinds of numbers; all others are float64
+_SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
+_WITH_ESTIMATOR = ("inputs", "alpha", "held_outputs", "ridges", "errors", "rounds", "shift", "ridge")  # of leaves
 _VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "feature_learning_", "n_iter_", "n_features_in_",
            "single_target_", "target_", "scale_", "columns_weighed_", "multilabel_")  # fmt: skip
 
@@ -69,6 +71,9 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     }
     if hasattr(estimator, "target_scaling_"):
         tensors |= {"target_mean": estimator.target_scaling_.mean, "target_unit": estimator.target_scaling_.unit}
+    if getattr(estimator, "leaves_", None) is not None:
+        parts = estimator.leaves_.to_arrays().items()
+        tensors |= {f"leaves.{name}": value for name, value in parts if name not in _WITH_ESTIMATOR}
     networks, weights = describe_results(estimator.results_, form)
     tensors |= weights
     metadata = {
@@ -78,6 +83,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
         "values": {name: _plain(getattr(estimator, name)) for name in _VALUES if hasattr(estimator, name)},
         "tried": estimator.tried_,
         "rounds": list(estimator.feature_learning_errors_.items()),
+        "approximation": [estimator.approximation_, list(estimator.approximation_errors_.items())],
         "last": lift.last_,
         "rest": lift.rest,
         "networks": networks,
@@ -119,7 +125,7 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     estimator.pivots_ = estimator.core_ = None
     for name in _ARRAYS:
         if name in tensors:
-            kept = tensors[name].dtype.kind == _AS_THEY_ARE.get(name)
+            kept = name in _SINGLE and tensors[name].dtype == np.float32
             setattr(estimator, name, tensors[name] if kept else tensors[name].astype(np.float64))
     lift = SphereLift(
         scale=estimator.scale_,
@@ -147,9 +153,26 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     )
     estimator.tried_ = [tuple(one) for one in about["tried"]]
     estimator.feature_learning_errors_ = {str(name): errors for name, errors in about["rounds"]}
+    way, errors = about.get("approximation", ["exact", []])
+    estimator.approximation_ = str(way)
+    estimator.approximation_errors_ = {str(name): float(error) for name, error in errors}
+    estimator.leaves_ = _restore_leaves(tensors, estimator)
     if any(result.network.shift != estimator.shift_ for result in estimator.results_):
         raise ValueError("a network does not fit its estimator")
     return estimator
+
+
+def _restore_leaves(tensors: dict[str, NDArray[Any]], estimator: Any) -> Leaves | None:
+    """Return the leaves of a file, whose rows and coefficients are those of the estimator; None if there are none."""
+    found = {name.removeprefix("leaves."): value for name, value in tensors.items() if name.startswith("leaves.")}
+    if not found:
+        return None
+    nothing = np.zeros(0)
+    more = dict.fromkeys(("held_outputs", "ridges", "errors", "rounds"), nothing)
+    own = {"inputs": estimator.inputs_, "alpha": estimator.alpha_, "shift": estimator.shift_, "ridge": estimator.ridge_}
+    leaves = Leaves.from_arrays({**found, **more, **own})
+    check_leaves(leaves)
+    return leaves
 
 
 def _describe_class_weight(estimator: Any) -> Any:

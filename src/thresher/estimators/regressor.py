@@ -72,6 +72,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         engine, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
+    approximation : what is fitted to more than 131,072 distinct rows: ``"centres"``, coefficients on some thousand
+        chosen rows; ``"leaves"``, exact fits of 4,096 rows each in a tree with soft borders; ``"auto"`` for the better
+        of both on rows left out; ``"exact"`` for all rows, however long it takes. What is named is used above 4,096 rows
     checkpoint : file in which a fit of more than 4,096 distinct rows keeps its progress. A fit of the same data with
         the same parameters goes on from it, and deletes it when it is complete. With ridge=0 use ``train_options``
     verbose : 1 for a bar with the time left, and a line per iteration, on standard error
@@ -88,6 +91,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     metric_ : (d, r), the matrix that multiplies scaled columns
     noise_ : (3, outputs), factor and constant that turn variances of the limit into those of targets, and the variance
         from which they grow to that of all targets
+    approximation_, approximation_errors_ : ``"exact"``, ``"centres"`` or ``"leaves"``, and the errors of those tried
     loo_error_ : mean squared leave-one-out error of the linearised network, in units of the variance of the targets
         (or of their logarithms, if learnt), summed over outputs
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
@@ -126,6 +130,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         train_options: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
@@ -269,7 +274,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         """Return what the limit knows, from all training rows, or from pivots where they are many."""
         if self.pivots_ is None:
             return Variance.exact(self.inputs_, self.penalty_, self.shift_)
-        return Variance.of_pivots(self.inputs_[self.pivots_], self.shift_, self.core_)
+        return Variance.of_pivots(self.pivots_, self.shift_, self.core_)
 
 
 def _calibrate(squares: Matrix, variances: Matrix, weights: Matrix) -> Matrix:

@@ -45,6 +45,7 @@ class Options(NamedTuple):
     rows: int  # on which bias, shift, scale and features are chosen; the ridge is chosen on all
     judge: Judge = mean_square  # of scales and features
     checkpoint: Path | None = None  # where a long fit keeps its progress
+    approximation: str = "auto"
     or_limit: bool = False  # whether the limit of infinite width replaces a network that is measurably worse
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numba
@@ -26,7 +25,7 @@ def compiled(function: Callable[..., Any] | None = None, *, relaxed: bool = Fals
     those, run ``make clean``.
     """
     if function is None:
-        return partial(compiled, relaxed=relaxed, sums=sums)
+        return lambda function: compiled(function, relaxed=relaxed, sums=sums)
     options: dict[str, Any] = {"nogil": True, "fastmath": _RELAXED if relaxed else _SUMS if sums else False}
     try:
         return numba.njit(cache=True, **options)(function)
