@@ -9,22 +9,23 @@ ten steps of conjugate gradients do what takes a hundred without.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from thresher.parallel import blas_for_size
+from thresher.parallel import blas_for_size, core_count, in_order
 
 __all__ = ["LowRank", "random_pivots"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
+Value = TypeVar("Value")
 _BLOCK = 200  # pivots drawn at a time
 _LIFT = 1e-5  # added to the diagonal of a block of pivots, relative to its mean: some may be all but equal
-_ROWS = 4096  # rows at a time
+_ROWS = 2048  # rows at a time
 _DONE = 1e-6  # share of the trace below which nothing is worth a pivot
 
 
@@ -49,20 +50,53 @@ class LowRank(NamedTuple):
 
 class _Inverse:
     def __init__(self, factor: Single, weights: Matrix) -> None:
+        def part(rows: slice) -> Matrix:  # in float64: what is small beside the largest must stay
+            some = factor[:, rows].astype(np.float64)
+            some *= np.sqrt(weights[rows])
+            return np.asarray(some @ some.T, np.float64)
+
         core = np.eye(len(factor))
-        for first in range(0, len(weights), _ROWS):  # in float64: what is small beside the largest must stay
-            some = factor[:, first : first + _ROWS].astype(np.float64)
-            some *= np.sqrt(weights[first : first + _ROWS])
-            core += some @ some.T
+        for product in _by_rows(part, len(weights)):
+            core += product
         self._triangle = linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False)
         self._factor, self._weights = factor, weights[:, None]
 
     def __call__(self, vectors: Matrix) -> Matrix:
         columns = self._weights * vectors.reshape(len(self._weights), -1)
-        inner = (self._factor @ columns.astype(np.float32)).astype(np.float64)
+        short = columns.astype(np.float32)
+        parts = _by_rows(lambda rows: self._factor[:, rows] @ short[rows], len(columns))
+        inner = np.zeros((len(self._factor), columns.shape[1]))
+        for part in parts:
+            inner += part
         inner = linalg.cho_solve((self._triangle, True), inner, overwrite_b=True, check_finite=False)
-        columns -= self._weights * (self._factor.T @ inner.astype(np.float32))
+        back = inner.astype(np.float32)
+
+        def subtract(rows: slice) -> None:
+            columns[rows] -= self._weights[rows] * (self._factor[:, rows].T @ back)
+
+        list(_by_rows(subtract, len(columns)))
         return columns.reshape(vectors.shape)
+
+
+def _inverse_root(corner: Matrix) -> Single:
+    """Return R (k, k) with Rᵀ R the inverse of a positive matrix, or of one that rounding has spoilt."""
+    with blas_for_size(len(corner)):
+        try:
+            lower = linalg.cholesky(corner, lower=True, check_finite=False)
+            root = linalg.solve_triangular(lower, np.eye(len(corner)), lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            values, vectors = np.linalg.eigh(corner)
+            root = (vectors / np.sqrt(np.maximum(values, values[-1] * _LIFT))).T
+    return root.astype(np.float32)
+
+
+def _by_rows(task: Callable[[slice], Value], n: int) -> Iterator[Value]:
+    """Yield what a task returns for blocks of n rows, in order, on all cores.
+
+    Threads of BLAS itself wait for work in a loop, and take the cores from whatever comes next.
+    """
+    blocks = [slice(first, first + _ROWS) for first in range(0, n, _ROWS)]
+    return in_order(task, blocks, threads=core_count() if len(blocks) > 1 else 1)
 
 
 def random_pivots(
@@ -84,16 +118,22 @@ def random_pivots(
         if not rest.sum() > _DONE * whole or not possible:
             break
         drawn = rng.choice(n, min(_BLOCK, rank - done, possible), replace=False, p=rest / rest.sum())
-        block = columns(drawn)
-        block -= factor[:done, drawn].T @ factor[:done]
+        block, earlier = columns(drawn), factor[:done, drawn].T.copy()
+
+        def remove(rows: slice) -> None:
+            block[:, rows] -= earlier @ factor[:done, rows]  # noqa: B023 (called before the next round)
+
+        list(_by_rows(remove, n))
         corner = block[:, drawn].astype(np.float64)
         corner = (corner + corner.T) / 2
         corner[np.diag_indices_from(corner)] += _LIFT * max(float(np.trace(corner)) / len(corner), _DONE)
-        with blas_for_size(len(corner)):
-            values, vectors = np.linalg.eigh(corner)
-            root = vectors / np.sqrt(np.maximum(values, values[-1] * _LIFT))
-        new = factor[done : done + len(drawn)]
-        np.matmul(root.T.astype(np.float32), block, out=new)
-        rest -= np.einsum("kn,kn->n", new, new, dtype=np.float64)
+        root = _inverse_root(corner)
+
+        def add(rows: slice) -> None:
+            new = root @ block[:, rows]  # noqa: B023
+            factor[done : done + len(drawn), rows] = new  # noqa: B023
+            rest[rows] -= np.einsum("kn,kn->n", new, new, dtype=np.float64)
+
+        list(_by_rows(add, n))
         pivots = np.concatenate([pivots, drawn])
     return LowRank(pivots, factor[: len(pivots)], float(np.maximum(rest, 0.0).mean()))

@@ -47,7 +47,7 @@ def fit_beyond(rows: Matrix, inputs: Single, table: Table, *, way: str, tell: Ca
     unknown = LeftOut(left, np.zeros(0), lambda: np.zeros(0), 1.0)
     empty = LimitFit(inputs[:0], np.zeros((0, 1)), 0.0, math.inf, unknown, inputs[:0], None)
     common: dict[str, Any] = {
-        "held": held,
+        "held": len(table.held),
         "shift": table.shift,
         "ridges": table.ridges,
         "threads": table.threads,

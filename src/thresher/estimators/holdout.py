@@ -188,7 +188,7 @@ class HoldOut:
         matrix = self._matrix.renewed(both, shift)
         return solve_ridges(
             matrix,
-            random_pivots(np.full(len(both), matrix.diagonal), matrix.columns, rank=min(_RANK, len(both) // 8)),
+            random_pivots(np.full(len(both), matrix.diagonal), matrix.columns, rank=min(_RANK, len(both) // 12)),
             self.kept,
             ridges=ridges_near(guess) if ridge is None else [ridge],
             judge=self.judge,

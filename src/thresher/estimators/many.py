@@ -37,6 +37,7 @@ from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scales import Options
 from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
+from thresher.parallel import blas_for_size
 from thresher.theory import firing_probability
 from thresher.theory.limit_matrix import limit_gradients_at
 
@@ -91,6 +92,10 @@ class ManyFitting:
 
     def run(self) -> Fitted:
         """Return what was chosen, learnt and fitted. Cost: O(n²) per step of conjugate gradients, some fifty."""
+        with blas_for_size(0):  # threads are those of ``parallel``: BLAS's own would wait for work beside them
+            return self._run()
+
+    def _run(self) -> Fitted:
         progress = self.progress
         progress.begin("choosing the scale")
         scale, scaling = self._choose_scale()

@@ -22,7 +22,7 @@ from thresher.estimators.lift import check_weights
 from thresher.estimators.many import MANY
 from thresher.estimators.observations import Observations
 from thresher.estimators.scales import error_left_out
-from thresher.estimators.scaling import Scaling
+from thresher.estimators.scaling import CANDIDATES, Scaling
 from thresher.theory import firing_probability
 from thresher.training.history import Callback, Iteration
 
@@ -74,7 +74,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
     approximation : what is fitted to more than 131,072 distinct rows: ``"centres"``, coefficients on some thousand
         chosen rows; ``"leaves"``, exact fits of 4,096 rows each in a tree with soft borders; ``"auto"`` for the better
-        of both on rows left out; ``"exact"`` for all rows, however long it takes. What is named is used above 4,096 rows
+        of both on rows left out; ``"exact"`` for all rows, however long it takes. A named one is used above 4,096 rows
     checkpoint : file in which a fit of more than 4,096 distinct rows keeps its progress. A fit of the same data with
         the same parameters goes on from it, and deletes it when it is complete. With ridge=0 use ``train_options``
     verbose : 1 for a bar with the time left, and a line per iteration, on standard error
@@ -208,17 +208,20 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         least = columns.min(axis=0)
         below = np.nextafter(least, -np.inf)  # where a share of the unit is lost in rounding
         floors = [np.minimum(least - above * unit, below) for above in _ABOVE]
-        if len(rows) > MANY:
+        many = len(rows) > MANY
+        if many:
             some = np.random.default_rng(0).permutation(len(rows))[:MANY]
             rows, columns, weights = rows[some], columns[some], None if weights is None else weights[some]
-        errors = [self._left_out_error(rows, columns, weights, floor=floor) for floor in floors]
+        errors = [self._left_out_error(rows, columns, weights, floor=floor, many=many) for floor in floors]
         best = int(np.argmin(errors))
         if self.target == "log":
             return floors[best]
-        plain = self._left_out_error(rows, columns, weights, floor=None)
+        plain = self._left_out_error(rows, columns, weights, floor=None, many=many)
         return floors[best] if errors[best] < _CLEARLY * plain else None
 
-    def _left_out_error(self, rows: Matrix, columns: Matrix, weights: Matrix | None, *, floor: Matrix | None) -> float:
+    def _left_out_error(
+        self, rows: Matrix, columns: Matrix, weights: Matrix | None, *, floor: Matrix | None, many: bool
+    ) -> float:
         """Return the mean squared leave-one-out error of the limit, in units of the targets' variance.
 
         Infinity where it cannot be computed.
@@ -226,7 +229,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         told = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(told, scale="standardise", weights=weights)
         data = Observations.merged(rows, scaling.apply(told), weights=weights)
-        return error_left_out(data, self._options(data, self._judge(columns, weights, scaling, floor)))
+        options = self._options(data, self._judge(columns, weights, scaling, floor))
+        if many and options.scale is None:  # the scale is chosen later, on more rows
+            options = options._replace(scale=CANDIDATES[0])
+        return error_left_out(data, options)
 
     @staticmethod
     def _judge(columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None) -> Judge:

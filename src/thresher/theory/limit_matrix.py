@@ -25,6 +25,7 @@ __all__ = ["LimitMatrix", "half_bytes", "limit_block", "limit_gradients_at", "li
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 _ROWS, _COLUMNS = 256, 1024  # of a tile: a megabyte
+_FEW = 4096  # inputs whose whole matrix is kept: faster than many small panels
 _KINK = 5e-7  # 1 - |rho| below which a product in single precision says nothing of the slope
 _CLOSE = 5e-6  # error of the polynomials at most, relative to the diagonal; else the table of the double kernel is used
 
@@ -88,16 +89,22 @@ def limit_product(
     return np.concatenate([np.zeros((0, columns.shape[1])), *parts])
 
 
-def limit_square(inputs: Single, shift: float, *, threads: int | None = None) -> Single:
-    """Return the limit kernel (n, n) of inputs (n, d), float32, with its exact diagonal. Cost: O(n²d)."""
-    out = np.empty((len(inputs), len(inputs)), np.float32)
+def limit_square(
+    inputs: Single, shift: float, *, until: int | None = None, threads: int | None = None, out: Single | None = None
+) -> Single:
+    """Return the limit kernel (n, n) of inputs (n, d), or its first columns (n, until), with its exact diagonal.
+
+    Cost: O(n²d).
+    """
+    right = inputs[:until]
+    kernel = np.empty((len(inputs), len(right)), np.float32) if out is None else out
 
     def fill(first: int) -> None:
-        limit_block(inputs[first : first + _ROWS], inputs, shift, out[first : first + _ROWS])
+        limit_block(inputs[first : first + _ROWS], right, shift, kernel[first : first + _ROWS])
 
     list(in_order(fill, range(0, len(inputs), _ROWS), threads=core_count() if threads is None else threads))
-    np.fill_diagonal(out, firing_probability(shift))
-    return out
+    np.fill_diagonal(kernel, firing_probability(shift))
+    return kernel
 
 
 def limit_gradients_at(
@@ -153,17 +160,20 @@ class LimitMatrix:
         self._panels = range(0, len(self.inputs), _ROWS)
         ends = np.cumsum([_ROWS * (first + _ROWS) for first in self._panels])
         self._whole, kept = int(ends[-1]), int(np.searchsorted(ends, memory / 4, side="right"))
-        self._store = np.empty(int(ends[kept - 1]) if kept else 0, np.float32)  # one piece: faster to get than many
+        size = int(ends[kept - 1]) if kept else 0
+        self._store = np.empty(size, np.float32)  # in one piece: faster to get than many; untouched, it takes nothing
         self._begin = {
             first: int(end) - _ROWS * (first + _ROWS)
             for first, end in zip(self._panels[:kept], ends[:kept], strict=True)
         }
         self._made = set[int]()
+        self._dense_until = 0
 
     def renewed(self, inputs: NDArray[Any], shift: float) -> LimitMatrix:
         """Return the matrix of other inputs, as many, in the memory of this one, which is lost."""
         self.inputs, self.shift = np.ascontiguousarray(inputs, np.float32), shift
         self._made.clear()
+        self._dense_until = 0
         return self
 
     def __len__(self) -> int:
@@ -198,6 +208,12 @@ class LimitMatrix:
         ``tell`` is called with the share that is done. Cost: O(n²) per vector, and O(n²d/2) for what is not kept.
         """
         columns, until = np.ascontiguousarray(vectors, np.float32), len(vectors)
+        if len(self) <= _FEW and self.kept == 1:
+            dense, size = self._dense(until), -(-len(self) // self._threads)
+            parts = in_order(
+                lambda first: dense[first : first + size] @ columns, range(0, len(self), size), threads=self._threads
+            )
+            return np.concatenate(list(parts)).astype(np.float64)
         total, n = np.zeros((len(self), columns.shape[1])), len(self)
 
         def part(first: int) -> tuple[int, Matrix, Matrix]:
@@ -208,6 +224,17 @@ class LimitMatrix:
             total[: len(before)] += before
             tell(min(1.0, (first + _ROWS) / n) ** 2)
         return total
+
+    def _dense(self, until: int) -> Single:
+        """Return the first columns (n, until) of a small matrix, made once for as many in a row."""
+        if self._room.shape != (len(self), until):
+            self._room = np.empty((len(self), until), np.float32)
+        if self._dense_until != until:
+            limit_square(self.inputs, self.shift, until=until, threads=self._threads, out=self._room)
+            self._dense_until = until
+        return self._room
+
+    _room: Single = np.empty((0, 0), np.float32)
 
     def _panel(self, first: int) -> Single:
         """Return rows of the matrix up to the diagonal (k, first + k)."""
