@@ -273,3 +273,27 @@ def test_what_is_asked_for_is_used_from_many_rows_on(table):
     assert few.approximation_ == "exact"
     with pytest.raises(InvalidInput, match="approximation must be one of"):
         ThresherRegressor(approximation="some").fit(X, y)
+
+
+def test_networks_that_were_asked_for(table, tmp_path):
+    X, y = table
+    model = ThresherRegressor(random_state=0, width=1 << 14).fit(X, y)
+    assert model.width_ == 1 << 14
+    others, wanted = friedman(500, seed=1)
+    values = model.predict(others)
+    assert np.mean((values - wanted) ** 2) / y.var() < 0.12
+    limit = ThresherRegressor(random_state=0, width=np.inf).fit(X, y)
+    assert np.corrcoef(values, limit.predict(others))[0, 1] > 0.99
+    model.save(tmp_path / "model")
+    np.testing.assert_allclose(thresher.load(tmp_path / "model").predict(others), values, rtol=1e-6)
+    with pytest.warns(thresher.TooNarrow, match="squared error"):
+        ThresherRegressor(random_state=0, width=64).fit(X, y)
+
+
+def test_what_does_not_fit_is_refused_with_the_rows_that_would(table, monkeypatch):
+    X, y = table
+    monkeypatch.setattr(many, "available_bytes", lambda: 3 << 20)
+    monkeypatch.setattr("thresher.memory.available_bytes", lambda: 3 << 20)
+    monkeypatch.setattr(many, "RANK", 128)
+    with pytest.raises(thresher.MemoryRefused, match=r"fitting 700 rows of 7 columns needs about .* rows would fit"):
+        ThresherRegressor(random_state=0).fit(X, y)

@@ -120,9 +120,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         self._warn_far(data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
             options = self._options(data, judge)
-            fitted = (Fitting if options.width != math.inf or len(data) <= MANY else ManyFitting)(
-                data, options, progress
-            ).run()
+            fitted = (Fitting if len(data) <= MANY else ManyFitting)(data, options, progress).run()
         choice, lift = fitted.choice, fitted.lift
         self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.ridge
         self.loo_error_, self.tried_ = fitted.error, choice.tried

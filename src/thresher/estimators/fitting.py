@@ -23,14 +23,13 @@ from thresher.estimators.features import (
     outer_product,
 )
 from thresher.estimators.lift import SphereLift
-from thresher.estimators.networks import gains_of, train_penalised
+from thresher.estimators.networks import gains_of, settings_of, train_penalised
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scales import FEW, Options, choose_scale
 from thresher.estimators.space import Space, in_span
 from thresher.memory import require
 from thresher.model.network import NetworkSettings
-from thresher.model.sobol import MOST_COLUMNS as SOBOL_COLUMNS
 from thresher.parallel import blas_for_size
 from thresher.shards import block_bytes, start_gram
 from thresher.theory import firing_probability
@@ -110,7 +109,7 @@ class Fitting:
             kernel = start_gram(inputs, settings, threads=options.threads)
         fit = self._fit_kernel(kernel, choice)
         penalty = fit.noise / self.data.weights
-        gains = gains_of(fit.alpha, kernel, self.width)
+        gains = gains_of(fit.alpha, kernel @ fit.alpha, self.width)
         importances = self._importances(space, choice)
         self.progress.begin("training")
         results = [] if settings is None else self._train(inputs, settings, kernel, fit, penalty, gains)
@@ -223,14 +222,7 @@ class Fitting:
         return kernel_of
 
     def _settings(self, inputs: Matrix, shift: float, width: int) -> NetworkSettings:
-        return NetworkSettings.checked(
-            width=width,
-            dimension=inputs.shape[1],
-            shift=shift,
-            seed=self.options.seed,
-            twins=True,
-            sequence=self.options.sequence if inputs.shape[1] <= SOBOL_COLUMNS else "random",
-        )
+        return settings_of(self.options, dimension=inputs.shape[1], shift=shift, width=width)
 
     def _learns(self, columns: int) -> bool:
         """Return whether a metric may be learnt: not by itself in a space of many dimensions, as a round is O(d³)."""

@@ -19,7 +19,7 @@ from thresher.estimators import choose
 from thresher.estimators.beyond import fit_beyond
 from thresher.estimators.choose import Choice
 from thresher.estimators.columns import learn_columns
-from thresher.estimators.exact import LimitFit, Table, fit_exact
+from thresher.estimators.exact import RANK, LimitFit, Table, fit_exact
 from thresher.estimators.features import (
     COLUMNS,
     Learning,
@@ -33,13 +33,16 @@ from thresher.estimators.fitting import Fitted
 from thresher.estimators.holdout import HoldOut, Solved, ridges_near
 from thresher.estimators.journal import Journal
 from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
+from thresher.estimators.networks import gains_of, ridge_of_networks, settings_of, train_penalised
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scales import Options
 from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
+from thresher.memory import available_bytes, require
 from thresher.parallel import blas_for_size
 from thresher.theory import firing_probability
-from thresher.theory.limit_matrix import limit_gradients_at
+from thresher.theory.limit_matrix import half_bytes, limit_gradients_at
+from thresher.training import Result
 
 __all__ = ["EXACT", "MANY", "ManyFitting"]
 
@@ -49,7 +52,7 @@ MANY, EXACT = 4096, 1 << 17  # rows from which on a fit is made like this, and u
 HELD, SMALL, LARGE = 4096, 2048, 16384  # rows left out; rows on which most is chosen; rows features are learnt from
 _SCALED = 1 << 16  # rows at most from which the scale of a column is learnt
 _GRADIENTS = 4096  # rows whose gradients make the metric
-_POWERS = (0.25, 0.4, 0.5)  # of the metric
+_POWERS = _MILD, _MIDDLE, _STRONG = 0.25, 0.4, 0.5  # of the metric
 _CLEARLY = 0.98  # share of the error that another scale must leave
 _A_ROUND, _ROUNDS, _FEW = 0.998, 10, 5  # share of the error that a round must leave; rounds on many rows, and on few
 _A_FIT = 0.85  # share of the learning that remains when one more metric has been tried
@@ -72,12 +75,22 @@ class Learnt(NamedTuple):
         return self.solved.error
 
 
+class Networks(NamedTuple):
+    """Networks trained on many rows, and how much worse than the limit their kernel is."""
+
+    inputs: Matrix  # (n, d)
+    gains: Matrix  # (k,)
+    results: list[Result]
+    loss: float
+
+
 class ManyFitting:
     """One fit of observations at many raw rows."""
 
     def __init__(self, data: Observations, options: Options, progress: Progress) -> None:
         self.data, self.options, self.progress = data, options, progress
         n = len(data)
+        self._require_memory()
         order = np.random.default_rng(0).permutation(n)
         self._held, self._kept = np.split(order, [min(HELD, n // 5)])
         self._journal = Journal(
@@ -89,6 +102,19 @@ class ManyFitting:
             **{name: value for name, value in options._asdict().items() if name not in _NOT_DECISIVE},
         )
         progress.plan(self._costs())
+
+    def _require_memory(self) -> None:
+        """Refuse what does not fit even if no entry of the kernel is kept, with the number of rows that would."""
+        (n, d), outputs = self.data.X.shape, self.data.targets.shape[1]
+        per_row = 8 * (4 * d + 24 * outputs) + 4 * (d + RANK)
+        fixed = half_bytes(LARGE + HELD) + 8 * (3 * RANK**2 + d * d)
+        may = max(0, int((0.9 * available_bytes() - fixed) / per_row))
+        require(
+            fixed + n * per_row,
+            budget=None,
+            what=f"fitting {n:,} rows of {d:,} columns",
+            remedy=f"About {may:,} rows would fit." if may else "Use fewer columns.",
+        )
 
     def run(self) -> Fitted:
         """Return what was chosen, learnt and fitted. Cost: O(n²) per step of conjugate gradients, some fifty."""
@@ -111,6 +137,7 @@ class ManyFitting:
         turned = rows if metric is None else rows @ metric
         last = choice.bias * typical_norm(turned, self.data.weights)
         found = self._fit_all(turned, last, choice)
+        networks = self._train(small, metric, turned, last, choice, found)
         progress.end()
         self._journal.finish()
         lift = SphereLift.made(scaling, scale=scale, bias=choice.bias, metric=metric, last=last)
@@ -119,13 +146,14 @@ class ManyFitting:
             choice=choice,
             learning=learning,
             left_out=found.left_out,
-            inputs=found.inputs,
+            inputs=found.inputs if networks is None else networks.inputs,
             ridge=found.ridge,
             error=found.error,
             alpha=found.alpha,
             penalty=self._penalty(found, choice.shift),
-            gains=np.ones(found.alpha.shape[1]),
-            results=[],
+            gains=np.ones(found.alpha.shape[1]) if networks is None else networks.gains,
+            results=[] if networks is None else networks.results,
+            loss=0.0 if networks is None else networks.loss,
             importances=self._importances(small, metric, choice),
             pivots=found.pivots,
             core=found.core,
@@ -152,6 +180,37 @@ class ManyFitting:
         if way == "exact":
             return fit_exact(inputs, table, journal=journal, tell=self.progress.share)
         return fit_beyond(rows, inputs, table, way=way, tell=self.progress.share)
+
+    def _train(
+        self, small: HoldOut, metric: Matrix | None, rows: Matrix, last: float, choice: Choice, found: LimitFit
+    ) -> Networks | None:
+        """Return the networks that were asked for, trained with the ridge that kernels as noisy as theirs prefer."""
+        options = self.options
+        if options.width == math.inf:
+            return None
+        if found.way != "exact":
+            raise InvalidInput(
+                f"networks are trained on up to {EXACT:,} distinct rows. Use width='auto', or fewer rows."
+            )
+        self.progress.begin("training")
+        ridge, loss = ridge_of_networks(small, metric, choice, options, whole=len(rows))
+        inputs = lift_rows(rows, last)[0]
+        inputs = inputs if choice.bias else inputs[:, :-1]
+        level = ridge * firing_probability(choice.shift)
+        gains = gains_of(
+            found.alpha, self.data.targets - self._penalty(found, choice.shift)[:, None] * found.alpha, options.width
+        )
+        results = train_penalised(
+            inputs,
+            self.data.targets / gains,
+            settings=settings_of(options, dimension=inputs.shape[1], shift=choice.shift, width=int(options.width)),
+            penalty=level / self.data.weights,
+            tol=options.tol,
+            max_iterations=options.max_iterations,
+            threads=options.threads,
+            callbacks=[self.progress.records()],
+        )
+        return Networks(inputs, gains, results, loss)
 
     def _part(self, rows: Matrix, size: int) -> HoldOut:
         """Return no more than ``size`` of the rows to fit, and as many that are left out, at scaled rows (n, d)."""
@@ -224,9 +283,11 @@ class ManyFitting:
             found = self._rounds(large, choice, plan.power, metric=first, rounds=plan.rounds, all_of_them=True)
             errors[_say(large, plan.power)] = found.errors
             return found.metric, choice._replace(ridge=found.solved.ridge), Learning(plan, errors)
-        tracks = {power: self._rounds(small, choice, power, rounds=_FEW) for power in _POWERS}
+        tracks = {_MIDDLE: self._rounds(small, choice, _MIDDLE, rounds=_FEW)}
+        other = _STRONG if tracks[_MIDDLE].error < _SURELY * tracks[_MIDDLE].errors[0] else _MILD
+        tracks[other] = self._rounds(small, choice, other, rounds=_FEW)
         errors |= {_say(small, power): track.errors for power, track in tracks.items()}
-        power = min(_POWERS, key=lambda one: tracks[one].error)
+        power = min(tracks, key=lambda one: tracks[one].error)
         found = tracks[power]
         if len(large.kept) > len(small.kept):
             found, power = self._more_rows(large, choice, found, power, errors)
@@ -326,6 +387,7 @@ class ManyFitting:
             "choosing bias and shift": 15 * one,
             "learning features": learns * (15 * one + 8 * 1e-8 * large**2) + 0.01,
             "fitting all rows": n * n * (2e-9 + 1e-10 * d + 40 * 3e-10 * (1 + outputs)),
+            "training": 0.0 if self.options.width == math.inf else 1e-9 * outputs * float(self.options.width) * n * d,
         }
 
 

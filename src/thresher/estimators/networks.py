@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,20 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra import ConjugateGradient, DirectFactor, MatrixGram
+from thresher.estimators.choose import Choice, solve_kernel
+from thresher.estimators.holdout import HoldOut
+from thresher.estimators.scales import Options
 from thresher.interfaces import Solution, SolveStatus
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
+from thresher.model.sobol import MOST_COLUMNS as SOBOL_COLUMNS
 from thresher.parallel import blas_for_size
+from thresher.shards import start_gram
 from thresher.training import Callback, Result
 from thresher.training.checkpoint import Checkpoint
 from thresher.training.loop import run_together
 from thresher.training.options import Setup
 from thresher.training.train import complete
 
-__all__ = ["gains_of", "train_penalised"]
+__all__ = ["gains_of", "ridge_of_networks", "settings_of", "train_penalised"]
 
 Matrix = NDArray[np.float64]
 _DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
+_NOTHING = 1e-6  # error, in units of the targets' variance, that is none
 _INNER_TOLERANCE, _MOST_PRODUCTS = 1e-4, 200
 
 
@@ -32,8 +39,8 @@ def train_penalised(
     *,
     settings: NetworkSettings,
     penalty: Matrix,
-    first: Matrix,
-    gram: Matrix,
+    first: Matrix | None = None,
+    gram: Matrix | None = None,
     tol: float,
     max_iterations: int | None,
     threads: int,
@@ -46,7 +53,8 @@ def train_penalised(
     inputs, targets : (n, d) and (n, k)
     penalty : (n,), above 0
     first : the first solutions (n, k), (G + penalty)⁻¹ y with the Gram matrix of the start
-    gram : that matrix (n, n); it preconditions all later solves, factored when the first of them needs it
+    gram : that matrix (n, n); it preconditions all later solves, factored when the first of them needs it. Without it
+        no n x n matrix is made, and the first step is that of the limit
 
     Cost: O(mnd) per iteration and output, and for each product of a solve.
     """
@@ -57,6 +65,10 @@ def train_penalised(
         "threads": threads, "callbacks": callbacks,
     }  # fmt: skip
     problems = [Problem(inputs, column) for column in np.ascontiguousarray(targets.T)]
+    if first is None or gram is None:
+        setup = replace(Setup.of(problems, complete({**options, "solver": "pivots"})), tol=tol)
+        setup.require_memory()
+        return run_together(setup, Checkpoint(None, None, setup.problems, {}))
     setup = Setup.of(problems, complete(options))
     setup.require_memory()
     near = DirectFactor(MatrixGram(gram), penalty)
@@ -71,12 +83,49 @@ def train_penalised(
         return run_together(setup, Checkpoint(None, None, setup.problems, {}), first=known)
 
 
-def gains_of(alpha: Matrix, kernel: Matrix, width: int | float) -> Matrix:
-    """Return the factors (outputs,) that outputs of networks are multiplied by to become targets.
+def gains_of(alpha: Matrix, outputs: Matrix, width: int | float) -> Matrix:
+    """Return the factors (k,) that outputs of networks are multiplied by to become targets.
 
-    The first step moves the weights by sqrt(alphaᵀ G alpha) in all, whatever the width. A network that is not wide
-    enough for its neurons to travel _DRIFT at most learns smaller targets: it behaves like a wider one, and
-    its linearisation stays true.
+    The first step moves the weights by sqrt(alphaᵀ G alpha) in all, whatever the width; ``outputs`` (n, k) are G alpha.
+    A network that is not wide enough for its neurons to travel _DRIFT at most learns smaller targets: it behaves like a
+    wider one, and its linearisation stays true.
     """
-    travelled = np.einsum("nk,nm,mk->k", alpha, kernel, alpha, optimize=True)
+    travelled = np.einsum("nk,nk->k", alpha, outputs)
     return np.maximum(np.sqrt(np.maximum(travelled, 0.0) / width) / _DRIFT, 1.0)
+
+
+def settings_of(options: Options, *, dimension: int, shift: float, width: int) -> NetworkSettings:
+    """Return the settings of a network of some width on lifted inputs of some dimension."""
+    return NetworkSettings.checked(
+        width=width,
+        dimension=dimension,
+        shift=shift,
+        seed=options.seed,
+        twins=True,
+        sequence=options.sequence if dimension <= SOBOL_COLUMNS else "random",
+    )
+
+
+def ridge_of_networks(
+    hold: HoldOut, metric: Matrix | None, choice: Choice, options: Options, *, whole: int
+) -> tuple[float, float]:
+    """Return the ridge for networks, and the share by which their error on rows left out exceeds that of the limit.
+
+    On a part of ``whole`` rows the kernel is that of a network with as much fewer neurons: as noisy as the whole one.
+
+    Cost: O(r³) for each ridge, on r rows.
+    """
+    limit = hold.fit(metric, bias=choice.bias, shift=choice.shift, ridge=options.ridge, guess=choice.ridge)
+    kept, held, _ = hold.lifted(metric, choice.bias)
+    both, n = np.concatenate([kept, held]).astype(np.float64), len(kept)
+    both /= np.linalg.norm(both, axis=1, keepdims=True)
+    width = 2 * math.ceil(float(options.width) * len(both) / whole / 2)
+    settings = settings_of(options, dimension=both.shape[1], shift=choice.shift, width=width)
+    kernel = start_gram(both, settings, threads=options.threads)
+    found = dict[float, float]()
+    for ridge in [choice.ridge * 10 ** (power / 2) for power in range(5)] if options.ridge is None else [options.ridge]:
+        alpha = solve_kernel(kernel[:n, :n], hold.kept, shift=choice.shift, ridge=ridge)
+        found[ridge] = math.inf if alpha is None else hold.judge(kernel[n:, :n] @ alpha)
+    best = min(found, key=lambda ridge: found[ridge])
+    error = math.inf if limit is None else max(limit.error, _NOTHING)
+    return best, max(0.0, found[best] / error - 1)
