@@ -143,8 +143,9 @@ class TestTheWidth:
         X, y = hard
         assert len(ThresherRegressor(width=256, random_state=0, feature_learning=0).fit(X, y).tried_) == 1
 
-    @pytest.mark.parametrize("rows", [10, 1000, 2000, 4000, 10**6])
+    @pytest.mark.parametrize("rows", [10, 1000, 2000, 4000])
     def test_auto_widths_are_bounded_by_the_work_of_counting(self, rows):
         width = ThresherRegressor()._width(rows, 1)
         assert width == base._LEAST_WIDTH or width * rows**2 <= base._MOST_PAIRS
         assert width % 2 == 0
+        assert ThresherRegressor()._width(4097, 1) == math.inf

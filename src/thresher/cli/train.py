@@ -218,29 +218,34 @@ def _make_run(
     file: Path, table: Table, task: str, parts: Parts, options: dict[str, Any], model: Any, recorder: Recorder | None
 ) -> Run:
     results, rows = model.results_, len(parts.train)
-    settings = results[0].network.settings
-    what = (
-        f"{settings.width:,} neurons were trained on {rows:,} rows of {file.name} ({table.inputs.shape[1]} columns) to "
-        f"predict {table.target!r}, "
+    settings = results[0].network.settings if results else None
+    fitted = (
+        "The limit of infinite width was fitted to"
+        if settings is None
+        else f"{settings.width:,} neurons were trained on"
     )
+    what = f"{fitted} {rows:,} rows of {file.name} ({table.inputs.shape[1]} columns) to predict {table.target!r}, "
     told: dict[str, Any] = {
         "model": {"kind": "estimator", "task": task, "target": table.target, "columns": table.encoding.to_json()},
         "test": _test(model, table, task, parts),
         "data": {"file": str(file), "target": table.target, "rows trained on": rows, "rows tested on": len(parts.test)},
         "command": _command(),
     }
-    if recorder is not None:
+    if recorder is not None and settings is not None:
         repeat = {"width": settings.width, "shift": settings.shift, "seed": settings.start.seed, "twins": True}
         repeat |= _given(options) | ({} if options["tol"] is None else {"tol": options["tol"]})
         return recorder.run(f"{what}to zero loss ({task}).", options=repeat, **told)
-    network = {
-        "width": settings.width, "inputs": len(model.inputs_), "shift": settings.shift, "seed": settings.start.seed,
-        "dimension": settings.start.dimension, "twins": settings.start.twins, "ridge": model.ridge_,
-        "bias": model.bias_, "scale": model.scale_, "columns weighed": model.columns_weighed_,
-        "rounds of feature learning": model.feature_learning_,
-        "leave-one-out error": model.loo_error_,
+    network: dict[str, Any] = {"approximation": model.approximation_, "shift": model.shift_}
+    if settings is not None:
+        start = settings.start
+        network = {"width": settings.width, "shift": settings.shift, "seed": start.seed, "twins": start.twins}
+        network["dimension"] = start.dimension
+    network |= {
+        "inputs": len(model.inputs_), "ridge": model.ridge_, "bias": model.bias_, "scale": model.scale_,
+        "columns weighed": model.columns_weighed_, "rounds of feature learning": model.feature_learning_,
+        "error on rows left out": model.loo_error_,
     }  # fmt: skip
-    both = zip(_names(task, table.targets[parts.train]), results, strict=True)
+    both = zip(_names(task, table.targets[parts.train]), results, strict=bool(results))
     trainings = [Training(name, one.history, one.status, one.message) for name, one in both]
     what, none = f"{what}with a ridge of {model.ridge_:.2g} ({task}).", np.empty((0, 0))
     return Run(what, trainings, {}, inputs=none, targets=none, network=network, **told)
@@ -292,7 +297,7 @@ def _tell_end(run: Run, written: dict[str, str], seconds: float, options: dict[s
     for what, place in written.items():
         say(console, f"Written, {what}: {place}")
     states = sorted({one.status.value for one in run.trainings})
-    line = f"{', '.join(states).capitalize()} in {seconds:.1f} s."
+    line = f"{(', '.join(states) or 'fitted').capitalize()} in {seconds:.1f} s."
     if test is not None and test.measure == "accuracy":
         line += f" Test: {test.value:.1%} of {test.rows:,} unseen rows right (a constant guess: {test.guess:.1%})."
     elif test is not None:

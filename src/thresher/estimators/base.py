@@ -202,6 +202,10 @@ class ThresherEstimator(Exports, BaseEstimator):
             check_number(self.tol, "tol", least=0.0)
         if self.max_iterations != "auto":
             check_whole(self.max_iterations, "max_iterations", least=1)
+        if self.approximation in ("centres", "leaves") and self.width not in ("auto", math.inf):
+            raise InvalidInput(f"approximation={self.approximation!r} is for infinite width. Leave width out.")
+        if self.approximation == "leaves" and self.bias == 0:
+            raise InvalidInput("leaves need a bias above 0. Use another bias, or approximation='centres'.")
         self._check_interpolation()
 
     def _check_interpolation(self) -> None:
@@ -215,6 +219,8 @@ class ThresherEstimator(Exports, BaseEstimator):
             return
         if self.width == math.inf:
             raise InvalidInput("ridge=0 trains a network; infinite width needs a ridge. Use a finite width, or 'auto'.")
+        if self.checkpoint is not None:
+            raise InvalidInput("with ridge=0 give the checkpoint in train_options={'checkpoint': ...}.")
         if self.feature_learning not in ("auto", 0):
             raise InvalidInput("ridge=0 learns no features. Use feature_learning=0, or another ridge.")
 

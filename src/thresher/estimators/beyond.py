@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra.pivots import random_pivots
+from thresher.errors import InvalidInput
 from thresher.estimators.centres import fit_centres
 from thresher.estimators.deviations import Variance
 from thresher.estimators.exact import PIVOTS, LimitFit, Table
@@ -79,6 +80,8 @@ def fit_beyond(rows: Matrix, inputs: Single, table: Table, *, way: str, tell: Ca
         )
         fit = empty._replace(inputs=made.inputs, alpha=made.alpha, ridge=made.ridge, leaves=made)
         finish("leaves", made.held_outputs, fit)
+    if not found:
+        raise InvalidInput("no fit gave finite predictions. Use a larger ridge, or a smaller shift.")
     best = min(found, key=lambda name: found[name].error)
     errors = {name: fit.error for name, fit in found.items()}
     if best == "centres":
@@ -92,7 +95,7 @@ def _with_variance(fit: LimitFit, inputs: Single, table: Table) -> LimitFit:
     some, weights = table.kept[:_KNOWN], table.data.weights
     few = inputs[some[: 16 * PIVOTS]]
     matrix = LimitMatrix(few, table.shift, memory=0.0, threads=table.threads)
-    low = random_pivots(np.full(len(few), matrix.diagonal), matrix.columns, rank=PIVOTS)
+    low = random_pivots(np.full(len(few), matrix.diagonal), matrix.columns, rank=PIVOTS, threads=table.threads)
     share = weights[some].sum() / weights[table.kept].sum()  # the rows stand for all
     penalty = share * fit.ridge * firing_probability(table.shift) / weights[some]
     known = Variance.of_pivots(few[low.pivots], table.shift).with_rows(inputs[some], penalty)

@@ -72,7 +72,7 @@ def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[
     rank = min(RANK, len(order) // 8)
     room = _ROOM * available_bytes() - len(order) * (4 * rank + 128 * outputs * (len(table.ridges) + 1))
     matrix = LimitMatrix(inputs[order], table.shift, memory=max(room, 0.0), threads=table.threads)
-    low = random_pivots(np.full(len(order), matrix.diagonal), matrix.columns, rank=rank)
+    low = random_pivots(np.full(len(order), matrix.diagonal), matrix.columns, rank=rank, threads=table.threads)
     solved = journal.step(partial(_begin, matrix, low, table, left, journal, tell))
     if solved is None:
         raise InvalidInput(f"the kernel of these rows is not positive with shift={table.shift:g}. Use a larger ridge.")

@@ -89,7 +89,7 @@ def solve_ridges(
         matrix.times,
         np.tile(data.targets, len(ridges)),
         added=added,
-        inverse=low._replace(factor=low.factor[:, :n]).inverse(middle / data.weights),
+        inverse=low._replace(factor=low.factor[:, :n]).inverse(middle / data.weights, threads=matrix.threads),
         start=None if start is None else np.tile(start, len(ridges)),
     )
     best: Solved | None = None
@@ -141,7 +141,7 @@ def refine(
         matrix.times,
         data.targets,
         added=np.outer(level / data.weights, np.ones(start.shape[1])),
-        inverse=low.inverse(level / data.weights),
+        inverse=low.inverse(level / data.weights, threads=matrix.threads),
         start=start,
     )
     while descent.steps < steps and descent.residuals.max() > residual:
@@ -154,8 +154,8 @@ def refine(
 class HoldOut:
     """Observations to fit at rows before a metric, and others, at other rows, to judge by."""
 
-    def __init__(self, kept: Observations, held: Observations, *, judge: Judge) -> None:
-        self.kept, self.held, self._judge = kept, held, judge
+    def __init__(self, kept: Observations, held: Observations, *, judge: Judge, threads: int | None = None) -> None:
+        self.kept, self.held, self._judge, self._threads = kept, held, judge, threads
         self._matrix: LimitMatrix | None = None
 
     def lifted(self, metric: Matrix | None, bias: float) -> tuple[Single, Single, Matrix]:
@@ -184,11 +184,11 @@ class HoldOut:
             return self._factor(inputs, others, shift, ridge, guess)
         both = np.concatenate([inputs, others])
         if self._matrix is None:
-            self._matrix = LimitMatrix(both, shift, memory=math.inf)
-        matrix = self._matrix.renewed(both, shift)
+            self._matrix = LimitMatrix(both, shift, memory=math.inf, threads=self._threads)
+        matrix, rank = self._matrix.renewed(both, shift), min(_RANK, len(both) // 12)
         return solve_ridges(
             matrix,
-            random_pivots(np.full(len(both), matrix.diagonal), matrix.columns, rank=min(_RANK, len(both) // 12)),
+            random_pivots(np.full(len(both), matrix.diagonal), matrix.columns, rank=rank, threads=self._threads),
             self.kept,
             ridges=ridges_near(guess) if ridge is None else [ridge],
             judge=self.judge,
@@ -201,7 +201,7 @@ class HoldOut:
         return self._judge(self.held, outputs[self.held.row])
 
     def _factor(self, inputs: Single, others: Single, shift: float, ridge: float | None, guess: float) -> Solved | None:
-        kernel, cross = limit_square(inputs, shift), limit_block(others, inputs, shift)
+        kernel, cross = limit_square(inputs, shift, threads=self._threads), limit_block(others, inputs, shift)
         diagonal, fits = firing_probability(shift), dict[float, Solved | None]()
 
         def error(power: float) -> float:

@@ -44,11 +44,6 @@ class Journal:
                 )
             self._steps, self._arrays = list(stored.metadata["steps"]), dict(stored.tensors)
 
-    @property
-    def resumed(self) -> int:
-        """Steps that are known from an earlier run."""
-        return len(self._steps)
-
     def step(self, compute: Callable[[Solved | None], Solved | None]) -> Solved | None:
         """Return the result of the next step: the one in the journal, or what ``compute`` returns.
 

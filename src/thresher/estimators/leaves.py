@@ -99,9 +99,9 @@ def check_leaves(leaves: Leaves) -> None:
     children, starts = tree.children, leaves.starts
     below = (children >= 0) & ((children <= np.arange(nodes)[:, None]) | (children >= nodes))
     if children.dtype.kind != "i" or below.any() or (~children[children < 0] >= count).any() or count != nodes + 1:
-        raise ValueError("its tree is none")
+        raise ValueError("its tree is not a tree")
     if starts.dtype.kind != "i" or starts[0] != 0 or starts[-1] != n or (np.diff(starts) <= 0).any():
-        raise ValueError("its leaves do not share out the rows")
+        raise ValueError("its leaves do not cover the rows")
     numbers = (tree.directions, tree.thresholds, tree.borders, leaves.metrics, leaves.lasts)
     if not all(np.isfinite(one).all() for one in numbers) or not (leaves.lasts > 0).all():
         raise ValueError("some numbers of its leaves are not valid")
@@ -273,11 +273,14 @@ def _fit_leaf(
     (m, k), ridges = targets.shape, kernel.ridges
     matrix = LimitMatrix(inputs, kernel.shift, memory=np.inf, threads=1)
     own = LimitMatrix(inputs[:m], kernel.shift, memory=0.0, threads=1)
-    low = random_pivots(np.full(m, kernel.diagonal), own.columns, rank=-(-m // _RANK), seed=seed)
+    low = random_pivots(np.full(m, kernel.diagonal), own.columns, rank=-(-m // _RANK), seed=seed, threads=1)
     penalties = np.array(ridges)[:, None] * kernel.diagonal / weights  # (ridges, m)
     added = np.repeat(penalties.T, k, axis=1)
     descent = Descent(
-        matrix.times, np.tile(targets, len(ridges)), added=added, inverse=low.inverse(penalties[len(ridges) // 2])
+        matrix.times,
+        np.tile(targets, len(ridges)),
+        added=added,
+        inverse=low.inverse(penalties[len(ridges) // 2], threads=1),
     )
     while descent.steps < _STEPS and descent.residuals.max() > _DONE:
         descent.step()

@@ -33,7 +33,7 @@ from thresher.estimators.fitting import Fitted
 from thresher.estimators.holdout import HoldOut, Solved, ridges_near
 from thresher.estimators.journal import Journal
 from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
-from thresher.estimators.networks import gains_of, ridge_of_networks, settings_of, train_penalised
+from thresher.estimators.networks import Networks, train_many
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scales import Options
@@ -42,7 +42,6 @@ from thresher.memory import available_bytes, require
 from thresher.parallel import blas_for_size
 from thresher.theory import firing_probability
 from thresher.theory.limit_matrix import half_bytes, limit_gradients_at
-from thresher.training import Result
 
 __all__ = ["EXACT", "MANY", "ManyFitting"]
 
@@ -75,21 +74,14 @@ class Learnt(NamedTuple):
         return self.solved.error
 
 
-class Networks(NamedTuple):
-    """Networks trained on many rows, and how much worse than the limit their kernel is."""
-
-    inputs: Matrix  # (n, d)
-    gains: Matrix  # (k,)
-    results: list[Result]
-    loss: float
-
-
 class ManyFitting:
     """One fit of observations at many raw rows."""
 
     def __init__(self, data: Observations, options: Options, progress: Progress) -> None:
         self.data, self.options, self.progress = data, options, progress
         n = len(data)
+        if n > EXACT and options.width != math.inf and options.approximation != "exact":
+            raise InvalidInput(f"networks are trained on at most {EXACT:,} distinct rows. Use width='auto'.")
         self._require_memory()
         order = np.random.default_rng(0).permutation(n)
         self._held, self._kept = np.split(order, [min(HELD, n // 5)])
@@ -147,10 +139,10 @@ class ManyFitting:
             learning=learning,
             left_out=found.left_out,
             inputs=found.inputs if networks is None else networks.inputs,
-            ridge=found.ridge,
+            ridge=found.ridge if networks is None else networks.ridge,
             error=found.error,
             alpha=found.alpha,
-            penalty=self._penalty(found, choice.shift),
+            penalty=self._penalty(found, choice.shift) if networks is None else networks.penalty,
             gains=np.ones(found.alpha.shape[1]) if networks is None else networks.gains,
             results=[] if networks is None else networks.results,
             loss=0.0 if networks is None else networks.loss,
@@ -184,38 +176,27 @@ class ManyFitting:
     def _train(
         self, small: HoldOut, metric: Matrix | None, rows: Matrix, last: float, choice: Choice, found: LimitFit
     ) -> Networks | None:
-        """Return the networks that were asked for, trained with the ridge that kernels as noisy as theirs prefer."""
-        options = self.options
-        if options.width == math.inf:
+        """Return the networks that were asked for."""
+        if self.options.width == math.inf:
             return None
-        if found.way != "exact":
-            raise InvalidInput(
-                f"networks are trained on up to {EXACT:,} distinct rows. Use width='auto', or fewer rows."
-            )
         self.progress.begin("training")
-        ridge, loss = ridge_of_networks(small, metric, choice, options, whole=len(rows))
         inputs = lift_rows(rows, last)[0]
-        inputs = inputs if choice.bias else inputs[:, :-1]
-        level = ridge * firing_probability(choice.shift)
-        gains = gains_of(
-            found.alpha, self.data.targets - self._penalty(found, choice.shift)[:, None] * found.alpha, options.width
-        )
-        results = train_penalised(
-            inputs,
-            self.data.targets / gains,
-            settings=settings_of(options, dimension=inputs.shape[1], shift=choice.shift, width=int(options.width)),
-            penalty=level / self.data.weights,
-            tol=options.tol,
-            max_iterations=options.max_iterations,
-            threads=options.threads,
+        return train_many(
+            inputs if choice.bias else inputs[:, :-1],
+            self.data,
+            small,
+            metric,
+            choice,
+            self.options,
+            alpha=found.alpha,
+            outputs=self.data.targets - self._penalty(found, choice.shift)[:, None] * found.alpha,
             callbacks=[self.progress.records()],
         )
-        return Networks(inputs, gains, results, loss)
 
     def _part(self, rows: Matrix, size: int) -> HoldOut:
         """Return no more than ``size`` of the rows to fit, and as many that are left out, at scaled rows (n, d)."""
         parts = [self.data.at(some[:size]).with_rows(rows[some[:size]]) for some in (self._kept, self._held)]
-        return HoldOut(parts[0], parts[1], judge=self.options.judge)
+        return HoldOut(parts[0], parts[1], judge=self.options.judge, threads=self.options.threads)
 
     def _choose_scale(self) -> tuple[str, Scaling]:
         """Return the scale of the least error on rows left out: the first unless another is clearly better."""
@@ -225,21 +206,25 @@ class ManyFitting:
         if asked is not None:
             return asked, Scaling.of(self.data.X[some], scale=asked, weights=weights)
         few, found = some[:LARGE], dict[str, float]()
+        parts = [self.data.at(one[:SMALL]) for one in (self._kept, self._held)]
         for scale in CANDIDATES:
             if scale in BY_RANK and self.data.X.shape[1] > COLUMNS:
                 continue
             try:
                 scaling = Scaling.of(self.data.X[few], scale=scale, weights=weights[: len(few)])
             except InvalidInput:  # values too far apart for this one
+                if scale == CANDIDATES[0]:
+                    raise
                 continue
-            parts = [self.data.at(one[:SMALL]) for one in (self._kept, self._held)]
             kept, held = (one.with_rows(scaling.apply(one.X)) for one in parts)
-            hold = HoldOut(kept, held, judge=self.options.judge)
+            hold = HoldOut(kept, held, judge=self.options.judge, threads=self.options.threads)
             found[scale] = self._try(hold, None, self._biases()[0], self._shifts()[0], 1e-2)[1]
-        first = next(iter(found))
         best = min(found, key=lambda scale: found[scale])
-        best = best if found[best] < _CLEARLY * found[first] else first
-        return best, Scaling.of(self.data.X[some], scale=best, weights=weights)
+        best = best if found[best] < _CLEARLY * found[CANDIDATES[0]] else CANDIDATES[0]
+        try:
+            return best, Scaling.of(self.data.X[some], scale=best, weights=weights)
+        except InvalidInput:  # of more rows some are too far apart
+            return CANDIDATES[0], Scaling.of(self.data.X[some], scale=CANDIDATES[0], weights=weights)
 
     def _biases(self) -> list[float]:
         return list(self.options.biases) if self.options.bias is None else [self.options.bias]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from thresher.algebra import ConjugateGradient, DirectFactor, MatrixGram
 from thresher.estimators.choose import Choice, solve_kernel
 from thresher.estimators.holdout import HoldOut
+from thresher.estimators.observations import Observations
 from thresher.estimators.scales import Options
 from thresher.interfaces import Solution, SolveStatus
 from thresher.model.network import NetworkSettings
@@ -19,13 +21,14 @@ from thresher.model.problem import Problem
 from thresher.model.sobol import MOST_COLUMNS as SOBOL_COLUMNS
 from thresher.parallel import blas_for_size
 from thresher.shards import start_gram
+from thresher.theory import firing_probability
 from thresher.training import Callback, Result
 from thresher.training.checkpoint import Checkpoint
 from thresher.training.loop import run_together
 from thresher.training.options import Setup
 from thresher.training.train import complete
 
-__all__ = ["gains_of", "ridge_of_networks", "settings_of", "train_penalised"]
+__all__ = ["Networks", "gains_of", "settings_of", "train_many", "train_penalised"]
 
 Matrix = NDArray[np.float64]
 _DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
@@ -92,6 +95,50 @@ def gains_of(alpha: Matrix, outputs: Matrix, width: int | float) -> Matrix:
     """
     travelled = np.einsum("nk,nk->k", alpha, outputs)
     return np.maximum(np.sqrt(np.maximum(travelled, 0.0) / width) / _DRIFT, 1.0)
+
+
+class Networks(NamedTuple):
+    """Networks trained on many rows, and how much worse than the limit their kernel is."""
+
+    inputs: Matrix  # (n, d)
+    gains: Matrix  # (k,)
+    results: list[Result]
+    ridge: float
+    penalty: Matrix  # (n,)
+    loss: float
+
+
+def train_many(
+    inputs: Matrix,
+    data: Observations,
+    hold: HoldOut,
+    metric: Matrix | None,
+    choice: Choice,
+    options: Options,
+    *,
+    alpha: Matrix,
+    outputs: Matrix,
+    callbacks: Sequence[Callback],
+) -> Networks:
+    """Return networks trained on many inputs (n, d), with the ridge that kernels as noisy as theirs prefer.
+
+    ``alpha`` and ``outputs`` (n, k) are those of the limit. Cost: that of :func:`ridge_of_networks` and
+    :func:`train_penalised`.
+    """
+    ridge, loss = ridge_of_networks(hold, metric, choice, options, whole=len(inputs))
+    penalty = ridge * firing_probability(choice.shift) / data.weights
+    gains = gains_of(alpha, outputs, options.width)
+    results = train_penalised(
+        inputs,
+        data.targets / gains,
+        settings=settings_of(options, dimension=inputs.shape[1], shift=choice.shift, width=int(options.width)),
+        penalty=penalty,
+        tol=options.tol,
+        max_iterations=options.max_iterations,
+        threads=options.threads,
+        callbacks=callbacks,
+    )
+    return Networks(inputs, gains, results, ridge, penalty, loss)
 
 
 def settings_of(options: Options, *, dimension: int, shift: float, width: int) -> NetworkSettings:

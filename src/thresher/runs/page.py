@@ -24,7 +24,7 @@ def write_report(run: Run, path: Path, *, folder: Path | None = None) -> Path:
     """
     remark, drawn = "", list[Drawn]()
     try:
-        drawn = draw(FIGURES, run)
+        drawn = draw(FIGURES, run) if run.trainings else []
     except NotAvailable as error:
         remark = str(error)
     page = render_page(
@@ -44,12 +44,13 @@ def write_report(run: Run, path: Path, *, folder: Path | None = None) -> Path:
 def summarise(run: Run) -> Iterator[tuple[str, str]]:
     """Yield what a run comes to, as pairs of a number and what it means."""
     trainings = run.trainings
+    if not trainings:
+        yield "infinite", "width: the limit was fitted, no network was trained"
+        yield from _tested(run)
+        return
     converged = sum(one.status == Status.CONVERGED for one in trainings)
     yield (trainings[0].status.value if len(trainings) == 1 else f"{converged} of {len(trainings)} converged", "status")
-    if run.test is not None:
-        value = f"{run.test.value:.1%}" if run.test.measure == "accuracy" else f"{run.test.value:.4g}"
-        guess = f"{run.test.guess:.1%}" if run.test.measure == "accuracy" else f"{run.test.guess:.4g}"
-        yield value, f"{run.test.measure} on {run.test.rows:,} unseen rows; a constant guess: {guess}"
+    yield from _tested(run)
     yield str(max(len(one.history) - 1 for one in trainings)), "iterations"
     records = [record for one in trainings for record in one.history]
     yield f"{sum(sum(record.seconds.values()) for record in records):.3g} s", "of training"
@@ -59,6 +60,13 @@ def summarise(run: Run) -> Iterator[tuple[str, str]]:
     later = [record for one in trainings for record in one.history[2:]]
     if later:
         yield f"{sum(r.looks for r in later) / len(later) / run.pairs:.1e}", "of a dense step's looks, per iteration"
+
+
+def _tested(run: Run) -> Iterator[tuple[str, str]]:
+    if run.test is not None:
+        value = f"{run.test.value:.1%}" if run.test.measure == "accuracy" else f"{run.test.value:.4g}"
+        guess = f"{run.test.guess:.1%}" if run.test.measure == "accuracy" else f"{run.test.guess:.4g}"
+        yield value, f"{run.test.measure} on {run.test.rows:,} unseen rows; a constant guess: {guess}"
 
 
 def _iteration_rows(run: Run) -> list[tuple[str, list[list[str]]]]:

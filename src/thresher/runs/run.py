@@ -84,7 +84,7 @@ class Run:
     options: dict[str, Any]
     inputs: NDArray[np.float64]
     targets: NDArray[np.float64]
-    network: dict[str, Any]  # width, shift, seed, activation, twins, dimension, and the number of inputs
+    network: dict[str, Any]  # width, shift, seed, ... and the number of inputs; of the limit, its approximation
     model: dict[str, Any] = field(default_factory=dict)  # how raw rows become inputs, and outputs answers
     test: Test | None = None
     data: dict[str, Any] = field(default_factory=dict)
@@ -149,7 +149,7 @@ def read_run(folder: Path) -> Run:
             raise ValueError("its sizes are not valid")
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidInput(f"{folder} holds a run that cannot be understood: {str(error)[:200]}. {_REMEDY}") from None
-    if not whole:
+    if not whole and (trainings or "approximation" not in run.network):
         raise InvalidInput(f"{folder} holds a run without a training. {_REMEDY}")
     return run
 

@@ -156,7 +156,7 @@ class LimitMatrix:
 
     def __init__(self, inputs: NDArray[Any], shift: float, *, memory: float, threads: int | None = None) -> None:
         self.inputs, self.shift = np.ascontiguousarray(inputs, np.float32), shift
-        self._threads = core_count() if threads is None else threads
+        self.threads = core_count() if threads is None else threads
         self._panels = range(0, len(self.inputs), _ROWS)
         ends = np.cumsum([_ROWS * (first + _ROWS) for first in self._panels])
         self._whole, kept = int(ends[-1]), int(np.searchsorted(ends, memory / 4, side="right"))
@@ -167,7 +167,7 @@ class LimitMatrix:
             for first, end in zip(self._panels[:kept], ends[:kept], strict=True)
         }
         self._made = set[int]()
-        self._dense_until = 0
+        self._dense_until, self._room = 0, np.empty((0, 0), np.float32)
 
     def renewed(self, inputs: NDArray[Any], shift: float) -> LimitMatrix:
         """Return the matrix of other inputs, as many, in the memory of this one, which is lost."""
@@ -198,7 +198,7 @@ class LimitMatrix:
             part = slice(first, first + 8 * _COLUMNS)
             limit_block(some, self.inputs[part], self.shift, out[:, part])
 
-        list(in_order(fill, range(0, len(self), 8 * _COLUMNS), threads=self._threads))
+        list(in_order(fill, range(0, len(self), 8 * _COLUMNS), threads=self.threads))
         out[np.arange(len(some)), rows] = self.diagonal
         return out
 
@@ -209,9 +209,9 @@ class LimitMatrix:
         """
         columns, until = np.ascontiguousarray(vectors, np.float32), len(vectors)
         if len(self) <= _FEW and self.kept == 1:
-            dense, size = self._dense(until), -(-len(self) // self._threads)
+            dense, size = self._dense(until), -(-len(self) // self.threads)
             parts = in_order(
-                lambda first: dense[first : first + size] @ columns, range(0, len(self), size), threads=self._threads
+                lambda first: dense[first : first + size] @ columns, range(0, len(self), size), threads=self.threads
             )
             return np.concatenate(list(parts)).astype(np.float64)
         total, n = np.zeros((len(self), columns.shape[1])), len(self)
@@ -219,7 +219,7 @@ class LimitMatrix:
         def part(first: int) -> tuple[int, Matrix, Matrix]:
             return first, *self._times_panel(self._panel(first), first, columns, until)
 
-        for first, own, before in in_order(part, self._panels, threads=self._threads):
+        for first, own, before in in_order(part, self._panels, threads=self.threads):
             total[first : first + _ROWS] += own
             total[: len(before)] += before
             tell(min(1.0, (first + _ROWS) / n) ** 2)
@@ -230,11 +230,9 @@ class LimitMatrix:
         if self._room.shape != (len(self), until):
             self._room = np.empty((len(self), until), np.float32)
         if self._dense_until != until:
-            limit_square(self.inputs, self.shift, until=until, threads=self._threads, out=self._room)
+            limit_square(self.inputs, self.shift, until=until, threads=self.threads, out=self._room)
             self._dense_until = until
         return self._room
-
-    _room: Single = np.empty((0, 0), np.float32)
 
     def _panel(self, first: int) -> Single:
         """Return rows of the matrix up to the diagonal (k, first + k)."""
