@@ -119,8 +119,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     Rows with equal inputs and different targets are refused.
 
     Cost: up to 4,096 distinct rows O(n³) for one factor, O(mn(n/64 + d)) for the Gram matrix, then O(mnd) per iteration
-    and output, and memory O(n² + md); up to 131,072 O(n²) per step of conjugate gradients, 2n² bytes if they fit; beyond
-    O(n). Prediction O(md) per row and output, O(nd) for the limit.
+    and output, and memory O(n² + md); up to 131,072 O(n²) per step of conjugate gradients, 2n² bytes if they fit;
+    beyond O(n). Prediction O(md) per row and output, O(nd) for the limit.
     """
 
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 18, 1 << 18)
