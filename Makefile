@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test test-slow test-oldest test-wheel check docs pictures scaling certified prediction preconditioners bench reliability clean
+.PHONY: setup demo test test-slow test-oldest test-wheel check docs pictures scaling certified prediction preconditioners many-rows bench reliability clean
 
 setup: $(VENV)/.ready
 
@@ -77,6 +77,11 @@ prediction: setup
 # Preconditioners of the Gram matrix side by side, without an n x n matrix; about five minutes.
 preconditioners: setup
 	$(BIN)/python -m benchmarks.preconditioners
+
+# Tables of up to a million rows beside LightGBM and others; `make many-rows DATA=FOLDER` for the published sets as well.
+many-rows: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
+	$(BIN)/python -m benchmarks.many_rows $(if $(DATA),--data-dir '$(DATA)',--case friedman growth)
 
 clean:
 	rm -rf $(VENV) $(OLDEST) docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

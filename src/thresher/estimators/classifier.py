@@ -122,7 +122,10 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         return np.array(found) if self.multilabel_ else found[0]
 
     def decision_function(self, X: ArrayLike) -> Matrix:
-        """Return scores (k,) of the second of two classes, or (k, classes). Cost: O(md) per row and network."""
+        """Return scores (k,) of the second of two classes, or (k, classes).
+
+        Cost: O(md) per row and network, O(nd) for the limit.
+        """
         scores = self._outputs(X) + self.prior_
         return scores[:, 0] if scores.shape[1] == 1 and not self.multilabel_ else scores
 

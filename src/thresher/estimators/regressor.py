@@ -43,13 +43,14 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
 
     Columns are scaled and rows lifted to the unit sphere. Parameters set to ``"auto"`` are chosen on the training rows
     before training, on the limit of infinite width and on the kernel of the network at its start, where leave-one-out
-    is exact and cheap.
+    is exact and cheap. With more than 4,096 distinct rows, a part of the rows is left out instead of one at a time.
 
     Parameters
     ----------
     width : neurons of each output (made even); ``float("inf")`` for the limit of infinite width itself, in closed form;
         ``"auto"`` for 2^18 (a classifier: 32 per row, from 4096 to 16384), fewer if there are many outputs or rows, or
-        for the limit where a network of that width has an error on left-out rows that is larger by 2 %
+        for the limit where a network of that width has an error on left-out rows that is larger by 2 %; the limit above
+        4,096 distinct rows
     shift : threshold above which a neuron fires; ``"auto"`` by leave-one-out
     ridge : penalty on the distance from the start weights, relative to the diagonal of the limit kernel; ``"auto"`` by
         leave-one-out; 0 for none: networks are trained with certificates, as :func:`thresher.train` does, until every
@@ -57,7 +58,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     bias : bias coordinate of the lift, see :class:`SphereLift`; ``"auto"`` by leave-one-out
     feature_learning : ``"columns"`` weights columns by the marginal likelihood of the limit; a number is the number of
         rounds that learn a metric of the inputs from the gradients of the limit, 0 for none; ``"auto"`` chooses
-        either, both or neither by cross-validation that repeats the learning
+        either, both or neither by cross-validation that repeats the learning; above 4,096 rows a metric or none
     target : ``"linear"``; ``"log"`` to learn the logarithm of the distance of targets from a floor just below the
         smallest; or ``"auto"``: logarithms if they clearly lower the leave-one-out error of the limit
     scale : how columns are scaled, see :class:`SphereLift`; ``"auto"``: ``"robust"``, unless the leave-one-out error is
@@ -91,12 +92,21 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     metric_ : (d, r), the matrix that multiplies scaled columns
     noise_ : (3, outputs), factor and constant that turn variances of the limit into those of targets, and the variance
         from which they grow to that of all targets
-    approximation_, approximation_errors_ : ``"exact"``, ``"centres"`` or ``"leaves"``, and the errors of those tried
-    loo_error_ : mean squared leave-one-out error of the linearised network, in units of the variance of the targets
-        (or of their logarithms, if learnt), summed over outputs
+    approximation_, approximation_errors_ : ``"exact"``, ``"centres"`` or ``"leaves"``, and the errors of those tried;
+        empty if all rows were fitted exactly
+    loo_error_ : mean squared error of observations left out: one at a time, or, above 4,096 rows, those that were left
+        out together; in units of the variance of the targets (or, up to 4,096 rows, of their logarithms, if learnt),
+        summed over outputs
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
-        512 rows (a classifier: 256); ``ridge_`` and ``loo_error_`` are those of all rows
-    feature_learning_errors_ : for each plan, cross-validated errors after 0, 1, ... rounds
+        512 rows (a classifier: 256), or 2,048 of many; ``ridge_`` and ``loo_error_`` are those of all rows
+    feature_learning_errors_ : for each plan, errors on rows left out after 0, 1, ... rounds; by cross-validation up to
+        4,096 rows
+    inputs_, alpha_, penalty_ : lifted rows, or centres (n, d), their coefficients in the limit (n, outputs), and what
+        is added to the diagonal of the kernel (n,)
+    gains_ : (outputs,), by which outputs of networks are multiplied
+    pivots_, core_ : above 4,096 rows, the inputs (r, d) that error bars are made of, and a triangle (r, r) of what all
+        rows add to them; else None
+    leaves_ : the tree and the model of each leaf; None without leaves
     lift_ : the fitted :class:`SphereLift`
     networks_, results_ : the trained networks, one per output, with their histories
     n_iter_ : steps taken
@@ -108,8 +118,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     ``noise_`` and no ``feature_importances_``. All methods of callbacks are called, as :func:`thresher.train` does.
     Rows with equal inputs and different targets are refused.
 
-    Cost: n distinct rows take O(n³) for one factor, O(mn(n/64 + d)) for the Gram matrix, then O(mnd) per iteration
-    and output; memory O(n² + md). Prediction O(md) per row and output.
+    Cost: up to 4,096 distinct rows O(n³) for one factor, O(mn(n/64 + d)) for the Gram matrix, then O(mnd) per iteration
+    and output, and memory O(n² + md); up to 131,072 O(n²) per step of conjugate gradients, 2n² bytes if they fit;
+    beyond O(n). Prediction O(md) per row and output, O(nd) for the limit.
     """
 
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 18, 1 << 18)
@@ -170,7 +181,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         out are most likely. Away from the data, where the process knows less than at 99 % of these, the square grows
         to the variance of the targets.
 
-        Cost: O(md) per row and output; deviations O(n³/3) and O(n²) per row.
+        Cost: O(md) per row and output, O(nd) for the limit; deviations O(n³/3) and O(n²) per row, or from pivots O(r²)
+        per row, r = 512.
         """
         check_is_fitted(self, "results_")
         if return_std and self.ridge_ == 0:
