@@ -11,7 +11,7 @@ import pytest
 from pages import Whole
 from test_cli import run
 
-from thresher import History
+from thresher import History, estimators
 from thresher.cli import commands
 from thresher.cli.live import Live
 from thresher.files import write_file
@@ -92,6 +92,24 @@ class TestTrain:
         assert code == 1
         assert re.search(r"(raise the width|widen|narrow)", " ".join(out.split()))
         assert (tmp_path / "run" / "run.thresher").is_file()
+
+    def test_many_rows_have_no_network(self, capsys, tmp_path, monkeypatch):
+        for module in (estimators.base, estimators.many, estimators.regressor):
+            monkeypatch.setattr(module, "MANY", 100)
+        table = str(write_csv(tmp_path / "t.csv", rows=300))
+        folder, page = str(tmp_path / "run"), tmp_path / "page.html"
+        code, out, _ = run(capsys, "train", table, "--target", "y", "--save", folder, "--report", str(page))
+        assert code == 0
+        assert "Fitted in" in out
+        assert "The limit of infinite width was fitted to 240 rows" in page.read_text()
+        Whole().check(page.read_text())
+        assert "approximation" in run(capsys, "inspect", folder)[1]
+        code, out, err = run(capsys, "predict", folder, table)
+        assert code == 0
+        assert "RMSE" in err + out
+        code, _, err = run(capsys, "audit", folder)
+        assert code != 0
+        assert "no certificates to audit" in err
 
     def test_an_estimator_by_default(self, capsys, tmp_path):
         table = write_csv(tmp_path / "table.csv", classes=True)

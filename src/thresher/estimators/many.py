@@ -49,7 +49,7 @@ Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 MANY, EXACT = 4096, 1 << 17  # rows from which on a fit is made like this, and up to which it is exact
 HELD, SMALL, LARGE = 4096, 2048, 16384  # rows left out; rows on which most is chosen; rows features are learnt from
-_SCALED = 1 << 16  # rows at most from which the scale of a column is learnt
+_SCALED, _SORTED = 1 << 16, 1 << 23  # rows and numbers at most from which the scales of columns are learnt
 _GRADIENTS = 4096  # rows whose gradients make the metric
 _POWERS = _MILD, _MIDDLE, _STRONG = 0.25, 0.4, 0.5  # of the metric
 _CLEARLY = 0.98  # share of the error that another scale must leave
@@ -57,6 +57,7 @@ _A_ROUND, _ROUNDS, _FEW = 0.998, 10, 5  # share of the error that a round must l
 _A_FIT = 0.85  # share of the learning that remains when one more metric has been tried
 _SURELY = 0.9  # share of the error on few rows below which a metric helps on many as well
 _NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit")
+_OUTPUTS = 4  # beyond so many, two ridges are compared on all rows instead of three
 _WEIGHED = 512  # rows at most that weights of columns are learnt on
 
 
@@ -123,6 +124,8 @@ class ManyFitting:
         choice = self._choose(small, None, guess=1e-2)
         progress.begin("learning features")
         metric, choice, learning = self._learn(rows, small, choice)
+        if metric is None and self.options.ridge is None:
+            choice = self._with_ridge(self._part(rows, LARGE), choice)
         if metric is not None:
             choice = self._choose(small, metric, guess=choice.ridge, favourite=choice)
         progress.begin("fitting all rows")
@@ -165,6 +168,8 @@ class ManyFitting:
         inputs = lift_rows(rows, last)[0].astype(np.float32)
         inputs = inputs if choice.bias else inputs[:, :-1]
         ridges = ridges_near(choice.ridge) if options.ridge is None else [options.ridge]
+        if self.data.targets.shape[1] > _OUTPUTS and options.ridge is None:
+            ridges = ridges[:2]  # each costs as much as all outputs; more rows rather take a smaller ridge
         way = "exact" if len(rows) <= EXACT and options.approximation == "auto" else options.approximation
         table = Table(
             self.data, self._kept, self._held, choice.bias, choice.shift, ridges, options.judge, options.threads
@@ -200,12 +205,12 @@ class ManyFitting:
 
     def _choose_scale(self) -> tuple[str, Scaling]:
         """Return the scale of the least error on rows left out: the first unless another is clearly better."""
-        some = self._kept[:_SCALED]
+        some = self._kept[: max(LARGE, min(_SCALED, _SORTED // self.data.X.shape[1]))]
         weights = self.data.weights[some]
         asked = self.options.scale
         if asked is not None:
             return asked, Scaling.of(self.data.X[some], scale=asked, weights=weights)
-        few, found = some[:LARGE], dict[str, float]()
+        few, found = some[:HELD], dict[str, float]()
         parts = [self.data.at(one[:SMALL]) for one in (self._kept, self._held)]
         for scale in CANDIDATES:
             if scale in BY_RANK and self.data.X.shape[1] > COLUMNS:
@@ -225,6 +230,11 @@ class ManyFitting:
             return best, Scaling.of(self.data.X[some], scale=best, weights=weights)
         except InvalidInput:  # of more rows some are too far apart
             return CANDIDATES[0], Scaling.of(self.data.X[some], scale=CANDIDATES[0], weights=weights)
+
+    def _with_ridge(self, large: HoldOut, choice: Choice) -> Choice:
+        """Return the choice with the ridge that is best for more rows."""
+        solved = self._fit(large, None, choice)
+        return choice if solved is None else choice._replace(ridge=solved.ridge)
 
     def _biases(self) -> list[float]:
         return list(self.options.biases) if self.options.bias is None else [self.options.bias]
