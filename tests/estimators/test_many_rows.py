@@ -1,6 +1,7 @@
 """Fits of more rows than a kernel is factored for, on tables small enough to compare with exact solutions."""
 
-import signal
+from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators import base, beyond, exact, many, regressor
 from thresher.estimators.deviations import Variance
 from thresher.estimators.holdout import HoldOut, solve_ridges
+from thresher.estimators.leaves import check_leaves
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
 from thresher.theory import firing_probability, limit_kernel
@@ -181,7 +183,7 @@ def test_interrupts_come_through(table):
     class Interrupt(thresher.Callback):
         def on_progress(self, done, total):
             if done > 300:
-                signal.raise_signal(signal.SIGINT)
+                raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         ThresherRegressor(random_state=0, callbacks=[Interrupt()]).fit(X, y)
@@ -293,10 +295,81 @@ def test_networks_that_were_asked_for(table, tmp_path):
 def test_what_does_not_fit_is_refused_with_the_rows_that_would(table, monkeypatch):
     X, y = table
     for place in ("thresher.estimators.many.available_bytes", "thresher.memory.available_bytes"):
-        monkeypatch.setattr(place, lambda: 3 << 20)
+        monkeypatch.setattr(place, lambda: int(2.3 * 2**20))
     monkeypatch.setattr(many, "RANK", 128)
     with pytest.raises(thresher.MemoryRefused, match=r"fitting 700 rows of 7 columns needs about .* rows would fit"):
         ThresherRegressor(random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("way", ["exact", "centres", "leaves"])
+@pytest.mark.parametrize("jitter", [1.0, 1e-5])
+def test_one_column_and_rows_that_are_all_but_equal(way, jitter):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 10, size=(500, 1)) + jitter * rng.uniform(size=(500, 1))
+    y = np.sin(x[:, 0])
+    model = ThresherRegressor(random_state=0, approximation=way).fit(x, y)
+    values, deviations = model.predict(x, return_std=True)
+    assert np.mean((values - y) ** 2) < 0.1 * y.var()
+    assert np.isfinite(deviations).all()
+
+
+def test_error_bars_are_those_of_the_network(table):
+    X, y = table
+    others, wanted = friedman(500, seed=1)
+    with pytest.warns(thresher.TooNarrow):
+        model = ThresherRegressor(random_state=0, width=256, feature_learning=0).fit(X, y)
+    values, deviations = model.predict(others, return_std=True)
+    assert np.mean(np.abs(values - wanted) < 1.96 * deviations) > 0.8
+    assert model.loo_error_ > 1.02 * ThresherRegressor(random_state=0, feature_learning=0).fit(X, y).loo_error_
+
+
+def test_an_outlier_among_rows_left_out_changes_nothing_else():
+    X, y = friedman(700)
+    clean = ThresherRegressor(random_state=0, feature_learning=0, scale="standardise").fit(X, y)
+    order = np.lexsort(X.T[::-1])
+    held = np.random.default_rng(0).permutation(700)[:140]
+    X = X.copy()
+    X[order[held[3]], 6] = 1e6
+    with pytest.warns(thresher.FarOutside):
+        model = ThresherRegressor(random_state=0, feature_learning=0, scale="standardise").fit(X, y)
+    others, wanted = friedman(300, seed=1)
+    assert model.score(others, wanted) == pytest.approx(clean.score(others, wanted), abs=0.05)
+
+
+def test_bad_checkpoints_are_refused_in_one_line(table, tmp_path):
+    X, y = table
+    with pytest.raises(InvalidInput, match="in a folder that does not exist"):
+        ThresherRegressor(checkpoint=tmp_path / "no" / "file").fit(X, y)
+    path = tmp_path / "other"
+    path.write_bytes(b"something else")
+    with pytest.raises(InvalidInput, match="is not a fit in progress"):
+        ThresherRegressor(checkpoint=path).fit(X, y)
+    model = ThresherRegressor(random_state=0, feature_learning=0, checkpoint=tmp_path / "progress").fit(X, y)
+    model.save(tmp_path / "model")  # a path is no JSON
+    with pytest.raises(InvalidInput, match="beyond single precision"):
+        ThresherRegressor(shift=20.0).fit(X, y)
+
+
+def test_a_tree_that_is_none_is_refused(table):
+    X, y = table
+    with mock.patch.object(beyond, "LEAF", 120):
+        leaves = ThresherRegressor(random_state=0, approximation="leaves", feature_learning=0).fit(X, y).leaves_
+    check_leaves(leaves)
+    nodes = len(leaves.tree.thresholds)
+    assert nodes > 2
+    for children in (
+        np.tile([[1, 1]], (nodes, 1)),
+        np.minimum(leaves.tree.children, 0),
+        leaves.tree.children[::-1],
+    ):
+        with pytest.raises(ValueError, match="not a tree"):
+            check_leaves(replace(leaves, tree=leaves.tree._replace(children=children)))
+    with pytest.raises(ValueError, match="cover the rows"):
+        check_leaves(replace(leaves, starts=leaves.starts[::-1].copy()))
+    with pytest.raises(ValueError, match="different sizes"):
+        check_leaves(replace(leaves, starts=leaves.starts[1:]))
+    with pytest.raises(ValueError, match="not valid"):
+        check_leaves(replace(leaves, lasts=-leaves.lasts))
 
 
 def test_what_cannot_be_is_refused_before_any_work(table):

@@ -8,7 +8,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from thresher import InvalidInput, ThresherRegressor
-from thresher.estimators import regressor as regressor_module
+from thresher.estimators import fitting as fitting_module
 from thresher.estimators.regressor import _calibrate
 
 SMALL = {"width": 512, "random_state": 0}
@@ -151,7 +151,7 @@ class TestErrorBars:
 
     def test_a_ridge_too_small_for_the_limit_is_no_lost_training(self, diabetes, monkeypatch):
         X, y, *_ = diabetes
-        monkeypatch.setattr(regressor_module, "leave_one_out", lambda *_, **__: None)  # not positive
+        monkeypatch.setattr(fitting_module, "leave_one_out", lambda *_, **__: None)  # not positive
         model = ThresherRegressor(feature_learning=0, **SMALL).fit(X, y)
         assert (model.predict(X, return_std=True)[1] > 0).all()
         model.penalty_ = -model.penalty_

@@ -58,7 +58,7 @@ class _Inverse:
         core = np.eye(len(factor))
         for product in _by_rows(part, len(weights), threads):
             core += product
-        self._triangle = linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False)
+        self._triangle = _lower(core)
         self._factor, self._weights, self._threads = factor, weights[:, None], threads
 
     def __call__(self, vectors: Matrix) -> Matrix:
@@ -76,6 +76,17 @@ class _Inverse:
 
         list(_by_rows(subtract, len(columns), self._threads))
         return columns.reshape(vectors.shape)
+
+
+def _lower(core: Matrix) -> Matrix:
+    """Return the Cholesky factor of a matrix, or of one a little larger where weights are too far apart for it."""
+    for lift in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
+        raised = core.copy()
+        raised[np.diag_indices_from(raised)] *= 1 + lift
+        lower, failed = linalg.lapack.dpotrf(raised, lower=1, clean=1, overwrite_a=1)
+        if not failed:
+            return np.asarray(lower)
+    return np.diag(np.sqrt(core.diagonal()))
 
 
 def _inverse_root(corner: Matrix) -> Single:

@@ -43,7 +43,9 @@ class Variance(NamedTuple):
     def of_pivots(cls, pivots: NDArray[Any], shift: float, core: Matrix | None = None) -> Variance:
         """Return the variance from pivots (r, d); :meth:`with_rows` adds what is known. Cost: O(r³)."""
         few = np.ascontiguousarray(pivots, np.float32)
-        kernel = limit_block(few, few, shift).astype(np.float64)
+        unit = few.astype(np.float64)  # products of single precision would miss those of near-equal rows
+        unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+        kernel = limit_kernel(unit @ unit.T, shift)
         kernel[np.diag_indices_from(kernel)] = firing_probability(shift) * (1 + _LIFT)
         triangle = linalg.cholesky(kernel, lower=True, overwrite_a=True, check_finite=False)
         return cls(few, None, triangle, core, shift)

@@ -106,6 +106,7 @@ def _begin(
         judge=lambda outputs: table.judge(left, outputs[left.row]),
         stop=Stop(),
         start=None if begun is None else begun.alpha,
+        done=0 if begun is None else begun.steps,
         tell=lambda share: tell(0.7 * share),
         save=journal.save,
     )

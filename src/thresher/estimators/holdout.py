@@ -69,6 +69,7 @@ def solve_ridges(
     judge: Callable[[Matrix], float],
     stop: Stop,
     start: Matrix | None = None,
+    done: int = 0,
     tell: Callable[[float], object] = lambda share: None,
     save: Callable[[Solved], object] = lambda best: None,
 ) -> Solved | None:
@@ -76,7 +77,7 @@ def solve_ridges(
 
     ``judge`` returns the error of outputs (h, k) on the rows left out. Every ridge takes part in every
     product. It stops when no ridge has gained for some steps. ``tell`` is called with the share of the steps that are
-    done at the most, ``save`` with the best so far. None if nothing finite came out.
+    done at the most, ``save`` with the best so far; ``done`` steps led to the start. None if nothing finite came out.
 
     Cost: O(n²) per step for each ridge and output, and O(nr²) for a preconditioner from a factor of rank r.
     """
@@ -105,7 +106,9 @@ def solve_ridges(
                 gained = descent.steps
             alpha = np.split(descent.values, len(alive), axis=1)[here]
             residual = float(residuals[here].max())
-            best = Solved(ridges[alive[here]], alpha.copy(), left[here].copy(), errors[here], residual, descent.steps)
+            best = Solved(
+                ridges[alive[here]], alpha.copy(), left[here].copy(), errors[here], residual, done + descent.steps
+            )
             save(best)
         if residuals.max() <= stop.residual or not np.isfinite(errors).all():
             break

@@ -36,6 +36,8 @@ class Journal:
             digest.update(str(array.shape).encode())
             digest.update(np.ascontiguousarray(array).tobytes())
         self._key = digest.hexdigest()
+        if not path.parent.is_dir():
+            raise InvalidInput(f"the checkpoint {path} is in a folder that does not exist. Make it, or choose another.")
         if path.exists():
             stored = read_file(path, kind=_KIND, newest=_VERSION)
             if stored.metadata.get("key") != self._key:
@@ -43,6 +45,9 @@ class Journal:
                     f"{path} belongs to a fit of other data or other parameters. Give another name, or delete it."
                 )
             self._steps, self._arrays = list(stored.metadata["steps"]), dict(stored.tensors)
+            for place, step in enumerate(self._steps):
+                if not _whole(step, self._arrays.get(f"alpha{place}"), self._arrays.get(f"outputs{place}")):
+                    raise InvalidInput(f"{path} does not describe a fit in progress. Delete it, or give another name.")
 
     def step(self, compute: Callable[[Solved | None], Solved | None]) -> Solved | None:
         """Return the result of the next step: the one in the journal, or what ``compute`` returns.
@@ -82,3 +87,14 @@ class Journal:
         self._steps[place:] = [about]
         metadata = {"key": self._key, "steps": self._steps}
         write_file(self._path, self._arrays, metadata, kind=_KIND, version=_VERSION)
+
+
+def _whole(step: Any, alpha: Any, outputs: Any) -> bool:
+    """Return whether a step of a file has all that it should have."""
+    if not isinstance(step, dict) or not {"done", "failed"} <= set(step):
+        return False
+    if step["failed"]:
+        return True
+    numbers = all(isinstance(step.get(name), int | float) for name in ("ridge", "error", "residual", "steps"))
+    shapes = alpha is not None and outputs is not None and alpha.ndim == outputs.ndim == 2
+    return numbers and bool(shapes) and alpha.shape[1] == outputs.shape[1] and bool(np.isfinite(alpha).all())

@@ -97,8 +97,9 @@ def check_leaves(leaves: Leaves) -> None:
     if any(np.shape(one) != expected for one, expected in shapes):
         raise ValueError("its leaves have parts of different sizes")
     children, starts = tree.children, leaves.starts
-    below = (children >= 0) & ((children <= np.arange(nodes)[:, None]) | (children >= nodes))
-    if children.dtype.kind != "i" or below.any() or (~children[children < 0] >= count).any() or count != nodes + 1:
+    below = (children >= 0) & (children <= np.arange(nodes)[:, None])
+    each_once = np.concatenate([np.arange(1, nodes), ~np.arange(count)]) if nodes else np.zeros(0, np.int64)
+    if children.dtype.kind != "i" or below.any() or count != nodes + 1 or sorted(children.ravel()) != sorted(each_once):
         raise ValueError("its tree is not a tree")
     if starts.dtype.kind != "i" or starts[0] != 0 or starts[-1] != n or (np.diff(starts) <= 0).any():
         raise ValueError("its leaves do not cover the rows")

@@ -57,6 +57,7 @@ _A_ROUND, _ROUNDS, _FEW = 0.998, 10, 5  # share of the error that a round must l
 _A_FIT = 0.85  # share of the learning that remains when one more metric has been tried
 _SURELY = 0.9  # share of the error on few rows below which a metric helps on many as well
 _NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit")
+_LEAST_FIRING = 1e-30  # probability that a neuron fires, in single precision with room for products
 _OUTPUTS = 4  # beyond so many, two ridges are compared on all rows instead of three
 _WEIGHED = 512  # rows at most that weights of columns are learnt on
 
@@ -83,6 +84,10 @@ class ManyFitting:
         n = len(data)
         if n > EXACT and options.width != math.inf and options.approximation != "exact":
             raise InvalidInput(f"networks are trained on at most {EXACT:,} distinct rows. Use width='auto'.")
+        if options.shift is not None and firing_probability(options.shift) < _LEAST_FIRING:
+            raise InvalidInput(
+                f"shift={options.shift:g} is beyond single precision, which many rows need. Use a smaller one."
+            )
         self._require_memory()
         order = np.random.default_rng(0).permutation(n)
         self._held, self._kept = np.split(order, [min(HELD, n // 5)])
@@ -99,15 +104,13 @@ class ManyFitting:
     def _require_memory(self) -> None:
         """Refuse what does not fit even if no entry of the kernel is kept, with the number of rows that would."""
         (n, d), outputs = self.data.X.shape, self.data.targets.shape[1]
-        per_row = 8 * (4 * d + 24 * outputs) + 4 * (d + RANK)
-        fixed = half_bytes(LARGE + HELD) + 8 * (3 * RANK**2 + d * d)
-        may = max(0, int((0.9 * available_bytes() - fixed) / per_row))
-        require(
-            fixed + n * per_row,
-            budget=None,
-            what=f"fitting {n:,} rows of {d:,} columns",
-            remedy=f"About {may:,} rows would fit." if may else "Use fewer columns.",
-        )
+        exact = n <= EXACT or self.options.approximation == "exact"
+        per_row = 8 * (4 * d + 24 * outputs) + 4 * d + (4 * min(RANK, n // 8) if exact else 0)
+        fixed = half_bytes(min(n, LARGE + HELD)) + 24 * min(RANK, n // 8) ** 2
+        may = int((0.9 * available_bytes() - fixed) / per_row)
+        remedy = f"About {may:,} rows would fit." if may >= MANY else "Close other programs, or use a larger machine."
+        what = f"fitting {n:,} rows of {d:,} columns"
+        require(fixed + n * per_row, budget=None, what=what, remedy=remedy)
 
     def run(self) -> Fitted:
         """Return what was chosen, learnt and fitted. Cost: O(n²) per step of conjugate gradients, some fifty."""
@@ -130,25 +133,26 @@ class ManyFitting:
             choice = self._choose(small, metric, guess=choice.ridge, favourite=choice)
         progress.begin("fitting all rows")
         turned = rows if metric is None else rows @ metric
-        last = choice.bias * typical_norm(turned, self.data.weights)
+        last = choice.bias * typical_norm(turned[self._kept], self.data.weights[self._kept])
         found = self._fit_all(turned, last, choice)
         networks = self._train(small, metric, turned, last, choice, found)
         progress.end()
         self._journal.finish()
+        worse = 1.0 if networks is None else 1 + networks.loss  # times the squared error of the limit
         lift = SphereLift.made(scaling, scale=scale, bias=choice.bias, metric=metric, last=last)
         return Fitted(
             lift=lift,
             choice=choice,
             learning=learning,
-            left_out=found.left_out,
+            left_out=found.left_out._replace(optimism=worse),
             inputs=found.inputs if networks is None else networks.inputs,
             ridge=found.ridge if networks is None else networks.ridge,
-            error=found.error,
+            error=found.error * worse,
             alpha=found.alpha,
             penalty=self._penalty(found, choice.shift) if networks is None else networks.penalty,
             gains=np.ones(found.alpha.shape[1]) if networks is None else networks.gains,
             results=[] if networks is None else networks.results,
-            loss=0.0 if networks is None else networks.loss,
+            loss=worse - 1,
             importances=self._importances(small, metric, choice),
             pivots=found.pivots,
             core=found.core,
@@ -376,7 +380,8 @@ class ManyFitting:
         n, d = self.data.X.shape
         outputs, large = self.data.targets.shape[1], min(n, LARGE)
         one = 4e-11 * SMALL**3 + 1e-9 * SMALL**2 * d
-        learns = self.options.plan is None and d <= COLUMNS
+        plan = self.options.plan
+        learns = d <= COLUMNS if plan is None else plan != Plan()
         return {
             "choosing the scale": 5 * one if self.options.scale is None else 0.0,
             "choosing bias and shift": 15 * one,

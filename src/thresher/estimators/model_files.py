@@ -30,6 +30,7 @@ __all__ = ["load_model", "save_model"]
 
 _ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "floor_", "prior_", "feature_importances_",
            "temperature_", "pivots_", "core_")  # fmt: skip
+_LEFT_OUT = ("callbacks", "checkpoint")  # parameters that are of one fit alone
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
 _WITH_ESTIMATOR = ("inputs", "alpha", "held_outputs", "ridges", "errors", "rounds", "shift", "ridge")  # of leaves
 _VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "feature_learning_", "n_iter_", "n_features_in_",
@@ -42,7 +43,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     Cost: full O(md) bytes per output, recipe O(n) per step and output; both O(nd).
     """
     form = choose_form(form, estimator.results_)
-    parameters = {name: _plain(value) for name, value in estimator.get_params().items() if name != "callbacks"}
+    parameters = {name: _plain(value) for name, value in estimator.get_params().items() if name not in _LEFT_OUT}
     parameters |= {"class_weight": _describe_class_weight(estimator)} if "class_weight" in parameters else {}
     if not isinstance(parameters["random_state"], int | None):
         parameters["random_state"] = None

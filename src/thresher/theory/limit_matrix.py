@@ -25,7 +25,7 @@ __all__ = ["LimitMatrix", "half_bytes", "limit_block", "limit_gradients_at", "li
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 _ROWS, _COLUMNS = 256, 1024  # of a tile: a megabyte
-_FEW = 4096  # inputs whose whole matrix is kept: faster than many small panels
+_FEW = 4096  # inputs of a small matrix
 _KINK = 5e-7  # 1 - |rho| below which a product in single precision says nothing of the slope
 _CLOSE = 5e-6  # error of the polynomials at most, relative to the diagonal; else the table of the double kernel is used
 
@@ -150,7 +150,8 @@ class LimitMatrix:
     ----------
     inputs : (n, d), unit norm
     shift : threshold above which a neuron fires
-    memory : bytes that may be kept, of 2 n² for the whole; what was made for one product is kept for the next
+    memory : bytes that may be kept, of 2 n² for the whole; what was made for one product is kept for the next. With
+        infinity, both halves of a small matrix are: faster than many small panels
     threads : None for all cores
     """
 
@@ -158,6 +159,8 @@ class LimitMatrix:
         self.inputs, self.shift = np.ascontiguousarray(inputs, np.float32), shift
         self.threads = core_count() if threads is None else threads
         self._panels = range(0, len(self.inputs), _ROWS)
+        self._small = memory == math.inf and len(self.inputs) <= _FEW
+        memory = 0.0 if self._small else memory
         ends = np.cumsum([_ROWS * (first + _ROWS) for first in self._panels])
         self._whole, kept = int(ends[-1]), int(np.searchsorted(ends, memory / 4, side="right"))
         size = int(ends[kept - 1]) if kept else 0
@@ -187,7 +190,7 @@ class LimitMatrix:
     @property
     def kept(self) -> float:
         """The share of the matrix that is kept between products."""
-        return len(self._store) / self._whole
+        return 1.0 if self._small else len(self._store) / self._whole
 
     def columns(self, rows: NDArray[np.int64]) -> Single:
         """Return some rows of the matrix (k, n), which are its columns too. Cost: O(nd) each."""
@@ -208,11 +211,10 @@ class LimitMatrix:
         ``tell`` is called with the share that is done. Cost: O(n²) per vector, and O(n²d/2) for what is not kept.
         """
         columns, until = np.ascontiguousarray(vectors, np.float32), len(vectors)
-        if len(self) <= _FEW and self.kept == 1:
-            dense, size = self._dense(until), -(-len(self) // self.threads)
-            parts = in_order(
-                lambda first: dense[first : first + size] @ columns, range(0, len(self), size), threads=self.threads
-            )
+        if self._small:
+            dense = self._dense(until)
+            firsts = range(0, len(self), _COLUMNS)  # the same for any number of threads, and so is their rounding
+            parts = in_order(lambda first: dense[first : first + _COLUMNS] @ columns, firsts, threads=self.threads)
             return np.concatenate(list(parts)).astype(np.float64)
         total, n = np.zeros((len(self), columns.shape[1])), len(self)
 

@@ -25,6 +25,7 @@ ALWAYS_FACTOR, EVER_FACTOR = 1500, 20_000
 _PRODUCTS, _FACTOR, _COUNTS, _NUMBERS = 20, 1 / 18, 1 / 26, 350.0
 _GROWTH = 2  # pairs fire so many times as often after some steps
 _TOLERANCE = 1e-2  # relative residual of solves over pairs: a hundredth of it takes about twice the products
+_MOST_PRODUCTS = 200  # of a solve over pairs: a step that is not exact is shorter, not wrong
 _FIRST_ITERATIONS = 100  # of the first step's solve: any step is legal, and the limit is not the network's own matrix
 _LEAST_COLUMNS = 64  # of inputs, that a product over a pair takes at least
 MATRIX_FREE = "pivots"
@@ -88,7 +89,7 @@ def _automatic(facts: Facts, near: Callable[[], LimitMatrix], *, threads: int, a
 
 
 def _over_pairs(near: Callable[[], LimitMatrix]) -> ConjugateGradient:
-    return ConjugateGradient(tol=_TOLERANCE, preconditioner=RandomPivots(near))
+    return ConjugateGradient(tol=_TOLERANCE, preconditioner=RandomPivots(near), max_iterations=_MOST_PRODUCTS)
 
 
 def first_solver(solver: Solver, near: Callable[[], LimitMatrix]) -> ConjugateGradient:
