@@ -58,7 +58,7 @@ _A_FIT = 0.85  # share of the learning that remains when one more metric has bee
 _SURELY = 0.9  # share of the error on few rows below which a metric helps on many as well
 _NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit")
 _LEAST_FIRING = 1e-30  # probability that a neuron fires, in single precision with room for products
-_OUTPUTS = 4  # beyond so many, two ridges are compared on all rows instead of three
+_OUTPUTS = 4  # beyond so many, ridges are compared on some rows only
 _WEIGHED = 512  # rows at most that weights of columns are learnt on
 
 
@@ -127,10 +127,10 @@ class ManyFitting:
         choice = self._choose(small, None, guess=1e-2)
         progress.begin("learning features")
         metric, choice, learning = self._learn(rows, small, choice)
-        if metric is None and self.options.ridge is None:
-            choice = self._with_ridge(self._part(rows, LARGE), choice)
         if metric is not None:
             choice = self._choose(small, metric, guess=choice.ridge, favourite=choice)
+        if self.data.targets.shape[1] > _OUTPUTS and self.options.ridge is None:
+            choice = self._with_ridge(self._part(rows, LARGE), metric, choice)
         progress.begin("fitting all rows")
         turned = rows if metric is None else rows @ metric
         last = choice.bias * typical_norm(turned[self._kept], self.data.weights[self._kept])
@@ -173,7 +173,7 @@ class ManyFitting:
         inputs = inputs if choice.bias else inputs[:, :-1]
         ridges = ridges_near(choice.ridge) if options.ridge is None else [options.ridge]
         if self.data.targets.shape[1] > _OUTPUTS and options.ridge is None:
-            ridges = ridges[:2]  # each costs as much as all outputs; more rows rather take a smaller ridge
+            ridges = [choice.ridge]  # each costs as much as all outputs
         way = "exact" if len(rows) <= EXACT and options.approximation == "auto" else options.approximation
         table = Table(
             self.data, self._kept, self._held, choice.bias, choice.shift, ridges, options.judge, options.threads
@@ -235,9 +235,9 @@ class ManyFitting:
         except InvalidInput:  # of more rows some are too far apart
             return CANDIDATES[0], Scaling.of(self.data.X[some], scale=CANDIDATES[0], weights=weights)
 
-    def _with_ridge(self, large: HoldOut, choice: Choice) -> Choice:
+    def _with_ridge(self, large: HoldOut, metric: Matrix | None, choice: Choice) -> Choice:
         """Return the choice with the ridge that is best for more rows."""
-        solved = self._fit(large, None, choice)
+        solved = self._fit(large, metric, choice)
         return choice if solved is None else choice._replace(ridge=solved.ridge)
 
     def _biases(self) -> list[float]:
