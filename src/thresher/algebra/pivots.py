@@ -3,7 +3,7 @@
 A pivot is drawn with a probability in proportion to what is left of its diagonal entry (Chen, Epperly, Tropp and Webber
 2024), in blocks. The factor F (r, n) has FᵀF below the matrix, close to it where the spectrum decays, and FᵀF
 plus a diagonal is inverted at the cost of products with F: a preconditioner. What FᵀF leaves of the diagonal is part of
-that diagonal: kernels of wide networks are rough, and a tenth of their trace is spread over all directions. With it
+that diagonal: kernels of wide networks are rough, and a part of their trace is spread over all directions. With it
 conjugate gradients take several times fewer steps.
 """
 

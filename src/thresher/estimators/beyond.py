@@ -52,7 +52,6 @@ def fit_beyond(rows: Matrix, inputs: Single, table: Table, *, way: str, tell: Ca
         "shift": table.shift,
         "ridges": table.ridges,
         "threads": table.threads,
-        "seed": table.seed,
     }
 
     def centres(number: int, first: float, last: float) -> None:

@@ -57,7 +57,6 @@ class Table(NamedTuple):
     ridges: list[float]  # to choose from
     judge: Judge
     threads: int
-    seed: int = 0
 
 
 def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[[float], object]) -> LimitFit:

@@ -1,7 +1,7 @@
 """From a table of many rows to a fit of the limit: choices on rows left out, features from many, one exact solve.
 
 Nothing costs more than O(n²) per step. A part of the rows is left out while everything is chosen, down to the ridge of
-all others; then the solution goes on from there with all rows.
+all others; up to 131,072 rows the solution then goes on from there with all rows.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from thresher.estimators.columns import learn_columns
 from thresher.estimators.exact import RANK, LimitFit, Table, fit_exact
 from thresher.estimators.features import (
     COLUMNS,
+    MILD,
+    STRONG,
     Learning,
     Plan,
     mix_outputs,
@@ -51,7 +53,8 @@ MANY, EXACT = 4096, 1 << 17  # rows from which on a fit is made like this, and u
 HELD, SMALL, LARGE = 4096, 2048, 16384  # rows left out; rows on which most is chosen; rows features are learnt from
 _SCALED, _SORTED = 1 << 16, 1 << 23  # rows and numbers at most from which the scales of columns are learnt
 _GRADIENTS = 4096  # rows whose gradients make the metric
-_POWERS = _MILD, _MIDDLE, _STRONG = 0.25, 0.4, 0.5  # of the metric
+_STRONGEST = 0.5
+_POWERS = MILD, STRONG, _STRONGEST  # of the metric
 _CLEARLY = 0.98  # share of the error that another scale must leave
 _A_ROUND, _ROUNDS, _FEW = 0.998, 10, 5  # share of the error that a round must leave; rounds on many rows, and on few
 _A_FIT = 0.85  # share of the learning that remains when one more metric has been tried
@@ -282,8 +285,8 @@ class ManyFitting:
             found = self._rounds(large, choice, plan.power, metric=first, rounds=plan.rounds, all_of_them=True)
             errors[_say(large, plan.power)] = found.errors
             return found.metric, choice._replace(ridge=found.solved.ridge), Learning(plan, errors)
-        tracks = {_MIDDLE: self._rounds(small, choice, _MIDDLE, rounds=_FEW)}
-        other = _STRONG if tracks[_MIDDLE].error < _SURELY * tracks[_MIDDLE].errors[0] else _MILD
+        tracks = {STRONG: self._rounds(small, choice, STRONG, rounds=_FEW)}
+        other = _STRONGEST if tracks[STRONG].error < _SURELY * tracks[STRONG].errors[0] else MILD
         tracks[other] = self._rounds(small, choice, other, rounds=_FEW)
         errors |= {_say(small, power): track.errors for power, track in tracks.items()}
         power = min(tracks, key=lambda one: tracks[one].error)
@@ -291,7 +294,7 @@ class ManyFitting:
         if len(large.kept) > len(small.kept):
             found, power = self._more_rows(large, choice, found, power, errors)
         if found.metric is None:
-            power = _POWERS[0]
+            power = MILD
         plan = Plan(rounds=found.rounds, power=power)
         return found.metric, choice._replace(ridge=found.solved.ridge), Learning(plan, errors)
 
