@@ -361,6 +361,7 @@ def test_a_tree_that_is_none_is_refused(table):
         np.tile([[1, 1]], (nodes, 1)),
         np.minimum(leaves.tree.children, 0),
         leaves.tree.children[::-1],
+        np.array([*([place, place] for place in range(1, nodes)), [-1, -2]]),  # 2^nodes ways through it
     ):
         with pytest.raises(ValueError, match="not a tree"):
             check_leaves(replace(leaves, tree=leaves.tree._replace(children=children)))
