@@ -15,11 +15,12 @@ ROOT = Path(thresher.__file__).parent
 ROWS = [
     {"errors"},
     {"checks", "figures", "loops", "memory", "notebook", "output", "parallel"},
-    {"export"},
+    {"devices", "export"},
     {"model", "files"},
     {"interfaces"},
     {"algebra", "theory", "datasets"},
     {"shards"},
+    {"gpu"},
     {"engines"},
     {"training"},
 ]

@@ -1,0 +1,1 @@
+"""What runs on a GPU. Modules of this room import torch and Triton, and are imported once a GPU was asked for."""
