@@ -1,4 +1,4 @@
-"""The GPU's code runs on a GPU, or on the processor in Triton's interpreter: `make test-gpu` and `make test-gpu-kernels`."""
+"""The GPU's code runs on a GPU (`make test-gpu`), or in Triton's interpreter (`make test-gpu-kernels`)."""
 
 import importlib.util
 import os

@@ -33,10 +33,10 @@ def test_start_rows_have_the_bits_of_the_processor(seed, d):
 
 
 def test_many_numbers_reach_both_ends():
-    start, numbers = Start(3, 8), np.arange(1 << 14)
-    made = rows_of(start, random_inputs(2, 8)).make(torch.from_numpy(numbers).to(find_device("cuda"))).cpu().numpy()
+    start, numbers = Start(3, 64), np.arange(1 << 8)
+    made = rows_of(start, random_inputs(2, 64)).make(torch.from_numpy(numbers).to(find_device("cuda"))).cpu().numpy()
     np.testing.assert_array_equal(made.view(np.uint32), start.rows(numbers).view(np.uint32))
-    assert np.abs(made).max() > 4  # where the second polynomial counts
+    assert np.abs(made).max() > 3.5  # where the second polynomial counts
 
 
 @pytest.mark.parametrize("d", [2, 64, 130])
@@ -50,16 +50,16 @@ def test_looks_are_inner_products(d, double):
     np.testing.assert_allclose(found.cpu(), expected, rtol=0, atol=1e-13 if double else 3e-5)
 
 
-@pytest.mark.parametrize("d", [5, 64, 100, 150])
-@pytest.mark.parametrize("twins", [False, True])
-@pytest.mark.parametrize("shift", [0.0, 1.5])
+@pytest.mark.parametrize(
+    ("d", "twins", "shift"), [(5, False, 0.0), (64, True, 1.5), (100, False, 1.5), (150, True, 0.0)]
+)
 def test_a_scan_lists_every_pair_above_the_band(d, twins, shift):
-    X, band, width = random_inputs(40, d), 0.3, 300
+    X, band, width = random_inputs(40, d), 0.3, 200
     settings = NetworkSettings.checked(width=width, dimension=d, shift=shift, seed=4, twins=twins)
     scan = Scan(rows_of(settings.start, X), settings, range(width), band=band, fixed=2.0**40)
     lists, outputs, _ = scan.run()
     Z = settings.start.block(0, width).astype(float) @ X.T
-    fires = Z >= shift
+    fires = shift <= Z
     awake = np.flatnonzero(fires.any(axis=1))
     assert sorted(lists.neurons.tolist()) == awake.tolist()
     assert scan.firing == fires.sum()
@@ -79,12 +79,12 @@ def test_a_scan_lists_every_pair_above_the_band(d, twins, shift):
 
 
 def test_the_screen_keeps_few_that_are_far_below():
-    X, width, shift = random_inputs(200, 64), 512, 2.0
+    X, width, shift = random_inputs(200, 64), 256, 2.0
     settings = NetworkSettings.checked(width=width, dimension=64, shift=shift, seed=4)
     masks, counts, _ = Scan(rows_of(settings.start, X), settings, range(width), band=0.1, fixed=1.0).screen(0, width)
     found = np.unpackbits(masks.cpu().numpy().view(np.uint8), axis=1, bitorder="little")[:, :200].astype(bool)
     Z = settings.start.block(0, width).astype(float) @ X.T
-    assert found[Z >= shift - 0.1].all()
-    assert not found[Z < shift - 0.15].any()
+    assert found[shift - 0.1 <= Z].all()
+    assert not found[shift - 0.15 > Z].any()
     np.testing.assert_array_equal(counts.cpu(), found.sum(axis=1))
     assert found.mean() == pytest.approx(firing_probability(shift - 0.11), rel=0.1)

@@ -8,12 +8,12 @@ from grams import random_inputs
 pytest.importorskip("torch", reason="needs torch: pip install 'thresher[gpu]'")
 pytest.importorskip("triton", reason="needs triton: pip install 'thresher[gpu]'")
 
-from test_contract import SHIFT, Story  # noqa: E402
+from test_contract import SHIFT, Story
 
-import thresher  # noqa: E402
-from thresher import BrokenCertificate, InvalidInput, MemoryRefused, Problem, train  # noqa: E402
-from thresher.gpu import shard  # noqa: E402
-from thresher.interfaces import Step  # noqa: E402
+import thresher
+from thresher import BrokenCertificate, InvalidInput, MemoryRefused, Problem, train
+from thresher.gpu import shard
+from thresher.interfaces import Step
 
 CASES = [
     # seed, twins, first step, matrix, n, d
@@ -51,7 +51,7 @@ def test_the_contract_of_every_shard(gpu_kind, seed, twins, first, matrix, n, d)
 
 @pytest.mark.parametrize(
     ("n", "d", "width", "options"),
-    [(12, 6, 256, {"twins": True}), (10, 5, 200, {}), (6, 150, 128, {"twins": True, "first_step": "gram"})],
+    [(12, 6, 128, {"twins": True}), (8, 5, 100, {}), (6, 150, 64, {"twins": True, "first_step": "gram"})],
 )
 def test_the_trajectory_is_that_of_the_processor(n, d, width, options):
     given = problem(n, d)
@@ -71,7 +71,7 @@ def test_the_trajectory_is_that_of_the_processor(n, d, width, options):
 
 def test_neurons_that_leave_their_band_are_scanned_again(monkeypatch):
     monkeypatch.setattr(shard, "expected_band", lambda drift, fires: 0.05)
-    result = train(problem(), width=256, engine="gpu", audit=True, twins=True)
+    result = train(problem(8), width=128, engine="gpu", audit=True, twins=True)
     assert sum(record.rescans for record in result.history) > 20
 
 
@@ -87,17 +87,19 @@ def test_pairs_on_the_threshold_are_decided_in_float64(monkeypatch):
     start = train(given, width=64, shift=1.0, max_iterations=0).network.settings.start
     Z = start.block(0, 64).astype(float) @ given.inputs.T
     on_it = float(np.sort(Z[Z > 0.9].ravel())[0])
-    for shift in (on_it, np.nextafter(on_it, 9), np.nextafter(on_it, -9)):
+    for shift in (on_it, np.nextafter(on_it, 9)):
         result = train(given, width=64, shift=shift, engine="gpu", audit=True)
         other = train(given, width=64, shift=shift, index="scan")
         assert [a.firing for a in result.history] == [b.firing for b in other.history]
+    assert sum(seen) > 0
 
 
 def test_many_pairs_in_doubt_find_room(monkeypatch):
     monkeypatch.setattr(shard, "_ROOM", 1)
     monkeypatch.setattr(shard, "guards", lambda *a: (0.05, 1e-14))  # much is in doubt
-    result = train(problem(), width=128, engine="gpu", audit=True)
-    assert [r.firing for r in result.history] == [r.firing for r in train(problem(), width=128).history]
+    given = problem(8)
+    result = train(given, width=64, engine="gpu", audit=True)
+    assert [r.firing for r in result.history] == [r.firing for r in train(given, width=64).history]
 
 
 def test_certificates_that_are_too_long_are_noticed(monkeypatch):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from thresher.errors import BrokenCertificate
-from thresher.gpu.list_kernels import LINEAR
+from thresher.gpu.kernels.lists import LINEAR
 from thresher.gpu.lists import Lists
 from thresher.gpu.rows import Rows
 from thresher.interfaces import ShardAudited

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from thresher.gpu.list_kernels import FIRED, LINEAR
+from thresher.gpu.kernels.lists import FIRED, LINEAR
 from thresher.model.firing import Pattern
 
 __all__ = ["Lists"]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from thresher.gpu import start_kernels as kernels
+from thresher.gpu.kernels import rows as kernels
 from thresher.model.start import Start
 
 __all__ = ["Rows"]

@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 
-from thresher.gpu import list_kernels, start_kernels
+from thresher.devices import device_bytes
+from thresher.gpu.kernels import lists as list_kernels
+from thresher.gpu.kernels import rows as row_kernels
 from thresher.gpu.lists import Lists
 from thresher.gpu.rows import Rows
 from thresher.loops.rounding import NORM_TOLERANCE, guards
@@ -24,7 +26,8 @@ __all__ = ["Scan", "screen_rows"]
 _IN_REGISTERS = 128  # columns up to which a screen makes its rows itself
 _ROWS, _COLUMNS = 64, 128  # of a tile
 _LANES = 128  # rows or words of a program
-_BLOCK, _WORDS, _CANDIDATES = 1 << 22, 1 << 28, 1 << 24  # at most: rows, words of bits, candidates expected
+_BLOCK = 1 << 23  # rows at most
+_PER_WORD, _PER_CANDIDATE = 256, 4096  # bytes of the device for which there is one in a block
 _HALF, _LEAST_HALF = 2.0**-11, 2.0**-24  # unit roundoff of float16; what it loses below its smallest normal number
 _SUM = 2.0**-22  # of a sum in the accumulators of tensor cores, which need not round to nearest
 
@@ -45,7 +48,8 @@ class Scan:
         self._half[:n, :d] = rows.inputs.half()
         self._words = -(-n // 16)
         likely = n * firing_probability(max(self._low - self._slope * (math.sqrt(d) + 2), -8.0))
-        most = min(_BLOCK, _WORDS // self._words, int(_CANDIDATES / max(likely, 1e-6)))
+        free = device_bytes(rows.device)
+        most = min(_BLOCK, free // _PER_WORD // self._words, int(free / _PER_CANDIDATE / max(likely, 1e-6)))
         self.size = max(_ROWS, min(most, len(self._range)) // _ROWS * _ROWS)
         column = torch.arange(_COLUMNS, device=rows.device)
         self._powers = torch.zeros((_COLUMNS, 16), dtype=torch.float16, device=rows.device)
@@ -55,10 +59,9 @@ class Scan:
         self._lists = Lists(rows.device)
 
     @staticmethod
-    def memory(inputs: int, dimension: int) -> float:
-        """Return about how many bytes a scan takes for a block."""
-        stored = 2 * dimension if dimension > _IN_REGISTERS else 0
-        return min(_BLOCK * (inputs / 8 + stored), 2.0 * _WORDS * (1 + 16 * stored / max(inputs, 1))) + 96 * _CANDIDATES
+    def memory(free: float) -> float:
+        """Return about how many bytes a scan takes for a block, on a device with so many free ones."""
+        return free * (2 / _PER_WORD + 96 / _PER_CANDIDATE)
 
     def run(self) -> tuple[Lists, Any, int]:
         """Return the watchlists, the outputs (n,) in units of 1 / fixed, and the number of pairs looked at."""
@@ -99,8 +102,8 @@ class Scan:
             lists.begin[here], lists.length[here], lists.fired[here] = there.start + to, sizes, fired[places]
             lists.band[here], lists.soonest[here] = self._band * (1 - 2.4e-7), soonest
             _launch(
-                list_kernels.write_lists, len(places), places, begin, length, fired, z, fires, inputs, lists.begin[here],
-                lists.inputs, lists.start, lists.flags, len(places),
+                list_kernels.write_lists, len(places), places, begin, length, fired, z, fires, inputs,
+                lists.begin[here], lists.inputs, lists.start, lists.flags, len(places),
             )  # fmt: skip
             if self._copies == 1:  # those of twins cancel
                 signs = torch.repeat_interleave(lists.sign[here].double(), sizes)
@@ -121,13 +124,13 @@ class Scan:
         if wide > _IN_REGISTERS:
             numbers = torch.arange(first, first + count, device=device)
             rows, norms = self._rows.make_with_norms(numbers, columns=wide, dtype=torch.float16)
-            start_kernels.screen_stored[(-(-count // _ROWS),)](
+            row_kernels.screen_stored[(-(-count // _ROWS),)](
                 self._half, self._powers, rows, norms, masks, counts, count, n, words, self._low, self._slope,
                 D=wide, M=_ROWS, N=_COLUMNS, num_warps=4, num_stages=2,
             )  # fmt: skip
             return masks, counts, norms.max()
         longest = torch.zeros(1, dtype=torch.float32, device=device)
-        start_kernels.screen[(-(-count // (2 * _ROWS)),)](
+        row_kernels.screen[(-(-count // _ROWS),)](
             self._half, self._powers, masks, counts, longest, first, count, n, d, words, self._low, self._slope,
             self._rows.key, D=wide, M=_ROWS, N=_COLUMNS, enable_fp_fusion=False, num_warps=4, num_stages=2,
         )  # fmt: skip
@@ -142,10 +145,10 @@ class Scan:
         flat = masks.reshape(-1)
         index = flat.nonzero()[:, 0]
         word, bits = flat[index], torch.empty(len(index), dtype=torch.int32, device=masks.device)
-        _launch(start_kernels.count_bits, len(index), word, bits, len(index))
+        _launch(row_kernels.count_bits, len(index), word, bits, len(index))
         end = bits.cumsum(0)
         inputs = torch.empty(int(end[-1]) if len(end) else 0, dtype=torch.int32, device=masks.device)
-        _launch(start_kernels.list_bits, len(index), index, word, end, bits, inputs, len(index), self._words)
+        _launch(row_kernels.list_bits, len(index), index, word, end, bits, inputs, len(index), self._words)
         rows = counts.nonzero()[:, 0]
         begin, length = counts.cumsum(0)[rows] - counts[rows], counts[rows]
         longest_here = float(longest) * (1 + 1e-5)

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from thresher.devices import device_bytes, find_device
 from thresher.errors import BrokenCertificate, InvalidInput
-from thresher.gpu import list_kernels as kernels
 from thresher.gpu.audit import audit_device
+from thresher.gpu.kernels import lists as kernels
 from thresher.gpu.rows import Rows
 from thresher.gpu.scan import Scan
 from thresher.gpu.weights import DeviceWeights
@@ -86,9 +86,10 @@ class DeviceShard(PairShard):
     @staticmethod
     def require_device(facts: Any, outputs: int) -> None:
         """Refuse, before any work, what does not fit into the free memory of the device."""
+        free = device_bytes(find_device("cuda"))
         require(
-            outputs * DeviceShard.device_memory(facts),
-            budget=device_bytes(find_device("cuda")),
+            outputs * DeviceShard.device_memory(facts) + Scan.memory(free),
+            budget=free,
             what=f"training {facts.width:,} neurons on {facts.inputs:,} inputs on the GPU",
             remedy="Use a larger shift (fewer neurons fire), a smaller width or fewer inputs, or engine='local'.",
         )
@@ -96,14 +97,11 @@ class DeviceShard(PairShard):
     @staticmethod
     def device_memory(facts: Any) -> float:
         """Return about how many bytes of the device's memory a training takes."""
-        band = expected_band(facts.drift, facts.pairs / max(facts.awake, 1.0))
-        watched = facts.awake * min(
-            facts.inputs,
-            facts.pairs / max(facts.awake, 1.0)
-            + facts.inputs * (firing_probability(facts.shift - band) - firing_probability(facts.shift)),
-        )
-        lists = 1.15 * (watched * _PER_ENTRY + facts.awake * (_PER_NEURON + 9))
-        return float(_SMALL + lists + 28 * facts.inputs**2 + Scan.memory(facts.inputs, facts.dimension))
+        fires = facts.pairs / max(facts.awake, 1.0)
+        low = facts.shift - expected_band(facts.drift, fires)
+        below = facts.inputs * (firing_probability(low) - firing_probability(facts.shift))
+        watched = facts.awake * min(facts.inputs, fires + below)
+        return float(_SMALL + 1.1 * (watched * _PER_ENTRY + facts.awake * _PER_NEURON) + 28 * facts.inputs**2)
 
     @staticmethod
     def start_together(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.gpu.list_kernels import FIRED
+from thresher.gpu.kernels.lists import FIRED
 from thresher.gpu.lists import Lists
 from thresher.model.network import NetworkSettings
 from thresher.model.weights import Weights

@@ -155,23 +155,20 @@ def screen(
 ):  # fmt: skip
     """Write to ``masks`` (count, words) which inputs of X (N's multiple, D), float16, may reach a level with which row.
 
-    A bit is set where the product in half precision is at least low - slope |w|. Rows are made in registers, 2 M of
-    them for each time that X is read. ``longest`` gets the largest norm. A product with ``powers`` of two (N, 16) packs
-    sixteen comparisons into a word; its last column, of ones, counts the bits of each row.
+    A bit is set where the product in half precision is at least low - slope |w|. Rows are made in registers.
+    ``longest`` gets the largest norm. A product with ``powers`` of two (N, 16) packs sixteen comparisons into a word;
+    its last column, of ones, counts the bits of each row.
     """
-    at = tl.program_id(0).to(tl.int64) * (2 * M) + tl.arange(0, M)
-    half0, norm0 = _half_rows(first_row + at, d, key, M, D)
-    half1, norm1 = _half_rows(first_row + at + M, d, key, M, D)
-    tl.atomic_max(longest, tl.max(tl.maximum(norm0, norm1), axis=0))
-    level0, level1 = low - slope * norm0, low - slope * norm1
+    at = tl.program_id(0).to(tl.int64) * M + tl.arange(0, M)
+    half, norm = _half_rows(first_row + at, d, key, M, D)
+    tl.atomic_max(longest, tl.max(norm, axis=0))
+    level = low - slope * norm
     power = tl.load(powers + tl.arange(0, N)[:, None] * 16 + tl.arange(0, 16)[None, :])
-    total0, total1 = tl.zeros((M, 16), tl.float32), tl.zeros((M, 16), tl.float32)
+    total = tl.zeros((M, 16), tl.float32)
     for first in range(0, n, N):
         x = tl.load(X + (first + tl.arange(0, N))[None, :] * D + tl.arange(0, D)[:, None])
-        total0 += _pack(tl.dot(half0, x), level0, at, count, first, n, power, masks, words, N)
-        total1 += _pack(tl.dot(half1, x), level1, at + M, count, first, n, power, masks, words, N)
-    _store_counts(total0, at, count, counts)
-    _store_counts(total1, at + M, count, counts)
+        total += _pack(tl.dot(half, x), level, at, count, first, n, power, masks, words, N)
+    _store_counts(total, at, count, counts)
 
 
 @triton.jit(do_not_specialize=SIZES)

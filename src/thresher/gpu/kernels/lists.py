@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from thresher.gpu.start_kernels import SIZES
+from thresher.gpu.kernels.rows import SIZES
 
 __all__ = ["FIRED", "LINEAR", "SIDE", "advance", "commit", "count_pairs", "judge", "sum_up", "travel", "write_lists"]
 
