@@ -77,13 +77,13 @@ def test_neurons_that_leave_their_band_are_scanned_again(monkeypatch):
 
 def test_pairs_on_the_threshold_are_decided_in_float64(monkeypatch):
     given, seen = problem(8, 5), []
-    settle = shard.DeviceShard._settle
+    look = Rows.look
 
-    def count(self, doubtful, changes):
-        seen.append(len(doubtful))
-        return settle(self, doubtful, changes)
+    def count(self, rows, inputs, *, double=False):
+        seen.append(double * len(rows))
+        return look(self, rows, inputs, double=double)
 
-    monkeypatch.setattr(shard.DeviceShard, "_settle", count)
+    monkeypatch.setattr(Rows, "look", count)
     start = train(given, width=64, shift=1.0, max_iterations=0).network.settings.start
     Z = start.block(0, 64).astype(float) @ given.inputs.T
     on_it = float(np.sort(Z[Z > 0.9].ravel())[0])
