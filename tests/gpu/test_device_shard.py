@@ -13,6 +13,7 @@ from test_contract import SHIFT, Story
 import thresher
 from thresher import BrokenCertificate, InvalidInput, MemoryRefused, Problem, train
 from thresher.gpu import shard
+from thresher.gpu.rows import Rows
 from thresher.interfaces import Step
 
 CASES = [
