@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from thresher.algebra.descent import Descent
 from thresher.algebra.pivots import LowRank
 from thresher.devices import device_bytes
-from thresher.gpu.kernels.limit import evaluate, evaluate_slope
+from thresher.gpu.entries import evaluate, evaluate_slope
 from thresher.gpu.pivots import Inverse, Solver, factor, random_pivots
 from thresher.memory import require
 from thresher.theory import cofiring_slope, firing_probability, limit_kernel
@@ -185,7 +185,8 @@ class Gpu:
         """Return blocks of the rows of a kernel (rows, columns) that is not kept."""
         if not rows:
             return []
-        size = max(1, int(min(_BLOCK, self.spare() / 32)) // max(columns, 1))
+        size = int(min(_BLOCK, self.spare() / 32)) // max(columns, 1)
+        size = max(4, size // 4 * 4)  # so that blocks begin at places that the GPU reads faster
         return [slice(first, first + size) for first in range(0, rows, size)]
 
 

@@ -1,1 +1,0 @@
-"""Compiled for a GPU by Triton: loops over tensors, one file per task."""
