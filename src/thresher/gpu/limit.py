@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from thresher.algebra.descent import Descent
 from thresher.algebra.pivots import LowRank
 from thresher.devices import device_bytes
-from thresher.gpu.entries import evaluate, evaluate_slope
+from thresher.gpu.kernels.limit import evaluate, evaluate_slope
 from thresher.gpu.pivots import Inverse, Solver, factor, random_pivots
 from thresher.memory import require
 from thresher.theory import cofiring_slope, firing_probability, limit_kernel
