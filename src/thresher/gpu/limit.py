@@ -77,7 +77,8 @@ class Gpu:
 
     def put(self, values: NDArray[Any]) -> Any:
         """Return a tensor with these values."""
-        return torch.as_tensor(np.ascontiguousarray(values), device=self.device)
+        own = np.ascontiguousarray(values)
+        return torch.as_tensor(own if own.flags.writeable else own.copy(), device=self.device)
 
     def get(self, values: Any) -> NDArray[Any]:
         """Return the values of a tensor."""
