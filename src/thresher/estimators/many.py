@@ -84,6 +84,7 @@ class ManyFitting:
 
     def __init__(self, data: Observations, options: Options, progress: Progress, device: Device) -> None:
         self.data, self.options, self.progress, self._device = data, options, progress, device
+        self._bare = data.with_rows(data.X[:, :0])  # without the inputs, which are large
         n = len(data)
         if n > EXACT and options.width != math.inf and options.approximation != "exact":
             raise InvalidInput(f"networks are trained on at most {EXACT:,} distinct rows. Use width='auto'.")
@@ -118,10 +119,8 @@ class ManyFitting:
 
     def run(self) -> Fitted:
         """Return what was chosen, learnt and fitted. Cost: O(n²) per step of conjugate gradients, some fifty."""
-        with (
-            blas_for_size(0),
-            self._device.session(),
-        ):  # threads are those of ``parallel``: BLAS's own would wait for work beside them
+        # Threads are those of ``parallel``: BLAS's own would wait for work beside them.
+        with blas_for_size(0), self._device.session():
             return self._run()
 
     def _run(self) -> Fitted:
@@ -141,7 +140,9 @@ class ManyFitting:
             choice = choice if solved is None else choice._replace(ridge=solved.ridge)
         progress.begin("fitting all rows")
         turned = rows if metric is None else rows @ metric
-        last = choice.bias * typical_norm(turned[self._kept], self.data.weights[self._kept])
+        weights = self.data.weights.copy()
+        weights[self._held] = 0.0
+        last = choice.bias * typical_norm(turned, weights)
         found = self._fit_all(turned, last, choice)
         networks = self._train(small, metric, turned, last, choice, found)
         progress.end()
@@ -183,7 +184,9 @@ class ManyFitting:
         if self.data.targets.shape[1] > _OUTPUTS and options.ridge is None:
             ridges = [choice.ridge]  # each costs as much as all outputs
         way = "exact" if len(rows) <= EXACT and options.approximation == "auto" else options.approximation
-        table = Table(self.data, self._kept, self._held, choice.bias, choice.shift, ridges, options.judge, self._device)
+        table = Table(
+            self._bare, self._kept, self._held, choice.bias, choice.shift, ridges, options.judge, self._device
+        )
         if way == "exact":
             return fit_exact(inputs, table, journal=journal, tell=self.progress.share)
         return fit_beyond(rows, inputs, table, way=way, tell=self.progress.share)
@@ -210,7 +213,7 @@ class ManyFitting:
 
     def _part(self, rows: Matrix, size: int) -> HoldOut:
         """Return no more than ``size`` of the rows to fit, and as many that are left out, at scaled rows (n, d)."""
-        parts = [self.data.at(some[:size]).with_rows(rows[some[:size]]) for some in (self._kept, self._held)]
+        parts = [self._bare.at(some[:size]).with_rows(rows[some[:size]]) for some in (self._kept, self._held)]
         return HoldOut(parts[0], parts[1], judge=self.options.judge, device=self._device)
 
     def _choose_scale(self) -> tuple[str, Scaling]:
