@@ -113,7 +113,7 @@ class JacobianSlice(NamedTuple):
     signs: NDArray[np.float64]  # a_r of pattern.neurons
     inputs: NDArray[np.float64]  # X, (n, d)
     scale: float  # 1/sqrt(m)
-    width: int  # m
+    neurons: int  # of the network
 
 
 class Sketch(Protocol):

@@ -111,7 +111,7 @@ class Hadamard:
     def gather(self, piece: JacobianSlice) -> NDArray[np.float64]:
         """Return this slice's share (n, s). Cost: O(s + d log d) per firing pair, O(s) a firing neuron."""
         n, d = piece.inputs.shape
-        padded = (1 << (piece.width - 1).bit_length()) << (d - 1).bit_length()
+        padded = (1 << (piece.neurons - 1).bit_length()) << (d - 1).bit_length()
         pick = np.random.Generator(np.random.Philox(key=self.seed))
         sampled = pick.choice(padded, self.rows, replace=self.rows > padded)
         out = np.zeros((n, self.rows))

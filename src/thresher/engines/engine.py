@@ -29,17 +29,17 @@ _MOST_SHARDS = 64
 _MANY_INPUTS = 1000  # with so many times more inputs shards may be that many times smaller
 
 
-def shard_ranges(width: int, *, share: int = 1, inputs: int = 0) -> list[range]:
-    """Return the slices of neurons that make up a network: a function of the width, the inputs and the kind of shard.
+def shard_ranges(neurons: int, *, share: int = 1, inputs: int = 0) -> list[range]:
+    """Return the slices of neurons that make up a network: a function of their number, the inputs and the kind of shard.
 
     The order of every sum over neurons is fixed by these slices, so results depend neither on the number of threads nor
-    on how slices are dealt out to machines. Slices of an even width are even: twins stay together.
+    on how slices are dealt out to machines. Slices of an even number are even: twins stay together.
     """
     if not share:  # of a device: all neurons in one
-        return [range(width)]
-    unit, share = 1 if width % 2 else 2, max(share, inputs // _MANY_INPUTS)
-    count = min(max(share * width // _SHARD, 1), width // unit, _MOST_SHARDS)
-    edges = [unit * (width // unit * k // count) for k in range(count + 1)]
+        return [range(neurons)]
+    unit, share = 1 if neurons % 2 else 2, max(share, inputs // _MANY_INPUTS)
+    count = max(min(share * neurons // _SHARD, neurons // unit, _MOST_SHARDS), 1)
+    edges = [unit * (neurons // unit * k // count) for k in range(count + 1)]
     return [range(first, last) for first, last in pairwise(edges)]
 
 
@@ -138,7 +138,7 @@ class ShardEngine:
             if len(wrong):
                 pair = f"inputs {wrong[0][0]} and {wrong[0][1]}"
                 raise BrokenCertificate(f"the co-firing count of {pair} is off. {REMEDY}")
-        return Audit(self._recipe.settings.width * n, float(error[worst]), ties)
+        return Audit(self._recipe.settings.neurons * n, float(error[worst]), ties)
 
     def release(self) -> None:
         """Forget the neurons. What was returned stays valid."""
@@ -173,7 +173,7 @@ def start_engine(
     """Start the engine of one problem on threads of this process; ``products`` of the inputs are kept. Cost: O(mnd)."""
     recipe = Recipe(SHARDS[index], settings, problem.inputs, dtype, products=products)
     recipe.kind.refuse(settings, penalty=False)
-    ranges = shard_ranges(settings.width, share=recipe.kind.SHARE, inputs=problem.size)
+    ranges = shard_ranges(settings.neurons, share=recipe.kind.SHARE, inputs=problem.size)
     executor = Threads(recipe, ranges, threads=core_count() if threads is None else threads)
     return start_engines(
         recipe, executor, lambda done, total: None, ranges=ranges, targets=[problem.targets], first_steps=[first_step]
@@ -205,7 +205,7 @@ def start_engines(
     for neurons, parts in zip(ranges, executor.map("start", first_steps, expected), strict=True):
         for total, part in zip(sums, parts, strict=True):
             total.add(part)
-        progress(neurons.stop, settings.width)
+        progress(neurons.stop, settings.neurons)
     offset, started = settings.offset(), []
     for output, (total, step) in enumerate(zip(sums, first_steps, strict=True)):
         engine = ShardEngine(recipe, executor, output=output, offset=offset)

@@ -27,6 +27,7 @@ class Facts(NamedTuple):
     """What the memory of a network depends on, for inputs that are spread over the sphere."""
 
     width: int
+    neurons: float  # that exist: the width, or how many are expected to be drawn
     inputs: int
     dimension: int
     shift: float
@@ -49,7 +50,8 @@ class Facts(NamedTuple):
         awake = width * -math.expm1(n * math.log1p(-min(firing, 1 - 1e-12)))
         drift = float(np.sqrt(np.mean(targets**2))) / (max(firing, 1 / width) * math.sqrt(width))
         item, d = np.dtype(dtype).itemsize, settings.start.dimension
-        return cls(width, n, d, settings.shift, item, first_step, width * n * firing, awake, drift)
+        neurons = width * n * firing if settings.start.kind == "poisson" else width
+        return cls(width, neurons, n, d, settings.shift, item, first_step, width * n * firing, awake, drift)
 
 
 def estimate_memory(

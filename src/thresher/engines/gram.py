@@ -79,5 +79,5 @@ class ShardGram:
         """Return S Jᵀ (s, n); see the sketch for its cost."""
         settings = self._recipe.settings
         empty = Pattern(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32))
-        piece = JacobianSlice(empty, np.empty(0), self._recipe.inputs, settings.scale, settings.width)
+        piece = JacobianSlice(empty, np.empty(0), self._recipe.inputs, settings.scale, settings.neurons)
         return sketch.finish(self._total("sketch", sketch), piece)

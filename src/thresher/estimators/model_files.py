@@ -23,7 +23,7 @@ from thresher.files import Stored, read_file, write_file
 from thresher.memory import require
 from thresher.parallel import core_count
 from thresher.training import restore_result, restore_results
-from thresher.training.result_files import KIND, RESULT, VERSION, choose_form, describe_results
+from thresher.training.result_files import KIND, RESULT, VERSION, choose_form, describe_results, version_for
 from thresher.training.train import FILES
 
 __all__ = ["load_model", "save_model"]
@@ -91,7 +91,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
         "names": list(map(str, estimator.feature_names_in_)) if hasattr(estimator, "feature_names_in_") else None,
         "classes": _describe_classes(estimator),
     }
-    write_file(Path(path), tensors, metadata, kind=KIND, version=VERSION)
+    write_file(Path(path), tensors, metadata, kind=KIND, version=version_for(estimator.results_))
     return form
 
 

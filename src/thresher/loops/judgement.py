@@ -14,6 +14,7 @@ from numba import njit
 from thresher.loops import compiled
 from thresher.loops.pairs import dot, inner
 from thresher.loops.philox import fill_row
+from thresher.loops.poisson import draw_row
 from thresher.loops.rounding import FINE, STRETCH, norm_at_most, of_change, of_look
 from thresher.loops.structures import Scratch
 
@@ -87,13 +88,16 @@ def ascending(inputs, first, count, order):
 
 
 @compiled
-def load_start(neuron, constants, scratch):
+def load_start(neuron, constants, inputs, scratch):
     """Make the start weights of a neuron, counted from the first of the shard, unless they are there already."""
     row = constants.first_neuron + neuron
     if constants.twins:
         row >>= 1
     if scratch.holds[0] != row:
-        fill_row(constants.seed, np.uint64(0), np.uint64(row), scratch.weights)
+        if inputs.row_bounds.size:
+            draw_row(constants.seed, row, inputs.row_bounds, constants.tail, inputs.vectors, scratch.weights)
+        else:
+            fill_row(constants.seed, np.uint64(0), np.uint64(row), scratch.weights)
         scratch.holds[0] = row
 
 
@@ -103,7 +107,7 @@ def decide(i, neuron, moved, listed, constants, inputs, scratch):
 
     The coefficients stand in ``scratch``; they are added by ascending input.
     """
-    load_start(neuron, constants, scratch)
+    load_start(neuron, constants, inputs, scratch)
     if scratch.holds[1] != neuron:
         ascending(listed, moved.first, moved.terms, scratch.order)
         scratch.holds[1] = neuron

@@ -113,7 +113,7 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
         for c in range(candidates):
             i = fires[c]
             if z0[i] <= shift + guard:
-                load_start(neuron, constants, scratch)
+                load_start(neuron, constants, inputs, scratch)
                 looks += 1
                 fires_then = dot(weights, X[i]) >= shift
                 known &= fires_then == (z0[i] >= threshold)

@@ -26,6 +26,7 @@ class ShardConstants(NamedTuple):
     seed: np.uint64
     first_neuron: int
     twins: bool
+    tail: float  # probability that a row fires on an input, where rows are drawn at inputs
     trust: float  # share of the drift that is reported: 1, except where a test breaks certificates
 
 
@@ -36,6 +37,7 @@ class Inputs(NamedTuple):
     products: NDArray[np.float64]  # (n, n), or (0, 0): not kept, changes come from the vectors alone
     fast_products: Floating  # the same in working precision
     max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
+    row_bounds: NDArray[np.int64]  # (n + 1,): first start row of each input; (0,): rows are not drawn at inputs
 
 
 class Point(NamedTuple):

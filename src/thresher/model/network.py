@@ -14,6 +14,7 @@ from thresher.errors import InvalidInput
 from thresher.export import Arrays, Exports, make_arrays
 from thresher.memory import require
 from thresher.model.compact import CompactNetwork
+from thresher.model.poisson import AnyStart, PoissonStart, tail_probability
 from thresher.model.problem import check_inputs
 from thresher.model.sobol import check_sobol
 from thresher.model.start import Sequence, Start
@@ -25,6 +26,7 @@ __all__ = ["Activation", "Network", "NetworkSettings", "default_shift", "row_blo
 
 Activation = Literal["relu", "max"]
 _LARGEST_SHIFT = 1e6  # start weights are N(0, 1)
+_MOST_DRAWN = 1 << 36  # rows of one input
 _BLOCK = 1024  # neurons per matrix product
 _INPUT_BLOCK = 4096  # new inputs per pass of `predict`
 _TASK = 16 * _BLOCK  # neurons per partial sum of `predict`
@@ -43,7 +45,7 @@ class NetworkSettings(NamedTuple):
 
     width: int
     shift: float
-    start: Start
+    start: AnyStart
     activation: Activation = "relu"
 
     @classmethod
@@ -84,6 +86,27 @@ class NetworkSettings(NamedTuple):
         start = Start(check_whole(seed, "seed", least=0, most=2**64 - 1), dimension, bool(twins), sequence)
         return cls(width, shift, start, activation)
 
+    def drawn_at(self, inputs: NDArray[np.float64]) -> NetworkSettings:
+        """Return settings of a network of which only the neurons that fire on these inputs (n, d) are drawn."""
+        start = self.start
+        if not start.twins:
+            raise InvalidInput("start='poisson' draws pairs that cancel unless they fire: pass twins=True.")
+        if start.sequence != "random":
+            raise InvalidInput(f"start='poisson' draws rows with sequence='random'; got {start.sequence!r}.")
+        if self.shift == 0:
+            raise InvalidInput("start='poisson' needs a shift above 0; got 0. Use start='scan'.")
+        if self.width * tail_probability(self.shift) > 2 * _MOST_DRAWN:
+            raise InvalidInput(
+                f"start='poisson' draws at most {_MOST_DRAWN:,} rows at an input; about "
+                f"{self.width / 2 * tail_probability(self.shift):.3g} would fire. Use a larger shift or a smaller width."
+            )
+        return self._replace(start=PoissonStart(start.seed, inputs, self.width, self.shift))
+
+    @property
+    def neurons(self) -> int:
+        """Number of neurons that exist: all m, or those that were drawn where they fire."""
+        return self.start.neurons if isinstance(self.start, PoissonStart) else self.width
+
     @property
     def scale(self) -> float:
         """The factor 1/sqrt(m) before the sum over neurons."""
@@ -98,7 +121,7 @@ class NetworkSettings(NamedTuple):
         """
         if self.activation == "relu" or self.start.twins:
             return 0.0
-        blocks = row_blocks(0, self.width, size=_TASK)
+        blocks = row_blocks(0, self.neurons, size=_TASK)
         total = sum(self.start.signs(np.arange(block.start, block.stop)).sum() for block in blocks)
         return float(self.shift * total * self.scale)
 
@@ -118,7 +141,7 @@ class Network(Exports):
 
     @property
     def width(self) -> int:
-        """Number of neurons, m."""
+        """Number of neurons, m; with ``start="poisson"`` what it is on average."""
         return self.settings.width
 
     @property
@@ -128,7 +151,7 @@ class Network(Exports):
 
     def neuron(self, neuron: int) -> NDArray[np.float64]:
         """Return the weight vector (d,) of one neuron. Cost: O(d), plus O(d) per coefficient."""
-        neuron = check_whole(neuron, "neuron", least=0, most=self.width - 1)
+        neuron = check_whole(neuron, "neuron", least=0, most=self.settings.neurons - 1)
         return self.weights.vectors(np.array([neuron]))[0]
 
     def predict(self, inputs: ArrayLike, *, threads: int | None = None) -> NDArray[np.float64]:
@@ -206,7 +229,7 @@ class Network(Exports):
                 total = total + of_block(self.weights.block(block), fast, signs)
             return total
 
-        total = sum(in_order(partial, row_blocks(0, self.width, size=_TASK), threads=threads), np.zeros(1))
+        total = sum(in_order(partial, row_blocks(0, self.settings.neurons, size=_TASK), threads=threads), np.zeros(1))
         return total * self.settings.scale
 
     def __repr__(self) -> str:
@@ -216,8 +239,9 @@ class Network(Exports):
     def describe(self) -> dict[str, str]:
         """Return a short description of the network."""
         start = self.settings.start
+        drawn = f", of which {self.settings.neurons:,} are drawn where they fire" if start.kind == "poisson" else ""
         return {
-            "neurons": f"{self.width:,}" + (", in pairs of opposite sign" if start.twins else ""),
+            "neurons": f"{self.width:,}" + (", in pairs of opposite sign" if start.twins else "") + drawn,
             "inputs": f"{start.dimension} columns, rows of norm 1",
             "activation": f"{self.settings.activation}, shift {self.shift:.4g}",
             "seed": str(start.seed) + (", Sobol start rows" if start.sequence == "sobol" else ""),

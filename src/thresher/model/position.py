@@ -17,7 +17,7 @@ from thresher.loops.pairs import look_at, merge_coefficients
 from thresher.loops.rounding import of_look
 from thresher.model.firing import Pattern
 from thresher.model.geometry import Geometry
-from thresher.model.start import Start
+from thresher.model.poisson import AnyStart
 from thresher.model.weights import Floating, Step, Weights
 
 __all__ = ["Position", "Preactivations"]
@@ -38,7 +38,7 @@ class Position(NamedTuple):
     rounding: float  # bound on what float64 loses in sums over coefficients
 
     @classmethod
-    def at_start(cls, start: Start, geometry: Geometry) -> Position:
+    def at_start(cls, start: AnyStart, geometry: Geometry) -> Position:
         """Return unmoved weights. Cost: O(1)."""
         return cls(geometry, Weights.at_start(start, geometry.inputs, dtype=geometry.dtype), 0.0)
 

@@ -31,6 +31,11 @@ class Start(NamedTuple):
     twins: bool = False
     sequence: Sequence = "random"
 
+    @property
+    def kind(self) -> str:
+        """The name of such starts: all rows exist, and are scanned."""
+        return "scan"
+
     def block(self, first: int, last: int) -> NDArray[np.float32]:
         """Return the start weights of neurons ``first`` to ``last - 1``, (last - first, d). Cost: O(d) per row."""
         if self.twins:

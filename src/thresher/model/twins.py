@@ -52,7 +52,7 @@ def predict_twins(networks: Sequence[Network], inputs: Matrix, *, threads: int =
             return np.concatenate([pairs.outputs(some) for some in _blocks(rows, together)])
 
         total = np.zeros((len(rows), len(networks)))
-        for one in in_order(part, row_blocks(0, settings.width, size=size), threads=threads):
+        for one in in_order(part, row_blocks(0, settings.neurons, size=size), threads=threads):
             total += one
         return total * settings.scale
 

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from thresher.loops.pairs import materialise
 from thresher.model.firing import Pattern
-from thresher.model.start import Start
+from thresher.model.poisson import AnyStart
 
 __all__ = ["DenseWeights", "Floating", "Step", "Weights"]
 
@@ -33,14 +33,14 @@ class Step(NamedTuple):
 class Weights(NamedTuple):
     """Start weights plus coefficients on the inputs (n, d): ``coefficients`` (pairs,) of the pairs in ``support``."""
 
-    start: Start
+    start: AnyStart
     inputs: NDArray[np.float64]
     support: Pattern
     coefficients: NDArray[np.float64]
     dtype: np.dtype[np.floating]  # of the vectors of a block: the working precision of training
 
     @classmethod
-    def at_start(cls, start: Start, inputs: NDArray[np.float64], *, dtype: DTypeLike) -> Weights:
+    def at_start(cls, start: AnyStart, inputs: NDArray[np.float64], *, dtype: DTypeLike) -> Weights:
         """Return unmoved weights. Cost: O(1)."""
         empty = Pattern(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32))
         return cls(start, inputs, empty, np.empty(0), np.empty(0, dtype).dtype)
@@ -94,7 +94,7 @@ class Weights(NamedTuple):
 class DenseWeights(NamedTuple):
     """Start weights plus what was added to each neuron, from number ``first`` on: ``moved`` (k, d)."""
 
-    start: Start
+    start: AnyStart
     moved: Floating
     first: int = 0
 

@@ -64,7 +64,7 @@ class Certified(PairShard):
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._geometry, self._neurons = recipe.settings, recipe.geometry, neurons
-        self._inputs, self._loop_inputs = recipe.inputs, loop_inputs(recipe.geometry)
+        self._inputs, self._loop_inputs = recipe.inputs, loop_inputs(recipe.settings, recipe.geometry)
         self._extracted: Pattern | None = None  # the firing pairs, if they were asked for since the last linearise
         self._clock = 0.0
         self._anchor = self._now = 0  # snapshots: the point of linearisation, and where the neurons stand

@@ -55,7 +55,7 @@ def start_gram(inputs: Matrix, settings: NetworkSettings, *, threads: int = 1) -
     Two rows of bits, one bit per neuron, are compared 64 neurons at a time. Twins fire together, so one of each pair is
     counted. Memory: 12 n² bytes, and 2048 per input.
     """
-    n, neurons = len(inputs), settings.width // _copies(settings)
+    n, neurons = len(inputs), settings.neurons // _copies(settings)
     shared = Margins.of(inputs, settings.shift)
     counts = np.zeros((n, n), np.int32 if neurons < 1 << 31 else np.int64)
     for some in row_blocks(0, neurons, size=_COUNTED):
@@ -129,7 +129,7 @@ class Dense(PairShard):
     def memory(facts: Any) -> float:
         """Return about how many bytes the shards of a network take."""
         listed = 10 * facts.pairs if firing_probability(facts.shift) * _FEW < 1 else 0.0
-        return float(2.3 * facts.width * (facts.item * facts.dimension + facts.inputs / 8) + listed)
+        return float(2.3 * facts.neurons * (facts.item * facts.dimension + facts.inputs / 8) + listed)
 
     @staticmethod
     def block_memory(facts: Any) -> float:

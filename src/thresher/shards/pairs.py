@@ -74,7 +74,7 @@ class PairShard:
         """Return this shard's share of a sketch, (n, s); see the sketch for its cost."""
         settings, pattern = self._settings, self.pattern()
         signs = settings.start.signs(pattern.neurons)
-        return sketch.gather(JacobianSlice(pattern, signs, self._inputs, settings.scale, settings.width))
+        return sketch.gather(JacobianSlice(pattern, signs, self._inputs, settings.scale, settings.neurons))
 
     def audit(self) -> ShardAudited:
         """Compare all firing pairs with a full scan in float64. Cost: O(nd) per neuron."""

@@ -148,4 +148,4 @@ class TournamentShard(SearchShard):
     @staticmethod
     def memory(facts: Any) -> float:
         """Return about how many bytes a network and its shards take: trees, and copies of the coefficients."""
-        return float(2 * facts.width * facts.inputs * facts.item + 4 * facts.weights)
+        return float(2 * facts.neurons * facts.inputs * facts.item + 4 * facts.weights)

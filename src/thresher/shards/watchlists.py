@@ -13,7 +13,7 @@ from thresher.loops.rounding import unit_roundoff
 from thresher.loops.structures import Inputs, ShardConstants, StartRows
 from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
-from thresher.model.start import Start
+from thresher.model.poisson import AnyStart, PoissonStart
 from thresher.model.weights import Floating
 
 __all__ = ["StartBlock", "StartScan", "Watchlists", "loop_inputs", "shard_constants"]
@@ -81,9 +81,11 @@ class Watchlists(NamedTuple):
         )
 
 
-def loop_inputs(geometry: Geometry) -> Inputs:
+def loop_inputs(settings: NetworkSettings, geometry: Geometry) -> Inputs:
     """Return what loops over watchlists know of the inputs."""
-    return Inputs(geometry.inputs, geometry.products, geometry.fast_products, geometry.max_correlation)
+    start, (X, products, _, fast_products, max_correlation) = settings.start, geometry
+    bounds = start.bounds if isinstance(start, PoissonStart) else np.empty(0, np.int64)
+    return Inputs(X, products, fast_products, max_correlation, bounds)
 
 
 def shard_constants(
@@ -96,9 +98,11 @@ def shard_constants(
     trust: float = 1.0,
 ) -> ShardConstants:
     """Return what loops over watchlists know of a shard."""
+    start = settings.start
+    tail = start.tail if isinstance(start, PoissonStart) else 0.0
     return ShardConstants(
-        settings.shift, guards, unit_roundoff(geometry.dtype), settings.scale, band, np.uint64(settings.start.seed),
-        neurons.start, settings.start.twins, trust,
+        settings.shift, guards, unit_roundoff(geometry.dtype), settings.scale, band, np.uint64(start.seed),
+        neurons.start, start.twins, tail, trust,
     )  # fmt: skip
 
 
@@ -110,12 +114,14 @@ class StartBlock(NamedTuple):
     guards: tuple[float, float]  # bounds on the rounding of these products, and of looks at them
 
     @classmethod
-    def make(cls, start: Start, geometry: Geometry, block: range, *, out: Floating) -> StartBlock:
+    def make(cls, start: AnyStart, geometry: Geometry, block: range, *, out: Floating) -> StartBlock:
         """Make the start weights of a block and multiply them with the inputs, into ``out``. Cost: O(nd) per row."""
         rows = start.base_block(block.start, block.stop)
         fast = geometry.fast_inputs
         products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T, out=out[: len(block)])
-        return cls(block, products, geometry.guards(norms=np.sqrt(np.einsum("kr,kr->r", rows, rows))))
+        norms = np.sqrt(np.einsum("kr,kr->r", rows, rows))
+        products[norms == 0] = -np.inf  # rows that were not kept where they were drawn fire on nothing
+        return cls(block, products, geometry.guards(norms=norms))
 
 
 class StartScan:
@@ -137,7 +143,7 @@ class StartScan:
         self._settings, self._geometry = settings, geometry
         self._copies = 2 if settings.start.twins else 1  # neurons that share a start row
         self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
-        self._inputs = loop_inputs(geometry)
+        self._inputs = loop_inputs(settings, geometry)
         self._constants = shard_constants(settings, geometry, neurons, band=band, guards=(0.0, 0.0))
         n = len(geometry.inputs)
         self._step = np.zeros(n) if first_step is None else first_step

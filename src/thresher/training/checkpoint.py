@@ -26,7 +26,7 @@ from thresher.model.problem import Problem
 __all__ = ["Checkpoint", "SolutionLog", "Taken", "fingerprint"]
 
 _KIND, _VERSION = "checkpoint", 1
-_UNSAID = {"sequence": "random"}  # what settings were before files told them
+_UNSAID = {"sequence": "random", "start": "scan"}  # what settings were before files told them
 _AGREE = 1e-6  # share of the first residual by which two runs on different machines may differ
 
 

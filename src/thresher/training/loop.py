@@ -51,7 +51,7 @@ def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Soluti
 def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tuple[Engine, Started]]:
     """Start one engine per problem, from one pass over the start weights. Cost: O(mnd) once, and O(mn) per problem."""
     recipe, progress = setup.recipe, setup.callbacks.on_progress
-    ranges = shard_ranges(setup.settings.width, share=recipe.kind.SHARE, inputs=len(recipe.inputs))
+    ranges = shard_ranges(setup.settings.neurons, share=recipe.kind.SHARE, inputs=len(recipe.inputs))
     executor = setup.executor(recipe, ranges, threads=setup.threads)
     targets = [problem.targets for problem in setup.problems]
     return [*start_engines(recipe, executor, progress, ranges=ranges, targets=targets, first_steps=first_steps)]

@@ -42,6 +42,7 @@ _SMALLEST_PENALTY = 1e-200  # and the inverse of the largest: squares of residua
 _SPARE = 0.8  # of the memory that is left over, for the limit kernel while the first step is solved for
 # Expected drift of a neuron that fires, above which certificates do not pay: they lost at 4.0 and won at 0.4.
 _FAR = 2.0
+_SPARSE = 0.5  # expected inputs that a neuron fires on, below which start="auto" draws only those that fire
 _SILENT = 1e-3  # expected neurons that fire on an input, below which a step from the limit kernel means nothing
 
 
@@ -89,6 +90,7 @@ class Setup:
         tol = check_number(one["tol"], "tol", above=0.0)
         names = ("width", "shift", "seed", "activation", "twins", "sequence")
         settings = NetworkSettings.checked(dimension=dimension, **{name: one[name] for name in names})
+        settings = _choose_start(one["start"], settings, problems, on_gpu=one["engine"] == GPU)
         if settings.width * firing_probability(settings.shift) < _SILENT:
             first_step = "gram"  # the limit kernel is next to nothing
         dtype = check_dtype(one["dtype"], tol=tol if penalty is None else 1.0)
@@ -188,7 +190,11 @@ class Setup:
             "width": settings.width,
             "shift": settings.shift,
             "activation": settings.activation,
-            **settings.start._asdict(),  # seed, dimension, twins, sequence
+            "seed": settings.start.seed,
+            "dimension": settings.start.dimension,
+            "twins": settings.start.twins,
+            "sequence": settings.start.sequence,
+            "start": settings.start.kind,
             "index": self.index,
             "dtype": self.dtype,
             "first_step": self.first_step,
@@ -216,6 +222,23 @@ def _facts(problems: Sequence[Problem], settings: NetworkSettings, *, dtype: str
     targets = [problem.targets for problem in problems] or [np.zeros(1)]
     each = [Facts.of(one, settings, dtype=dtype, first_step=first_step) for one in targets]
     return max(each, key=lambda facts: facts.drift)
+
+
+def _choose_start(
+    start: str, settings: NetworkSettings, problems: Sequence[Problem], *, on_gpu: bool
+) -> NetworkSettings:
+    """Return settings with all rows, or with those alone that fire on the inputs of the problems."""
+    if start not in ("scan", "poisson", "auto"):
+        raise InvalidInput(f"start must be 'scan', 'poisson' or 'auto'; got {start!r}.")
+    if start == "auto":
+        few = bool(problems) and problems[0].size * firing_probability(settings.shift) < _SPARSE
+        plain = settings.start.twins and settings.start.sequence == "random" and not on_gpu
+        start = "poisson" if few and plain and settings.shift > 0 else "scan"
+    if start == "scan" or not problems:
+        return settings
+    if on_gpu:
+        raise InvalidInput("start='poisson' draws rows on the processor: use engine='local', or start='scan'.")
+    return settings.drawn_at(problems[0].inputs)
 
 
 def _moves_far(facts: Facts) -> bool:

@@ -20,7 +20,7 @@ from thresher.model.weights import DenseWeights, Weights
 from thresher.training.history import History, Iteration, Result, Status
 from thresher.training.options import Setup
 from thresher.training.replay import remake
-from thresher.training.result_files import VERSION, Origin
+from thresher.training.result_files import STEPS, Origin
 from thresher.training.train import complete
 
 __all__ = ["restore_result", "restore_results"]
@@ -28,8 +28,8 @@ __all__ = ["restore_result", "restore_results"]
 Tensors = Mapping[str, NDArray[Any]]
 # What estimators trained before files told it.
 _UNSAID = {"activation": "relu", "twins": True, "sequence": "random", "index": "dense", "dtype": "float32",
-           "first_step": "given", "audit": (0, 0.0, 0)}  # fmt: skip
-_FIXED = ("width", "shift", "activation", "seed", "twins", "sequence", "index", "dtype")
+           "first_step": "given", "audit": (0, 0.0, 0), "start": "scan"}  # fmt: skip
+_FIXED = ("width", "shift", "activation", "seed", "twins", "sequence", "index", "dtype", "start")
 
 
 def restore_result(stored: Stored, *, threads: int) -> Result:
@@ -62,6 +62,8 @@ def restore_results(
     setup = _setup(fixed[0], inputs, outputs=len(told), threads=threads)
     shrinks = any(step.keep != 1.0 for path in steps for step in path)
     setup.recipe.kind.refuse(setup.settings, penalty=shrinks)
+    if fixed[0]["start"] == "poisson" and any(one["neurons"] != setup.settings.neurons for one in told):
+        raise ValueError("its neurons are not those that its seed and inputs draw")
     origin = setup.origin()
     if any(f"{name}0" in tensors for name in ("moved", "neurons")):
         made = [_network(setup, tensors, place) for place in range(len(told))]
@@ -77,6 +79,8 @@ def _setup(fixed: Mapping[str, Any], inputs: NDArray[np.float64], *, outputs: in
     first = fixed["first_step"]
     if first not in ("given", "limit", "gram"):
         raise ValueError(f"its first step is {str(first)[:40]!r}")
+    if fixed["start"] not in ("scan", "poisson"):
+        raise ValueError(f"its start is {str(fixed['start'])[:40]!r}")
     problem = Problem(inputs, np.zeros(len(inputs)))
     options = complete({**{name: fixed[name] for name in _FIXED}, "threads": threads})
     return replace(Setup.of([problem] * outputs, options), first_step=first)
@@ -87,7 +91,7 @@ def _network(setup: Setup, tensors: Tensors, place: int) -> Network:
     settings, inputs = setup.settings, setup.problems[0].inputs
     if f"moved{place}" in tensors:
         moved = tensors[f"moved{place}"]
-        if moved.shape != (settings.width, inputs.shape[1]) or not np.isfinite(moved).all():
+        if moved.shape != (settings.neurons, inputs.shape[1]) or not np.isfinite(moved).all():
             raise ValueError(f"weights have shape {moved.shape}, or are not finite")
         return Network(settings, DenseWeights(settings.start, moved.astype(setup.dtype, copy=False)))
     names = ("neurons", "bounds", "places", "coefficients")
@@ -113,7 +117,7 @@ def _check_support(
         raise ValueError("its coefficients are of other types")
     fit = len(bounds) == len(neurons) + 1 and len(places) == len(coefficients)
     fit = fit and bounds[0] == 0 and bounds[-1] == len(places) and bool((np.diff(bounds) >= 0).all())
-    fit = fit and bool((np.diff(neurons) > 0).all()) and _within(neurons, settings.width) and _within(places, inputs)
+    fit = fit and bool((np.diff(neurons) > 0).all()) and _within(neurons, settings.neurons) and _within(places, inputs)
     same = np.ones(max(len(places) - 1, 0), bool)  # whether a pair belongs to the neuron of the pair before
     if fit:
         same[bounds[1:-1][(bounds[1:-1] > 0) & (bounds[1:-1] < len(places))] - 1] = False
@@ -127,11 +131,11 @@ def _within(places: NDArray[Any], size: int) -> bool:
 
 def _steps(about: Mapping[str, Any], rows: NDArray[Any], inputs: NDArray[np.float64], version: int) -> list[Step]:
     """Return the steps of a network; files before version 3 tell whole solutions and the fraction that was taken."""
-    shares = [float(share) for share in about["fractions" if version < VERSION else "keeps"]]
+    shares = [float(share) for share in about["fractions" if version < STEPS else "keeps"]]
     if rows.shape != (len(shares), len(inputs)) or not np.isfinite(rows).all() or not all(map(math.isfinite, shares)):
         raise ValueError(f"steps have shape {rows.shape}, or are not finite")
     rows = rows.astype(np.float64)
-    if version < VERSION:
+    if version < STEPS:
         return [Step(share * row, 1.0 - share) for row, share in zip(rows, shares, strict=True)]
     return [Step(row, share) for row, share in zip(rows, shares, strict=True)]
 
@@ -150,6 +154,6 @@ def _result(about: Mapping[str, Any], network: Network, steps: list[Step], origi
         str(about["message"]),
         audit,
         tuple(steps),
-        float(about["gap" if version < VERSION else "remainder"]),
+        float(about["gap" if version < STEPS else "remainder"]),
         origin,
     )

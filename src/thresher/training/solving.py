@@ -76,7 +76,7 @@ def _automatic(facts: Facts, near: Callable[[], LimitMatrix], *, threads: int, a
     if n <= ALWAYS_FACTOR:
         return Solving(Cholesky, True, f"Cholesky: {n:,} inputs are few, every matrix is factored.")
     bytes_, pairs = matrix_bytes(facts, threads=threads), _GROWTH * facts.pairs
-    by_matrix = n * n * (_FACTOR * n + _COUNTS * facts.width + _NUMBERS)
+    by_matrix = n * n * (_FACTOR * n + _COUNTS * facts.neurons + _NUMBERS)
     by_pairs = _PRODUCTS * 2 * pairs * max(facts.dimension, _LEAST_COLUMNS)
     over_pairs = "Conjugate gradients over firing pairs, preconditioned by random pivots of the limit kernel: "
     if n > EVER_FACTOR or bytes_ > allowed:
