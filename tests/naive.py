@@ -1,6 +1,7 @@
 """The definitions in their slow, obvious form: NumPy and loops, nothing of the package."""
 
 import numpy as np
+from scipy.stats import norm
 
 HALVINGS = 12
 
@@ -61,6 +62,25 @@ def implicit_weights(W0, coefficients, X):
     for j in range(len(X)):
         W += np.outer(coefficients[:, j], X[j])
     return W
+
+
+def draw_rows(numbers, shares, normals, X, shift):
+    """Start rows drawn where they fire, zero unless they are kept: first ``numbers[0]`` of input 0, then of input 1.
+
+    A row comes from a share (rows,) of the probability above the shift, and normals (rows, d). It is kept if it fires
+    on its own input and on none before.
+    """
+    rows, r = np.zeros(normals.shape, np.float32), 0
+    for i in range(len(X)):
+        for _ in range(numbers[i]):
+            t = norm.isf(shares[r] * norm.sf(shift))
+            g = normals[r].astype(np.float64)
+            row = (t * X[i] + g - (X[i] @ g) * X[i]).astype(np.float32)
+            fires = firing(row[None].astype(np.float64), X, shift)[0]
+            if fires[i] and not fires[:i].any():
+                rows[r] = row
+            r += 1
+    return rows
 
 
 def condition(G):

@@ -114,6 +114,7 @@ CASES = {
     "sketched": {"solver": "sketched"},
     "dense": {"index": "dense", "twins": True},
     "dense with a penalty": {"index": "dense", "penalty": 0.1, "solver": "cg", "audit": True},
+    "poisson": {"twins": True, "start": "poisson", "width": 400, "audit": True},
     "scan with a penalty": {"index": "scan", "penalty": 0.1},
 }
 
@@ -131,7 +132,7 @@ def test_processes_change_no_bit(case, problems):
         assert (one.status, one.message, one.audit) == (other.status, other.message, other.audit)
         for step, same in zip(one.steps, other.steps, strict=True):
             np.testing.assert_array_equal(step.v, same.v)
-        neurons = range(options["width"])
+        neurons = range(one.network.settings.neurons)
         np.testing.assert_array_equal(one.network.weights.vectors(neurons), other.network.weights.vectors(neurons))
     assert ended()
 

@@ -50,14 +50,18 @@ class ShardsAgree(RuleBasedStateMachine):
         spread=st.sampled_from([0.1, 1.0, 100.0]),
         dtype=st.sampled_from(["float32", "float64"]),
         first=st.booleans(),
+        drawn=st.booleans(),
     )
-    def begin(self, seed, inputs, dimension, width, shift, twins, spread, dtype, first):
+    def begin(self, seed, inputs, dimension, width, shift, twins, spread, dtype, first, drawn):
         self.random = np.random.default_rng(seed)
         problem = clustered_problem(inputs, dimension, spread=spread, seed=seed)
         width *= 2 if twins else 1
         self.settings = NetworkSettings.checked(width=width, dimension=dimension, shift=shift, seed=seed, twins=twins)
+        if drawn and twins and shift:
+            self.settings = self.settings.drawn_at(problem.inputs)
+        neurons = range(self.settings.neurons)
         self.shards = [
-            make_shard(name, self.settings, problem.inputs, range(width), dtype=dtype) for name in ("certified", "scan")
+            make_shard(name, self.settings, problem.inputs, neurons, dtype=dtype) for name in ("certified", "scan")
         ]
         self.inputs, self.tolerance = inputs, 1e-4 if dtype == "float32" else 1e-9
         step = self.random.normal(size=inputs) if first else None
@@ -83,7 +87,7 @@ class ShardsAgree(RuleBasedStateMachine):
         ours, theirs = (shard.pattern() for shard in self.shards)
         assert same_pairs(ours, theirs)
         ours, theirs = (shard.weights() for shard in self.shards)
-        everyone = range(self.settings.width)
+        everyone = range(self.settings.neurons)
         np.testing.assert_allclose(ours.vectors(everyone), theirs.vectors(everyone), atol=self.tolerance)
         if self.counts:
             np.testing.assert_array_equal(*self.counts)

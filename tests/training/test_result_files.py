@@ -26,6 +26,8 @@ WAYS = {
     "dense double": {"index": "dense", "dtype": "float64"},
     "penalised": {"penalty": 0.1, "sequence": "sobol"},
     "penalised, sparse": {"penalty": 0.1, "index": "scan"},
+    "poisson": {"twins": True, "start": "poisson"},
+    "poisson, dense": {"twins": True, "start": "poisson", "index": "dense", "penalty": 0.1},
     "no step": {"max_iterations": 0},
     "audited": {"audit": True},
 }

@@ -30,7 +30,7 @@ _MANY_INPUTS = 1000  # with so many times more inputs shards may be that many ti
 
 
 def shard_ranges(neurons: int, *, share: int = 1, inputs: int = 0) -> list[range]:
-    """Return the slices of neurons that make up a network: a function of their number, the inputs and the kind of shard.
+    """Return the slices of neurons that make up a network: a function of their number, the inputs and the kind.
 
     The order of every sum over neurons is fixed by these slices, so results depend neither on the number of threads nor
     on how slices are dealt out to machines. Slices of an even number are even: twins stay together.

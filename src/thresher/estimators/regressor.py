@@ -69,8 +69,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         the residual is at most this share of the first. ``"auto"`` for 2e-2, and 1e-6 with ridge=0
     max_iterations : largest number of steps; ``"auto"`` for 4, and with ridge=0 for as many as :func:`thresher.train`
         takes
-    train_options : with ridge=0, further options of :func:`thresher.train`, such as ``{"audit": True}``: index, solver,
-        engine, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
+    train_options : with ridge=0, further options of :func:`thresher.train`, such as ``{"audit": True}``: index, start,
+        solver, engine, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
     device : ``"cuda"`` for one NVIDIA GPU: there fits of more than 4,096 distinct rows are computed, their predictions

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from thresher.gpu.kernels import rows as kernels
-from thresher.model.start import Start
+from thresher.model.poisson import AnyStart
 
 __all__ = ["Rows"]
 
@@ -19,7 +19,7 @@ _MADE, _ROWS, _QUADS = 8, 32, 16  # of a program: rows to write or to look at, a
 class Rows:
     """Start rows of a network on a device, and the inputs (n, d) there in float64."""
 
-    def __init__(self, start: Start, inputs: NDArray[np.float64], device: Any) -> None:
+    def __init__(self, start: AnyStart, inputs: NDArray[np.float64], device: Any) -> None:
         self.start, self.device = start, device
         self.inputs = torch.from_numpy(np.ascontiguousarray(inputs)).to(device)
         self._double = _by_fours(self.inputs)

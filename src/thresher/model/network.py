@@ -95,10 +95,10 @@ class NetworkSettings(NamedTuple):
             raise InvalidInput(f"start='poisson' draws rows with sequence='random'; got {start.sequence!r}.")
         if self.shift == 0:
             raise InvalidInput("start='poisson' needs a shift above 0; got 0. Use start='scan'.")
-        if self.width * tail_probability(self.shift) > 2 * _MOST_DRAWN:
+        if (fire := self.width / 2 * tail_probability(self.shift)) > _MOST_DRAWN:
             raise InvalidInput(
-                f"start='poisson' draws at most {_MOST_DRAWN:,} rows at an input; about "
-                f"{self.width / 2 * tail_probability(self.shift):.3g} would fire. Use a larger shift or a smaller width."
+                f"start='poisson' draws at most {_MOST_DRAWN:,} rows at an input; about {fire:.3g} would fire. "
+                "Use a larger shift or a smaller width."
             )
         return self._replace(start=PoissonStart(start.seed, inputs, self.width, self.shift))
 

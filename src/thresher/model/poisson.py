@@ -97,7 +97,7 @@ class PoissonStart:
 
     def signs(self, neurons: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the signs a of the listed neurons, (len(neurons),). Cost: O(1) each."""
-        return 1.0 - 2.0 * (neurons & 1)
+        return 1.0 - 2.0 * (neurons & 1).astype(np.float64)
 
     def _columns(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the listed rows as columns, (d, k): zero unless they fire on their own input first."""

@@ -78,7 +78,7 @@ class Setup:
         """
         _check_problems(problems)
         one = dict(options)
-        size, dimension = (problems[0].size, problems[0].dimension) if problems else (1, 1)
+        size = problems[0].size if problems else 1
         penalty = _check_penalty(one["penalty"], size)
         given = DEFAULT_INDEX if one["index"] is None else one["index"]
         index, solver, first_step = resolve_method(one["method"], given, one["solver"], one["first_step"])
@@ -88,9 +88,7 @@ class Setup:
         if not isinstance(one["audit"], bool | np.bool_):
             raise InvalidInput(f"audit must be True or False; got {one['audit']!r}.")
         tol = check_number(one["tol"], "tol", above=0.0)
-        names = ("width", "shift", "seed", "activation", "twins", "sequence")
-        settings = NetworkSettings.checked(dimension=dimension, **{name: one[name] for name in names})
-        settings = _choose_start(one["start"], settings, problems, on_gpu=one["engine"] == GPU)
+        settings = _check_settings(problems, one)
         if settings.width * firing_probability(settings.shift) < _SILENT:
             first_step = "gram"  # the limit kernel is next to nothing
         dtype = check_dtype(one["dtype"], tol=tol if penalty is None else 1.0)
@@ -185,7 +183,7 @@ class Setup:
     def fixed(self) -> dict[str, Any]:
         """Return what decides the result, besides the problems, as JSON."""
         settings = self.settings
-        fixed = {
+        fixed: dict[str, Any] = {
             "inputs": self.problems[0].size,
             "width": settings.width,
             "shift": settings.shift,
@@ -224,16 +222,18 @@ def _facts(problems: Sequence[Problem], settings: NetworkSettings, *, dtype: str
     return max(each, key=lambda facts: facts.drift)
 
 
-def _choose_start(
-    start: str, settings: NetworkSettings, problems: Sequence[Problem], *, on_gpu: bool
-) -> NetworkSettings:
-    """Return settings with all rows, or with those alone that fire on the inputs of the problems."""
+def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any]) -> NetworkSettings:
+    """Return settings with all start rows, or with those alone that fire on the inputs of the problems."""
+    names = ("width", "shift", "seed", "activation", "twins", "sequence")
+    dimension = problems[0].dimension if problems else 1
+    settings = NetworkSettings.checked(dimension=dimension, **{name: options[name] for name in names})
+    start, on_gpu = options["start"], options["engine"] == GPU
     if start not in ("scan", "poisson", "auto"):
         raise InvalidInput(f"start must be 'scan', 'poisson' or 'auto'; got {start!r}.")
     if start == "auto":
         few = bool(problems) and problems[0].size * firing_probability(settings.shift) < _SPARSE
-        plain = settings.start.twins and settings.start.sequence == "random" and not on_gpu
-        start = "poisson" if few and plain and settings.shift > 0 else "scan"
+        plain = settings.start.twins and settings.start.sequence == "random" and settings.shift > 0
+        start = "poisson" if few and plain and not on_gpu else "scan"
     if start == "scan" or not problems:
         return settings
     if on_gpu:

@@ -29,8 +29,8 @@ def replay(problem: Problem, *, steps: Iterable[Step | ArrayLike], **options: An
     problem : the one it was trained on
     steps : ``Result.steps``, in order; fewer of them give the network of an earlier iteration. An array (n,) is a step
         as version 0.1.0 wrote it: what was taken away, W - Jᵀ step
-    options : those of :func:`train`. Width, shift, seed, activation, twins, sequence, start, index, penalty, first_step,
-        method and dtype must be the same as in training. What only a solve needs is not used.
+    options : those of :func:`train`. Width, shift, seed, activation, twins, sequence, start, index, penalty,
+        first_step, method and dtype must be the same as in training. What only a solve needs is not used.
 
     Cost: the pass O(mnd) of every start, and a move for each step.
     """

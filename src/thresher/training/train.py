@@ -84,10 +84,10 @@ def train(
     activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant
     twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width
     sequence : start rows: ``"random"`` ones are independent, ``"sobol"`` ones fill space evenly (not certified)
-    start : ``"scan"`` makes all start rows and looks which fire; ``"poisson"`` draws only those that fire on an input, in
-        a network whose number of neurons is random, with mean m, the law of Poisson: time and memory follow the
-        neurons that fire, n m P(Z >= b), not m. It needs twins. ``"auto"`` draws where a row fires on less than half an
-        input on average, and twins are on
+    start : ``"scan"`` makes all start rows and looks which fire; ``"poisson"`` draws only those that fire on an input,
+        of a network whose number of rows is Poisson with mean m / 2: time and memory follow the neurons that fire, n m
+        P(Z >= b), not m. It needs twins. ``"auto"`` does so where a row fires on less than half an input on average,
+        and twins are on
     penalty : 0 trains until f = y; a number p > 0, or (n,) of them, minimises ½ Σ (f - y)²/p + ½ ||W - W(0)||²
     tol : stop when ||f - y|| is at most ``tol`` times what it was at the start; with a penalty when the gradient is at
         most ``tol`` times ||y||
@@ -116,7 +116,8 @@ def train(
     InvalidInput, NotAvailable, MemoryRefused
         Before any work is done.
 
-    Cost: one pass O(mnd), or O(nd) for each row that is drawn; then per iteration the solver's cost and what the index takes to move the neurons that fire.
+    Cost: one pass O(mnd), or O(nd) for each row that is drawn; then per iteration the solver's cost and what the index
+    takes to move the neurons that fire.
     """
     options = {name: value for name, value in locals().items() if name not in ("X", "y")}
     return train_together([_problem(X, y)], **options)[0]
