@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thresher.checks import check_number, check_whole
@@ -22,12 +22,13 @@ from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.features import Plan
 from thresher.estimators.fitting import WORSE, Fitting, LeftOut
 from thresher.estimators.interpolation import TRAIN_OPTIONS, WIDTH, interpolate
-from thresher.estimators.many import MANY, ManyFitting
+from thresher.estimators.many import EXACT, MANY, ManyFitting
 from thresher.estimators.model_files import save_model
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scales import Options
 from thresher.estimators.scaling import SCALES, far_values, say_far
+from thresher.estimators.streams import BLOCK, Part, on_disk
 from thresher.export import Arrays, Exports, make_arrays
 from thresher.export.arrays import bends
 from thresher.memory import require
@@ -105,7 +106,20 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.approximation, self.verbose, self.callbacks = approximation, verbose, callbacks
 
     def _table(self, X: Any, **more: Any) -> Any:
-        """Return checked rows (n, d), dense, and whatever else scikit-learn checks with them."""
+        """Return checked rows (n, d), dense, and whatever else scikit-learn checks with them.
+
+        Many rows on disk stay there: a :class:`Part`, read once to check that its numbers are finite.
+        """
+        if on_disk(X) and len(X) > EXACT and "y" in more:
+            rows = Part(X)
+            targets = validate_data(self, "no_validation", **more)
+            check_consistent_length(rows, targets)
+            rows.check()
+            self.n_features_in_ = rows.shape[1]
+            if rows.names is not None:
+                self.feature_names_in_ = np.array(rows.names, object)
+            return rows, targets
+        X = np.concatenate([*Part(X).blocks(BLOCK)]) if on_disk(X) and not isinstance(X, np.ndarray) else X
         checked = validate_data(self, X, accept_sparse="csr", dtype=np.float64, **more)
         rows = checked[0] if isinstance(checked, tuple) else checked
         if sparse.issparse(rows):
@@ -114,6 +128,14 @@ class ThresherEstimator(Exports, BaseEstimator):
             require(8 * n * d * 3, budget=None, what=what, remedy="Use fewer rows, or fewer columns.")
             rows = rows.toarray()
         return (rows, *checked[1:]) if isinstance(checked, tuple) else rows
+
+    def _observations(self, rows: Any, targets: Matrix, **more: Any) -> Observations:
+        """Return the observations at rows, which stay where they are if they are many and need not be in memory."""
+        if len(rows) <= EXACT:
+            return Observations.merged(rows, targets, **more)
+        data = Observations.streamed(Part(rows), targets, **more)
+        whole = self._interpolates or self.approximation in ("exact", "leaves") or self.width not in ("auto", math.inf)
+        return data.with_rows(data.X[np.arange(len(data))]) if whole or len(data) <= EXACT else data
 
     def _fit(self, data: Observations, judge: Judge = mean_square) -> LeftOut:
         """Fit observations whose targets have the weighted mean 0; return the results of leaving them out."""
@@ -334,11 +356,17 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _outputs(self, X: Any) -> Matrix:
         """Return the outputs (k, outputs) of the networks for raw rows (k, d)."""
-        check_is_fitted(self, "results_")
-        return self._outputs_of(self._lifted(X))
+        return self._in_blocks(X, self._outputs_of)
 
-    def _lifted(self, X: Any) -> Matrix:
-        return self.lift_.transform(self._table(X, reset=False))
+    def _in_blocks(self, X: Any, predict: Callable[[Matrix], Any]) -> Any:
+        """Return what is predicted for the lifted inputs of rows; of rows on disk block by block, which are joined."""
+        check_is_fitted(self, "results_")
+        if not on_disk(X):
+            return predict(self.lift_.transform(self._table(X, reset=False)))
+        blocks = Part(X).read(self.n_features_in_, getattr(self, "feature_names_in_", None))
+        found = [predict(self.lift_.transform(block)) for block in blocks]
+        several = isinstance(found[0], tuple)
+        return tuple(map(np.concatenate, zip(*found, strict=True))) if several else np.concatenate(found)
 
     def _outputs_of(self, inputs: Matrix) -> Matrix:
         if not self.results_:

@@ -35,6 +35,7 @@ __all__ = ["Centres", "fit_centres"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 _ROWS = 256  # of a block of the kernel
 _SAMPLE, _LARGEST = 8, 40_000  # rows of the sample per centre, and at most
 _NOISE = 1e-5  # eigenvalue of the kernel of centres, relative to its diagonal, below which there is only rounding
@@ -58,7 +59,8 @@ def fit_centres(
     targets: Matrix,
     weights: Matrix,
     *,
-    held: int,
+    kept: Numbers,
+    held: Numbers,
     shift: float,
     ridges: Sequence[float],
     centres: int = 4096,
@@ -73,7 +75,7 @@ def fit_centres(
     inputs : (n, d) unit norm, an array (memory-mapped if too large), or a stream of rows to be lifted
     targets : (n, k)
     weights : (n,), above 0, of rows
-    held : number of rows at the end that are not fitted
+    kept, held : numbers of the rows to fit, in random order, and of those that are left out; others are passed over
     shift : threshold above which a neuron fires
     ridges : penalties to choose from, relative to the diagonal of the kernel; without held-out rows only one
     centres : how many at most
@@ -83,10 +85,10 @@ def fit_centres(
     Cost: O(nMd) per pass, about five passes; before them O(sM²) for a sample of s = 8 M rows, at most 40,000.
     Memory: 4 s M bytes, 8 M² per ridge, and a block of the kernel per thread.
     """
-    if not held and len(ridges) != 1:
+    if not len(held) and len(ridges) != 1:
         raise InvalidInput(f"without held-out rows there must be one ridge; got {len(ridges)}. Hold some rows out.")
     stream = inputs if isinstance(inputs, Stream) else Stream(inputs)
-    fit = _Fit(stream, targets, weights, held, shift, ridges, centres, threads, seed)
+    fit = _Fit(stream, targets, weights, kept, held, shift, ridges, centres, threads, seed)
     return fit.descend(tell)
 
 
@@ -98,32 +100,38 @@ class _Fit:
         stream: Stream,
         targets: Matrix,
         weights: Matrix,
-        held: int,
+        kept: Numbers,
+        held: Numbers,
         shift: float,
         ridges: Sequence[float],
         centres: int,
         threads: int | None,
         seed: int,
     ) -> None:
-        self._stream, self._targets, self._weights = stream, targets, weights
-        self._fitted, self._shift, self._ridges = len(stream) - held, shift, list(ridges)
+        self._stream, self._targets, self._held = stream, targets, held
+        self._shift, self._ridges, self._judged = shift, list(ridges), weights[held]
+        self._weights = np.zeros(len(stream))  # of the rows that are fitted
+        self._weights[kept] = weights[kept]
+        self._place_held = np.full(len(stream), -1)
+        self._place_held[held] = np.arange(len(held))
         self._threads = core_count() if threads is None else threads
         self._diagonal = firing_probability(shift)
-        size = min(self._fitted, max(min(_SAMPLE * centres, _LARGEST), centres))
-        sample = np.sort(np.random.default_rng(seed).permutation(self._fitted)[:size])
+        sample = kept[: max(min(_SAMPLE * centres, _LARGEST), centres)]
         kernel = LimitMatrix(stream.take(sample), shift, memory=0.0, threads=threads)
-        low = random_pivots(np.full(size, self._diagonal), kernel.columns, rank=centres, seed=seed, threads=threads)
+        low = random_pivots(
+            np.full(len(sample), self._diagonal), kernel.columns, rank=centres, seed=seed, threads=threads
+        )
         self._inverse = self._precondition(low, sample)
         self._centres = kernel.inputs[low.pivots]
         square = LimitMatrix(self._centres, shift, memory=0.0, threads=threads)
         self._square = square.columns(np.arange(len(square))).astype(np.float64)
-        order = np.argsort(low.pivots)
+        order = np.argsort(sample[low.pivots])
         self._own, self._place = sample[low.pivots][order], order  # rows that are centres, ascending, and which
 
-    def _precondition(self, low: LowRank, sample: NDArray[np.int64]) -> Callable[[Matrix], Matrix]:
+    def _precondition(self, low: LowRank, sample: Numbers) -> Callable[[Matrix], Matrix]:
         """Return what applies the inverse of each ridge's matrix, summed over the sample, to columns (M, c)."""
         some = self._weights[sample]
-        scaled = low.factor * np.sqrt(some * (self._weights[: self._fitted].sum() / some.sum())).astype(np.float32)
+        scaled = low.factor * np.sqrt(some * (self._weights.sum() / some.sum())).astype(np.float32)
         core = (scaled @ scaled.T).astype(np.float64)
         corner = low.factor[:, low.pivots].astype(np.float64)
         turn = _positive(corner @ corner.T, _NOISE * self._diagonal, self._threads)
@@ -149,7 +157,7 @@ class _Fit:
         rhs = np.tile(self._sweep(None, lambda share: tell(share / passes))[0], len(self._ridges))
         descent = Descent(times, rhs, added=np.zeros_like(rhs), inverse=self._inverse)
         errors, best, counts = np.full(len(self._ridges), np.inf), np.inf, True
-        found = 0, descent.values[:, :outputs], np.zeros((len(self._stream) - self._fitted, outputs))
+        found = 0, descent.values[:, :outputs], np.zeros((len(self._held), outputs))
         while descent.steps < _STEPS and counts and descent.residuals.max() > _DONE:
             descent.step()
             said = descent.images[len(rhs) :]
@@ -166,7 +174,7 @@ class _Fit:
 
     def _errors(self, said: Matrix) -> Matrix:
         """Return for each ridge the weighted mean of squares of outputs (held, c)."""
-        truth, weights = self._targets[self._fitted :], self._weights[self._fitted :]
+        truth, weights = self._targets[self._held], self._judged
         away = said.reshape(len(truth), len(self._ridges), -1) - truth[:, None]
         return np.einsum("hro,hro,h->r", away, away, weights / weights.sum())
 
@@ -174,25 +182,24 @@ class _Fit:
         """Return Kᵀ W K alpha (M, c), and the outputs of held-out rows (held, c); without alpha, Kᵀ W y."""
         columns = None if alpha is None else alpha.astype(np.float32)
 
-        def part(item: tuple[int, NDArray[Any]]) -> tuple[int, Single, Single]:
+        def part(item: tuple[int, NDArray[Any]]) -> tuple[slice, Single, Single]:
             first, block = item
+            here = slice(first, first + len(block))
             kernel = limit_block(self._stream.inputs(block), self._centres, self._shift)
-            begin, end = np.searchsorted(self._own, (first, first + len(block)))
+            begin, end = np.searchsorted(self._own, (here.start, here.stop))
             kernel[self._own[begin:end] - first, self._place[begin:end]] = self._diagonal  # float32 misses it
-            here = slice(first, min(first + len(block), self._fitted))
-            mine = max(0, self._fitted - first)
             said: Single = self._targets[here].astype(np.float32) if columns is None else kernel @ columns
-            weighed: Single = said[:mine] * self._weights[here, None].astype(np.float32)
-            sums: Single = kernel[:mine].T @ weighed
-            return first, sums, said[mine:]
+            sums: Single = kernel.T @ (said * self._weights[here, None].astype(np.float32))
+            return here, sums, said[self._place_held[here] >= 0]
 
         width = self._targets.shape[1] if columns is None else columns.shape[1]
-        sums, held = np.zeros((len(self._centres), width)), [np.zeros((0, width))]
-        for first, added, said in in_order(part, self._stream.blocks(_ROWS), threads=self._threads):
+        sums, held = np.zeros((len(self._centres), width)), np.zeros((len(self._held), width))
+        for here, added, said in in_order(part, self._stream.blocks(_ROWS), threads=self._threads):
+            places = self._place_held[here]
             sums += added
-            held.append(said.astype(np.float64))
-            tell(min(1.0, (first + _ROWS) / len(self._stream)))
-        return sums, np.concatenate(held)
+            held[places[places >= 0]] = said
+            tell(min(1.0, here.stop / len(self._stream)))
+        return sums, held
 
 
 def _positive(core: Matrix, penalty: float, threads: int) -> LowerFactor:

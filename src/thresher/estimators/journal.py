@@ -15,6 +15,7 @@ import numpy as np
 
 from thresher.errors import InvalidInput
 from thresher.estimators.holdout import Solved
+from thresher.estimators.streams import BLOCK, Stream
 from thresher.files import read_file, write_file
 
 __all__ = ["Journal"]
@@ -34,7 +35,8 @@ class Journal:
         digest = hashlib.sha256(repr(sorted(about.items())).encode())
         for array in arrays:
             digest.update(str(array.shape).encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
+            for _, block in Stream(array).blocks(BLOCK):
+                digest.update(np.ascontiguousarray(block).tobytes())
         self._key = digest.hexdigest()
         if not path.parent.is_dir():
             raise InvalidInput(f"the checkpoint {path} is in a folder that does not exist. Make it, or choose another.")

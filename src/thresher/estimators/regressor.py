@@ -23,6 +23,7 @@ from thresher.estimators.many import MANY
 from thresher.estimators.observations import Observations
 from thresher.estimators.scales import error_left_out
 from thresher.estimators.scaling import CANDIDATES, Scaling
+from thresher.estimators.streams import some_of
 from thresher.theory import firing_probability
 from thresher.training.history import Callback, Iteration
 
@@ -158,11 +159,11 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         targets = np.asarray(y, np.float64)
         columns = targets.reshape(len(targets), -1)
         if weights is not None:
-            rows, columns, weights = rows[weights > 0], columns[weights > 0], weights[weights > 0]
+            rows, columns, weights = some_of(rows, weights > 0), columns[weights > 0], weights[weights > 0]
         floor = None if self._interpolates else self._choose_floor(rows, columns, weights)
         raw, columns = columns, columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(columns, scale="standardise", weights=weights)
-        data = Observations.merged(rows, scaling.apply(columns), weights=weights)
+        data = self._observations(rows, scaling.apply(columns), weights=weights)
         if self._interpolates:
             self._interpolate(data)
         else:
@@ -187,7 +188,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         check_is_fitted(self, "results_")
         if return_std and self.ridge_ == 0:
             raise InvalidInput("with ridge=0 no observation is left out, so there are no error bars. Use ridge='auto'.")
-        inputs = self._lifted(X)
+        return self._in_blocks(X, lambda inputs: self._predict(inputs, return_std=return_std))
+
+    def _predict(self, inputs: Matrix, *, return_std: bool) -> Any:
         values = self._outputs_of(inputs) * self.target_scaling_.unit + self.target_scaling_.mean
         deviations = self._deviations(inputs) * self.target_scaling_.unit if return_std else np.zeros_like(values)
         if self._floor is not None:

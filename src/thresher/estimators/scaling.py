@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from thresher.errors import InvalidInput
+from thresher.estimators.streams import BLOCK, Part, Stream
 
 __all__ = ["BY_RANK", "CANDIDATES", "PULLED", "SCALES", "Scaling", "far_values", "say_far", "some_rows"]
 
@@ -90,7 +91,7 @@ class Scaling(NamedTuple):
         return (X - self.mean) / self.unit
 
 
-def far_values(X: Matrix) -> list[tuple[int, float, float, float]]:
+def far_values(X: Matrix | Part) -> list[tuple[int, float, float, float]]:
     """Return (column, value, low, high) for columns of X (n, d) with a value far outside the others.
 
     ``low`` to ``high`` is the range of the others, without some at both ends; of many rows, the range of some of them.
@@ -100,22 +101,31 @@ def far_values(X: Matrix) -> list[tuple[int, float, float, float]]:
         return []
     ordered = np.sort(some_rows(X), axis=0)
     n = len(ordered)
+    cuts = [max(1, int(share * n)) for share, _ in _FAR]
+    lows, highs = (np.array([ordered[place] for place in places]) for places in (cuts, [n - 1 - cut for cut in cuts]))
+    farthest, values = np.full(lows.shape, -np.inf), np.zeros(lows.shape)
+    for _, block in Stream(X).blocks(BLOCK):
+        for k in range(len(_FAR)):
+            with np.errstate(over="ignore"):
+                away = np.maximum(lows[k] - block, block - highs[k])
+            row, columns = away.argmax(axis=0), np.arange(block.shape[1])
+            new = away[row, columns] > farthest[k]
+            farthest[k, new], values[k, new] = away[row, columns][new], block[row, columns][new]
     found = []
-    for share, widths in _FAR:
-        cut = max(1, int(share * n))
-        low, high = ordered[cut], ordered[n - 1 - cut]
+    for k, (_, widths) in enumerate(_FAR):
         with np.errstate(over="ignore"):
-            reach = widths * (high - low)
-            away = np.maximum(low - X, X - high)
-        row = away.argmax(axis=0)
-        for column in np.flatnonzero((away.max(axis=0) > reach) & (reach > 0)):
-            found.append((int(column), float(X[row[column], column]), float(low[column]), float(high[column])))
+            reach = widths * (highs[k] - lows[k])
+        for column in np.flatnonzero((farthest[k] > reach) & (reach > 0)):
+            one = values[k, column], lows[k, column], highs[k, column]
+            found.append((int(column), float(one[0]), float(one[1]), float(one[2])))
     return sorted({one[0]: one for one in reversed(found)}.values())
 
 
-def some_rows(X: Matrix) -> Matrix:
+def some_rows(X: Matrix | Part) -> Matrix:
     """Return no more than so many rows of X (n, d), evenly spread, that sorting their columns takes a second."""
-    return X[:: max(1, -(-X.size // _SORTED))] if len(X) > _FEWEST else X
+    n, d = X.shape
+    step = max(1, -(-n * d // _SORTED)) if n > _FEWEST else 1
+    return X[::step] if isinstance(X, np.ndarray) else X[np.arange(0, n, step)]
 
 
 def say_far(found: Sequence[tuple[int, float, float, float]], names: Sequence[str]) -> str:

@@ -157,6 +157,11 @@ class ParquetRows:
                     "Convert the column, or leave it out."
                 )
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows and columns there are."""
+        return self._rows, len(self.names)
+
     def __len__(self) -> int:
         return self._rows
 
