@@ -9,13 +9,17 @@ from sklearn.datasets import make_friedman1
 
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
+from thresher.algebra.pivots import random_pivots
 from thresher.estimators import base, beyond, exact, many, regressor
+from thresher.estimators.choose import mean_square
 from thresher.estimators.deviations import Variance
 from thresher.estimators.holdout import HoldOut, solve_ridges
+from thresher.estimators.holdout import Stop as Enough
 from thresher.estimators.leaves import check_leaves
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
 from thresher.theory import firing_probability, limit_kernel
+from thresher.theory.limit_matrix import LimitMatrix
 
 
 @pytest.fixture(autouse=True)
@@ -236,6 +240,41 @@ def test_hold_out_agrees_with_a_dense_solve():
         errors[ridge] = judge(held, (cross @ alpha)[held.row])
     assert solved.error <= 1.02 * min(errors.values())
     assert solved.error == pytest.approx(errors[min(errors, key=lambda one: abs(one - solved.ridge))], rel=0.05)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("first", [3e-3, 1e-2])
+def test_the_ridge_is_the_best_of_those_solved_to_the_end(seed, first, monkeypatch):
+    """Whichever of them the preconditioner is made for: first steps of the others are far from where they end."""
+    monkeypatch.setattr("thresher.estimators.holdout._WHILE", 1)
+    X, y = make_friedman1(1500, 5, noise=2.0, random_state=seed)
+    data = Observations.merged((X - X.mean(0)) / X.std(0), (y[:, None] - y.mean()) / y.std())
+    order = np.random.default_rng(0).permutation(1500)
+    kept, held = data.at(order[:1200]), data.at(order[1200:])
+    inputs = lift_rows(data.X[order], 4.5)[0].astype(np.float32)
+    matrix = LimitMatrix(inputs, 0.0, memory=np.inf, threads=1)
+    low = random_pivots(np.full(1500, matrix.diagonal), matrix.columns, rank=600)
+    ridges = [first, first * 10**0.5, first * 10]
+    judge = lambda outputs: mean_square(held, outputs[held.row])  # noqa: E731
+    solved = solve_ridges(matrix, low, kept, ridges=ridges, judge=judge, stop=Enough())
+    kernel = matrix.columns(np.arange(1500)).astype(float)
+    np.fill_diagonal(kernel, matrix.diagonal)
+    errors = [
+        judge(kernel[1200:, :1200] @ np.linalg.solve(kernel[:1200, :1200] + np.diag(r * 0.5 / kept.weights), kept.targets))
+        for r in ridges
+    ]
+    assert solved.error <= 1.005 * min(errors)
+
+
+@pytest.mark.parametrize("guess", [1e-2, 1.0])
+def test_the_search_goes_on_beyond_the_ridges_it_was_given(monkeypatch, guess):
+    X, y = friedman(700, noise=3.0)
+    options = {"random_state": 0, "feature_learning": 0, "target": "linear"}
+    free = ThresherRegressor(**options).fit(X, y)
+    monkeypatch.setattr(many, "ridges_near", lambda _: [guess, guess * 10**0.5, guess * 10])
+    far = ThresherRegressor(**options).fit(X, y)
+    assert far.ridge_ == pytest.approx(free.ridge_)
+    assert far.loo_error_ == pytest.approx(free.loo_error_, rel=0.01)
 
 
 @pytest.mark.parametrize("way", ["centres", "leaves", "auto"])
