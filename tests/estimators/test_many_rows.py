@@ -260,7 +260,9 @@ def test_the_ridge_is_the_best_of_those_solved_to_the_end(seed, first, monkeypat
     kernel = matrix.columns(np.arange(1500)).astype(float)
     np.fill_diagonal(kernel, matrix.diagonal)
     errors = [
-        judge(kernel[1200:, :1200] @ np.linalg.solve(kernel[:1200, :1200] + np.diag(r * 0.5 / kept.weights), kept.targets))
+        judge(
+            kernel[1200:, :1200] @ np.linalg.solve(kernel[:1200, :1200] + np.diag(r * 0.5 / kept.weights), kept.targets)
+        )
         for r in ridges
     ]
     assert solved.error <= 1.005 * min(errors)
@@ -429,3 +431,28 @@ def test_one_thread_gives_the_same(table):
     X, y = table
     one, two = (ThresherRegressor(random_state=0, n_jobs=jobs).fit(X, y).predict(X[:20]) for jobs in (1, 2))
     np.testing.assert_array_equal(one, two)
+
+
+def rough(n, seed=0):
+    """Targets that change over short distances: few centres cannot follow them."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 2))
+    return X, np.sin(25 * X[:, 0]) * np.cos(20 * X[:, 1]) + 0.05 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize(("make", "best"), [(rough, ("exact",)), (friedman, ("centres", "leaves"))])
+def test_a_dear_fit_is_made_where_some_rows_say_that_it_pays(monkeypatch, make, best):
+    monkeypatch.setattr(many, "DEAR", 600)
+    monkeypatch.setattr(many, "CENTRES", (60, 120))
+    monkeypatch.setattr(beyond, "CENTRES", (60, 120))
+    monkeypatch.setattr(beyond, "LEAF", 200)
+    X, y = make(700) if make is rough else friedman(700, noise=4.0)
+    model = ThresherRegressor(random_state=0, target="linear").fit(X, y)
+    assert model.approximation_ in best
+    told = {name: error for name, error in model.approximation_errors_.items() if name.endswith("on 500 rows")}
+    assert set(told) == {"exact on 500 rows", "centres on 500 rows"}
+    assert (told["exact on 500 rows"] < 0.98 * told["centres on 500 rows"]) == (best == ("exact",))
+    asked = ThresherRegressor(random_state=0, target="linear", approximation="exact").fit(X, y)
+    assert asked.approximation_ == "exact"
+    assert asked.approximation_errors_ == {}
+    assert model.loo_error_ < 1.05 * asked.loo_error_

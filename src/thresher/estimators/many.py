@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.estimators import choose
-from thresher.estimators.beyond import fit_beyond
+from thresher.estimators.beyond import CENTRES, fit_beyond
+from thresher.estimators.centres import fit_centres
 from thresher.estimators.choose import Choice
 from thresher.estimators.exact import RANK, LimitFit, Table, fit_exact
 from thresher.estimators.features import (
@@ -44,10 +45,11 @@ __all__ = ["EXACT", "MANY", "ManyFitting"]
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 Turn = Callable[[Matrix], Matrix]  # makes of raw rows those before they are lifted
-MANY, EXACT = 4096, 1 << 17  # rows from which on a fit is made like this, and up to which it is exact
+MANY, EXACT = 4096, 1 << 17  # rows from which on a fit is made like this, and up to which it may be exact
+DEAR = 1 << 15  # rows up to which an exact fit costs little more than others
 HELD, SMALL, LARGE = 4096, 2048, 16384  # rows left out; rows on which most is chosen; rows features are learnt from
 _SCALED, _SORTED = 1 << 16, 1 << 23  # rows and numbers at most from which the scales of columns are learnt
-_CLEARLY = 0.98  # share of the error that another scale must leave
+_CLEARLY = 0.98  # share of the error that another scale must leave, and an exact fit of that of centres
 _NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit")
 _LEAST_FIRING = 1e-30  # probability that a neuron fires, in single precision with room for products
 _OUTPUTS = 4  # beyond so many, ridges are compared on some rows only
@@ -114,7 +116,9 @@ class ManyFitting:
             solved = rounds.fit(large, metric, choice)
             choice = choice if solved is None else choice._replace(ridge=solved.ridge)
         progress.begin("fitting all rows")
-        last, found = self._fit_all(partial(_turn, scaling, metric), choice)
+        way, errors = self._way(rounds, large, metric, choice)
+        last, found = self._fit_all(partial(_turn, scaling, metric), choice, way)
+        found = found._replace(errors=errors | found.errors)
         networks = self._train(small, metric, partial(_turn, scaling, metric), last, choice, found)
         progress.end()
         self._journal.finish()
@@ -146,13 +150,41 @@ class ManyFitting:
         weights = self.data.weights if found.way == "exact" else np.ones(len(found.inputs))
         return found.ridge * firing_probability(shift) / weights
 
-    def _fit_all(self, turn: Turn, choice: Choice) -> tuple[float, LimitFit]:
-        """Return the last coordinate of lifted rows, and the fit to all rows, exact up to some number of them."""
+    def _way(
+        self, rounds: Rounds, large: HoldOut, metric: Matrix | None, choice: Choice
+    ) -> tuple[str, dict[str, float]]:
+        """Return how all rows are fitted, and the errors of the fits to some rows that this was decided by.
+
+        From some number of rows on an exact fit costs several times as much as others. It is made if it is clearly
+        better than centres on as many rows as features are learnt from; more rows make it better still.
+        """
+        n, way = len(self.data), self.options.approximation
+        if way != "auto" or n > EXACT or n <= DEAR or self.options.width != math.inf:
+            return ("exact" if way == "auto" and n <= EXACT else way), {}
+        exact = rounds.fit(large, metric, choice)
+        inputs, others, _ = large.lifted(metric, choice.bias)
+        few, held = large.kept, large.held
+        made = fit_centres(
+            np.concatenate([inputs, others]),
+            np.concatenate([few.targets, held.targets]),
+            np.concatenate([few.weights, held.weights]),
+            kept=np.arange(len(few)),
+            held=len(few) + np.arange(len(held)),
+            shift=choice.shift,
+            ridges=ridges_near(choice.ridge) if self.options.ridge is None else [self.options.ridge],
+            centres=CENTRES[0],
+            threads=self.options.threads,
+        )
+        errors = {"exact": math.inf if exact is None else exact.error, "centres": large.judge(made.held_outputs)}
+        way = "exact" if errors["exact"] < _CLEARLY * errors["centres"] else "auto"
+        return way, {f"{name} on {len(few):,} rows": error for name, error in errors.items()}
+
+    def _fit_all(self, turn: Turn, choice: Choice, way: str) -> tuple[float, LimitFit]:
+        """Return the last coordinate of lifted rows, and the fit to all rows, exact or not."""
         options, data = self.options, self.data
         ridges = ridges_near(choice.ridge) if options.ridge is None else [options.ridge]
         if data.targets.shape[1] > _OUTPUTS and options.ridge is None:
             ridges = [choice.ridge]  # each costs as much as all outputs
-        way = "exact" if len(data) <= EXACT and options.approximation == "auto" else options.approximation
         table = Table(data, self._kept, self._held, choice.bias, choice.shift, ridges, options.judge, options.threads)
         if way == "exact":
             rows = turn(data.X)
