@@ -10,11 +10,12 @@ from sklearn.datasets import make_friedman1
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.algebra.pivots import random_pivots
-from thresher.estimators import base, beyond, exact, many, regressor
+from thresher.estimators import base, beyond, centres, exact, leaves, many, regressor
 from thresher.estimators.choose import mean_square
 from thresher.estimators.deviations import Variance
 from thresher.estimators.holdout import HoldOut, solve_ridges
 from thresher.estimators.holdout import Stop as Enough
+from thresher.estimators.journal import Journal
 from thresher.estimators.leaves import check_leaves
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
@@ -456,3 +457,39 @@ def test_a_dear_fit_is_made_where_some_rows_say_that_it_pays(monkeypatch, make, 
     assert asked.approximation_ == "exact"
     assert asked.approximation_errors_ == {}
     assert model.loo_error_ < 1.05 * asked.loo_error_
+
+
+@pytest.mark.parametrize("way", ["centres", "leaves", "auto"])
+@pytest.mark.parametrize("stop", [1, 3])
+def test_centres_and_leaves_go_on_too(table, tmp_path, monkeypatch, way, stop):
+    """To the bit: the file has all that the next step depends on."""
+    monkeypatch.setattr(beyond, "LEAF", 120)
+    monkeypatch.setattr(beyond, "CENTRES", (100, 200))
+    monkeypatch.setattr(many, "EXACT", 600)
+    monkeypatch.setattr("thresher.estimators.leaves._ENOUGH", 40)
+    X, y = table
+    path, options = tmp_path / "progress", {"random_state": 0, "feature_learning": 0, "approximation": way}
+    work, saved = [], []
+    for place, name in ((centres._Fit, "_sweep"), (leaves, "_fit_leaf")):
+        real = getattr(place, name)
+        monkeypatch.setattr(place, name, lambda *a, real=real, **k: work.append(1) or real(*a, **k))
+    whole = ThresherRegressor(**options).fit(X, y)
+    straight, real = len(work), Journal.keep
+
+    def stopped(self, *arguments):
+        real(self, *arguments)
+        saved.append(1)
+        if len(saved) == stop:
+            raise Stop
+
+    monkeypatch.setattr(Journal, "keep", stopped)
+    with pytest.raises(Stop):
+        ThresherRegressor(**options, checkpoint=path).fit(X, y)
+    work.clear()
+    again = ThresherRegressor(**options, checkpoint=path).fit(X, y)
+    assert len(work) < straight
+    assert again.approximation_errors_ == whole.approximation_errors_
+    for name in ("alpha_", "inputs_", "noise_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(whole, name))
+    np.testing.assert_array_equal(again.predict(X), whole.predict(X))
+    assert not path.exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 __all__ = ["Descent"]
 
 Matrix = NDArray[np.float64]
+_STATE = ("values", "images", "_residual", "_direction", "_last", "_slope", "steps")
 
 
 class Descent:
@@ -62,6 +63,16 @@ class Descent:
         for name in ("_rhs", "_added", "_residual", "_direction", "_last", "values", "images"):
             setattr(self, name, getattr(self, name)[:, columns])
         self._sizes, self._slope = self._sizes[columns], self._slope[columns]
+
+    def state(self) -> dict[str, Matrix]:
+        """Return all that the next step depends on, to be stored."""
+        return {name: np.asarray(getattr(self, name), np.float64) for name in _STATE}
+
+    def restore(self, state: Mapping[str, Matrix]) -> None:
+        """Stand where another descent for the same systems stood; the next step is the same to the bit."""
+        for name in _STATE:
+            setattr(self, name, np.array(state[name], np.float64))
+        self.steps = int(np.asarray(state["steps"]).item())
 
     def step(self) -> None:
         """Take one step for all columns. Cost: one product with the matrix, one with the inverse."""

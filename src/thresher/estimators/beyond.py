@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from thresher.estimators.centres import fit_centres
 from thresher.estimators.deviations import Variance
 from thresher.estimators.exact import PIVOTS, LimitFit, Table
 from thresher.estimators.fitting import LeftOut
+from thresher.estimators.journal import Journal
 from thresher.estimators.leaves import fit_leaves
 from thresher.estimators.streams import Stream
 from thresher.theory import firing_probability
@@ -29,7 +31,13 @@ _KNOWN = 1 << 17  # rows at most that error bars are made of
 
 
 def fit_beyond(
-    inputs: Stream, rows: Callable[[], Matrix] | None, table: Table, *, way: str, tell: Callable[[float], object]
+    inputs: Stream,
+    rows: Callable[[], Matrix] | None,
+    table: Table,
+    *,
+    way: str,
+    journal: Journal,
+    tell: Callable[[float], object],
 ) -> LimitFit:
     """Return the fit of centres or of leaves, or the better of both with ``way="auto"``.
 
@@ -61,6 +69,8 @@ def fit_beyond(
             centres=number,
             **common,
             tell=lambda share: tell(first + (last - first) * share),
+            saved=journal.kept(f"centres {number}"),
+            save=partial(journal.keep, f"centres {number}"),
         )
         finish("centres", made.held_outputs, empty._replace(inputs=made.inputs, alpha=made.alpha, ridge=made.ridge))
 
@@ -77,6 +87,8 @@ def fit_beyond(
             size=LEAF,
             **common,
             tell=lambda share: tell(0.15 + 0.45 * share),
+            saved=journal.kept("leaves"),
+            save=partial(journal.keep, "leaves"),
         )
         fit = empty._replace(inputs=made.inputs, alpha=made.alpha, ridge=made.ridge, leaves=made)
         finish("leaves", made.held_outputs, fit)

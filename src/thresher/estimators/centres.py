@@ -16,7 +16,7 @@ rows costs M² per row instead of M per row and step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +67,8 @@ def fit_centres(
     threads: int | None = None,
     seed: int = 0,
     tell: Callable[[float], object] = lambda share: None,
+    saved: Mapping[str, Any] | None = None,
+    save: Callable[[dict[str, Any]], object] = lambda arrays: None,
 ) -> Centres:
     """Return ridge regression on the limit kernel in the span of centres; held-out rows choose ridge and steps.
 
@@ -81,6 +83,7 @@ def fit_centres(
     centres : how many at most
     threads : None for all cores; results do not depend on it
     tell : called with the share that is done
+    saved, save : what ``save`` was called with in the last step of a fit that was stopped; the model is the same
 
     Cost: O(nMd) per pass, about five passes; before them O(sM²) for a sample of s = 8 M rows, at most 40,000.
     Memory: 4 s M bytes, 8 M² per ridge, and a block of the kernel per thread.
@@ -89,7 +92,7 @@ def fit_centres(
         raise InvalidInput(f"without held-out rows there must be one ridge; got {len(ridges)}. Hold some rows out.")
     stream = inputs if isinstance(inputs, Stream) else Stream(inputs)
     fit = _Fit(stream, targets, weights, kept, held, shift, ridges, centres, threads, seed)
-    return fit.descend(tell)
+    return fit.descend(tell, saved or {}, save)
 
 
 class _Fit:
@@ -145,7 +148,12 @@ class _Fit:
 
         return apply
 
-    def descend(self, tell: Callable[[float], object]) -> Centres:
+    def descend(
+        self,
+        tell: Callable[[float], object],
+        saved: Mapping[str, Any],
+        save: Callable[[dict[str, Any]], object],
+    ) -> Centres:
         """Return the solution of least error on held-out rows, over all ridges and steps."""
         outputs, passes = self._targets.shape[1], _STEPS + 1
         penalties = np.repeat(np.array(self._ridges) * self._diagonal, outputs)
@@ -154,10 +162,15 @@ class _Fit:
             sums, said = self._sweep(alpha, lambda share: tell((descent.steps + 1 + share) / passes))
             return np.concatenate([sums + penalties * (self._square @ alpha), said])
 
-        rhs = np.tile(self._sweep(None, lambda share: tell(share / passes))[0], len(self._ridges))
+        right = saved["right"] if saved else self._sweep(None, lambda share: tell(share / passes))[0]
+        rhs = np.tile(right, len(self._ridges))
         descent = Descent(times, rhs, added=np.zeros_like(rhs), inverse=self._inverse)
         errors, best, counts = np.full(len(self._ridges), np.inf), np.inf, True
         found = 0, descent.values[:, :outputs], np.zeros((len(self._held), outputs))
+        if saved:
+            descent.restore(saved)
+            errors, found = saved["errors"], (int(saved["ridge"].item()), saved["alpha"], saved["said"])
+            best, counts = float(saved["best"].item()), bool(saved["counts"].item())
         while descent.steps < _STEPS and counts and descent.residuals.max() > _DONE:
             descent.step()
             said = descent.images[len(rhs) :]
@@ -167,6 +180,8 @@ class _Fit:
             if now[ridge] < best:
                 mine = slice(ridge * outputs, (ridge + 1) * outputs)
                 best, found = now[ridge], (ridge, descent.values[:, mine].copy(), said[:, mine].copy())
+            told = {"ridge": found[0], "alpha": found[1], "said": found[2], "errors": errors, "best": best}
+            save({**descent.state(), **told, "counts": float(counts), "right": right})
         tell(1.0)
         ridge, alpha, said = found
         tried = dict(zip(self._ridges, errors.tolist(), strict=True))

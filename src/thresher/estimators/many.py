@@ -195,9 +195,11 @@ class ManyFitting:
         stream = Stream(data.X, lambda block: lift_rows(turn(block), last)[0][:, : None if choice.bias else -1])
         order = np.concatenate([self._kept, self._held])
         if _on_disk(data):
-            return last, fit_beyond(stream, None, table, way=way, tell=self.progress.share)
+            return last, fit_beyond(stream, None, table, way=way, journal=self._journal, tell=self.progress.share)
         rows_of = partial(_in_blocks, turn, data.X, order)
-        return last, fit_beyond(stream.in_memory(), rows_of, table, way=way, tell=self.progress.share)
+        return last, fit_beyond(
+            stream.in_memory(), rows_of, table, way=way, journal=self._journal, tell=self.progress.share
+        )
 
     def _typical_norm(self, turn: Turn) -> float:
         """Return the root mean square norm of the rows that are kept; refuse rows that are too large."""
