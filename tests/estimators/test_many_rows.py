@@ -13,6 +13,7 @@ from thresher.algebra.pivots import random_pivots
 from thresher.estimators import base, beyond, centres, exact, leaves, many, regressor
 from thresher.estimators.choose import mean_square
 from thresher.estimators.deviations import Variance
+from thresher.estimators.device import Cpu
 from thresher.estimators.holdout import HoldOut, solve_ridges
 from thresher.estimators.holdout import Stop as Enough
 from thresher.estimators.journal import Journal
@@ -91,7 +92,7 @@ def test_a_classifier(table):
 def test_what_does_not_fit_is_made_again(table, monkeypatch):
     X, y = table
     kept = ThresherRegressor(random_state=0, feature_learning=0).fit(X, y)
-    monkeypatch.setattr(exact, "available_bytes", lambda: 0)
+    monkeypatch.setattr(Cpu, "spare", lambda self: 0.0)
     nothing = ThresherRegressor(random_state=0, feature_learning=0).fit(X, y)
     np.testing.assert_allclose(nothing.predict(X[:50]), kept.predict(X[:50]), rtol=1e-4)
 
@@ -257,7 +258,7 @@ def test_the_ridge_is_the_best_of_those_solved_to_the_end(seed, first, monkeypat
     low = random_pivots(np.full(1500, matrix.diagonal), matrix.columns, rank=600)
     ridges = [first, first * 10**0.5, first * 10]
     judge = lambda outputs: mean_square(held, outputs[held.row])  # noqa: E731
-    solved = solve_ridges(matrix, low, kept, ridges=ridges, judge=judge, stop=Enough())
+    solved = solve_ridges(matrix, low, kept, device=Cpu(1), ridges=ridges, judge=judge, stop=Enough())
     kernel = matrix.columns(np.arange(1500)).astype(float)
     np.fill_diagonal(kernel, matrix.diagonal)
     errors = [

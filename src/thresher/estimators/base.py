@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thresher.checks import check_number, check_whole
-from thresher.errors import InvalidInput
+from thresher.devices import DEVICES
+from thresher.errors import InvalidInput, NotAvailable
 from thresher.estimators.choose import Judge, mean_square
+from thresher.estimators.device import Cpu, Device, device_of
 from thresher.estimators.features import Plan
 from thresher.estimators.fitting import WORSE, Fitting, LeftOut
 from thresher.estimators.interpolation import TRAIN_OPTIONS, WIDTH, interpolate
@@ -28,7 +30,7 @@ from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scales import Options
 from thresher.estimators.scaling import SCALES, far_values, say_far
-from thresher.estimators.streams import BLOCK, Part, on_disk
+from thresher.estimators.streams import Part, Stream, checked_part, joined, on_disk
 from thresher.export import Arrays, Exports, make_arrays
 from thresher.export.arrays import bends
 from thresher.memory import require
@@ -38,7 +40,6 @@ from thresher.model.twins import predict_twins
 from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
 from thresher.theory import limit_kernel
-from thresher.theory.limit_matrix import limit_product
 from thresher.training.history import Callback, Iteration
 from thresher.training.options import check_path
 
@@ -94,6 +95,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         train_options: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
         approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
@@ -102,7 +104,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.width, self.shift, self.ridge, self.bias = width, shift, ridge, bias
         self.feature_learning, self.scale, self.start = feature_learning, scale, start
         self.tol, self.max_iterations, self.train_options = tol, max_iterations, train_options
-        self.random_state, self.n_jobs, self.checkpoint = random_state, n_jobs, checkpoint
+        self.random_state, self.n_jobs, self.device, self.checkpoint = random_state, n_jobs, device, checkpoint
         self.approximation, self.verbose, self.callbacks = approximation, verbose, callbacks
 
     def _table(self, X: Any, **more: Any) -> Any:
@@ -110,16 +112,9 @@ class ThresherEstimator(Exports, BaseEstimator):
 
         Many rows on disk stay there: a :class:`Part`, read once to check that its numbers are finite.
         """
-        if on_disk(X) and len(X) > EXACT and "y" in more:
-            rows = Part(X)
-            targets = validate_data(self, "no_validation", **more)
-            check_consistent_length(rows, targets)
-            rows.check()
-            self.n_features_in_ = rows.shape[1]
-            if rows.names is not None:
-                self.feature_names_in_ = np.array(rows.names, object)
-            return rows, targets
-        X = np.concatenate([*Part(X).blocks(BLOCK)]) if on_disk(X) and not isinstance(X, np.ndarray) else X
+        if on_disk(X) and (len(X) > EXACT or not isinstance(X, np.ndarray)):
+            part, targets = checked_part(self, X, **more)
+            return part if len(part) > EXACT else part[np.arange(len(part))], targets
         checked = validate_data(self, X, accept_sparse="csr", dtype=np.float64, **more)
         rows = checked[0] if isinstance(checked, tuple) else checked
         if sparse.issparse(rows):
@@ -139,10 +134,12 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _fit(self, data: Observations, judge: Judge = mean_square) -> LeftOut:
         """Fit observations whose targets have the weighted mean 0; return the results of leaving them out."""
+        device = device_of(self.device, self._threads())
         self._warn_far(data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
             options = self._options(data, judge)
-            fitted = (Fitting if len(data) <= MANY else ManyFitting)(data, options, progress).run()
+            few = len(data) <= MANY
+            fitted = (Fitting(data, options, progress) if few else ManyFitting(data, options, progress, device)).run()
         choice, lift = fitted.choice, fitted.lift
         self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.ridge
         self.loo_error_, self.tried_ = fitted.error, choice.tried
@@ -215,7 +212,8 @@ class ThresherEstimator(Exports, BaseEstimator):
             raise InvalidInput(f"feature_learning must be 'auto', 'columns' or a number of rounds; got {rounds!r}.")
         if not isinstance(rounds, str):
             check_whole(rounds, "feature_learning", least=0)
-        for name, known in (("scale", ("auto", *SCALES)), ("start", STARTS), ("approximation", APPROXIMATIONS)):
+        words = {"scale": ("auto", *SCALES), "start": STARTS, "approximation": APPROXIMATIONS, "device": DEVICES}
+        for name, known in words.items():
             if getattr(self, name) not in known:
                 told = ", ".join(map(repr, known))
                 raise InvalidInput(f"{name} must be one of {told}; got {getattr(self, name)!r}.")
@@ -241,6 +239,8 @@ class ThresherEstimator(Exports, BaseEstimator):
             return
         if self.width == math.inf:
             raise InvalidInput("ridge=0 trains a network; infinite width needs a ridge. Use a finite width, or 'auto'.")
+        if self.device != "cpu":
+            raise InvalidInput("with ridge=0 use train_options={'engine': 'gpu'} instead of device='cuda'.")
         if self.checkpoint is not None:
             raise InvalidInput("with ridge=0 give the checkpoint in train_options={'checkpoint': ...}.")
         if self.feature_learning not in ("auto", 0):
@@ -364,9 +364,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         if not on_disk(X):
             return predict(self.lift_.transform(self._table(X, reset=False)))
         blocks = Part(X).read(self.n_features_in_, getattr(self, "feature_names_in_", None))
-        found = [predict(self.lift_.transform(block)) for block in blocks]
-        several = isinstance(found[0], tuple)
-        return tuple(map(np.concatenate, zip(*found, strict=True))) if several else np.concatenate(found)
+        return joined([predict(self.lift_.transform(block)) for block in blocks])
 
     def _outputs_of(self, inputs: Matrix) -> Matrix:
         if not self.results_:
@@ -377,21 +375,25 @@ class ThresherEstimator(Exports, BaseEstimator):
         return np.column_stack([network.predict(inputs, threads=threads) for network in networks]) * self.gains_
 
     def _by_limit(self, inputs: Matrix) -> Matrix:
-        if self.leaves_ is not None:
-            rows = inputs[:, :-1] * (self.lift_.last_ / inputs[:, -1:])
-            return self.leaves_.predict(rows, threads=self._threads())
         if len(self.inputs_) > MANY:
-            return limit_product(inputs, self.inputs_, self.alpha_, self.shift_, threads=self._threads())
-        return np.concatenate([self._cross_kernel(block) @ self.alpha_ for block in _blocks(inputs)])
+            device = self._predicting()
+            with device.session():
+                if self.leaves_ is None:
+                    return device.product(inputs, self.inputs_, self.alpha_, self.shift_)
+                rows = inputs[:, :-1] * (self.lift_.last_ / inputs[:, -1:])
+                return self.leaves_.predict(rows, device=device)
+        blocks = (block @ self.inputs_.T for _, block in Stream(inputs).blocks(_ROW_BLOCK))
+        return np.concatenate([limit_kernel(one, self.shift_, symmetric=False) @ self.alpha_ for one in blocks])
 
-    def _cross_kernel(self, inputs: Matrix) -> Matrix:
-        return limit_kernel(inputs @ self.inputs_.T, self.shift_, symmetric=False)
+    def _predicting(self) -> Device:
+        """Return the device; where it is missing, as it may be after a move to another machine, the processor."""
+        try:
+            return device_of(self.device, self._threads())
+        except NotAvailable as error:
+            warnings.warn(f"Predicting on the CPU: {error}", UserWarning, stacklevel=5)
+            return Cpu(self._threads())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _blocks(inputs: Matrix) -> list[Matrix]:
-    return [inputs[first : first + _ROW_BLOCK] for first in range(0, len(inputs), _ROW_BLOCK)]

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra.pivots import random_pivots
 from thresher.errors import InvalidInput
 from thresher.estimators.centres import fit_centres
 from thresher.estimators.deviations import Variance
@@ -20,7 +19,6 @@ from thresher.estimators.journal import Journal
 from thresher.estimators.leaves import fit_leaves
 from thresher.estimators.streams import Stream
 from thresher.theory import firing_probability
-from thresher.theory.limit_matrix import LimitMatrix
 
 __all__ = ["CENTRES", "LEAF", "fit_beyond"]
 
@@ -54,10 +52,12 @@ def fit_beyond(
         if math.isfinite(error) and error < found.get(name, fit._replace(error=math.inf)).error:
             found[name] = fit._replace(error=error, left_out=fit.left_out._replace(outputs=outputs[left.row]))
 
-    unknown = LeftOut(left, np.zeros(0), lambda: np.zeros(0), 1.0)
-    nothing = np.zeros((0, 1))
+    unknown, nothing = LeftOut(left, np.zeros(0), lambda: np.zeros(0), 1.0), np.zeros((0, 1))
     empty = LimitFit(nothing, nothing, 0.0, math.inf, unknown, nothing.astype(np.float32), None)
-    common: dict[str, Any] = {"shift": table.shift, "ridges": table.ridges, "threads": table.threads}
+
+    def common(name: str) -> dict[str, Any]:
+        kept = {"saved": journal.kept(name), "save": partial(journal.keep, name)}
+        return kept | {"shift": table.shift, "ridges": table.ridges, "device": table.device}
 
     def centres(number: int, first: float, last: float) -> None:
         made = fit_centres(
@@ -67,10 +67,8 @@ def fit_beyond(
             kept=table.kept,
             held=table.held,
             centres=number,
-            **common,
             tell=lambda share: tell(first + (last - first) * share),
-            saved=journal.kept(f"centres {number}"),
-            save=partial(journal.keep, f"centres {number}"),
+            **common(f"centres {number}"),
         )
         finish("centres", made.held_outputs, empty._replace(inputs=made.inputs, alpha=made.alpha, ridge=made.ridge))
 
@@ -85,17 +83,14 @@ def fit_beyond(
             held=len(table.held),
             bias=table.bias,
             size=LEAF,
-            **common,
             tell=lambda share: tell(0.15 + 0.45 * share),
-            saved=journal.kept("leaves"),
-            save=partial(journal.keep, "leaves"),
+            **common("leaves"),
         )
         fit = empty._replace(inputs=made.inputs, alpha=made.alpha, ridge=made.ridge, leaves=made)
         finish("leaves", made.held_outputs, fit)
     if not found:
         raise InvalidInput("no fit gave finite predictions. Use a larger ridge, or a smaller shift.")
-    best = min(found, key=lambda name: found[name].error)
-    errors = {name: fit.error for name, fit in found.items()}
+    best, errors = min(found, key=lambda name: found[name].error), {name: fit.error for name, fit in found.items()}
     if best == "centres":
         centres(CENTRES[1], 0.6, 1.0)
         errors[f"{CENTRES[1]} centres"] = found[best].error
@@ -107,11 +102,10 @@ def _with_variance(fit: LimitFit, inputs: Stream, table: Table) -> LimitFit:
     some, weights = table.kept[:_KNOWN], table.data.weights
     known_rows = inputs.take(some)
     few = known_rows[: 16 * PIVOTS]
-    matrix = LimitMatrix(few, table.shift, memory=0.0, threads=table.threads)
-    low = random_pivots(np.full(len(few), matrix.diagonal), matrix.columns, rank=PIVOTS, threads=table.threads)
+    low = table.device.pivots(table.device.matrix(few, table.shift, memory=0.0), rank=PIVOTS)
     share = weights[some].sum() / weights[table.kept].sum()  # the rows stand for all
     penalty = share * fit.ridge * firing_probability(table.shift) / weights[some]
-    known = Variance.of_pivots(few[low.pivots], table.shift).with_rows(known_rows, penalty)
+    known = Variance.of_pivots(few[low.pivots], table.shift, device=table.device).with_rows(known_rows, penalty)
     variances = known.at(inputs.take(table.held))[fit.left_out.data.row]
     return fit._replace(
         pivots=few[low.pivots], core=known.core, left_out=fit.left_out._replace(variances=lambda: variances)

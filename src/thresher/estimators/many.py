@@ -19,6 +19,7 @@ from thresher.estimators import choose
 from thresher.estimators.beyond import CENTRES, fit_beyond
 from thresher.estimators.centres import fit_centres
 from thresher.estimators.choose import Choice
+from thresher.estimators.device import Device
 from thresher.estimators.exact import RANK, LimitFit, Table, fit_exact
 from thresher.estimators.features import (
     COLUMNS,
@@ -42,7 +43,6 @@ from thresher.theory.limit_matrix import half_bytes
 
 __all__ = ["EXACT", "MANY", "ManyFitting"]
 
-Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 Turn = Callable[[Matrix], Matrix]  # makes of raw rows those before they are lifted
 MANY, EXACT = 4096, 1 << 17  # rows from which on a fit is made like this, and up to which it may be exact
@@ -58,8 +58,8 @@ _OUTPUTS = 4  # beyond so many, ridges are compared on some rows only
 class ManyFitting:
     """One fit of observations at many raw rows."""
 
-    def __init__(self, data: Observations, options: Options, progress: Progress) -> None:
-        self.data, self.options, self.progress = data, options, progress
+    def __init__(self, data: Observations, options: Options, progress: Progress, device: Device) -> None:
+        self.data, self.options, self.progress, self._device = data, options, progress, device
         n = len(data)
         if n > EXACT and options.width != math.inf and options.approximation != "exact":
             raise InvalidInput(f"networks are trained on at most {EXACT:,} distinct rows. Use width='auto'.")
@@ -93,10 +93,14 @@ class ManyFitting:
         remedy = f"About {may:,} rows would fit." if may >= MANY else "Close other programs, or use a larger machine."
         what = f"fitting {n:,} rows of {d:,} columns"
         require(fixed + n * per_row, budget=None, what=what, remedy=remedy)
+        self._device.require(n, d, outputs)
 
     def run(self) -> Fitted:
         """Return what was chosen, learnt and fitted. Cost: O(n²) per step of conjugate gradients, some fifty."""
-        with blas_for_size(0):  # threads are those of ``parallel``: BLAS's own would wait for work beside them
+        with (
+            blas_for_size(0),
+            self._device.session(),
+        ):  # threads are those of ``parallel``: BLAS's own would wait for work beside them
             return self._run()
 
     def _run(self) -> Fitted:
@@ -108,7 +112,7 @@ class ManyFitting:
         choice = self._choose(small, None, guess=1e-2)
         progress.begin("learning features")
         large = self._part(LARGE, scaling)
-        rounds = Rounds(small, large, self.options, self._journal, progress.share)
+        rounds = Rounds(small, large, self.options, self._device, self._journal, progress.share)
         metric, choice, learning = rounds.learn(choice)
         if metric is not None:
             choice = self._choose(small, metric, guess=choice.ridge, favourite=choice)
@@ -173,7 +177,7 @@ class ManyFitting:
             shift=choice.shift,
             ridges=ridges_near(choice.ridge) if self.options.ridge is None else [self.options.ridge],
             centres=CENTRES[0],
-            threads=self.options.threads,
+            device=self._device,
         )
         errors = {"exact": math.inf if exact is None else exact.error, "centres": large.judge(made.held_outputs)}
         way = "exact" if errors["exact"] < _CLEARLY * errors["centres"] else "auto"
@@ -185,7 +189,7 @@ class ManyFitting:
         ridges = ridges_near(choice.ridge) if options.ridge is None else [options.ridge]
         if data.targets.shape[1] > _OUTPUTS and options.ridge is None:
             ridges = [choice.ridge]  # each costs as much as all outputs
-        table = Table(data, self._kept, self._held, choice.bias, choice.shift, ridges, options.judge, options.threads)
+        table = Table(data, self._kept, self._held, choice.bias, choice.shift, ridges, options.judge, self._device)
         if way == "exact":
             rows = turn(data.X)
             last = choice.bias * typical_norm(rows[self._kept], data.weights[self._kept])
@@ -238,7 +242,7 @@ class ManyFitting:
         """Return no more than ``size`` of the rows to fit, and as many that are left out, scaled."""
         parts = [one.at(np.arange(min(size, len(one)))) for one in (self._few, self._left)]
         kept, held = (one.with_rows(scaling.apply(one.X)) for one in parts)
-        return HoldOut(kept, held, judge=self.options.judge, threads=self.options.threads)
+        return HoldOut(kept, held, judge=self.options.judge, device=self._device)
 
     def _choose_scale(self) -> tuple[str, Scaling]:
         """Return the scale of the least error on rows left out: the first unless another is clearly better."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from thresher.errors import InvalidInput
 from thresher.estimators.choose import Choice
 from thresher.estimators.columns import learn_columns
+from thresher.estimators.device import Device
 from thresher.estimators.features import (
     COLUMNS,
     MILD,
@@ -26,7 +27,6 @@ from thresher.estimators.features import (
 from thresher.estimators.holdout import HoldOut, Solved
 from thresher.estimators.journal import Journal
 from thresher.estimators.scales import Options
-from thresher.theory.limit_matrix import limit_gradients_at
 
 __all__ = ["Rounds"]
 
@@ -60,15 +60,22 @@ class Rounds:
     Parameters
     ----------
     small, large : rows on which powers are compared, and rows on which the rounds of the best are repeated
-    options : what was asked for
+    options, device : what was asked for
     journal : keeps the fits of more rows
     tell : called with the share that is done
     """
 
     def __init__(
-        self, small: HoldOut, large: HoldOut, options: Options, journal: Journal, tell: Callable[[float], object]
+        self,
+        small: HoldOut,
+        large: HoldOut,
+        options: Options,
+        device: Device,
+        journal: Journal,
+        tell: Callable[[float], object],
     ) -> None:
-        self._small, self._large, self.options, self._journal, self._tell = small, large, options, journal, tell
+        self._small, self._large, self.options, self._device = small, large, options, device
+        self._journal, self._tell = journal, tell
 
     def learn(self, choice: Choice) -> tuple[Matrix | None, Choice, Learning]:
         """Return the metric, the choice with its ridge, and the errors of what was tried.
@@ -172,7 +179,7 @@ class Rounds:
         """Return for each output the gradients (k, r) by rows after the metric, at some rows that were fitted."""
         inputs, _, norms = hold.lifted(metric, choice.bias)
         some = inputs[:_GRADIENTS]
-        found = limit_gradients_at(some, inputs, mix_outputs(solved.alpha), choice.shift, threads=self.options.threads)
+        found = self._device.gradients(some, inputs, mix_outputs(solved.alpha), choice.shift)
         exact, columns = some.astype(np.float64), hold.kept.X.shape[1]
         return row_gradients(iter(found), inputs=exact, norms=norms[:_GRADIENTS], columns=columns)
 

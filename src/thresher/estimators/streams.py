@@ -12,10 +12,12 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import validate_data
 
 from thresher.errors import InvalidInput
 
-__all__ = ["Part", "Rows", "Stream", "hash_rows", "lift_single", "on_disk", "some_of"]
+__all__ = ["Part", "Rows", "Stream", "checked_part", "hash_rows", "joined", "lift_single", "on_disk", "some_of"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
@@ -119,6 +121,24 @@ class Part:
                 )
             first += len(block)
             yield block
+
+
+def checked_part(estimator: Any, X: NDArray[Any] | Rows, **more: Any) -> tuple[Part, Any]:
+    """Return rows on disk and targets, checked; an estimator remembers how many columns there are, and their names."""
+    rows = Part(X)
+    targets = validate_data(estimator, "no_validation", **more)
+    check_consistent_length(rows, targets)
+    rows.check()
+    estimator.n_features_in_ = rows.shape[1]
+    if rows.names is not None:
+        estimator.feature_names_in_ = np.array(rows.names, object)
+    return rows, targets
+
+
+def joined(found: list[Any]) -> Any:
+    """Return what was predicted for blocks as one array, or as several if there are several for each block."""
+    several = isinstance(found[0], tuple)
+    return tuple(map(np.concatenate, zip(*found, strict=True))) if several else np.concatenate(found)
 
 
 def some_of(rows: NDArray[Any] | Part, mask: NDArray[np.bool_]) -> NDArray[Any] | Part:
