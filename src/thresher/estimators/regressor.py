@@ -74,9 +74,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         engine, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
-    approximation : what is fitted to more than 131,072 distinct rows: ``"centres"``, coefficients on some thousand
-        chosen rows; ``"leaves"``, exact fits of 4,096 rows each in a tree with soft borders; ``"auto"`` for the better
-        of both on rows left out; ``"exact"`` for all rows, however long it takes. A named one is used above 4,096 rows
+    approximation : what is fitted to more than 131,072 distinct rows, and to more than 32,768 unless an exact fit is
+        clearly better on some of them: ``"centres"``, coefficients on some thousand chosen rows; ``"leaves"``, exact
+        fits of 4,096 rows each in a tree with soft borders; ``"auto"`` for the better of both on rows left out;
+        ``"exact"`` for all rows, however long it takes. A named one is used above 4,096 rows
     checkpoint : file in which a fit of more than 4,096 distinct rows keeps its progress. A fit of the same data with
         the same parameters goes on from it, and deletes it when it is complete. With ridge=0 use ``train_options``
     verbose : 1 for a bar with the time left, and a line per iteration, on standard error
@@ -94,7 +95,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     noise_ : (3, outputs), factor and constant that turn variances of the limit into those of targets, and the variance
         from which they grow to that of all targets
     approximation_, approximation_errors_ : ``"exact"``, ``"centres"`` or ``"leaves"``, and the errors of those tried;
-        empty if all rows were fitted exactly
+        empty if all rows were fitted exactly without a comparison
     loo_error_ : mean squared error of observations left out: one at a time, or, above 4,096 rows, those that were left
         out together; in units of the variance of the targets (or, up to 4,096 rows, of their logarithms, if learnt),
         summed over outputs
@@ -153,7 +154,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         self.target = target
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit rows X (n, d), dense or sparse, and targets y (n,) or (n, k)."""
+        """Fit rows X (n, d), dense, sparse or on disk (see docs/many_rows.md), and targets y (n,) or (n, k)."""
         self._check_parameters()
         rows, y = self._table(X, y=y, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, rows)
