@@ -266,7 +266,9 @@ def _rows(table: Table, places: NDArray[np.int64]) -> tuple[Any, NDArray[Any]]:
 
     if isinstance(table.inputs, np.ndarray):
         return table.inputs[places], table.targets[places]
-    return Part(table.inputs, np.sort(places)), table.targets[np.sort(places)]
+    part = Part(table.inputs, np.sort(places))
+    part.names = None  # the run keeps them, and hands a model plain numbers
+    return part, table.targets[np.sort(places)]
 
 
 def _command() -> str:
