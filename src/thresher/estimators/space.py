@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.estimators.choose import Choice, limit_of, solve_kernel
-from thresher.estimators.features import limit_gradients, mix_outputs, row_gradients
+from thresher.estimators.choose import Choice, products_of, solve_kernel
+from thresher.estimators.features import sum_outer_products
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
+from thresher.theory import limit_kernel
 
 __all__ = ["Space", "in_span"]
 
@@ -59,18 +59,21 @@ class Space(NamedTuple):
         inputs, norms = lift_rows(np.column_stack([rows, np.zeros(len(rows))]) if self.rest else rows, last)
         return inputs if bias else inputs[:, :-1], norms
 
-    def gradients(self, choice: Choice) -> Iterator[Matrix] | None:
-        """Return gradients (n, r) of the limit, for each output, by coordinates after the metric; None without a fit.
+    def outer_products(self, choice: Choice) -> Matrix | None:
+        """Return the weighted sum (r, r) of outer products of gradients of the limit by coordinates after the metric.
 
-        Cost: O(n³), and O(n²r) per output.
+        None without a fit. Cost: O(n³ + n²r).
         """
         inputs, norms = self.inputs(choice.bias)
-        kernel = limit_of(inputs, choice.shift)
+        products = products_of(inputs)
+        kernel = limit_kernel(products, choice.shift)
         alpha = solve_kernel(kernel, self.data, shift=choice.shift, ridge=choice.ridge)
         if alpha is None:
             return None
-        found = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=choice.shift)
-        return row_gradients(found, inputs=inputs, norms=norms, columns=self.columns)
+        scale = self.data.weights / norms**2
+        return sum_outer_products(
+            inputs, alpha, products=products, kernel=kernel, shift=choice.shift, scale=scale, columns=self.columns
+        )
 
 
 def in_span(space: Space) -> Space:
