@@ -99,7 +99,7 @@ def leave_one_out(
     row with the leverage 1 - p P. The share h of one observation is unit / weight times that. When it is left out,
     its residual is that in the fit divided by 1 - h: exact, without a fit per observation.
 
-    Cost: O(n³), one factor and its inverse, of which the slope takes a little more; O(c) for c observations that differ.
+    Cost: O(n³), one factor and its inverse, a little more with the slope; O(c) for c observations that differ.
     """
     penalty = ridge * diagonal / data.weights
     made = _invert(kernel, penalty, data.targets, whole=slope)

@@ -119,8 +119,8 @@ def sum_outer_products(
     ``products`` and ``kernel`` (n, n) are those of the inputs (n, d), alpha is (n, k); ``scale`` (n,) multiplies the
     outer product at each row: its weight over the squared norm that it was divided by when it was lifted.
 
-    With the slopes S of the kernel the gradient at input i, along the sphere, is sum_j (S_ij alpha_j - delta_ij c_i) x_j
-    with c = (S * products) alpha. The sum is therefore X' B X with an n x n matrix B in which outputs are summed first.
+    With the slopes S of the kernel, the gradient at input i along the sphere is sum_j (S_ij alpha_j - delta_ij c_i) x_j
+    with c = (S * products) alpha. So the sum is X' B X with an n x n matrix B, in which outputs are summed first.
 
     Cost: O(n²(n + d)) for any number of outputs, or O(n²d) for each, in single precision, where that is less.
     """
