@@ -40,7 +40,7 @@ Numbers = NDArray[np.int64]
 SHIFTS = (0.5, 0.0, 1.0, 1.5)
 _WORTH = 0.99  # share of the favourite's error that another must stay below: kernels of networks are noisy
 _MOST_WORK = 10**9  # multiplications in one call
-SEARCHED = 1024  # rows on which the ridge is searched for; the one found is used for all
+SEARCHED = 1024  # rows on which the ridge is searched for, and that are left out; the one found is used for all
 _REACH = math.log(10)  # how far the slope of an error, by the logarithm of the ridge, says what can be gained
 _LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of a network is not enough
 
@@ -56,17 +56,17 @@ class Fit(NamedTuple):
     noise: float  # the penalty of one observation of unit 1: ridge times that diagonal
     alpha: Matrix  # (n, k)
     outputs: Matrix  # f (n, k)
-    slack: Matrix  # (n,): 1 minus how far f at a row follows the mean of the observations there
+    slack: Matrix  # (s,): at the last rows, 1 minus how far f at a row follows the mean of the observations there
     error: float  # weighted mean of squared residuals of observations left out, summed over outputs
     slope: float = math.nan  # of the error by the logarithm of the ridge, if asked for
 
     def left_out(self, data: Observations) -> Matrix:
-        """Return the prediction (c, k) for each observation when it is left out."""
-        residual = data.target - self.outputs[data.row]
+        """Return the prediction (c, k) for each observation at the last rows when it is left out."""
+        residual = data.target - self.outputs[-len(self.slack) :][data.row]
         return data.target - residual / self._rest(data.row, data.unit, data.weights)[:, None]
 
     def left_out_variance(self, data: Observations) -> Matrix:
-        """Return the variance (c,) of the Gaussian process at each observation left out, without its noise."""
+        """Return the variance (c,) of the Gaussian process at each of them left out, without its noise."""
         rest = self._rest(data.row, data.unit, data.weights)
         return self.noise / data.unit * (1 / rest - 1)
 
@@ -97,21 +97,21 @@ def leave_one_out(
 
     With p = ridge * diagonal / weights and P the diagonal of (H + p)⁻¹, an output follows the mean target at its own
     row with the leverage 1 - p P. The share h of one observation is unit / weight times that. When it is left out,
-    its residual is that in the fit divided by 1 - h: exact, without a fit per observation.
+    its residual is that in the fit divided by 1 - h: exact, without a fit per observation. Of more than 1024 rows
+    the last 1024 are left out, one at a time: P costs little there, see :meth:`LowerFactor.inverse_diagonal`.
 
-    Cost: O(n³), one factor and its inverse, a little more with the slope; O(c) for c observations that differ.
+    Cost: O(n³) for one factor, and half as much for the slope; O(c) for c observations that differ.
     """
     penalty = ridge * diagonal / data.weights
     made = _invert(kernel, penalty, data.targets, whole=slope)
     if made is None:
         return None
-    alpha, inverse = made.alpha, made.diagonal
-    slack, away = penalty * inverse, penalty[:, None] * alpha  # away: mean target minus output
-    pools = data.pools
-    miss = pools.mean - data.targets[pools.row] + away[pools.row]
+    alpha, last = made.alpha, data.last(SEARCHED)
+    away, some = penalty[:, None] * alpha, penalty[-len(last) :]  # away: mean target minus output
+    slack, pools = some * made.diagonal, last.pools
+    miss = pools.mean - last.targets[pools.row] + away[-len(last) :][pools.row]
     squares = (pools.spread + pools.number[:, None] * miss**2).sum(axis=1)
-    share = pools.unit / data.weights[pools.row]
-    rest = _rest(slack, pools.row, pools.unit, data.weights)
+    rest = _rest(slack, pools.row, pools.unit, last.weights)
     total = float(pools.unit @ pools.number)
     error = float((pools.unit / rest**2) @ squares) / total
     if not math.isfinite(error):
@@ -119,8 +119,9 @@ def leave_one_out(
     rise = math.nan
     if made.changes is not None:
         more = penalty[:, None] * (alpha - made.changes[0])
-        slacker = penalty * (inverse - made.changes[1])
+        slacker = penalty * (made.diagonal - made.changes[1])
         by_miss = pools.number * (miss * more[pools.row]).sum(axis=1) / rest**2
+        share = pools.unit / last.weights[pools.row]
         rise = 2 * float(pools.unit @ (by_miss - squares * share * slacker[pools.row] / rest**3)) / total
     return Fit(ridge, ridge * diagonal, alpha, data.targets - away, slack, error, rise)
 
@@ -129,7 +130,7 @@ class _Inverse(NamedTuple):
     """What leaving out needs of A⁻¹, with A = H + p."""
 
     alpha: Matrix  # A⁻¹ y (n, k)
-    diagonal: Matrix  # of A⁻¹ (n,)
+    diagonal: Matrix  # of A⁻¹, at the last rows (s,)
     changes: tuple[Matrix, Matrix] | None  # by how much both fall as log p grows; None if only part of A⁻¹ was made
 
 
@@ -137,7 +138,7 @@ def _invert(kernel: Matrix, penalty: Matrix, targets: Matrix, *, whole: bool) ->
     """Return what is needed of the inverse of kernel + penalty; None if that is not positive."""
     if not whole:
         made = factor(kernel, added=penalty)
-        return None if made is None else _Inverse(made.solve(targets), made.inverse_diagonal(), None)
+        return None if made is None else _Inverse(made.solve(targets), made.inverse_diagonal(SEARCHED), None)
     matrix = kernel.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
     np.einsum("ii->i", matrix)[:] += penalty
     with blas_for_size(len(kernel)):
@@ -178,16 +179,17 @@ def fit_kernel(
 ) -> Fit | None:
     """Return the fit with this ridge, or the best, found downhill from the guess by half powers of ten.
 
-    Of more than 1024 rows the ridge is found on 1024: how much noise targets have does not depend on the number of
-    rows. None if no ridge in the range makes the matrix positive. The search is given up where the slope of the error
-    does not lead below that of a ``rival``. ``tell`` is called with the number of ridges tried.
+    Of more than 1024 rows the ridge is found on the last 1024, which should be a sample (see
+    :meth:`Observations.shuffled`): how much noise targets have does not depend on the number of rows. None if no ridge
+    in the range makes the matrix positive. The search is given up where the slope of the error does not lead below
+    that of a ``rival``. ``tell`` is called with the number of ridges tried.
 
     Cost: O(n³), and O(min(n, 1024)³) for each of about two ridges.
     """
     diagonal = firing_probability(shift)
     if ridge is None and len(data) > SEARCHED:
-        rows = data.chosen(SEARCHED)
-        some = fit_kernel(kernel[np.ix_(rows, rows)], data.at(rows), shift=shift, ridge=None, guess=guess, tell=tell)
+        last = kernel[-SEARCHED:, -SEARCHED:]
+        some = fit_kernel(last, data.last(SEARCHED), shift=shift, ridge=None, guess=guess, tell=tell)
         power = _MOST if some is None else round(2 * math.log10(some.ridge))
         fits_all = (
             leave_one_out(kernel, data, ridge=10 ** (one / 2), diagonal=diagonal) for one in range(power, _MOST + 1)

@@ -100,6 +100,7 @@ class Fitting:
         with blas_for_size(options.rows):  # threads of BLAS would wait for each other over small matrices
             scale, space, choice, learning, optimism = self._choose_all()
         self.progress.begin("fitting all rows")
+        self.data, space = self.data.shuffled(choose.SEARCHED), space.shuffled(choose.SEARCHED)
         inputs, _ = space.inputs(choice.bias)
         settings = None if self.width == math.inf else self._settings(inputs, choice.shift, int(self.width))
         if settings is None:
@@ -108,11 +109,12 @@ class Fitting:
             kernel = start_gram(inputs, settings, threads=options.threads)
         fit = self._fit_kernel(kernel, choice)
         penalty = fit.noise / self.data.weights
-        gains = gains_of(fit.alpha, kernel @ fit.alpha, self.width)
+        gains = gains_of(fit.alpha, fit.outputs, self.width)
         importances = self._importances(space, choice)
         self.progress.begin("training")
         results = [] if settings is None else self._train(inputs, settings, kernel, fit, penalty, gains)
         self.progress.end()
+        last = self.data.last(choose.SEARCHED)
         lift = SphereLift(
             scale=scale, bias=choice.bias, weights=space.weights, metric=space.matrix(), rest=space.rest
         ).fit(self.data.X, sample_weight=self.data.weights)
@@ -120,9 +122,7 @@ class Fitting:
             lift=lift,
             choice=choice,
             learning=learning,
-            left_out=LeftOut(
-                self.data, fit.left_out(self.data), partial(self._variances, fit, inputs, choice.shift), optimism
-            ),
+            left_out=LeftOut(last, fit.left_out(last), partial(self._variances, fit, inputs, choice.shift), optimism),
             inputs=inputs,
             ridge=fit.ridge,
             error=fit.error,
@@ -142,7 +142,7 @@ class Fitting:
             limit = leave_one_out(choose.limit_of(inputs, shift), self.data, ridge=fit.ridge, diagonal=diagonal)
         if limit is None:  # a tiny ridge that was enough for the network's own kernel
             limit = fit
-        return np.maximum(limit.left_out_variance(self.data), 0.0)
+        return np.maximum(limit.left_out_variance(self.data.last(choose.SEARCHED)), 0.0)
 
     def _choose_all(self) -> tuple[str, Space, Choice, Learning, float]:
         """Choose scale, bias, shift and features; return the space of rows, the choices, how optimistic they are."""

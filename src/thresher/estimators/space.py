@@ -48,6 +48,10 @@ class Space(NamedTuple):
         """Return the coordinates after the metric (n, r)."""
         return self.data.X if self.metric is None else self.data.X @ self.metric
 
+    def shuffled(self, most: int) -> Space:
+        """Return the space with its rows in the order of :meth:`Observations.shuffled`."""
+        return self._replace(data=self.data.shuffled(most))
+
     def turned(self) -> Observations:
         """Return the observations at the coordinates after the metric."""
         return self.data.with_rows(self.rows())
