@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsymm
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, sposv
 
 from thresher.algebra.cholesky import factor
 from thresher.estimators.lift import lift_rows, typical_norm
@@ -32,6 +32,7 @@ __all__ = [
     "products_of",
     "search",
     "solve_kernel",
+    "solve_single",
 ]
 
 Matrix = NDArray[np.float64]
@@ -165,6 +166,16 @@ def solve_kernel(kernel: Matrix, data: Observations, *, shift: float, ridge: flo
     """Return only alpha (n, k); None if the matrix is not positive. Cost: O(n³/3), half of leaving rows out."""
     made = factor(kernel, added=ridge * firing_probability(shift) / data.weights)
     return None if made is None else made.solve(data.targets)
+
+
+def solve_single(kernel: NDArray[np.float32], data: Observations, *, shift: float, ridge: float) -> Matrix | None:
+    """Return alpha (n, k) from a kernel in single precision, which is lost; None if the matrix is not positive there."""
+    matrix = kernel.T  # symmetric; the transpose is in LAPACK's order
+    np.einsum("ii->i", matrix)[:] += (ridge * firing_probability(shift) / data.weights).astype(np.float32)
+    rhs = np.asfortranarray(data.targets, np.float32)
+    with blas_for_size(len(matrix)):
+        _, alpha, failed = sposv(matrix, rhs, lower=1, overwrite_a=1, overwrite_b=1)
+    return None if failed or not np.isfinite(alpha).all() else alpha.astype(np.float64)
 
 
 def fit_kernel(

@@ -44,7 +44,7 @@ COLUMNS = 512  # most columns for which features are learnt with "auto"
 MOST_ROUNDS = 5
 MILD, STRONG = 0.25, 0.4  # powers of the metric
 _FOLDS = 4
-_OUTPUTS = 16  # outputs whose gradients are taken one by one
+MIXED = 16  # outputs whose gradients are taken one by one
 _A_ROUND = 0.99  # rounds are tried while each leaves at most this share of the error
 _CLEARLY = 0.95  # column weights are used if they leave at most this share of the error without them
 _DOUBT = 0.08  # column weights are given up if k folds put them behind by a k-th of this share of the whole error
@@ -144,14 +144,14 @@ def sum_outer_products(
 
 
 def mix_outputs(alpha: Matrix) -> Matrix:
-    """Return alpha (n, k) of at most _OUTPUTS outputs: random sums of all, with the same mean outer product.
+    """Return alpha (n, k) of at most MIXED outputs: random sums of all, with the same mean outer product.
 
     Otherwise a hundred classes would make a round a hundred times as expensive. The sums are always the same.
     """
     outputs = alpha.shape[1]
-    if outputs <= _OUTPUTS:
+    if outputs <= MIXED:
         return alpha
-    return alpha @ np.random.default_rng(0).normal(size=(outputs, _OUTPUTS)) / np.sqrt(_OUTPUTS)
+    return alpha @ np.random.default_rng(0).normal(size=(outputs, MIXED)) / np.sqrt(MIXED)
 
 
 def row_gradients(gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, columns: int) -> Iterator[Matrix]:
