@@ -17,4 +17,4 @@ __all__ = [
     "start_engines",
 ]
 
-EXECUTORS = {"local": Threads}
+EXECUTORS = {"local": Threads, "gpu": Threads}  # on a GPU there is one slice, whose shard is another

@@ -35,6 +35,8 @@ def shard_ranges(width: int, *, share: int = 1, inputs: int = 0) -> list[range]:
     The order of every sum over neurons is fixed by these slices, so results depend neither on the number of threads nor
     on how slices are dealt out to machines. Slices of an even width are even: twins stay together.
     """
+    if not share:  # of a device: all neurons in one
+        return [range(width)]
     unit, share = 1 if width % 2 else 2, max(share, inputs // _MANY_INPUTS)
     count = min(max(share * width // _SHARD, 1), width // unit, _MOST_SHARDS)
     edges = [unit * (width // unit * k // count) for k in range(count + 1)]

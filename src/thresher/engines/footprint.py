@@ -14,7 +14,7 @@ from thresher.algebra import RandomPivots
 from thresher.memory import allowed_bytes, require
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
-from thresher.shards import SHARDS
+from thresher.shards import SHARDS, Kind
 from thresher.theory import firing_probability
 
 __all__ = ["Facts", "estimate_memory", "matrix_bytes", "require_memory"]
@@ -56,7 +56,8 @@ def estimate_memory(
     problems: Problem | Sequence[Problem],
     settings: NetworkSettings,
     *,
-    index: str,
+    index: str = "",
+    kind: Kind | None = None,
     dtype: str = "float32",
     threads: int = 1,
     first_step: str = "limit",
@@ -69,20 +70,22 @@ def estimate_memory(
     """
     problems = [problems] if isinstance(problems, Problem) else problems
     targets = [problem.targets for problem in problems]
-    return _estimate(targets, settings, index, dtype=dtype, threads=threads, first_step=first_step, matrix=matrix)
+    return _estimate(
+        targets, settings, kind or SHARDS[index], dtype=dtype, threads=threads, first_step=first_step, matrix=matrix
+    )
 
 
 def _estimate(
     targets: Sequence[NDArray[np.float64]],
     settings: NetworkSettings,
-    index: str,
+    kind: Kind,
     *,
     dtype: str,
     threads: int,
     first_step: str,
     matrix: bool,
 ) -> int:
-    kind, total = SHARDS[index], 0.0
+    total = 0.0
     for one in targets:
         facts = Facts.of(one, settings, dtype=dtype, first_step=first_step)
         total += kind.memory(facts)
@@ -104,6 +107,7 @@ def require_memory(
     problems: Sequence[Problem],
     settings: NetworkSettings,
     *,
+    kind: Kind,
     index: str,
     dtype: str,
     threads: int,
@@ -115,7 +119,7 @@ def require_memory(
 
     def estimate(inputs: int) -> int:
         some = [problem.targets[:inputs] for problem in problems]
-        return _estimate(some, settings, index, dtype=dtype, threads=threads, first_step=first_step, matrix=matrix)
+        return _estimate(some, settings, kind, dtype=dtype, threads=threads, first_step=first_step, matrix=matrix)
 
     n, allowed = problems[0].size, allowed_bytes(budget)
     if estimate(n) > allowed:
@@ -124,5 +128,5 @@ def require_memory(
             estimate(n),
             budget=budget,
             what=f"training {settings.width:,} neurons on {n:,} inputs with index={index!r}",
-            remedy=f"{SHARDS[index].REMEDY} About {fit:,} inputs would fit.",
+            remedy=f"{kind.REMEDY} About {fit:,} inputs would fit.",
         )

@@ -22,7 +22,7 @@ __all__ = ["Kind", "Recipe", "Slice"]
 class Kind(Protocol):
     """A kind of shard: the class, with what must be known of it before a shard is made."""
 
-    SHARE: int  # shards of this kind are this many times smaller than the largest
+    SHARE: int  # shards of this kind are this many times smaller than the largest; 0: all neurons are in one
     REMEDY: str  # what to do if memory does not suffice
 
     def __call__(self, recipe: Recipe, neurons: range) -> Shard:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thresher.algebra import Sketched, SketchQR
 from thresher.checks import check_number, check_values, check_whole
+from thresher.devices import find_device
 from thresher.engines import EXECUTORS, Facts, estimate_memory, require_memory
 from thresher.errors import InvalidInput, NotAvailable
 from thresher.interfaces import Executor, Gram, Objective, Solver
@@ -34,7 +35,8 @@ __all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "Setup", "check_path", "choose_nam
 
 Choice = TypeVar("Choice")
 DEFAULT_INDEX, PENALTY_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
-_PLANNED = {"engine": ("ray", "gpu")}  # known names that are not built yet
+GPU = "gpu"  # the engine whose shards live on a device
+_PLANNED = {"engine": ("ray",)}  # known names that are not built yet
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
 _SMALLEST_PENALTY = 1e-200  # and the inverse of the largest: squares of residuals over it must not overflow
 _SPARE = 0.8  # of the memory that is left over, for the limit kernel while the first step is solved for
@@ -50,6 +52,7 @@ class Setup:
     problems: Sequence[Problem]
     settings: NetworkSettings
     index: str
+    kind: Kind  # of shards
     solvers: Sequence[Solver]  # one per problem: it may remember
     matrix: bool  # whether n x n matrices are made
     why: str  # this solver
@@ -89,7 +92,9 @@ class Setup:
             first_step = "gram"  # the limit kernel is next to nothing
         dtype = check_dtype(one["dtype"], tol=tol if penalty is None else 1.0)
         facts = _facts(problems, settings, dtype=dtype, first_step=first_step)
-        if one["index"] is None and one["method"] is None and (penalty is not None or _moves_far(facts)):
+        if one["engine"] == GPU:
+            kind = _device_kind(index)
+        elif one["index"] is None and one["method"] is None and (penalty is not None or _moves_far(facts)):
             index, kind = PENALTY_INDEX, SHARDS[PENALTY_INDEX]
         kind.refuse(settings, penalty=penalty is not None)
         damping = check_number(one["damping"], "damping", least=0.0)
@@ -107,6 +112,7 @@ class Setup:
             problems=problems,
             settings=settings,
             index=index,
+            kind=kind,
             solvers=[solving.make() for _ in problems],
             matrix=solving.matrix,
             why=solving.why,
@@ -126,7 +132,7 @@ class Setup:
     def memory(self) -> int:
         """Return about how many bytes training takes. Cost: O(n)."""
         return estimate_memory(
-            self.problems, self.settings, index=self.index, dtype=self.dtype, threads=self.threads,
+            self.problems, self.settings, kind=self.kind, dtype=self.dtype, threads=self.threads,
             first_step=self.first_step, matrix=self.matrix,
         )  # fmt: skip
 
@@ -134,7 +140,7 @@ class Setup:
         """Refuse with MemoryRefused, before any work, what would take more memory than the budget. Cost: O(n)."""
         if self.problems:
             require_memory(
-                self.problems, self.settings, index=self.index, dtype=self.dtype, threads=self.threads,
+                self.problems, self.settings, kind=self.kind, index=self.index, dtype=self.dtype, threads=self.threads,
                 first_step=self.first_step, matrix=self.matrix, budget=self.memory_budget,
             )  # fmt: skip
 
@@ -145,8 +151,8 @@ class Setup:
     @cached_property
     def recipe(self) -> Recipe:
         """What shards are made from; it holds the inner products of the inputs, once they were needed."""
-        kind, inputs = SHARDS[self.index], self.problems[0].inputs
-        return Recipe(kind, self.settings, inputs, self.dtype, len(self.problems), products=self.matrix)
+        inputs = self.problems[0].inputs
+        return Recipe(self.kind, self.settings, inputs, self.dtype, len(self.problems), products=self.matrix)
 
     def limit(self) -> tuple[Gram, Solver]:
         """Return the limit kernel of many inputs, of which as much is kept as fits, and a solver for the first step."""
@@ -223,6 +229,16 @@ def _check_penalty(penalty: Any, size: int) -> NDArray[np.float64] | None:
             f"between {least:.3g} and {largest:.3g}. Rescale the targets, or lower the shift of an estimator."
         )
     return values
+
+
+def _device_kind(index: str) -> Kind:
+    """Return the kind of shard that lives on a GPU; refuse where there is none, or another search was asked for."""
+    if index != DEFAULT_INDEX:
+        raise InvalidInput(f"engine='gpu' searches with index={DEFAULT_INDEX!r}; got {index!r}. Use engine='local'.")
+    find_device("cuda")
+    from thresher.gpu.shard import DeviceShard  # needs torch
+
+    return DeviceShard
 
 
 def _choose_executor(engine: Any) -> Callable[..., Executor]:

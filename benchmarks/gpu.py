@@ -1,0 +1,225 @@
+"""Training on one GPU: checked against the processor and float64 on fresh inputs, then timed, with its ceilings beside it.
+
+    python -m benchmarks.gpu [--tiny] [--output FILE.json]
+
+Checks come first, and stop everything where they fail: start rows bit by bit, firing sets, flips and losses against
+``engine="local"`` with the same seed, an audit of every pair in float64. Times are those of a second run: the first one
+compiles kernels, and its excess is reported. The scan of the start rows is compared with two floors: its products at
+the rate that a large product in half precision reaches here, and the random numbers alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+
+from thresher import Problem, Result, train
+from thresher.devices import find_device
+from thresher.gpu.rows import Rows
+from thresher.gpu.scan import Scan, screen_rows
+from thresher.gpu.shard import expected_band
+from thresher.model.network import NetworkSettings
+
+DEVICE = "cuda"
+
+
+def problem(inputs: int, dimension: int, *, seed: int) -> Problem:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(inputs, dimension))
+    return Problem(X / np.linalg.norm(X, axis=1, keepdims=True), rng.normal(size=inputs))
+
+
+def timed(work: Callable[[], Any], *, repeat: int = 3) -> float:
+    """Return the median of seconds on the device, after one run that is not counted."""
+    work()
+    times = []
+    for _ in range(repeat):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) / 1e3)
+    return float(np.median(times))
+
+
+def ceilings() -> dict[str, float]:
+    """Rates that this device reaches: products in half precision, copies, products in double precision."""
+    A = torch.randn(8192, 8192, device=DEVICE, dtype=torch.float16)
+    large = torch.empty(1 << 30, dtype=torch.float32, device=DEVICE).normal_()
+    double = A.double()
+    return {
+        "float16 product, TFLOP/s": 2 * 8192**3 / timed(lambda: A @ A, repeat=10) / 1e12,
+        "float64 product, TFLOP/s": 2 * 8192**3 / timed(lambda: double @ double) / 1e12,
+        "copy, TB/s": 2 * 4 * (1 << 30) / timed(lambda: large.clone()) / 1e12,
+    }
+
+
+def check_rows() -> dict[str, Any]:
+    """Start rows of the device against those of the processor: bits."""
+    settings = NetworkSettings.checked(width=1 << 20, dimension=100, seed=2**63 + 11)
+    rows = Rows(settings.start, np.eye(100), find_device(DEVICE))
+    numbers = np.concatenate([np.arange(1 << 16), 10**10 + np.arange(1 << 12)])
+    made = rows.make(torch.from_numpy(numbers).to(DEVICE)).cpu().numpy()
+    differ = int((made.view(np.uint32) != settings.start.rows(numbers).view(np.uint32)).sum())
+    assert differ == 0, f"{differ} of {made.size} start weights differ from those of the processor"
+    return {"start weights compared": made.size, "that differ": differ}
+
+
+def check_training(inputs: int, dimension: int, width: int, *, twins: bool, seed: int) -> dict[str, Any]:
+    """The same training on both engines: firing sets, flips, losses; and an audit of all pairs."""
+    given = problem(inputs, dimension, seed=seed)
+    here = train(given, width=width, twins=twins, seed=seed, engine="gpu", audit=True)
+    there = train(given, width=width, twins=twins, seed=seed)
+    first = there.history[0].residual
+    apart = max(abs(a.residual - b.residual) / first for a, b in zip(here.history, there.history, strict=True))
+    same = [(a.flips, a.firing) == (b.flips, b.firing) for a, b in zip(here.history, there.history, strict=True)]
+    pairs = [result.network.weights.support for result in (here, there)]
+    support = all(np.array_equal(a, b) for a, b in zip(*pairs, strict=True))
+    assert apart < 1e-6, f"residuals are {apart:.2g} of the first apart"
+    return {
+        "inputs": inputs, "dimension": dimension, "width": width, "twins": twins, "iterations": len(here.history),
+        "same flips and firing pairs": all(same), "same support": support, "residuals apart": apart,
+        "audited pairs": here.audit.pairs, "ties": here.audit.ties,
+    }  # fmt: skip
+
+
+def run(given: Problem, width: int, **options: Any) -> tuple[Result, float]:
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    result = train(given, width=width, engine="gpu", **options)
+    torch.cuda.synchronize()
+    return result, time.perf_counter() - begin
+
+
+def whole(given: Problem, width: int, *, twins: bool, repeat: int = 2) -> dict[str, Any]:
+    """A whole training to 1e-6, everything included."""
+    torch.cuda.reset_peak_memory_stats()
+    seconds = []
+    for _ in range(repeat + 1):
+        result, one = run(given, width, twins=twins, tol=1e-6, seed=1)
+        seconds.append(one)
+        laps = [record.seconds for record in result.history]
+        rows = [(r.iteration, r.residual, r.flips, r.firing, r.moved, r.rescans, r.looks) for r in result.history]
+        status = str(result.status)
+        del result
+    after = [sum(one.values()) for one in laps[2:]]
+    return {
+        "inputs": given.size, "dimension": given.dimension, "width": width, "twins": twins, "status": status,
+        "seconds": float(np.median(seconds[1:])), "first run": seconds[0], "all": seconds[1:],
+        "start": laps[0].get("start", 0.0), "laps": laps,
+        "iteration after the start": float(np.mean(after)) if after else 0.0,
+        "peak GiB": torch.cuda.max_memory_allocated() / 2**30,
+        "history": rows,
+    }  # fmt: skip
+
+
+def scan(given: Problem, width: int, rate: float) -> dict[str, Any]:
+    """The scan of the start rows alone, with twins, against its floors."""
+    settings = NetworkSettings.checked(width=width, dimension=given.dimension, twins=True, seed=1)
+    rows = Rows(settings.start, given.inputs, find_device(DEVICE))
+    drift = 1.0 / (np.sqrt(width) * max(1e-300, float(_firing(settings.shift))))
+    band = expected_band(drift, 1.5)
+    begun = Scan(rows, settings, range(width), band=band, fixed=1.0)
+    size = begun.size
+    seconds = timed(lambda: Scan(rows, settings, range(width), band=band, fixed=1.0).run())
+    many = width // 2 / size
+    screen = timed(lambda: begun.screen(0, size)) * many
+    numbers = timed(lambda: screen_rows(begun, 0, size)) * many
+    flops = width // 2 * 2.0 * given.size * given.dimension / (rate * 1e12)
+    return {
+        "inputs": given.size, "dimension": given.dimension, "width": width, "seconds": seconds,
+        "screen alone": screen, "numbers alone": numbers, "floor of products": flops,
+        "times the larger floor": seconds / max(flops, numbers),
+    }  # fmt: skip
+
+
+def _firing(shift: float) -> float:
+    from thresher.theory import firing_probability
+
+    return firing_probability(shift)
+
+
+def dense(given: Problem, width: int, *, tol: float = 1e-6) -> dict[str, Any]:
+    """Dense Gauss-Newton in torch on the same GPU, in float32 with the system in float64: the rival."""
+    X = torch.from_numpy(given.inputs).to(DEVICE)
+    y = torch.from_numpy(given.targets).to(DEVICE)
+    settings = NetworkSettings.checked(width=width, dimension=given.dimension, twins=True, seed=1)
+    rows = Rows(settings.start, given.inputs, find_device(DEVICE))
+    single, products, b = X.float(), X @ X.T, settings.shift
+
+    def once() -> list[float]:
+        numbers = torch.arange(width, device=DEVICE)
+        W, a = rows.make(numbers >> 1), rows.signs(numbers).float()
+        history = []
+        for _ in range(40):
+            Z = W @ single.T
+            fires = b <= Z
+            f = (a @ torch.where(fires, Z - b, 0.0)).double() * settings.scale
+            history.append(float((f - y).norm()))
+            if history[-1] <= tol * history[0]:
+                break
+            half = fires.half()
+            counts = torch.zeros_like(products)
+            for part in half.split(1 << 16):  # exact: sums of at most 65,536 ones, in float32
+                counts += torch.mm(part.T, part, out_dtype=torch.float32).double()
+            g = torch.linalg.solve(products * counts / width, y - f)
+            W += (half * (settings.scale * a)[:, None]).float() * 1.0 @ (g.float()[:, None] * single)
+        return history
+
+    torch.cuda.synchronize()
+    once()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    history = once()
+    torch.cuda.synchronize()
+    return {"width": width, "seconds": time.perf_counter() - begin, "residuals": history}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tiny", action="store_true", help="checks and times of small widths only")
+    parser.add_argument("--output", type=Path, default=Path("results/gpu.json"))
+    given = parser.parse_args()
+    found: dict[str, Any] = {
+        "device": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": triton.__version__,
+        "cuda": torch.version.cuda, "cases": [],
+    }  # fmt: skip
+
+    def note(name: str, work: Callable[[], Any]) -> Any:
+        begin = time.perf_counter()
+        try:
+            value = work()
+        except Exception as error:  # the other figures are wanted all the same
+            import traceback
+
+            traceback.print_exc()
+            value = {"error": repr(error)}
+        found["cases"].append({"case": name, "took": time.perf_counter() - begin, **value})
+        print(name, json.dumps(found["cases"][-1]), flush=True)
+        given.output.parent.mkdir(parents=True, exist_ok=True)
+        given.output.write_text(json.dumps(found, indent=1))
+        return value
+
+    note("start weights", check_rows)
+    note("training, twins", lambda: check_training(200, 50, 1 << 17, twins=True, seed=3))
+    note("training, no twins", lambda: check_training(300, 20, 1 << 16, twins=False, seed=4))
+    note("training, many columns", lambda: check_training(300, 200, 1 << 16, twins=True, seed=5))
+    rates = note("ceilings", ceilings)
+    small = problem(1000, 64, seed=7)
+    for width in (1 << 20,) if given.tiny else (1 << 20, 10**8, 10**9):
+        note(f"whole training, {width:,}", lambda width=width: whole(small, width, twins=True))
+    note("scan", lambda: scan(small, 1 << 24 if given.tiny else 10**9, rates["float16 product, TFLOP/s"]))
+    note("dense Gauss-Newton", lambda: dense(small, 1 << 20))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Start rows on a GPU: made there, with the bits that the processor gives them, and multiplied with inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from thresher.gpu import kernels
+from thresher.model.start import Start
+
+__all__ = ["Rows"]
+
+_ROWS, _QUADS = 32, 16  # of a program: rows or pairs, and groups of four numbers
+
+
+class Rows:
+    """Start rows of a network on a device, and the inputs (n, d) there in float64."""
+
+    def __init__(self, start: Start, inputs: NDArray[np.float64], device: Any) -> None:
+        self.start, self.device = start, device
+        self.inputs = torch.from_numpy(np.ascontiguousarray(inputs)).to(device)
+        self.single = self.inputs.float()
+        self.key = torch.tensor([start.seed & 0xFFFFFFFF, start.seed >> 32], dtype=torch.int64, device=device)
+
+    def of_neurons(self, neurons: Any) -> Any:
+        """Return the numbers of the start rows of neurons (k,): twins share one."""
+        return neurons >> 1 if self.start.twins else neurons
+
+    def signs(self, neurons: Any) -> Any:
+        """Return the signs (k,) of neurons, int8."""
+        if self.start.twins:
+            return (1 - 2 * (neurons & 1)).to(torch.int8)
+        out = torch.empty(len(neurons), dtype=torch.int8, device=self.device)
+        if len(neurons):
+            kernels.draw_signs[(-(-len(neurons) // 256),)](neurons, out, len(neurons), self.key, B=256)
+        return out
+
+    def make(self, rows: Any, *, columns: int | None = None, dtype: Any = torch.float32) -> Any:
+        """Return start rows (k, d) by their numbers, int64; with more columns the rest is 0. Cost: O(d) per row."""
+        return self.make_with_norms(rows, columns=columns, dtype=dtype)[0]
+
+    def make_with_norms(self, rows: Any, *, columns: int | None = None, dtype: Any = torch.float32) -> tuple[Any, Any]:
+        """Return start rows (k, d) and their norms (k,)."""
+        d = self.start.dimension
+        out = torch.zeros((len(rows), d if columns is None else columns), dtype=dtype, device=self.device)
+        norms = torch.empty(len(rows), dtype=torch.float32, device=self.device)
+        if len(rows):
+            grid = (-(-len(rows) // _ROWS),)
+            kernels.fill[grid](
+                rows, out, norms, len(rows), d, out.shape[1], self.key, R=_ROWS, Q=_QUADS, enable_fp_fusion=False
+            )
+        return out, norms
+
+    def look(self, rows: Any, inputs: Any, *, double: bool = False) -> Any:
+        """Return pre-activations (k,) of pairs of a start row and an input, in float32 or float64. Cost: O(d) each."""
+        X = self.inputs if double else self.single
+        out = torch.empty(len(rows), dtype=X.dtype, device=self.device)
+        if len(rows):
+            grid = (-(-len(rows) // _ROWS),)
+            kernels.look[grid](
+                X, rows, inputs, out, len(rows), X.shape[1], self.key, B=_ROWS, Q=_QUADS, enable_fp_fusion=False
+            )
+        return out
