@@ -169,7 +169,7 @@ def solve_kernel(kernel: Matrix, data: Observations, *, shift: float, ridge: flo
 
 
 def solve_single(kernel: NDArray[np.float32], data: Observations, *, shift: float, ridge: float) -> Matrix | None:
-    """Return alpha (n, k) from a kernel in single precision, which is lost; None if the matrix is not positive there."""
+    """Return alpha (n, k) from a kernel in single precision, which is lost; None if that is not positive enough."""
     matrix = kernel.T  # symmetric; the transpose is in LAPACK's order
     np.einsum("ii->i", matrix)[:] += (ridge * firing_probability(shift) / data.weights).astype(np.float32)
     rhs = np.asfortranarray(data.targets, np.float32)
