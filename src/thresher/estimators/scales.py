@@ -49,19 +49,22 @@ class Options(NamedTuple):
     or_limit: bool = False  # whether the limit of infinite width replaces a network that is measurably worse
 
 
-def error_left_out(data: Observations, options: Options) -> float:
+def error_left_out(data: Observations, options: Options, *, quick: bool) -> float:
     """Return the error of the limit on observations left out, at some rows, with the scale that is best for them.
 
-    Infinity if they are too few, or the kernel is not positive: a tiny ridge, which a network may still do with.
+    ``quick`` with the first scale, bias and shift. Infinity if they are too few, or the kernel is not positive: a tiny
+    ridge, which a network may still do with.
 
     Cost: O(r³) for each ridge of each kernel tried, on r rows at most; see :class:`Options`.
     """
     if data.count.sum() < FEW:
         return math.inf
+    if quick and options.scale is None:
+        options = options._replace(scale=CANDIDATES[0])
     with blas_for_size(options.rows):
         _, scaling, guess = choose_scale(data, options)
         some = data.some(options.rows)
-        return _judged(some.with_rows(scaling.apply(some.X)), options, quick=False, guess=guess).error
+        return _judged(some.with_rows(scaling.apply(some.X)), options, quick=quick, guess=guess).error
 
 
 def choose_scale(data: Observations, options: Options) -> tuple[str, Scaling, Choice]:
