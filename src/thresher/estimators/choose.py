@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsymm
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, sposv
+from scipy.linalg.lapack import dpotrf, dpotrs, sposv, spotri
 
 from thresher.algebra.cholesky import factor
 from thresher.estimators.lift import lift_rows, typical_norm
@@ -26,6 +25,7 @@ __all__ = [
     "choose",
     "downhill",
     "fit_kernel",
+    "invert_factor",
     "leave_one_out",
     "limit_of",
     "mean_square",
@@ -147,14 +147,23 @@ def _invert(kernel: Matrix, penalty: Matrix, targets: Matrix, *, whole: bool) ->
         if failed or not np.isfinite(lower.diagonal()).all():
             return None
         alpha = dpotrs(lower, targets, lower=1)[0]
-        inverse = dpotri(lower, lower=1, overwrite_c=1)[0]  # its lower triangle; zeros above
-        change = dsymm(1.0, inverse, penalty[:, None] * alpha, lower=1)
-        squares = inverse**2
-        return _Inverse(
-            np.ascontiguousarray(alpha),
-            inverse.diagonal(),
-            (change, squares @ penalty + penalty @ squares - squares.diagonal() * penalty),
-        )
+        change = dpotrs(lower, penalty[:, None] * alpha, lower=1)[0]
+        inverse, unit = invert_factor(lower)
+        relative = penalty / unit
+        squares, single = inverse**2, relative.astype(np.float32)
+        fall = squares @ single + single @ squares - squares.diagonal() * relative
+        diagonal = inverse.diagonal().astype(np.float64)
+        return _Inverse(np.ascontiguousarray(alpha), diagonal / unit, (change, fall / unit))
+
+
+def invert_factor(lower: Matrix) -> tuple[NDArray[np.float32], float]:
+    """Return the lower triangle, zeros above, of the inverse of a matrix from its Cholesky factor (n, n), float32.
+
+    It is that of the matrix divided by a unit, which is the second result, so that nothing is out of range. Of an exact
+    factor it has six digits, whatever the condition of the matrix, and takes less time. Cost: O(n³).
+    """
+    size = float(lower.diagonal().max())
+    return spotri((lower / size).astype(np.float32), lower=1, overwrite_c=1)[0], size**2
 
 
 def _rest(slack: Matrix, row: Numbers, unit: Matrix, weights: Matrix) -> Matrix:

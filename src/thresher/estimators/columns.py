@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import minimize
 
+from thresher.estimators.choose import invert_factor
 from thresher.estimators.lift import typical_norm
 from thresher.estimators.observations import Observations
 from thresher.loops.limit import multiply_symmetric
@@ -58,7 +59,8 @@ def likelihood(values: Matrix, data: Observations, *, shift: float) -> tuple[flo
             return np.inf, np.zeros_like(values)
         alpha = dpotrs(factor, data.targets, lower=1)[0]
         half = float(np.log(np.diag(factor)).sum())  # of the logarithm of the determinant
-        inverse = dpotri(factor, lower=1, overwrite_c=1)[0]  # its lower triangle
+        single, unit = invert_factor(factor)  # for slopes only
+        inverse = single / unit
         outputs, count = data.targets.shape[1], float(data.count.sum())
         within = float((data.weight @ (data.target - data.targets[data.row]) ** 2).sum()) / noise
         scale = max((float((data.targets * alpha).sum()) + within) / (count * outputs), np.finfo(float).tiny)

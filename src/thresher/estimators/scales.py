@@ -83,7 +83,7 @@ def choose_scale(data: Observations, options: Options) -> tuple[str, Scaling, Ch
         return CANDIDATES[0], first, _NOTHING
     few = data.some(options.rows)
     rows = {CANDIDATES[0]: few.with_rows(first.apply(few.X))}
-    binary = bool(((few.X == few.X.min(axis=0)) | (few.X == few.X.max(axis=0))).all())
+    binary = bool(((few.X.min(axis=0) == few.X) | (few.X.max(axis=0) == few.X)).all())
     for scale in CANDIDATES[1:]:
         if scale in BY_RANK and data.X.shape[1] > COLUMNS:  # for each column a search of its own
             continue
