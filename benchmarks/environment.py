@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from importlib.metadata import version
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from thresher.parallel import core_count
@@ -21,10 +20,18 @@ def environment() -> dict[str, object]:
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in PACKAGES if find_spec(name.replace("scikit-learn", "sklearn"))},
+        "versions": {name: found for name in PACKAGES if (found := _version(name))},
         "commit": _commit(),
         "load": os.getloadavg()[0],
     }
+
+
+def _version(package: str) -> str:
+    """Return the version that is installed; nothing if none is, as when it is used from its folder."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
 def _processor() -> str:

@@ -1,4 +1,4 @@
-"""Training on one GPU: checked against the processor and float64 on fresh inputs, then timed, with its ceilings beside it.
+"""Training on one GPU: checked against the processor and float64 on fresh inputs, then timed beside its ceilings.
 
     python -m benchmarks.gpu [--tiny] [--output FILE.json]
 

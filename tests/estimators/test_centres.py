@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from thresher import InvalidInput
 from thresher.estimators import centres as module
 from thresher.estimators.centres import fit_centres
+from thresher.estimators.device import Cpu
 from thresher.estimators.streams import Stream, lift_single
 from thresher.theory import firing_probability, limit_kernel
 
@@ -106,7 +107,7 @@ def same(one, other):
 
 
 def test_results_do_not_depend_on_threads(table):
-    same(*(fit_centres(*table, threads=threads, **OPTIONS) for threads in (1, 3)))
+    same(*(fit_centres(*table, device=Cpu(threads), **OPTIONS) for threads in (1, 3)))
 
 
 class Blocks:
@@ -140,7 +141,7 @@ def test_the_kernel_of_rows_and_centres_is_never_whole(monkeypatch):
     monkeypatch.setattr(module, "_LARGEST", 2000)
     n, number = 60_000, 200
     inputs = lift_single(np.random.default_rng(0).normal(size=(n, 3)), 1.0)
-    fit = {"held": 1000, "shift": SHIFT, "ridges": [0.1], "centres": number, "threads": 1}
+    fit = {"held": 1000, "shift": SHIFT, "ridges": [0.1], "centres": number, "device": Cpu(1)}
     fit_centres(inputs[:3000], np.ones((3000, 1)), np.ones(3000), **fit)  # compiled before memory is counted
     tracemalloc.start()
     fit_centres(inputs, inputs[:, :1].astype(np.float64), np.ones(n), **fit)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from thresher import InvalidInput
 from thresher.estimators import leaves as module
+from thresher.estimators.device import Cpu
 from thresher.estimators.leaves import Leaves, fit_leaves
 from thresher.estimators.streams import lift_single
 from thresher.estimators.tree import Kernel, Tree, grow
@@ -25,7 +26,7 @@ def rows_and_targets(n, d=3, outputs=1, seed=0):
 
 
 def parted(rows, targets, weights, size=64, seed=0):
-    options = {"kernel": KERNEL, "size": size, "threads": 1, "seed": seed, "tell": lambda share: None}
+    options = {"kernel": KERNEL, "size": size, "device": Cpu(1), "seed": seed, "tell": lambda share: None}
     return grow(rows, targets, weights, **options)
 
 
@@ -160,7 +161,7 @@ def test_arrays_and_back(fitted):
 def test_results_do_not_depend_on_threads():
     rows, targets, weights = rows_and_targets(900)
     options = {"held": 100, "bias": BIAS, "shift": SHIFT, "ridges": [1e-2, 1e-1], "size": 150}
-    one, other = (fit_leaves(rows, targets, weights, threads=threads, **options).to_arrays() for threads in (1, 3))
+    one, other = (fit_leaves(rows, targets, weights, device=Cpu(threads), **options).to_arrays() for threads in (1, 3))
     for name, value in one.items():
         np.testing.assert_array_equal(value, other[name])
 

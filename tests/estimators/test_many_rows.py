@@ -11,6 +11,7 @@ import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators import base, beyond, exact, many, regressor
 from thresher.estimators.deviations import Variance
+from thresher.estimators.device import Cpu
 from thresher.estimators.holdout import HoldOut, solve_ridges
 from thresher.estimators.leaves import check_leaves
 from thresher.estimators.lift import lift_rows, typical_norm
@@ -86,7 +87,7 @@ def test_a_classifier(table):
 def test_what_does_not_fit_is_made_again(table, monkeypatch):
     X, y = table
     kept = ThresherRegressor(random_state=0, feature_learning=0).fit(X, y)
-    monkeypatch.setattr(exact, "available_bytes", lambda: 0)
+    monkeypatch.setattr(Cpu, "spare", lambda self: 0.0)
     nothing = ThresherRegressor(random_state=0, feature_learning=0).fit(X, y)
     np.testing.assert_allclose(nothing.predict(X[:50]), kept.predict(X[:50]), rtol=1e-4)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 __all__ = ["Descent"]
 
-Matrix = NDArray[np.float64]
+_TINY = float(np.finfo(float).tiny)
 
 
 class Descent:
@@ -24,6 +24,7 @@ class Descent:
     added : (r, c), above 0, to the diagonal of each system
     inverse : applies an approximate inverse, positive definite, to residuals (r, c); it may be inexact
     start : (r, c) to start from, or None for zero
+    arrays : numpy, or torch if all arrays, those that come out included, are tensors on one device
 
     Attributes
     ----------
@@ -35,51 +36,55 @@ class Descent:
 
     def __init__(
         self,
-        times: Callable[[Matrix], Matrix],
-        rhs: Matrix,
+        times: Callable[[Any], Any],
+        rhs: Any,
         *,
-        added: Matrix,
-        inverse: Callable[[Matrix], Matrix],
-        start: Matrix | None = None,
+        added: Any,
+        inverse: Callable[[Any], Any],
+        start: Any = None,
+        arrays: Any = np,
     ) -> None:
-        self._times, self._rhs, self._added, self._inverse = times, rhs, added, inverse
-        self._sizes = np.maximum(np.linalg.norm(rhs, axis=0), np.finfo(float).tiny)
-        self.values = np.zeros_like(rhs) if start is None else start.copy()
-        self._residual, self.images, self.steps = rhs.copy(), np.zeros((0, rhs.shape[1])), 0
+        self._times, self._rhs, self._added, self._inverse, self._arrays = times, rhs, added, inverse, arrays
+        self._sizes = self._norms(rhs).clip(min=_TINY)
+        self.values, self._residual, self.steps = arrays.zeros_like(rhs), rhs, 0
+        self.images = self.values[:0]
         if start is not None:
-            self.images = times(start)
-            self._residual -= self.images[: len(rhs)] + added * start
-        self._slope = np.zeros(rhs.shape[1])
-        self._direction, self._last = np.zeros_like(rhs), np.zeros_like(rhs)
+            self.values, self.images = start, times(start)
+            self._residual = rhs - (self.images[: len(rhs)] + added * start)
+        self._direction = self._last = arrays.zeros_like(rhs)
+        self._slope = arrays.zeros_like(self._sizes)
 
     @property
-    def residuals(self) -> Matrix:
+    def residuals(self) -> Any:
         """Norms of what is left of the right-hand sides, relative to them (c,)."""
-        return np.linalg.norm(self._residual, axis=0) / self._sizes
+        return self._norms(self._residual) / self._sizes
 
-    def keep(self, columns: NDArray[np.bool_]) -> None:
-        """Go on with some of the columns (c,) alone."""
+    def keep(self, columns: Sequence[int]) -> None:
+        """Go on with some of the columns alone."""
         for name in ("_rhs", "_added", "_residual", "_direction", "_last", "values", "images"):
             setattr(self, name, getattr(self, name)[:, columns])
         self._sizes, self._slope = self._sizes[columns], self._slope[columns]
 
     def step(self) -> None:
         """Take one step for all columns. Cost: one product with the matrix, one with the inverse."""
+        where = self._arrays.where
         near = self._inverse(self._residual)
-        slope = _dots(self._residual, near)
+        slope = self._dots(self._residual, near)
         if self.steps:  # what the last residual has in common with the new direction is 0 for an exact inverse
-            share = (slope - _dots(self._last, near)) / np.where(self._slope > 0, self._slope, np.inf)
-            near = near + np.maximum(share, 0.0) * self._direction
-        self._direction, self._slope, self._last = near, slope, self._residual.copy()
+            share = (slope - self._dots(self._last, near)) / where(self._slope > 0, self._slope, np.inf)
+            near = near + share.clip(min=0.0) * self._direction
+        self._direction, self._slope, self._last = near, slope, self._residual
         image = self._times(near)
         pushed = image[: len(near)] + self._added * near
-        bend = _dots(near, pushed)
-        length = np.where(bend > 0, _dots(near, self._residual) / np.where(bend > 0, bend, 1.0), 0.0)
+        bend = self._dots(near, pushed)
+        length = where(bend > 0, self._dots(near, self._residual) / where(bend > 0, bend, 1.0), 0.0)
         self.values = self.values + length * near
-        self.images = length * image if not len(self.images) else self.images + length * image
+        self.images = self.images + length * image if len(self.images) else length * image
         self._residual = self._residual - length * pushed
         self.steps += 1
 
+    def _dots(self, left: Any, right: Any) -> Any:
+        return self._arrays.einsum("nc,nc->c", left, right)
 
-def _dots(left: Matrix, right: Matrix) -> Matrix:
-    return np.einsum("nc,nc->c", left, right)
+    def _norms(self, columns: Any) -> Any:
+        return self._arrays.linalg.norm(columns, axis=0)

@@ -18,7 +18,7 @@ from scipy import linalg
 
 from thresher.parallel import blas_for_size, core_count, in_order
 
-__all__ = ["LowRank", "random_pivots"]
+__all__ = ["LowRank", "draw_pivots", "inverse_root", "random_pivots"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
@@ -89,8 +89,27 @@ def _lower(core: Matrix) -> Matrix:
     return np.diag(np.sqrt(core.diagonal()))
 
 
-def _inverse_root(corner: Matrix) -> Single:
-    """Return R (k, k) with Rᵀ R the inverse of a positive matrix, or of one that rounding has spoilt."""
+def draw_pivots(
+    rng: np.random.Generator, rest: Matrix, pivots: NDArray[np.int64], *, rank: int, whole: float
+) -> NDArray[np.int64]:
+    """Return the next pivots (k,), drawn in proportion to what is left of the diagonal (n,); none when all is done.
+
+    Nothing is left at ``pivots``, and nowhere less than nothing: ``rest`` is changed to that. ``whole`` is the trace.
+    """
+    if len(pivots) >= rank:
+        return np.zeros(0, np.int64)
+    rest[pivots] = 0.0
+    np.maximum(rest, 0.0, out=rest)
+    possible = min(_BLOCK, rank - len(pivots), int(np.count_nonzero(rest)))
+    if not rest.sum() > _DONE * whole or not possible:
+        return np.zeros(0, np.int64)
+    return rng.choice(len(rest), possible, replace=False, p=rest / rest.sum())
+
+
+def inverse_root(corner: Matrix) -> Single:
+    """Return R (k, k) with Rᵀ R the inverse of a block of pivots: a positive matrix, which rounding may have spoilt."""
+    corner = (corner + corner.T) / 2
+    corner[np.diag_indices_from(corner)] += _LIFT * max(float(np.trace(corner)) / len(corner), _DONE)
     with blas_for_size(len(corner)):
         try:
             lower = linalg.cholesky(corner, lower=True, check_finite=False)
@@ -127,23 +146,15 @@ def random_pivots(
     rng, rank = np.random.default_rng(seed), min(rank, n)
     rest, whole = np.array(diagonal, np.float64), float(np.sum(diagonal))
     factor, pivots = np.zeros((rank, n), np.float32), np.zeros(0, np.int64)
-    while len(pivots) < rank:
-        rest[pivots] = 0.0
-        np.maximum(rest, 0.0, out=rest)
-        done, possible = len(pivots), int(np.count_nonzero(rest))
-        if not rest.sum() > _DONE * whole or not possible:
-            break
-        drawn = rng.choice(n, min(_BLOCK, rank - done, possible), replace=False, p=rest / rest.sum())
-        block, earlier = columns(drawn), factor[:done, drawn].T.copy()
+    while len(drawn := draw_pivots(rng, rest, pivots, rank=rank, whole=whole)):
+        done, block = len(pivots), columns(drawn)
+        earlier = factor[:done, drawn].T.copy()
 
         def remove(rows: slice) -> None:
             block[:, rows] -= earlier @ factor[:done, rows]  # noqa: B023 (called before the next round)
 
         list(_by_rows(remove, n, threads))
-        corner = block[:, drawn].astype(np.float64)
-        corner = (corner + corner.T) / 2
-        corner[np.diag_indices_from(corner)] += _LIFT * max(float(np.trace(corner)) / len(corner), _DONE)
-        root = _inverse_root(corner)
+        root = inverse_root(block[:, drawn].astype(np.float64))
 
         def add(rows: slice) -> None:
             new = root @ block[:, rows]  # noqa: B023

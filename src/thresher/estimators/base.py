@@ -17,8 +17,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thresher.checks import check_number, check_whole
-from thresher.errors import InvalidInput
+from thresher.devices import DEVICES
+from thresher.errors import InvalidInput, NotAvailable
 from thresher.estimators.choose import Judge, mean_square
+from thresher.estimators.device import Cpu, Device, device_of
 from thresher.estimators.features import Plan
 from thresher.estimators.fitting import WORSE, Fitting, LeftOut
 from thresher.estimators.interpolation import TRAIN_OPTIONS, WIDTH, interpolate
@@ -37,7 +39,6 @@ from thresher.model.twins import predict_twins
 from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
 from thresher.theory import limit_kernel
-from thresher.theory.limit_matrix import limit_product
 from thresher.training.history import Callback, Iteration
 from thresher.training.options import check_path
 
@@ -93,6 +94,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         train_options: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
         approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
@@ -101,7 +103,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.width, self.shift, self.ridge, self.bias = width, shift, ridge, bias
         self.feature_learning, self.scale, self.start = feature_learning, scale, start
         self.tol, self.max_iterations, self.train_options = tol, max_iterations, train_options
-        self.random_state, self.n_jobs, self.checkpoint = random_state, n_jobs, checkpoint
+        self.random_state, self.n_jobs, self.device, self.checkpoint = random_state, n_jobs, device, checkpoint
         self.approximation, self.verbose, self.callbacks = approximation, verbose, callbacks
 
     def _table(self, X: Any, **more: Any) -> Any:
@@ -117,10 +119,14 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _fit(self, data: Observations, judge: Judge = mean_square) -> LeftOut:
         """Fit observations whose targets have the weighted mean 0; return the results of leaving them out."""
+        device = device_of(self.device, self._threads())
         self._warn_far(data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
             options = self._options(data, judge)
-            fitted = (Fitting if len(data) <= MANY else ManyFitting)(data, options, progress).run()
+            if len(data) <= MANY:
+                fitted = Fitting(data, options, progress).run()
+            else:
+                fitted = ManyFitting(data, options, progress, device).run()
         choice, lift = fitted.choice, fitted.lift
         self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.ridge
         self.loo_error_, self.tried_ = fitted.error, choice.tried
@@ -193,7 +199,8 @@ class ThresherEstimator(Exports, BaseEstimator):
             raise InvalidInput(f"feature_learning must be 'auto', 'columns' or a number of rounds; got {rounds!r}.")
         if not isinstance(rounds, str):
             check_whole(rounds, "feature_learning", least=0)
-        for name, known in (("scale", ("auto", *SCALES)), ("start", STARTS), ("approximation", APPROXIMATIONS)):
+        words = {"scale": ("auto", *SCALES), "start": STARTS, "approximation": APPROXIMATIONS, "device": DEVICES}
+        for name, known in words.items():
             if getattr(self, name) not in known:
                 told = ", ".join(map(repr, known))
                 raise InvalidInput(f"{name} must be one of {told}; got {getattr(self, name)!r}.")
@@ -219,6 +226,8 @@ class ThresherEstimator(Exports, BaseEstimator):
             return
         if self.width == math.inf:
             raise InvalidInput("ridge=0 trains a network; infinite width needs a ridge. Use a finite width, or 'auto'.")
+        if self.device != "cpu":
+            raise InvalidInput("with ridge=0 use train_options={'engine': 'gpu'} instead of device='cuda'.")
         if self.checkpoint is not None:
             raise InvalidInput("with ridge=0 give the checkpoint in train_options={'checkpoint': ...}.")
         if self.feature_learning not in ("auto", 0):
@@ -349,12 +358,22 @@ class ThresherEstimator(Exports, BaseEstimator):
         return np.column_stack([network.predict(inputs, threads=threads) for network in networks]) * self.gains_
 
     def _by_limit(self, inputs: Matrix) -> Matrix:
-        if self.leaves_ is not None:
-            rows = inputs[:, :-1] * (self.lift_.last_ / inputs[:, -1:])
-            return self.leaves_.predict(rows, threads=self._threads())
         if len(self.inputs_) > MANY:
-            return limit_product(inputs, self.inputs_, self.alpha_, self.shift_, threads=self._threads())
+            device = self._predicting()
+            with device.session():
+                if self.leaves_ is None:
+                    return device.product(inputs, self.inputs_, self.alpha_, self.shift_)
+                rows = inputs[:, :-1] * (self.lift_.last_ / inputs[:, -1:])
+                return self.leaves_.predict(rows, device=device)
         return np.concatenate([self._cross_kernel(block) @ self.alpha_ for block in _blocks(inputs)])
+
+    def _predicting(self) -> Device:
+        """Return the device; where it is missing, as it may be after a move to another machine, the processor."""
+        try:
+            return device_of(self.device, self._threads())
+        except NotAvailable as error:
+            warnings.warn(f"Predicting on the CPU: {error}", UserWarning, stacklevel=5)
+            return Cpu(self._threads())
 
     def _cross_kernel(self, inputs: Matrix) -> Matrix:
         return limit_kernel(inputs @ self.inputs_.T, self.shift_, symmetric=False)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra.pivots import random_pivots
 from thresher.errors import InvalidInput
 from thresher.estimators.centres import fit_centres
 from thresher.estimators.deviations import Variance
@@ -17,7 +16,6 @@ from thresher.estimators.exact import PIVOTS, LimitFit, Table
 from thresher.estimators.fitting import LeftOut
 from thresher.estimators.leaves import fit_leaves
 from thresher.theory import firing_probability
-from thresher.theory.limit_matrix import LimitMatrix
 
 __all__ = ["CENTRES", "LEAF", "fit_beyond"]
 
@@ -51,7 +49,7 @@ def fit_beyond(rows: Matrix, inputs: Single, table: Table, *, way: str, tell: Ca
         "held": len(table.held),
         "shift": table.shift,
         "ridges": table.ridges,
-        "threads": table.threads,
+        "device": table.device,
     }
 
     def centres(number: int, first: float, last: float) -> None:
@@ -93,11 +91,10 @@ def _with_variance(fit: LimitFit, inputs: Single, table: Table) -> LimitFit:
     """Return the fit with what error bars are made of: pivots, and what some of the rows say of their span."""
     some, weights = table.kept[:_KNOWN], table.data.weights
     few = inputs[some[: 16 * PIVOTS]]
-    matrix = LimitMatrix(few, table.shift, memory=0.0, threads=table.threads)
-    low = random_pivots(np.full(len(few), matrix.diagonal), matrix.columns, rank=PIVOTS, threads=table.threads)
+    low = table.device.pivots(table.device.matrix(few, table.shift, memory=0.0), rank=PIVOTS)
     share = weights[some].sum() / weights[table.kept].sum()  # the rows stand for all
     penalty = share * fit.ridge * firing_probability(table.shift) / weights[some]
-    known = Variance.of_pivots(few[low.pivots], table.shift).with_rows(inputs[some], penalty)
+    known = Variance.of_pivots(few[low.pivots], table.shift, device=table.device).with_rows(inputs[some], penalty)
     variances = known.at(inputs[table.held])[fit.left_out.data.row]
     return fit._replace(
         pivots=few[low.pivots], core=known.core, left_out=fit.left_out._replace(variances=lambda: variances)

@@ -22,20 +22,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra.cholesky import LowerFactor, factor
-from thresher.algebra.descent import Descent
-from thresher.algebra.pivots import LowRank, random_pivots
+from thresher.algebra.pivots import LowRank
 from thresher.errors import InvalidInput
+from thresher.estimators.device import Cpu, Device
 from thresher.estimators.streams import Rows, Stream
-from thresher.parallel import core_count, in_order
+from thresher.parallel import in_order
 from thresher.theory.kernel import firing_probability
-from thresher.theory.limit_matrix import LimitMatrix, limit_block
 
 __all__ = ["Centres", "fit_centres"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
-_ROWS = 256  # of a block of the kernel
 _SAMPLE, _LARGEST = 8, 40_000  # rows of the sample per centre, and at most
 _NOISE = 1e-5  # eigenvalue of the kernel of centres, relative to its diagonal, below which there is only rounding
 _STEPS = 30
@@ -62,7 +59,7 @@ def fit_centres(
     shift: float,
     ridges: Sequence[float],
     centres: int = 4096,
-    threads: int | None = None,
+    device: Device | None = None,
     seed: int = 0,
     tell: Callable[[float], object] = lambda share: None,
 ) -> Centres:
@@ -77,7 +74,7 @@ def fit_centres(
     shift : threshold above which a neuron fires
     ridges : penalties to choose from, relative to the diagonal of the kernel; without held-out rows only one
     centres : how many at most
-    threads : None for all cores; results do not depend on it
+    device : None for all cores
     tell : called with the share that is done
 
     Cost: O(nMd) per pass, about five passes; before them O(sM²) for a sample of s = 8 M rows, at most 40,000.
@@ -86,7 +83,7 @@ def fit_centres(
     if not held and len(ridges) != 1:
         raise InvalidInput(f"without held-out rows there must be one ridge; got {len(ridges)}. Hold some rows out.")
     stream = inputs if isinstance(inputs, Stream) else Stream(inputs)
-    fit = _Fit(stream, targets, weights, held, shift, ridges, centres, threads, seed)
+    fit = _Fit(stream, targets, weights, held, shift, ridges, centres, Cpu() if device is None else device, seed)
     return fit.descend(tell)
 
 
@@ -102,63 +99,65 @@ class _Fit:
         shift: float,
         ridges: Sequence[float],
         centres: int,
-        threads: int | None,
+        device: Device,
         seed: int,
     ) -> None:
         self._stream, self._targets, self._weights = stream, targets, weights
         self._fitted, self._shift, self._ridges = len(stream) - held, shift, list(ridges)
-        self._threads = core_count() if threads is None else threads
-        self._diagonal = firing_probability(shift)
+        self._device, self._diagonal = device, firing_probability(shift)
         size = min(self._fitted, max(min(_SAMPLE * centres, _LARGEST), centres))
         sample = np.sort(np.random.default_rng(seed).permutation(self._fitted)[:size])
-        kernel = LimitMatrix(stream.take(sample), shift, memory=0.0, threads=threads)
-        low = random_pivots(np.full(size, self._diagonal), kernel.columns, rank=centres, seed=seed, threads=threads)
+        kernel = device.matrix(stream.take(sample), shift, memory=0.0)
+        low = device.pivots(kernel, rank=centres, seed=seed)
         self._inverse = self._precondition(low, sample)
         self._centres = kernel.inputs[low.pivots]
-        square = LimitMatrix(self._centres, shift, memory=0.0, threads=threads)
-        self._square = square.columns(np.arange(len(square))).astype(np.float64)
+        square = device.matrix(self._centres, shift, memory=0.0)
+        self._square = self._double(square.columns(np.arange(len(square))))
         order = np.argsort(low.pivots)
         self._own, self._place = sample[low.pivots][order], order  # rows that are centres, ascending, and which
 
-    def _precondition(self, low: LowRank, sample: NDArray[np.int64]) -> Callable[[Matrix], Matrix]:
+    def _double(self, values: Any) -> Any:
+        return self._device.arrays.asarray(values, dtype=self._device.arrays.float64)
+
+    def _precondition(self, low: LowRank, sample: NDArray[np.int64]) -> Callable[[Any], Any]:
         """Return what applies the inverse of each ridge's matrix, summed over the sample, to columns (M, c)."""
-        some = self._weights[sample]
-        scaled = low.factor * np.sqrt(some * (self._weights[: self._fitted].sum() / some.sum())).astype(np.float32)
-        core = (scaled @ scaled.T).astype(np.float64)
-        corner = low.factor[:, low.pivots].astype(np.float64)
-        turn = _positive(corner @ corner.T, _NOISE * self._diagonal, self._threads)
-        made = [_positive(core, ridge * self._diagonal, self._threads) for ridge in self._ridges]
+        some, device = self._weights[sample], self._device
+        shares = np.sqrt(some * (self._weights[: self._fitted].sum() / some.sum())).astype(np.float32)
+        scaled = low.factor * device.put(shares)
+        core, corner = self._double(scaled @ scaled.T), self._double(low.factor[:, device.put(low.pivots)])
+        turn = _positive(corner @ corner.T, _NOISE * self._diagonal, device)
+        made = [_positive(core, ridge * self._diagonal, device) for ridge in self._ridges]
         outputs = self._targets.shape[1]
 
-        def apply(columns: Matrix) -> Matrix:
+        def apply(columns: Any) -> Any:
             turned = turn.solve(corner @ columns)
             parts = [one.solve(turned[:, k * outputs : (k + 1) * outputs]) for k, one in enumerate(made)]
-            return corner.T @ turn.solve(np.concatenate(parts, axis=1))
+            return corner.T @ turn.solve(device.arrays.concatenate(parts, axis=1))
 
         return apply
 
     def descend(self, tell: Callable[[float], object]) -> Centres:
         """Return the solution of least error on held-out rows, over all ridges and steps."""
-        outputs, passes = self._targets.shape[1], _STEPS + 1
-        penalties = np.repeat(np.array(self._ridges) * self._diagonal, outputs)
+        outputs, passes, device = self._targets.shape[1], _STEPS + 1, self._device
+        penalties = device.put(np.repeat(np.array(self._ridges) * self._diagonal, outputs))
 
-        def times(alpha: Matrix) -> Matrix:
+        def times(alpha: Any) -> Any:
             sums, said = self._sweep(alpha, lambda share: tell((descent.steps + 1 + share) / passes))
-            return np.concatenate([sums + penalties * (self._square @ alpha), said])
+            return device.arrays.concatenate([sums + penalties * (self._square @ alpha), said])
 
-        rhs = np.tile(self._sweep(None, lambda share: tell(share / passes))[0], len(self._ridges))
-        descent = Descent(times, rhs, added=np.zeros_like(rhs), inverse=self._inverse)
+        rhs = np.tile(device.get(self._sweep(None, lambda share: tell(share / passes))[0]), len(self._ridges))
+        descent = device.descent(times, rhs, added=np.zeros_like(rhs), inverse=self._inverse)
         errors, best, counts = np.full(len(self._ridges), np.inf), np.inf, True
-        found = 0, descent.values[:, :outputs], np.zeros((len(self._stream) - self._fitted, outputs))
-        while descent.steps < _STEPS and counts and descent.residuals.max() > _DONE:
+        found = 0, np.zeros((len(rhs), outputs)), np.zeros((len(self._stream) - self._fitted, outputs))
+        while descent.steps < _STEPS and counts and float(descent.residuals.max()) > _DONE:
             descent.step()
-            said = descent.images[len(rhs) :]
-            now = self._errors(said) if len(said) else descent.residuals.max(keepdims=True)
+            said = device.get(descent.images[len(rhs) :])
+            now = self._errors(said) if len(said) else device.get(descent.residuals).max(keepdims=True)
             ridge, errors = int(now.argmin()), np.minimum(errors, now) if len(said) else errors
             counts = not len(said) or now[ridge] < _BETTER * best
             if now[ridge] < best:
                 mine = slice(ridge * outputs, (ridge + 1) * outputs)
-                best, found = now[ridge], (ridge, descent.values[:, mine].copy(), said[:, mine].copy())
+                best, found = now[ridge], (ridge, device.get(descent.values[:, mine]).copy(), said[:, mine].copy())
         tell(1.0)
         ridge, alpha, said = found
         tried = dict(zip(self._ridges, errors.tolist(), strict=True))
@@ -170,36 +169,37 @@ class _Fit:
         away = said.reshape(len(truth), len(self._ridges), -1) - truth[:, None]
         return np.einsum("hro,hro,h->r", away, away, weights / weights.sum())
 
-    def _sweep(self, alpha: Matrix | None, tell: Callable[[float], object]) -> tuple[Matrix, Matrix]:
+    def _sweep(self, alpha: Any, tell: Callable[[float], object]) -> tuple[Any, Any]:
         """Return Kᵀ W K alpha (M, c), and the outputs of held-out rows (held, c); without alpha, Kᵀ W y."""
-        columns = None if alpha is None else alpha.astype(np.float32)
+        device, single = self._device, self._device.arrays.float32
+        columns = None if alpha is None else device.arrays.asarray(alpha, dtype=single)
+        centres, weights = device.put(self._centres), self._weights[:, None].astype(np.float32)
 
-        def part(item: tuple[int, NDArray[Any]]) -> tuple[int, Single, Single]:
+        def part(item: tuple[int, NDArray[Any]]) -> tuple[int, Any, Any]:
             first, block = item
-            kernel = limit_block(self._stream.inputs(block), self._centres, self._shift)
+            kernel = device.block(device.put(self._stream.inputs(block)), centres, self._shift)
             begin, end = np.searchsorted(self._own, (first, first + len(block)))
-            kernel[self._own[begin:end] - first, self._place[begin:end]] = self._diagonal  # float32 misses it
+            own, place = device.put(self._own[begin:end] - first), device.put(self._place[begin:end])
+            kernel[own, place] = self._diagonal  # float32 misses it
             here = slice(first, min(first + len(block), self._fitted))
             mine = max(0, self._fitted - first)
-            said: Single = self._targets[here].astype(np.float32) if columns is None else kernel @ columns
-            weighed: Single = said[:mine] * self._weights[here, None].astype(np.float32)
-            sums: Single = kernel[:mine].T @ weighed
-            return first, sums, said[mine:]
+            said = device.put(self._targets[here].astype(np.float32)) if columns is None else kernel @ columns
+            return first, kernel[:mine].T @ (said[:mine] * device.put(weights[here])), said[mine:]
 
         width = self._targets.shape[1] if columns is None else columns.shape[1]
-        sums, held = np.zeros((len(self._centres), width)), [np.zeros((0, width))]
-        for first, added, said in in_order(part, self._stream.blocks(_ROWS), threads=self._threads):
+        sums, held = device.put(np.zeros((len(self._centres), width))), [device.put(np.zeros((0, width)))]
+        for first, added, said in in_order(part, self._stream.blocks(device.rows), threads=device.threads):
             sums += added
-            held.append(said.astype(np.float64))
-            tell(min(1.0, (first + _ROWS) / len(self._stream)))
-        return sums, np.concatenate(held)
+            held.append(self._double(said))
+            tell(min(1.0, (first + device.rows) / len(self._stream)))
+        return sums, device.arrays.concatenate(held)
 
 
-def _positive(core: Matrix, penalty: float, threads: int) -> LowerFactor:
+def _positive(core: Any, penalty: float, device: Device) -> Any:
     """Return the factor of a matrix and its penalty; where rounding leaves it not positive, of one a little larger."""
-    size = float(np.trace(core)) / len(core)
+    size = float(core.trace()) / len(core)
     for lift in (0.0, 1e-7, 1e-5, 1e-3, 1e-1):
-        made = factor(core, added=penalty + lift * size, threads=threads)
+        made = device.factor(core, penalty + lift * size)
         if made is not None:
             return made
     raise InvalidInput("the kernel of the centres is not finite. Give inputs of unit norm, and weights above 0.")

@@ -74,6 +74,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         train_options: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
         approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from thresher.algebra.cholesky import LowerFactor, factor
+from thresher.estimators.device import Cpu, Device
 from thresher.theory import firing_probability, limit_kernel
-from thresher.theory.limit_matrix import limit_block
 
 __all__ = ["Variance"]
 
@@ -32,15 +32,18 @@ class Variance(NamedTuple):
     triangle: Matrix | None  # of the kernel of the pivots
     core: Matrix | None
     shift: float
+    device: Device
 
     @classmethod
     def exact(cls, inputs: Matrix, penalty: Matrix, shift: float) -> Variance | None:
         """Return the variance from all inputs (n, d) with penalties (n,); None if that is singular. Cost: O(n³/3)."""
         made = factor(limit_kernel(inputs @ inputs.T, shift), added=penalty, overwrite=True)
-        return None if made is None else cls(inputs, made, None, None, shift)
+        return None if made is None else cls(inputs, made, None, None, shift, Cpu())
 
     @classmethod
-    def of_pivots(cls, pivots: NDArray[Any], shift: float, core: Matrix | None = None) -> Variance:
+    def of_pivots(
+        cls, pivots: NDArray[Any], shift: float, core: Matrix | None = None, *, device: Device | None = None
+    ) -> Variance:
         """Return the variance from pivots (r, d); :meth:`with_rows` adds what is known. Cost: O(r³)."""
         few = np.ascontiguousarray(pivots, np.float32)
         unit = few.astype(np.float64)  # products of single precision would miss those of near-equal rows
@@ -48,15 +51,18 @@ class Variance(NamedTuple):
         kernel = limit_kernel(unit @ unit.T, shift)
         kernel[np.diag_indices_from(kernel)] = firing_probability(shift) * (1 + _LIFT)
         triangle = linalg.cholesky(kernel, lower=True, overwrite_a=True, check_finite=False)
-        return cls(few, None, triangle, core, shift)
+        return cls(few, None, triangle, core, shift, Cpu() if device is None else device)
 
     def with_rows(self, inputs: NDArray[Any], penalty: Matrix) -> Variance:
         """Return the variance given targets at inputs (n, d) with penalties (n,) as well. Cost: O(nr²)."""
-        core = np.eye(len(self.pivots)) if self.core is None else self.core @ self.core.T
+        device = self.device
+        core = device.put(np.eye(len(self.pivots)) if self.core is None else self.core @ self.core.T)
         for first in range(0, len(inputs), _BLOCK):
-            some = self._coordinates(inputs[first : first + _BLOCK]) / np.sqrt(penalty[first : first + _BLOCK])
+            rows = slice(first, first + _BLOCK)
+            some = self._coordinates(inputs[rows]) / device.put(np.sqrt(penalty[rows]))
             core += some @ some.T
-        return self._replace(core=linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False))
+        found = linalg.cholesky(device.get(core), lower=True, overwrite_a=True, check_finite=False)
+        return self._replace(core=found)
 
     def at(self, inputs: NDArray[Any]) -> Matrix:
         """Return the variance at inputs (k, d), (k,). Cost: O(n²) or O(r²) per row."""
@@ -68,12 +74,12 @@ class Variance(NamedTuple):
         if self.lower is not None:
             cross = limit_kernel(inputs @ self.pivots.T, self.shift, symmetric=False)
             return prior - (self.lower.half_solve(cross.T) ** 2).sum(axis=0)
+        assert self.core is not None
         coordinates = self._coordinates(inputs)
-        known = linalg.solve_triangular(self.core, coordinates, lower=True, check_finite=False)
-        rest: Matrix = prior - (coordinates**2).sum(axis=0) + (known**2).sum(axis=0)
-        return rest
+        known = self.device.divide(self.core, coordinates)
+        return self.device.get(prior - (coordinates**2).sum(axis=0) + (known**2).sum(axis=0))
 
-    def _coordinates(self, inputs: NDArray[Any]) -> Matrix:
-        cross = limit_block(self.pivots, np.ascontiguousarray(inputs, np.float32), self.shift)
-        found: Matrix = linalg.solve_triangular(self.triangle, cross, lower=True, check_finite=False)
-        return found
+    def _coordinates(self, inputs: NDArray[Any]) -> Any:
+        assert self.triangle is not None
+        pivots, rows = (self.device.put(np.ascontiguousarray(one, np.float32)) for one in (self.pivots, inputs))
+        return self.device.divide(self.triangle, self.device.block(pivots, rows, self.shift))

@@ -9,17 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra.pivots import LowRank, random_pivots
+from thresher.algebra.pivots import LowRank
 from thresher.errors import InvalidInput
 from thresher.estimators.choose import Judge
 from thresher.estimators.deviations import Variance
+from thresher.estimators.device import Device, KernelMatrix
 from thresher.estimators.fitting import LeftOut
 from thresher.estimators.holdout import Solved, Stop, refine, solve_ridges
 from thresher.estimators.journal import Journal
 from thresher.estimators.leaves import Leaves
 from thresher.estimators.observations import Observations
-from thresher.memory import available_bytes
-from thresher.theory.limit_matrix import LimitMatrix
 
 __all__ = ["PIVOTS", "RANK", "LimitFit", "Table", "fit_exact"]
 
@@ -56,7 +55,7 @@ class Table(NamedTuple):
     shift: float
     ridges: list[float]  # to choose from
     judge: Judge
-    threads: int
+    device: Device
 
 
 def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[[float], object]) -> LimitFit:
@@ -66,21 +65,21 @@ def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[
 
     Cost: O(n²) per step and output, some twenty steps, O(n²d) for the kernel, again and again for what does not fit.
     """
-    data, order = table.data, np.concatenate([table.kept, table.held])
+    data, order, device = table.data, np.concatenate([table.kept, table.held]), table.device
     left, outputs = data.at(table.held), data.targets.shape[1]
     rank = min(RANK, len(order) // 8)
-    room = _ROOM * available_bytes() - len(order) * (4 * rank + 128 * outputs * (len(table.ridges) + 1))
-    matrix = LimitMatrix(inputs[order], table.shift, memory=max(room, 0.0), threads=table.threads)
-    low = random_pivots(np.full(len(order), matrix.diagonal), matrix.columns, rank=rank, threads=table.threads)
+    room = _ROOM * device.spare() - len(order) * (4 * rank + 128 * outputs * (len(table.ridges) + 1))
+    matrix = device.matrix(inputs[order], table.shift, memory=max(room, 0.0))
+    low = device.pivots(matrix, rank=rank)
     solved = journal.step(partial(_begin, matrix, low, table, left, journal, tell))
     if solved is None:
         raise InvalidInput(f"the kernel of these rows is not positive with shift={table.shift:g}. Use a larger ridge.")
-    final = journal.step(partial(_go_on, matrix, low, data.at(order), solved, journal, tell))
+    final = journal.step(partial(_go_on, matrix, low, data.at(order), solved, device, journal, tell))
     assert final is not None
     alpha = np.empty_like(final.alpha)
     alpha[order] = final.alpha
     level, held = solved.ridge * matrix.diagonal, table.held
-    about = Variance.of_pivots(matrix.inputs[low.pivots[:PIVOTS]], table.shift)
+    about = Variance.of_pivots(matrix.inputs[low.pivots[:PIVOTS]], table.shift, device=device)
     before = about.with_rows(inputs[table.kept], level / data.weights[table.kept])
     core = before.with_rows(inputs[held], level / data.weights[held]).core
     seen = LeftOut(left, solved.outputs[left.row], lambda: before.at(inputs[held])[left.row], 1.0)
@@ -88,7 +87,7 @@ def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[
 
 
 def _begin(
-    matrix: LimitMatrix,
+    matrix: KernelMatrix,
     low: LowRank,
     table: Table,
     left: Observations,
@@ -101,6 +100,7 @@ def _begin(
         matrix,
         low,
         table.data.at(table.kept),
+        device=table.device,
         ridges=table.ridges,
         judge=lambda outputs: table.judge(left, outputs[left.row]),
         stop=Stop(),
@@ -112,10 +112,11 @@ def _begin(
 
 
 def _go_on(
-    matrix: LimitMatrix,
+    matrix: KernelMatrix,
     low: LowRank,
     whole: Observations,
     solved: Solved,
+    device: Device,
     journal: Journal,
     tell: Callable[[float], object],
     begun: Solved | None,
@@ -126,6 +127,7 @@ def _go_on(
         matrix,
         low,
         whole,
+        device=device,
         ridge=solved.ridge,
         residual=solved.residual,
         steps=solved.steps,

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra.descent import Descent
-from thresher.algebra.pivots import LowRank, random_pivots
+from thresher.algebra.pivots import LowRank
 from thresher.estimators import choose
 from thresher.estimators.choose import Judge
+from thresher.estimators.device import Cpu, Device, KernelMatrix
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
-from thresher.theory.limit_matrix import LimitMatrix, limit_block, limit_square
+from thresher.theory.limit_matrix import limit_block, limit_square
 
 __all__ = ["HoldOut", "Solved", "Stop", "refine", "ridges_near", "solve_ridges"]
 
@@ -59,10 +59,11 @@ def ridges_near(guess: float) -> list[float]:
 
 
 def solve_ridges(
-    matrix: LimitMatrix,
+    matrix: KernelMatrix,
     low: LowRank,
     data: Observations,
     *,
+    device: Device,
     ridges: Sequence[float],
     judge: Callable[[Matrix], float],
     stop: Stop,
@@ -84,11 +85,11 @@ def solve_ridges(
     alive = list(range(len(ridges)))  # places in ridges
     middle = ridges[len(ridges) // 2] * matrix.diagonal  # near enough to all: most of the diagonal is the factor's rest
     added = np.concatenate([np.outer(ridge * matrix.diagonal / data.weights, np.ones(outputs)) for ridge in ridges], 1)
-    descent = Descent(
+    descent = device.descent(
         matrix.times,
         np.tile(data.targets, len(ridges)),
         added=added,
-        inverse=low._replace(factor=low.factor[:, :n]).inverse(middle / data.weights, threads=matrix.threads),
+        inverse=device.inverse(low, middle / data.weights),
         start=None if start is None else np.tile(start, len(ridges)),
     )
     best: Solved | None = None
@@ -96,13 +97,14 @@ def solve_ridges(
     while descent.steps < stop.steps and descent.steps - gained < stop.patience:
         descent.step()
         tell(descent.steps / stop.steps)
-        left, residuals = np.split(descent.images[n:], len(alive), axis=1), descent.residuals.reshape(len(alive), -1)
+        left = np.split(device.get(descent.images[n:]), len(alive), axis=1)
+        residuals = device.get(descent.residuals).reshape(len(alive), -1)
         errors = [judge(one) for one in left]
         here = int(np.argmin(errors))
         if math.isfinite(errors[here]) and (best is None or errors[here] < best.error):
             if best is None or errors[here] < (1 - stop.gain) * best.error:
                 gained = descent.steps
-            alpha = np.split(descent.values, len(alive), axis=1)[here]
+            alpha = device.get(descent.values[:, here * outputs : (here + 1) * outputs])
             residual = float(residuals[here].max())
             best = Solved(
                 ridges[alive[here]], alpha.copy(), left[here].copy(), errors[here], residual, done + descent.steps
@@ -116,16 +118,17 @@ def solve_ridges(
             behind[place] = behind[place] + 1 if errors[at] > _WORSE * min(rivals, default=math.inf) else 0
         stay = [behind[place] < _WHILE for place in alive]
         if not all(stay):
-            descent.keep(np.repeat(stay, outputs))
+            descent.keep(np.flatnonzero(np.repeat(stay, outputs)).tolist())
             alive = [place for place, one in zip(alive, stay, strict=True) if one]
     return best
 
 
 def refine(
-    matrix: LimitMatrix,
+    matrix: KernelMatrix,
     low: LowRank,
     data: Observations,
     *,
+    device: Device,
     ridge: float,
     residual: float,
     steps: int,
@@ -138,26 +141,27 @@ def refine(
     It stops at a relative residual, or after some steps: those that were best with some rows left out.
     """
     level = ridge * matrix.diagonal
-    descent = Descent(
+    descent = device.descent(
         matrix.times,
         data.targets,
         added=np.outer(level / data.weights, np.ones(start.shape[1])),
-        inverse=low.inverse(level / data.weights, threads=matrix.threads),
+        inverse=device.inverse(low, level / data.weights),
         start=start,
     )
-    while descent.steps < steps and descent.residuals.max() > residual:
+    while descent.steps < steps and float(descent.residuals.max()) > residual:
         descent.step()
         tell(descent.steps / steps)
-        save(descent.values)
-    return descent.values
+        save(device.get(descent.values))
+    return device.get(descent.values)
 
 
 class HoldOut:
     """Observations to fit at rows before a metric, and others, at other rows, to judge by."""
 
-    def __init__(self, kept: Observations, held: Observations, *, judge: Judge, threads: int | None = None) -> None:
-        self.kept, self.held, self._judge, self._threads = kept, held, judge, threads
-        self._matrix: LimitMatrix | None = None
+    def __init__(self, kept: Observations, held: Observations, *, judge: Judge, device: Device | None = None) -> None:
+        self.kept, self.held, self._judge = kept, held, judge
+        self._device: Device = Cpu() if device is None else device
+        self._matrix: KernelMatrix | None = None
 
     def lifted(self, metric: Matrix | None, bias: float) -> tuple[Single, Single, Matrix]:
         """Return the lifted rows to fit (n, d + 1) and to judge by, and the norms of the first before (n,)."""
@@ -185,12 +189,13 @@ class HoldOut:
             return self._factor(inputs, others, shift, ridge, guess)
         both = np.concatenate([inputs, others])
         if self._matrix is None:
-            self._matrix = LimitMatrix(both, shift, memory=math.inf, threads=self._threads)
+            self._matrix = self._device.matrix(both, shift, memory=math.inf)
         matrix, rank = self._matrix.renewed(both, shift), min(_RANK, len(both) // 12)
         return solve_ridges(
             matrix,
-            random_pivots(np.full(len(both), matrix.diagonal), matrix.columns, rank=rank, threads=self._threads),
+            self._device.pivots(matrix, rank=rank),
             self.kept,
+            device=self._device,
             ridges=ridges_near(guess) if ridge is None else [ridge],
             judge=self.judge,
             stop=Stop(steps=20, residual=2e-2),
@@ -202,7 +207,7 @@ class HoldOut:
         return self._judge(self.held, outputs[self.held.row])
 
     def _factor(self, inputs: Single, others: Single, shift: float, ridge: float | None, guess: float) -> Solved | None:
-        kernel, cross = limit_square(inputs, shift, threads=self._threads), limit_block(others, inputs, shift)
+        kernel, cross = limit_square(inputs, shift, threads=self._device.threads), limit_block(others, inputs, shift)
         fits = dict[float, Solved | None]()
 
         def error(power: float) -> float:

@@ -14,15 +14,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra.descent import Descent
-from thresher.algebra.pivots import random_pivots
 from thresher.errors import InvalidInput
+from thresher.estimators.device import Cpu, Device
 from thresher.estimators.features import MILD, next_metric
 from thresher.estimators.lift import typical_norm
 from thresher.estimators.streams import lift_single
 from thresher.estimators.tree import Kernel, Tree, changes, grow
-from thresher.parallel import core_count, in_order
-from thresher.theory.limit_matrix import LimitMatrix, limit_product
+from thresher.parallel import in_order
 
 __all__ = ["Leaves", "check_leaves", "fit_leaves"]
 
@@ -58,14 +56,15 @@ class Leaves:
     shift: float
     ridge: float
 
-    def predict(self, rows: Matrix, *, threads: int | None = None) -> Matrix:
+    def predict(self, rows: Matrix, *, device: Device | None = None) -> Matrix:
         """Return the outputs (q, k) for rows (q, r). Cost: O(r) per row for each row of a leaf."""
+        device = Cpu() if device is None else device
         total = np.zeros((len(rows), self.alpha.shape[1]))
         for leaf, places, weights in self.tree.spread(rows):
             mine = slice(self.starts[leaf], self.starts[leaf + 1])
             turned = rows[places] @ self.metrics[leaf] if len(self.metrics) else rows[places]
             inputs = lift_single(turned, float(self.lasts[leaf]))
-            said = limit_product(inputs, self.inputs[mine], self.alpha[mine], self.shift, threads=threads)
+            said = device.product(inputs, self.inputs[mine], self.alpha[mine], self.shift)
             total[places] += weights[:, None] * said
         return total
 
@@ -119,7 +118,7 @@ def fit_leaves(
     ridges: Sequence[float],
     size: int = 4096,
     rounds: int = 1,
-    threads: int | None = None,
+    device: Device | None = None,
     seed: int = 0,
     tell: Callable[[float], object] = lambda share: None,
 ) -> Leaves:
@@ -136,17 +135,17 @@ def fit_leaves(
     ridges : penalties to choose from, relative to the diagonal of the kernel; without held-out rows only one
     size : rows of a leaf at most
     rounds : how often a leaf may learn a metric of its own; held-out rows decide
-    threads : None for all cores; results do not depend on it
+    device : None for all cores
     tell : called with the share that is done
 
     Cost: O(n) times the rows of a leaf, for each step of conjugate gradients. Memory: 2 size² bytes per thread.
     """
     if not held and len(ridges) != 1:
         raise InvalidInput(f"without held-out rows there must be one ridge; got {len(ridges)}. Hold some rows out.")
-    threads, fitted = core_count() if threads is None else threads, len(rows) - held
+    device, fitted = Cpu() if device is None else device, len(rows) - held
     mine, kernel = (rows[:fitted], targets[:fitted], weights[:fitted]), Kernel(bias, shift, tuple(ridges))
-    tree, members = grow(*mine, kernel=kernel, size=size, threads=threads, seed=seed, tell=lambda s: tell(_GROWING * s))
-    work = _Work(rows, targets, weights, fitted, tree, members, threads, seed)
+    tree, members = grow(*mine, kernel=kernel, size=size, device=device, seed=seed, tell=lambda s: tell(_GROWING * s))
+    work = _Work(rows, targets, weights, fitted, tree, members, device, seed)
     tried = rounds if held and rows.shape[1] <= _COLUMNS else 0
     order = np.random.default_rng(seed).permutation(len(members)).tolist()
     first = int(np.searchsorted(np.cumsum([len(work.asked[leaf][0]) for leaf in order]), _ENOUGH)) + 1
@@ -200,11 +199,11 @@ class _Work:
         fitted: int,
         tree: Tree,
         members: list[NDArray[np.int64]],
-        threads: int,
+        device: Device,
         seed: int,
     ) -> None:
         self._rows, self._targets, self._weights, self._fitted = rows, targets, weights, fitted
-        self._members, self._threads, self._seed = members, threads, seed
+        self._members, self._device, self._seed = members, device, seed
         self._norm = typical_norm(rows[:fitted], weights[:fitted])
         # Held-out rows of each leaf, and their weights there.
         self.asked = [(np.zeros(0, np.int64), np.zeros(0))] * len(members)
@@ -222,21 +221,24 @@ class _Work:
     ) -> dict[int, _Leaf]:
         """Return models of some leaves, after rounds of learning from the metrics they start with."""
 
+        device = self._device.alone()
+
         def one(leaf: int) -> _Leaf:
             members, others = self._members[leaf], self.asked[leaf][0]
             data = self._rows[members], self._targets[members], self._weights[members]
             metric = np.zeros((0, data[0].shape[1], data[0].shape[1])) if start is None else start[leaf].metric
             for _ in range(rounds):
-                metric = _learn(*data, kernel=kernel, metric=metric, seed=self._seed)
+                metric = _learn(*data, kernel=kernel, device=device, metric=metric, seed=self._seed)
             turned, norm = self._rows[np.concatenate([members, others])], self._norm
             if len(metric):
                 turned = turned @ metric[0]
                 norm = typical_norm(turned[: len(members)], data[2])
-            found = _fit_leaf(lift_single(turned, kernel.bias * norm), *data[1:], kernel=kernel, seed=self._seed)
+            inputs = lift_single(turned, kernel.bias * norm)
+            found = _fit_leaf(inputs, *data[1:], kernel=kernel, device=device, seed=self._seed)
             return _Leaf(metric, kernel.bias * norm, *found)
 
         made = {}
-        for leaf, fit in zip(leaves, in_order(one, leaves, threads=self._threads), strict=True):
+        for leaf, fit in zip(leaves, in_order(one, leaves, threads=self._device.threads), strict=True):
             made[leaf] = fit
             tell(len(made))
         return made
@@ -259,32 +261,33 @@ class _Work:
         return total
 
 
-def _learn(rows: Matrix, targets: Matrix, weights: Matrix, *, kernel: Kernel, metric: Matrix, seed: int) -> Matrix:
+def _learn(
+    rows: Matrix, targets: Matrix, weights: Matrix, *, kernel: Kernel, device: Device, metric: Matrix, seed: int
+) -> Matrix:
     """Return the next metric (1, r, r) of a leaf, from some of its rows and the metric it has: (1, r, r), (0, r, r)."""
     some = np.sort(np.random.default_rng(seed).permutation(len(rows))[:_LEARNT])
     old = metric[0] if len(metric) else np.eye(rows.shape[1])
-    outer = changes(rows[some], targets[some], weights[some], kernel=kernel, metric=old)
+    outer = changes(rows[some], targets[some], weights[some], kernel=kernel, device=device, metric=old)
     return old[None] if outer is None else next_metric(outer, metric=old, power=MILD)[None]
 
 
 def _fit_leaf(
-    inputs: Single, targets: Matrix, weights: Matrix, *, kernel: Kernel, seed: int
+    inputs: Single, targets: Matrix, weights: Matrix, *, kernel: Kernel, device: Device, seed: int
 ) -> tuple[Single, Matrix, Matrix]:
-    """Return inputs, coefficients and outputs of a leaf; inputs after the targets are held out. On one thread."""
+    """Return inputs, coefficients and outputs of a leaf; inputs after the targets are held out."""
     (m, k), ridges = targets.shape, kernel.ridges
-    matrix = LimitMatrix(inputs, kernel.shift, memory=np.inf, threads=1)
-    own = LimitMatrix(inputs[:m], kernel.shift, memory=0.0, threads=1)
-    low = random_pivots(np.full(m, kernel.diagonal), own.columns, rank=-(-m // _RANK), seed=seed, threads=1)
+    matrix = device.matrix(inputs, kernel.shift, memory=np.inf)
+    low = device.pivots(device.matrix(inputs[:m], kernel.shift, memory=0.0), rank=-(-m // _RANK), seed=seed)
     penalties = np.array(ridges)[:, None] * kernel.diagonal / weights  # (ridges, m)
     added = np.repeat(penalties.T, k, axis=1)
-    descent = Descent(
+    descent = device.descent(
         matrix.times,
         np.tile(targets, len(ridges)),
         added=added,
-        inverse=low.inverse(penalties[len(ridges) // 2], threads=1),
+        inverse=device.inverse(low, penalties[len(ridges) // 2]),
     )
-    while descent.steps < _STEPS and descent.residuals.max() > _DONE:
+    while descent.steps < _STEPS and float(descent.residuals.max()) > _DONE:
         descent.step()
-    said = descent.images[m:] if descent.steps else np.zeros((len(inputs) - m, added.shape[1]))
+    said = device.get(descent.images[m:]) if descent.steps else np.zeros((len(inputs) - m, added.shape[1]))
     shape = (-1, len(ridges), k)
-    return inputs[:m], descent.values.reshape(shape), said.reshape(shape)
+    return inputs[:m], device.get(descent.values).reshape(shape), said.reshape(shape)

@@ -25,15 +25,18 @@ def lift_rows(rows: Matrix, last: float) -> tuple[Matrix, Matrix]:
 
     A zero row has no direction and is refused. Cost: O(kd).
     """
-    longer = np.column_stack([rows, np.full(len(rows), last)])
-    largest = np.abs(longer).max(axis=1)
+    longer = np.empty((len(rows), rows.shape[1] + 1))
+    longer[:, :-1], longer[:, -1] = rows, last
+    largest = np.maximum(longer.max(axis=1), -longer.min(axis=1))
     if not np.isfinite(largest).all():
         row = int(np.argmax(~np.isfinite(largest)))
         raise InvalidInput(f"row {row} of X is too large after scaling. Rescale it first.")
     if not largest.all():
         raise InvalidInput("a row of X is zero after scaling and has no direction. Use bias > 0.")
-    norms = largest * np.linalg.norm(longer / largest[:, None], axis=1)
-    return longer / norms[:, None], norms
+    longer /= largest[:, None]  # so that squares do not overflow
+    short = np.sqrt(np.einsum("ij,ij->i", longer, longer))
+    longer /= short[:, None]
+    return longer, largest * short
 
 
 class SphereLift(TransformerMixin, BaseEstimator):

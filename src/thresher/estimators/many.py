@@ -19,6 +19,7 @@ from thresher.estimators import choose
 from thresher.estimators.beyond import fit_beyond
 from thresher.estimators.choose import Choice
 from thresher.estimators.columns import learn_columns
+from thresher.estimators.device import Device
 from thresher.estimators.exact import RANK, LimitFit, Table, fit_exact
 from thresher.estimators.features import (
     COLUMNS,
@@ -43,11 +44,10 @@ from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
 from thresher.memory import available_bytes, require
 from thresher.parallel import blas_for_size
 from thresher.theory import firing_probability
-from thresher.theory.limit_matrix import half_bytes, limit_gradients_at
+from thresher.theory.limit_matrix import half_bytes
 
 __all__ = ["EXACT", "MANY", "ManyFitting"]
 
-Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 MANY, EXACT = 4096, 1 << 17  # rows from which on a fit is made like this, and up to which it is exact
 HELD, SMALL, LARGE = 4096, 2048, 16384  # rows left out; rows on which most is chosen; rows features are learnt from
@@ -82,8 +82,8 @@ class Learnt(NamedTuple):
 class ManyFitting:
     """One fit of observations at many raw rows."""
 
-    def __init__(self, data: Observations, options: Options, progress: Progress) -> None:
-        self.data, self.options, self.progress = data, options, progress
+    def __init__(self, data: Observations, options: Options, progress: Progress, device: Device) -> None:
+        self.data, self.options, self.progress, self._device = data, options, progress, device
         n = len(data)
         if n > EXACT and options.width != math.inf and options.approximation != "exact":
             raise InvalidInput(f"networks are trained on at most {EXACT:,} distinct rows. Use width='auto'.")
@@ -114,10 +114,14 @@ class ManyFitting:
         remedy = f"About {may:,} rows would fit." if may >= MANY else "Close other programs, or use a larger machine."
         what = f"fitting {n:,} rows of {d:,} columns"
         require(fixed + n * per_row, budget=None, what=what, remedy=remedy)
+        self._device.require(n, d, outputs)
 
     def run(self) -> Fitted:
         """Return what was chosen, learnt and fitted. Cost: O(n²) per step of conjugate gradients, some fifty."""
-        with blas_for_size(0):  # threads are those of ``parallel``: BLAS's own would wait for work beside them
+        with (
+            blas_for_size(0),
+            self._device.session(),
+        ):  # threads are those of ``parallel``: BLAS's own would wait for work beside them
             return self._run()
 
     def _run(self) -> Fitted:
@@ -133,7 +137,8 @@ class ManyFitting:
         if metric is not None:
             choice = self._choose(small, metric, guess=choice.ridge, favourite=choice)
         if self.data.targets.shape[1] > _OUTPUTS and self.options.ridge is None:
-            choice = self._with_ridge(self._part(rows, LARGE), metric, choice)
+            solved = self._fit(self._part(rows, LARGE), metric, choice)  # the ridge that is best for more rows
+            choice = choice if solved is None else choice._replace(ridge=solved.ridge)
         progress.begin("fitting all rows")
         turned = rows if metric is None else rows @ metric
         last = choice.bias * typical_norm(turned[self._kept], self.data.weights[self._kept])
@@ -178,9 +183,7 @@ class ManyFitting:
         if self.data.targets.shape[1] > _OUTPUTS and options.ridge is None:
             ridges = [choice.ridge]  # each costs as much as all outputs
         way = "exact" if len(rows) <= EXACT and options.approximation == "auto" else options.approximation
-        table = Table(
-            self.data, self._kept, self._held, choice.bias, choice.shift, ridges, options.judge, options.threads
-        )
+        table = Table(self.data, self._kept, self._held, choice.bias, choice.shift, ridges, options.judge, self._device)
         if way == "exact":
             return fit_exact(inputs, table, journal=journal, tell=self.progress.share)
         return fit_beyond(rows, inputs, table, way=way, tell=self.progress.share)
@@ -208,7 +211,7 @@ class ManyFitting:
     def _part(self, rows: Matrix, size: int) -> HoldOut:
         """Return no more than ``size`` of the rows to fit, and as many that are left out, at scaled rows (n, d)."""
         parts = [self.data.at(some[:size]).with_rows(rows[some[:size]]) for some in (self._kept, self._held)]
-        return HoldOut(parts[0], parts[1], judge=self.options.judge, threads=self.options.threads)
+        return HoldOut(parts[0], parts[1], judge=self.options.judge, device=self._device)
 
     def _choose_scale(self) -> tuple[str, Scaling]:
         """Return the scale of the least error on rows left out: the first unless another is clearly better."""
@@ -229,7 +232,7 @@ class ManyFitting:
                     raise
                 continue
             kept, held = (one.with_rows(scaling.apply(one.X)) for one in parts)
-            hold = HoldOut(kept, held, judge=self.options.judge, threads=self.options.threads)
+            hold = HoldOut(kept, held, judge=self.options.judge, device=self._device)
             found[scale] = self._try(hold, None, self._biases()[0], self._shifts()[0], 1e-2)[1]
         best = min(found, key=lambda scale: found[scale])
         best = best if found[best] < _CLEARLY * found[CANDIDATES[0]] else CANDIDATES[0]
@@ -237,11 +240,6 @@ class ManyFitting:
             return best, Scaling.of(self.data.X[some], scale=best, weights=weights)
         except InvalidInput:  # of more rows some are too far apart
             return CANDIDATES[0], Scaling.of(self.data.X[some], scale=CANDIDATES[0], weights=weights)
-
-    def _with_ridge(self, large: HoldOut, metric: Matrix | None, choice: Choice) -> Choice:
-        """Return the choice with the ridge that is best for more rows."""
-        solved = self._fit(large, metric, choice)
-        return choice if solved is None else choice._replace(ridge=solved.ridge)
 
     def _biases(self) -> list[float]:
         return list(self.options.biases) if self.options.bias is None else [self.options.bias]
@@ -365,7 +363,7 @@ class ManyFitting:
         """Return for each output the gradients (k, r) by rows after the metric, at some rows that were fitted."""
         inputs, _, norms = hold.lifted(metric, choice.bias)
         some = inputs[:_GRADIENTS]
-        found = limit_gradients_at(some, inputs, mix_outputs(solved.alpha), choice.shift, threads=self.options.threads)
+        found = self._device.gradients(some, inputs, mix_outputs(solved.alpha), choice.shift)
         exact, columns = some.astype(np.float64), hold.kept.X.shape[1]
         return row_gradients(iter(found), inputs=exact, norms=norms[:_GRADIENTS], columns=columns)
 

@@ -54,7 +54,8 @@ class Observations:
         number = given if (given == np.rint(given)).all() else np.ones(len(X))
         unit = np.where(given > 0, given, 0.0) / np.maximum(number, 1.0) * (1.0 if importance is None else importance)
         kept = unit > 0
-        X, targets, number, unit = X[kept], targets[kept], number[kept], unit[kept]
+        if not kept.all():
+            X, targets, number, unit = X[kept], targets[kept], number[kept], unit[kept]
         distinct, row = distinct_rows(X)
         cells, cell = distinct_rows(np.column_stack([row, unit, targets]))
         count = np.bincount(cell, number).astype(np.float64)
@@ -164,7 +165,7 @@ def distinct_rows(rows: Matrix) -> tuple[Matrix, Numbers]:
     new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))[: len(rows)]
     place = np.empty(len(rows), np.int64)
     place[order] = np.cumsum(new) - 1
-    return ordered[new], place
+    return ordered if new.all() else ordered[new], place
 
 
 def _sums(place: Numbers, values: Matrix, size: int) -> Matrix:

@@ -142,6 +142,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         train_options: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
         approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
@@ -293,7 +294,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         about = self._variance()
         if about is None:
             raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger ridge.")
-        prior, variance = firing_probability(self.shift_), about.at(inputs)[:, None]
+        with about.device.session():
+            prior, variance = firing_probability(self.shift_), about.at(inputs)[:, None]
         stretch, addend, border = self.noise_
         most = np.maximum(border * stretch + addend, 1.0)  # 1 is the variance of the targets
         known = np.minimum(variance * stretch + addend, most)
@@ -304,7 +306,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         """Return what the limit knows, from all training rows, or from pivots where they are many."""
         if self.pivots_ is None:
             return Variance.exact(self.inputs_, self.penalty_, self.shift_)
-        return Variance.of_pivots(self.pivots_, self.shift_, self.core_)
+        return Variance.of_pivots(self.pivots_, self.shift_, self.core_, device=self._predicting())
 
 
 def _calibrate(squares: Matrix, variances: Matrix, weights: Matrix) -> Matrix:

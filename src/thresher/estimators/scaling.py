@@ -32,6 +32,7 @@ BY_RANK = ("quantile", "rank")
 _REACH = {"robust": 6.0, "common": 6.0, "log": 0.0}  # deviations from the median beyond which values are pulled in
 _ABSURD = 100.0  # deviations from the median from which a value does not affect mean and unit of its column
 _TINY = 1e-9  # rounding of shares
+_BLOCK = 1 << 17  # numbers at a time, which stay in the cache
 _KNOTS = 128  # of a quantile transform, for each column
 PULLED = (*_REACH, *BY_RANK)  # by a logarithm beyond some bounds
 _SORTED, _FEWEST = 1 << 22, 1 << 14  # numbers that are sorted at most, in tables of more rows than this
@@ -76,13 +77,21 @@ class Scaling(NamedTuple):
 
     def apply(self, X: Matrix) -> Matrix:
         """Return the scaled rows (k, d)."""
+        scaled, size = np.empty(X.shape), max(1, _BLOCK // X.shape[1])
+        for first in range(0, len(X), size):
+            scaled[first : first + size] = self._apply(X[first : first + size])
+        return scaled
+
+    def _apply(self, X: Matrix) -> Matrix:
         if self.low is not None:
-            assert self.high is not None
             assert self.soft is not None
             inside = np.clip(X, self.low, self.high)
+            row, column = np.nonzero(inside != X)
+            soft = self.soft[column]
             with np.errstate(over="ignore"):
-                out = X - inside
-                X = inside + np.sign(out) * self.soft * np.log1p(np.abs(out) / self.soft)
+                out = X[row, column] - inside[row, column]
+                inside[row, column] += np.sign(out) * soft * np.log1p(np.abs(out) / soft)
+            X = inside
         if self.knots is not None:
             X = np.column_stack(
                 [_bend(one, *knots) for one, knots in zip(X.T, self.knots.transpose(2, 0, 1), strict=True)]
@@ -98,18 +107,18 @@ def far_values(X: Matrix) -> list[tuple[int, float, float, float]]:
     """
     if len(X) < _ENOUGH:
         return []
-    ordered = np.sort(some_rows(X), axis=0)
-    n = len(ordered)
+    ordered = _sorted(some_rows(X))
+    n, least, most = len(ordered), X.min(axis=0), X.max(axis=0)
     found = []
     for share, widths in _FAR:
         cut = max(1, int(share * n))
         low, high = ordered[cut], ordered[n - 1 - cut]
         with np.errstate(over="ignore"):
             reach = widths * (high - low)
-            away = np.maximum(low - X, X - high)
-        row = away.argmax(axis=0)
-        for column in np.flatnonzero((away.max(axis=0) > reach) & (reach > 0)):
-            found.append((int(column), float(X[row[column], column]), float(low[column]), float(high[column])))
+            below, above = low - least, most - high
+        value = np.where(below > above, least, most)
+        for column in np.flatnonzero((np.maximum(below, above) > reach) & (reach > 0)):
+            found.append((int(column), float(value[column]), float(low[column]), float(high[column])))
     return sorted({one[0]: one for one in reversed(found)}.values())
 
 
@@ -144,9 +153,11 @@ def _mean_and_unit(X: Matrix, *, scale: str, weights: Matrix | None) -> tuple[Ma
 
 def _middle(X: Matrix, weights: Matrix | None) -> tuple[Matrix, Matrix]:
     """Return the median of each column, and its deviation from the quartiles, or from the tails if these are equal."""
-    order = np.argsort(X, axis=0, kind="stable")
-    ordered = np.take_along_axis(X, order, axis=0)
-    shares = np.cumsum(np.ones(X.shape) if weights is None else weights[order], axis=0)
+    if weights is None or (weights == weights[0]).all():
+        ordered, shares = _sorted(X), np.arange(1.0, len(X) + 1)[:, None]
+    else:
+        order = np.argsort(X, axis=0, kind="stable")
+        ordered, shares = np.take_along_axis(X, order, axis=0), np.cumsum(weights[order], axis=0)
     levels = shares / shares[-1] + _TINY
 
     def quantile(level: float) -> Matrix:
@@ -161,6 +172,11 @@ def _middle(X: Matrix, weights: Matrix | None) -> tuple[Matrix, Matrix]:
     spread = np.where(spread > 0, spread, whole)
     usable = np.isfinite(spread) & (spread > 0)
     return middle, np.where(usable, spread, 1.0)
+
+
+def _sorted(X: Matrix) -> Matrix:
+    """Return X (n, d) with each column sorted: as rows of the transpose, several times as fast."""
+    return np.sort(np.ascontiguousarray(X.T), axis=1).T
 
 
 def _rank_knots(X: Matrix, weights: Matrix | None, spread: Matrix, *, normal: bool) -> Matrix:

@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra.cholesky import factor
-from thresher.estimators.choose import limit_of
-from thresher.estimators.features import limit_gradients, mix_outputs, outer_product, row_gradients
+from thresher.estimators.device import Device
+from thresher.estimators.features import mix_outputs, outer_product, row_gradients
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.parallel import in_order
 from thresher.theory.kernel import firing_probability
@@ -94,7 +93,7 @@ def grow(
     *,
     kernel: Kernel,
     size: int,
-    threads: int,
+    device: Device,
     seed: int,
     tell: Callable[[float], object],
 ) -> tuple[Tree, list[Numbers]]:
@@ -112,14 +111,14 @@ def grow(
             return None
         rng = np.random.default_rng([seed, place[0] + 1, place[1]])
         drawn = np.sort(rng.choice(some, min(_SAMPLE, len(some)), replace=False))
-        directions = _directions(rows[drawn], targets[drawn], weights[drawn], kernel)
+        directions = _directions(rows[drawn], targets[drawn], weights[drawn], kernel, device.alone())
         directions.append(np.asarray(rng.normal(size=rows.shape[1])))  # parts any rows that differ
         found = (_split(rows[some], direction) for direction in directions)
         return next((one for one in found if one is not None), None)
 
     while level:
         below = []
-        for ((parent, side), some), made in zip(level, in_order(part, level, threads=threads), strict=True):
+        for ((parent, side), some), made in zip(level, in_order(part, level, threads=device.threads), strict=True):
             number = ~len(leaves) if made is None else len(splits)
             if parent >= 0:
                 children[parent][side] = number
@@ -148,13 +147,13 @@ def _split(rows: Matrix, direction: Matrix) -> _Split | None:
     return None
 
 
-def _directions(rows: Matrix, targets: Matrix, weights: Matrix, kernel: Kernel) -> list[Matrix]:
+def _directions(rows: Matrix, targets: Matrix, weights: Matrix, kernel: Kernel, device: Device) -> list[Matrix]:
     """Return directions (r,) along which a fit to rows (n, r) changes, from the one where it changes most."""
     spread = np.cov(rows, rowvar=False, aweights=weights).reshape(rows.shape[1], -1)
     values, vectors = np.linalg.eigh(spread)
     there = values > _TINY * max(values[-1], np.finfo(float).tiny)
     root, back = (vectors[:, there] * values[there] ** power for power in (0.5, -0.5))
-    outer = changes(rows, targets, weights, kernel=kernel)
+    outer = changes(rows, targets, weights, kernel=kernel, device=device)
     if outer is None or not there.any():
         return []
     _, turned = np.linalg.eigh(root.T @ outer @ root)
@@ -163,7 +162,7 @@ def _directions(rows: Matrix, targets: Matrix, weights: Matrix, kernel: Kernel) 
 
 
 def changes(
-    rows: Matrix, targets: Matrix, weights: Matrix, *, kernel: Kernel, metric: Matrix | None = None
+    rows: Matrix, targets: Matrix, weights: Matrix, *, kernel: Kernel, device: Device, metric: Matrix | None = None
 ) -> Matrix | None:
     """Return the sum of outer products (r, r) of the gradients of a fit to rows (n, r); None if there is no fit.
 
@@ -171,11 +170,9 @@ def changes(
     """
     turned = rows if metric is None else rows @ metric
     inputs, norms = lift_rows(turned, kernel.bias * typical_norm(turned, weights))
-    gram = limit_of(inputs, kernel.shift)
-    ridge = sorted(kernel.ridges)[len(kernel.ridges) // 2]
-    made = factor(gram, added=ridge * kernel.diagonal / weights, threads=1)
-    if made is None:
+    penalty = sorted(kernel.ridges)[len(kernel.ridges) // 2] * kernel.diagonal / weights
+    found = device.fit_gradients(inputs, targets, penalty, kernel.shift, mix_outputs)
+    if found is None:
         return None
-    found = limit_gradients(inputs, mix_outputs(made.solve(targets)), kernel=gram, shift=kernel.shift)
-    by_row = row_gradients(found, inputs=inputs, norms=norms, columns=rows.shape[1])
+    by_row = row_gradients(iter(found), inputs=inputs, norms=norms, columns=rows.shape[1])
     return outer_product(by_row, weights=weights, metric=np.eye(rows.shape[1]) if metric is None else metric)

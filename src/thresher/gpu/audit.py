@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from thresher.errors import BrokenCertificate
-from thresher.gpu.kernels import LINEAR
+from thresher.gpu.kernels.lists import LINEAR
 from thresher.gpu.lists import Lists
 from thresher.gpu.rows import Rows
 from thresher.interfaces import ShardAudited
@@ -22,11 +22,11 @@ _PAIRS = 1 << 26  # of a neuron and an input, at a time
 
 
 def audit_device(
-    lists: Lists, sums: Any, rows: Rows, settings: NetworkSettings, neurons: range, *, rounding: float
+    lists: Lists, delta: Any, rows: Rows, settings: NetworkSettings, neurons: range, *, rounding: float
 ) -> ShardAudited:
     """Return what a scan of neurons in float64 finds; refuse watchlists that differ from it in more than ties.
 
-    ``sums`` (n,) is the running sum of steps at the last linearise. Cost: O(nd) per neuron.
+    ``delta`` (n,) is the move since the last linearise. Cost: O(nd) per neuron.
     """
     X, device, (n, d) = rows.inputs, rows.device, rows.inputs.shape
     outputs = torch.zeros(n, dtype=torch.float64, device=device)
@@ -43,7 +43,7 @@ def audit_device(
         owner = (lists.neurons[places] - first)[owner]
         coefficients = torch.zeros((len(numbers), n), dtype=torch.float64, device=device)
         inputs = lists.inputs[entries].long()
-        coefficients[owner, inputs] = lists.coefficients(entries, rows.signs(first + owner), sums, settings.scale)
+        coefficients[owner, inputs] = lists.coefficients_before(entries, rows.signs(first + owner), delta)
         maintained = torch.zeros((len(numbers), n), dtype=torch.bool, device=device)
         maintained[owner, inputs] = (lists.flags[entries] & LINEAR) != 0
         vectors = rows.make(rows.of_neurons(numbers)).double() + coefficients @ X

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from thresher.gpu.kernels import LINEAR
+from thresher.gpu.kernels.lists import FIRED, LINEAR
 from thresher.model.firing import Pattern
 
 __all__ = ["Lists"]
@@ -18,6 +18,7 @@ _OF_NEURON = {
     "sign": torch.int8,
     "begin": torch.int64,  # the first entry
     "length": torch.int32,  # how many entries
+    "fired": torch.int32,  # how many of them have fired before: they stand first
     "drift": torch.float32,
     "band": torch.float32,  # the drift that the watchlist covers
     "soonest": torch.float32,  # the drift at which the first certificate expires
@@ -26,7 +27,7 @@ _OF_NEURON = {
 _OF_ENTRY = {
     "inputs": torch.int32,
     "start": torch.float32,  # the pre-activation at the start
-    "base": torch.float64,  # the coefficient, less the running sum of steps where it is linear
+    "coefficients": torch.float64,  # where the last move led
     "flags": torch.uint8,
 }
 _CHUNK = 1 << 24  # neurons or entries at a time
@@ -39,13 +40,14 @@ class Lists:
     sign: Any
     begin: Any
     length: Any
+    fired: Any
     drift: Any
     band: Any
     soonest: Any
     pending: Any
     inputs: Any
     start: Any
-    base: Any
+    coefficients: Any
     flags: Any
 
     def __init__(self, device: Any) -> None:
@@ -73,17 +75,15 @@ class Lists:
                 self._store[name] = larger
         self._show()
 
-    def add(self, **arrays: Any) -> None:
-        """Add neurons and their entries; room must have been made. ``begin`` counts from the first new entry."""
-        rows, entries = self._rows, self._entries
-        self._rows, self._entries = rows + len(arrays["neurons"]), entries + len(arrays["inputs"])
+    def add(self, rows: int, entries: int) -> tuple[slice, slice]:
+        """Take so many neurons and entries, for which room must have been made; return their places."""
+        taken = slice(self._rows, self._rows + rows), slice(self._entries, self._entries + entries)
+        self._rows, self._entries = taken[0].stop, taken[1].stop
         self._show()
-        for name, values in arrays.items():
-            getattr(self, name)[rows if name in _OF_NEURON else entries :] = values
-        self.begin[rows:] += entries
-        self.drift[rows:] = 0.0
-        self.pending[rows:] = 0
-        self.base[entries:] = 0.0
+        self.drift[taken[0]] = 0.0
+        self.pending[taken[0]] = 0
+        self.coefficients[taken[1]] = 0.0
+        return taken
 
     @property
     def used(self) -> tuple[int, int]:
@@ -97,24 +97,29 @@ class Lists:
         before = (lengths.cumsum(0) - lengths)[owner]
         return owner, torch.arange(len(owner), device=self.device) - before + self.begin[places][owner]
 
-    def replace(self, places: Any, watched: Any, start: Any, base: Any, flags: Any, band: Any, soonest: Any) -> None:
+    def replace(
+        self, places: Any, watched: Any, start: Any, coefficients: Any, flags: Any, band: Any, soonest: Any
+    ) -> None:
         """Give neurons at some places (k,) new watchlists: the inputs marked in ``watched`` (k, n), with their values.
 
-        ``start``, ``base`` and ``flags`` are (k, n); ``band`` and ``soonest`` (k,).
+        ``start``, ``coefficients`` and ``flags`` are (k, n); ``band`` and ``soonest`` (k,).
         """
         self.flags[self.entries(places)[1]] = 0  # what nobody looks at any more
-        rows, columns = watched.nonzero().T
+        fired = (flags & FIRED) != 0
+        rows, columns = torch.cat([fired.nonzero(), (watched & ~fired).nonzero()]).T
+        rows, order = rows.sort(stable=True)  # by neuron, those that have fired before the others
+        columns = columns[order]
         first = self._entries
         if first + len(rows) > len(self._store["inputs"]):
             self.reserve(0, first + max(len(rows), first // 8))
         self._entries = first + len(rows)
         self._show()
         self.inputs[first:] = columns.to(torch.int32)
-        for name, values in (("start", start), ("base", base), ("flags", flags)):
+        for name, values in (("start", start), ("coefficients", coefficients), ("flags", flags)):
             getattr(self, name)[first:] = values[rows, columns]
-        lengths = watched.sum(1)
+        lengths = (watched | fired).sum(1)
         self.begin[places] = first + lengths.cumsum(0) - lengths
-        self.length[places] = lengths.to(torch.int32)
+        self.length[places], self.fired[places] = lengths.to(torch.int32), fired.sum(1).to(torch.int32)
         self.band[places], self.soonest[places] = band, soonest
 
     def firing_inputs(self, inputs: int) -> Any:
@@ -124,21 +129,22 @@ class Lists:
             total.index_add_(0, some.long(), ((flags & LINEAR) != 0).long())
         return total
 
-    def coefficients(self, entries: Any, signs: Any, sums: Any, scale: float) -> Any:
-        """Return the coefficients (k,) of entries of neurons with these signs (k,), at a running sum of steps (n,)."""
-        pushed = scale * signs.double() * sums[self.inputs[entries].long()]
-        return self.base[entries] - ((self.flags[entries] & LINEAR) != 0) * pushed
+    def coefficients_before(self, entries: Any, signs: Any, delta: Any) -> Any:
+        """Return coefficients (k,) of entries before a move by ``delta`` (n,); signs (k,) are those of the neurons."""
+        linear = (self.flags[entries] & LINEAR) != 0
+        return self.coefficients[entries] + linear * signs.double() * delta[self.inputs[entries].long()]
 
-    def bounds_of_coefficients(self, sums: Any, scale: float) -> tuple[int, float]:
+    def bounds_of_coefficients(self) -> tuple[int, float]:
         """Return bounds on how many coefficients a neuron has, and on the sum of their sizes."""
         if not len(self):
             return 0, 0.0
-        longest = int(self.length.max())
-        largest = max(float(some.abs().max()) for some in self.base.split(_CHUNK)) + scale * float(sums.abs().max())
-        return longest, longest * largest
+        longest = int(self.fired.max())
+        return longest, longest * max(float(some.abs().max()) for some in self.coefficients.split(_CHUNK))
 
-    def extract(self, flag: int, sums: Any, scale: float, *, moved: bool) -> tuple[Pattern, NDArray[np.float64]]:
+    def extract(self, flag: int, delta: Any, *, moved: bool) -> tuple[Pattern, NDArray[np.float64]]:
         """Return entries with a flag by ascending neuron and input, and their coefficients; ``moved``: if not 0.
+
+        The coefficients are those before a move by ``delta`` (n,).
 
         Cost: O(entries), and their way to the processor.
         """
@@ -146,9 +152,11 @@ class Lists:
         inputs, values = [np.empty(0, np.int32)], [np.empty(0)]
         for places in torch.argsort(self.neurons).split(_CHUNK // 8):
             owner, entries = self.entries(places)
-            coefficients = self.coefficients(entries, self.sign[places][owner], sums, scale)
+            coefficients = self.coefficients_before(entries, self.sign[places][owner], delta)
             chosen = (self.flags[entries] & flag) != 0
             chosen = (chosen & (coefficients != 0) if moved else chosen).nonzero()[:, 0]
+            by_input = (owner[chosen] * (1 << 32) + self.inputs[entries[chosen]]).argsort()
+            chosen = chosen[by_input]
             found = torch.bincount(owner[chosen], minlength=len(places))
             neurons.append(self.neurons[places][found > 0].cpu().numpy())
             counts.append(found[found > 0].cpu().numpy())

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from thresher.gpu import kernels
+from thresher.gpu.kernels import rows as kernels
 from thresher.model.start import Start
 
 __all__ = ["Rows"]
 
-_ROWS, _QUADS = 32, 16  # of a program: rows or pairs, and groups of four numbers
+_MADE, _ROWS, _QUADS = 8, 32, 16  # of a program: rows to write or to look at, and groups of four numbers
 
 
 class Rows:
@@ -22,7 +22,8 @@ class Rows:
     def __init__(self, start: Start, inputs: NDArray[np.float64], device: Any) -> None:
         self.start, self.device = start, device
         self.inputs = torch.from_numpy(np.ascontiguousarray(inputs)).to(device)
-        self.single = self.inputs.float()
+        self._double = _by_fours(self.inputs)
+        self._single = self._double.float()
         self.key = torch.tensor([start.seed & 0xFFFFFFFF, start.seed >> 32], dtype=torch.int64, device=device)
 
     def of_neurons(self, neurons: Any) -> Any:
@@ -48,19 +49,37 @@ class Rows:
         out = torch.zeros((len(rows), d if columns is None else columns), dtype=dtype, device=self.device)
         norms = torch.empty(len(rows), dtype=torch.float32, device=self.device)
         if len(rows):
-            grid = (-(-len(rows) // _ROWS),)
+            grid = (-(-len(rows) // _MADE),)
             kernels.fill[grid](
-                rows, out, norms, len(rows), d, out.shape[1], self.key, R=_ROWS, Q=_QUADS, enable_fp_fusion=False
+                rows, out, norms, len(rows), d, out.shape[1], self.key, R=_MADE, Q=_QUADS, enable_fp_fusion=False
             )
         return out, norms
 
     def look(self, rows: Any, inputs: Any, *, double: bool = False) -> Any:
         """Return pre-activations (k,) of pairs of a start row and an input, in float32 or float64. Cost: O(d) each."""
-        X = self.inputs if double else self.single
-        out = torch.empty(len(rows), dtype=X.dtype, device=self.device)
+        begin = torch.arange(len(rows), device=self.device)
+        return self.look_at(rows, begin, torch.ones_like(begin, dtype=torch.int32), inputs, double=double)
+
+    def look_at(self, rows: Any, begin: Any, length: Any, inputs: Any, *, double: bool = False) -> Any:
+        """Return pre-activations (p,) of pairs that are listed row by row; a row is made once.
+
+        Row k takes part in ``length[k]`` pairs, from number ``begin[k]`` on; ``inputs`` (p,) are theirs.
+        """
+        X = self._double if double else self._single
+        out = torch.empty(len(inputs), dtype=X.dtype, device=self.device)
         if len(rows):
             grid = (-(-len(rows) // _ROWS),)
             kernels.look[grid](
-                X, rows, inputs, out, len(rows), X.shape[1], self.key, B=_ROWS, Q=_QUADS, enable_fp_fusion=False
-            )
+                X, rows, begin, length, inputs, out, len(rows), X.shape[1], self.key, B=_ROWS, Q=_QUADS,
+                enable_fp_fusion=False,
+            )  # fmt: skip
         return out
+
+
+def _by_fours(X: Any) -> Any:
+    """Return inputs (n, d) with their columns in the order in which a program of ``look`` makes numbers."""
+    n, d = X.shape
+    wide = -(-d // (4 * _QUADS)) * 4 * _QUADS
+    filled = torch.zeros((n, wide), dtype=X.dtype, device=X.device)
+    filled[:, :d] = X
+    return filled.reshape(n, -1, _QUADS, 4).transpose(2, 3).reshape(n, wide).contiguous()

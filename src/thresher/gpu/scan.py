@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from thresher.gpu import kernels
-from thresher.gpu.kernels import FIRED, LINEAR, SIDE
+from thresher.devices import device_bytes
+from thresher.gpu.kernels import lists as list_kernels
+from thresher.gpu.kernels import rows as row_kernels
 from thresher.gpu.lists import Lists
 from thresher.gpu.rows import Rows
 from thresher.loops.rounding import NORM_TOLERANCE, guards
@@ -24,7 +25,9 @@ __all__ = ["Scan", "screen_rows"]
 
 _IN_REGISTERS = 128  # columns up to which a screen makes its rows itself
 _ROWS, _COLUMNS = 64, 128  # of a tile
-_BLOCK, _WORDS, _CANDIDATES = 1 << 22, 1 << 27, 1 << 24  # at most: rows, words of bits, candidates expected
+_LANES = 128  # rows or words of a program
+_BLOCK = 1 << 23  # rows at most
+_PER_WORD, _PER_CANDIDATE = 256, 4096  # bytes of the device for which there is one in a block
 _HALF, _LEAST_HALF = 2.0**-11, 2.0**-24  # unit roundoff of float16; what it loses below its smallest normal number
 _SUM = 2.0**-22  # of a sum in the accumulators of tensor cores, which need not round to nearest
 
@@ -43,18 +46,22 @@ class Scan:
         wide = max(16, 1 << (d - 1).bit_length()) if d <= _IN_REGISTERS else -(-d // 64) * 64
         self._half = torch.zeros((-(-n // _COLUMNS) * _COLUMNS, wide), dtype=torch.float16, device=rows.device)
         self._half[:n, :d] = rows.inputs.half()
-        self._words = -(-n // 32)
+        self._words = -(-n // 16)
         likely = n * firing_probability(max(self._low - self._slope * (math.sqrt(d) + 2), -8.0))
-        most = min(_BLOCK, _WORDS // self._words, int(_CANDIDATES / max(likely, 1e-6)))
+        free = device_bytes(rows.device)
+        most = min(_BLOCK, free // _PER_WORD // self._words, int(free / _PER_CANDIDATE / max(likely, 1e-6)))
         self.size = max(_ROWS, min(most, len(self._range)) // _ROWS * _ROWS)
-        self.longest = 0.0
+        column = torch.arange(_COLUMNS, device=rows.device)
+        self._powers = torch.zeros((_COLUMNS, 16), dtype=torch.float16, device=rows.device)
+        self._powers[column, column // 16] = 2.0 ** (column % 16).half()
+        self._powers[:, 15] = 1.0
+        self.longest, self.firing = 0.0, 0
         self._lists = Lists(rows.device)
 
     @staticmethod
-    def memory(inputs: int, dimension: int) -> float:
-        """Return about how many bytes a scan takes for a block."""
-        stored = 2 * dimension if dimension > _IN_REGISTERS else 0
-        return min(_BLOCK * (inputs / 8 + stored), 4.0 * _WORDS * (1 + 16 * stored / max(inputs, 1))) + 96 * _CANDIDATES
+    def memory(free: float) -> float:
+        """Return about how many bytes a scan takes for a block, on a device with so many free ones."""
+        return free * (2 / _PER_WORD + 96 / _PER_CANDIDATE)
 
     def run(self) -> tuple[Lists, Any, int]:
         """Return the watchlists, the outputs (n,) in units of 1 / fixed, and the number of pairs looked at."""
@@ -67,77 +74,86 @@ class Scan:
 
     def _add(self, first: int, count: int, outputs: Any) -> int:
         """Scan a block of rows; return the number of candidates."""
-        b, rows, inputs, longest = self._settings.shift, *self._candidates(first, count)
-        z = self._rows.look(rows, inputs).double()
+        rows, begin, length, inputs, longest = self._candidates(first, count)
+        if not len(rows):
+            return 0
+        b, device, lists = self._settings.shift, rows.device, self._lists
+        z = self._rows.look_at(rows, begin, length, inputs)
         coarse, _ = guards(longest, self._settings.start.dimension, 2.0**-24)
-        fires, near = z >= b, ((z - b).abs() <= coarse).nonzero()[:, 0]
-        fires[near] = self._rows.look(rows[near], inputs[near], double=True) >= b
-        new = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
-        new[1:] = rows[1:] != rows[:-1]
-        owner, so_far = new.cumsum(0) - 1, fires.cumsum(0)
-        begin = new.nonzero()[:, 0]
-        end = torch.cat([begin[1:], torch.full_like(begin[:1], len(rows))])
-        awake = so_far[end - 1] - so_far[begin] + fires[begin] > 0
-        kept = awake[owner].nonzero()[:, 0]
-        inputs, z, fires = inputs[kept], z[kept], fires[kept]
-        owner = (awake.cumsum(0) - 1)[owner[kept]]
-        length = (end - begin)[awake]
-        soonest = torch.full((len(length),), self._band, dtype=torch.float64, device=rows.device)
-        soonest.scatter_reduce_(0, owner, (z - b).abs() - coarse, "amin")
-        neurons = self._copies * rows[begin[awake]]
-        self._make_room(first, len(neurons), len(inputs))
+        near = ((z - b).abs() <= coarse + 1e-6 * (1 + b)).nonzero()[:, 0]
+        fires = (z >= b).to(torch.uint8)
+        row_of_near = rows[torch.searchsorted(begin, near, right=True) - 1]
+        fires[near] = (self._rows.look(row_of_near, inputs[near], double=True) >= b).to(torch.uint8)
+        fired = torch.empty(len(rows), dtype=torch.int32, device=device)
+        margin = torch.empty(len(rows), dtype=torch.float32, device=device)
+        shift = torch.tensor([b], dtype=torch.float64, device=device)
+        _launch(list_kernels.sum_up, len(rows), begin, length, z, fires, shift, fired, margin, len(rows))
+        places = fired.nonzero()[:, 0]
+        sizes = length[places]
+        ends = sizes.cumsum(0)
+        to, entries = ends - sizes, int(ends[-1]) if len(ends) else 0
+        self.firing += self._copies * int(fired.sum())
+        self._make_room(first, len(places), entries)
+        soonest = torch.clamp((margin[places] - coarse) * (1 - 2.4e-7), max=self._band * (1 - 2.4e-7))
         for copy in range(self._copies):
-            sign = self._rows.signs(neurons + copy)
-            self._lists.add(
-                neurons=neurons + copy,
-                sign=sign,
-                begin=length.cumsum(0) - length,
-                length=length.to(torch.int32),
-                band=torch.full_like(soonest, self._band * (1 - 2.4e-7)).float(),
-                soonest=(soonest * (1 - 2.4e-7)).float(),
-                inputs=inputs,
-                start=z.float(),
-                flags=fires.to(torch.uint8) * (SIDE | LINEAR | FIRED),
-            )
+            here, there = lists.add(len(places), entries)
+            lists.neurons[here] = self._copies * rows[places] + copy
+            lists.sign[here] = self._rows.signs(lists.neurons[here])
+            lists.begin[here], lists.length[here], lists.fired[here] = there.start + to, sizes, fired[places]
+            lists.band[here], lists.soonest[here] = self._band * (1 - 2.4e-7), soonest
+            _launch(
+                list_kernels.write_lists, len(places), places, begin, length, fired, z, fires, inputs,
+                lists.begin[here], lists.inputs, lists.start, lists.flags, len(places),
+            )  # fmt: skip
             if self._copies == 1:  # those of twins cancel
-                fixed = (sign.double()[owner] * (z - b) * fires * self._fixed).long()
-                outputs.index_add_(0, inputs.long(), fixed)
-        return len(rows)
+                signs = torch.repeat_interleave(lists.sign[here].double(), sizes)
+                firing = lists.flags[there] != 0
+                fixed = signs * (lists.start[there].double() - b) * firing * self._fixed
+                outputs.index_add_(0, lists.inputs[there].long(), fixed.long())
+        return len(inputs)
 
-    def screen(self, first: int, count: int, *, inputs: int | None = None) -> tuple[Any, Any]:
-        """Return bits (count, words) of the pairs that may reach the level, and the norm of the longest row."""
+    def screen(self, first: int, count: int, *, inputs: int | None = None) -> tuple[Any, Any, Any]:
+        """Return bits (count, words) of pairs that may reach the level, how many by row, and the longest row's norm.
+
+        ``inputs`` takes part of them only.
+        """
         device, (d, wide), words = self._rows.device, (self._settings.start.dimension, self._half.shape[1]), self._words
-        masks = torch.empty((count, words), dtype=torch.int32, device=device)
-        longest = torch.zeros(1, dtype=torch.float32, device=device)
-        stored, norms = masks, longest
+        n = len(self._rows.inputs) if inputs is None else inputs
+        masks = torch.empty((count, words), dtype=torch.int16, device=device)
+        counts = torch.empty(count, dtype=torch.int32, device=device)
         if wide > _IN_REGISTERS:
             numbers = torch.arange(first, first + count, device=device)
-            stored, norms = self._rows.make_with_norms(numbers, columns=wide, dtype=torch.float16)
-        kernels.screen[(-(-count // _ROWS),)](
-            self._half, stored, norms, masks, longest, first, count, len(self._rows.inputs) if inputs is None else inputs, d, words, self._low,
-            self._slope, self._rows.key, D=wide, M=_ROWS, N=_COLUMNS, STORED=wide > _IN_REGISTERS,
-            enable_fp_fusion=False, num_warps=4, num_stages=2,
+            rows, norms = self._rows.make_with_norms(numbers, columns=wide, dtype=torch.float16)
+            row_kernels.screen_stored[(-(-count // _ROWS),)](
+                self._half, self._powers, rows, norms, masks, counts, count, n, words, self._low, self._slope,
+                D=wide, M=_ROWS, N=_COLUMNS, num_warps=4, num_stages=2,
+            )  # fmt: skip
+            return masks, counts, norms.max()
+        longest = torch.zeros(1, dtype=torch.float32, device=device)
+        row_kernels.screen[(-(-count // _ROWS),)](
+            self._half, self._powers, masks, counts, longest, first, count, n, d, words, self._low, self._slope,
+            self._rows.key, D=wide, M=_ROWS, N=_COLUMNS, enable_fp_fusion=False, num_warps=4, num_stages=2,
         )  # fmt: skip
-        return masks, longest
+        return masks, counts, longest
 
-    def _candidates(self, first: int, count: int) -> tuple[Any, Any, float]:
-        """Return rows and inputs (k,) of pairs that may reach the level, row by row, and the norm of the longest row."""
-        device, words = self._rows.device, self._words
-        masks, longest = self.screen(first, count)
+    def _candidates(self, first: int, count: int) -> tuple[Any, Any, Any, Any, float]:
+        """Return rows (k,) with pairs that may reach the level, where their pairs begin and how many they are, inputs.
+
+        The last is the norm of the longest row of the block.
+        """
+        masks, counts, longest = self.screen(first, count)
         flat = masks.reshape(-1)
         index = flat.nonzero()[:, 0]
-        word, bits = flat[index], torch.empty(len(index), dtype=torch.int32, device=device)
-        rows = torch.empty(0, dtype=torch.int64, device=device)
-        inputs = torch.empty(0, dtype=torch.int32, device=device)
-        if len(index):
-            grid = (-(-len(index) // 256),)
-            kernels.count_bits[grid](word, bits, len(index), B=256)
-            end = bits.cumsum(0)
-            rows, inputs = rows.new_empty(int(end[-1])), inputs.new_empty(int(end[-1]))
-            kernels.list_bits[grid](index, word, end, bits, rows, inputs, first, len(index), words, B=256)
+        word, bits = flat[index], torch.empty(len(index), dtype=torch.int32, device=masks.device)
+        _launch(row_kernels.count_bits, len(index), word, bits, len(index))
+        end = bits.cumsum(0)
+        inputs = torch.empty(int(end[-1]) if len(end) else 0, dtype=torch.int32, device=masks.device)
+        _launch(row_kernels.list_bits, len(index), index, word, end, bits, inputs, len(index), self._words)
+        rows = counts.nonzero()[:, 0]
+        begin, length = counts.cumsum(0)[rows] - counts[rows], counts[rows]
         longest_here = float(longest) * (1 + 1e-5)
         self.longest = max(self.longest, longest_here)
-        return rows, inputs, longest_here
+        return first + rows, begin, length, inputs, longest_here
 
     def _make_room(self, first: int, rows: int, entries: int) -> None:
         """Make room for all rows to come if they are like those so far."""
@@ -146,6 +162,11 @@ class Scan:
         share = min(1.0, (done + self.size) / len(self._range))
         wanted = [int((one + two) / share * (1.02 if share < 1 else 1.0)) for one, two in zip(used, more, strict=True)]
         self._lists.reserve(*wanted)
+
+
+def _launch(kernel: Any, count: int, *arguments: Any) -> None:
+    if count:
+        kernel[(-(-count // _LANES),)](*arguments, B=_LANES)
 
 
 def screen_rows(scan: Scan, first: int, count: int) -> None:

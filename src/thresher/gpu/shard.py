@@ -1,10 +1,10 @@
 """Certified search on a GPU: the neurons of a network, their watchlists in the memory of the device.
 
 It keeps the certificates of ``shards/certified.py`` and decides by the same rule; what differs follows from a device
-that passes over all watchlists in milliseconds. Neurons are asked in every step whether they are due, so there is no tree; a
-neuron that is due has all its watched inputs looked at, so entries have no expiry of their own. Bands count from the
-start weights, so that the first step is a step like any other. The state after a step depends on no order: corrections
-are added as integers.
+that passes over all watchlists in milliseconds. Every neuron is asked in every step whether it is due, so there is no
+tree; a neuron that is due has all its watched inputs looked at, so entries have no expiry of their own. Bands count
+from the start weights, so that the first step is a step like any other. The state after a step depends on no order:
+corrections are added as integers.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from thresher.devices import device_bytes, find_device
 from thresher.errors import BrokenCertificate, InvalidInput
-from thresher.gpu import kernels
 from thresher.gpu.audit import audit_device
+from thresher.gpu.kernels import lists as kernels
 from thresher.gpu.rows import Rows
 from thresher.gpu.scan import Scan
 from thresher.gpu.weights import DeviceWeights
@@ -41,7 +41,7 @@ _LANES = 128  # neurons of a program
 _TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
 _ROOM = 1 << 20  # pairs in doubt that a step has room for, at first
 _AGAIN = 1 << 25  # pre-activations of neurons that are scanned again together
-_PER_ENTRY, _PER_NEURON = 17, 34  # bytes of a watchlist
+_PER_ENTRY, _PER_NEURON = 17, 38  # bytes of a watchlist
 _SMALL = 192 << 20  # bytes of what does not grow: torch, its libraries' work space
 
 
@@ -84,12 +84,12 @@ class DeviceShard(PairShard):
         return float(facts.weights)
 
     @staticmethod
-    def require_device(facts: Any) -> None:
-        """Refuse, before any work, what does not fit into the device's free memory."""
-        device = find_device("cuda")
+    def require_device(facts: Any, outputs: int) -> None:
+        """Refuse, before any work, what does not fit into the free memory of the device."""
+        free = device_bytes(find_device("cuda"))
         require(
-            DeviceShard.device_memory(facts),
-            budget=device_bytes(device),
+            outputs * DeviceShard.device_memory(facts) + Scan.memory(free),
+            budget=free,
             what=f"training {facts.width:,} neurons on {facts.inputs:,} inputs on the GPU",
             remedy="Use a larger shift (fewer neurons fire), a smaller width or fewer inputs, or engine='local'.",
         )
@@ -97,14 +97,11 @@ class DeviceShard(PairShard):
     @staticmethod
     def device_memory(facts: Any) -> float:
         """Return about how many bytes of the device's memory a training takes."""
-        band = expected_band(facts.drift, facts.pairs / max(facts.awake, 1.0))
-        watched = facts.awake * min(
-            facts.inputs,
-            facts.pairs / max(facts.awake, 1.0)
-            + facts.inputs * (firing_probability(facts.shift - band) - firing_probability(facts.shift)),
-        )
-        lists = 1.15 * (watched * _PER_ENTRY + facts.awake * (_PER_NEURON + 9))
-        return float(_SMALL + lists + 28 * facts.inputs**2 + Scan.memory(facts.inputs, facts.dimension))
+        fires = facts.pairs / max(facts.awake, 1.0)
+        low = facts.shift - expected_band(facts.drift, fires)
+        below = facts.inputs * (firing_probability(low) - firing_probability(facts.shift))
+        watched = facts.awake * min(facts.inputs, fires + below)
+        return float(_SMALL + 1.1 * (watched * _PER_ENTRY + facts.awake * _PER_NEURON) + 28 * facts.inputs**2)
 
     @staticmethod
     def start_together(
@@ -130,7 +127,7 @@ class DeviceShard(PairShard):
         lost = settings.start.dimension + 8.0  # roundings of a product of inputs, and a few more
         numbers = [settings.shift, settings.scale, self._fixed, _TRUST * STRETCH, lost, coarse]
         self._constants = torch.tensor(numbers, dtype=torch.float64, device=self._device)
-        self._firing = self._reached = int(self._lists.firing_inputs(n).sum())
+        self._firing = self._reached = scan.firing
         before = self._back(outputs)
         began = Effort(looks=looks, firing=self._firing)
         if first_step is None:
@@ -150,14 +147,14 @@ class DeviceShard(PairShard):
         moved = torch.zeros(1, dtype=torch.int64, device=self._device)
         due = torch.empty(len(lists), dtype=torch.int8, device=self._device)
         self._launch(
-            kernels.advance, len(lists), lists.begin, lists.length, lists.inputs, lists.flags, delta.abs(),
-            lists.drift, lists.soonest, lists.pending, due, moved, self._constants,
+            kernels.advance, len(lists), lists.begin, lists.fired, lists.sign, lists.inputs, lists.flags,
+            lists.coefficients, delta, lists.drift, lists.soonest, lists.pending, due, moved, self._constants,
             len(lists),
         )  # fmt: skip
         places = due.nonzero()[:, 0]
         n = len(self._inputs)
         self._launch(
-            kernels.travel, len(places), places, lists.begin, lists.length, lists.inputs, lists.flags, self._products,
+            kernels.travel, len(places), places, lists.begin, lists.fired, lists.inputs, lists.flags, self._products,
             delta, lists.drift, self._constants, len(places), n,
         )  # fmt: skip
         drift, soonest = lists.drift[places], lists.soonest[places]
@@ -180,8 +177,8 @@ class DeviceShard(PairShard):
         counting = counts is not None or self._counts is not None
         change = torch.zeros((n, n) if counting else (1, 1), dtype=torch.int32, device=self._device)
         self._launch(
-            kernels.commit, len(places), places, lists.begin, lists.length, lists.sign, lists.inputs, lists.base,
-            lists.flags, self._sums, change, self._constants, len(places), n, COUNTING=counting,
+            kernels.commit, len(places), places, lists.begin, lists.length, lists.fired, lists.inputs, lists.start,
+            lists.flags, change, len(places), n, COUNTING=counting,
         )  # fmt: skip
         lists.pending.zero_()
         self._anchor, self._extracted, self._firing = self._sums, None, self._reached
@@ -216,39 +213,44 @@ class DeviceShard(PairShard):
     def pattern(self) -> Pattern:
         """Return the firing pairs at the last ``linearise``. Cost: O(pairs), once."""
         if self._extracted is None:
-            self._extracted = self._lists.extract(kernels.LINEAR, self._anchor, self._settings.scale, moved=False)[0]
+            self._extracted = self._lists.extract(kernels.LINEAR, self._ahead(), moved=False)[0]
         return self._extracted
 
     def position(self) -> Position:
         """Return the position at the last ``linearise``. Cost: O(pairs)."""
-        support, coefficients = self._lists.extract(kernels.FIRED, self._anchor, self._settings.scale, moved=True)
+        support, coefficients = self._lists.extract(kernels.FIRED, self._ahead(), moved=True)
         made = Position.at_start(self._settings.start, self._recipe.geometry).with_coefficients(support, coefficients)
         return made._replace(rounding=made.rounding + self._rounding())
 
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise``; they leave the device when they are first asked for."""
-        return DeviceWeights(self._lists, self._anchor, self._settings, self._inputs)  # type: ignore[return-value]
+        return DeviceWeights(self._lists, self._ahead(), self._settings, self._inputs)  # type: ignore[return-value]
 
     def squared_distance(self) -> float:
         """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(d) per coefficient."""
-        support, coefficients = self._lists.extract(kernels.FIRED, self._sums, self._settings.scale, moved=True)
+        support, coefficients = self._lists.extract(kernels.FIRED, torch.zeros_like(self._sums), moved=True)
         tried = Position.at_start(self._settings.start, self._recipe.geometry).with_coefficients(support, coefficients)
         return float((tried.weights.distances() ** 2).sum())
 
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the drift of each neuron that has fired, and its band, (k,) each. Cost: O(k)."""
-        return tuple(one.double().cpu().numpy() for one in (self._lists.drift, self._lists.band))  # type: ignore[return-value]
+        lists = self._lists
+        return lists.drift.double().cpu().numpy(), lists.band.double().cpu().numpy()
 
     def audit(self) -> ShardAudited:
         """Compare all firing pairs with a full scan in float64, on the device. Cost: O(nd) per neuron."""
         if self._counts is not None and not torch.equal(self._counts, self._count()):
             raise BrokenCertificate(f"co-firing counts on the GPU are off. {REMEDY}")
         return audit_device(
-            self._lists, self._anchor, self._rows, self._settings, self._neurons, rounding=self._rounding()
+            self._lists, self._ahead(), self._rows, self._settings, self._neurons, rounding=self._rounding()
         )
 
+    def _ahead(self) -> Any:
+        """Return by how much the last move went beyond the point of the last ``linearise`` (n,)."""
+        return self._settings.scale * (self._sums - self._anchor)
+
     def _rounding(self) -> float:
-        longest, total = self._lists.bounds_of_coefficients(self._anchor, self._settings.scale)
+        longest, total = self._lists.bounds_of_coefficients()
         peak = self._settings.scale * float(self._anchor.abs().max())
         return of_coefficients(longest, peak) + of_look(longest, self._inputs.shape[1], total, 0.0)
 
@@ -256,7 +258,7 @@ class DeviceShard(PairShard):
         lists, n = self._lists, len(self._inputs)
         counts = torch.zeros((n, n), dtype=torch.int32, device=self._device)
         self._launch(
-            kernels.count_pairs, len(lists), lists.begin, lists.length, lists.inputs, lists.flags, counts, len(lists), n
+            kernels.count_pairs, len(lists), lists.begin, lists.fired, lists.inputs, lists.flags, counts, len(lists), n
         )
         return counts
 
@@ -276,8 +278,8 @@ class DeviceShard(PairShard):
             doubtful = torch.empty((room, 2), dtype=torch.int64, device=self._device)
             changes = torch.empty((room, 2), dtype=torch.float64, device=self._device)
             self._launch(
-                kernels.judge, len(places), places, lists.begin, lists.length, lists.sign, lists.inputs, lists.start,
-                lists.base, lists.flags, self._products, self._sums, lists.drift, lists.band, lists.soonest,
+                kernels.judge, len(places), places, lists.begin, lists.length, lists.fired, lists.sign, lists.inputs,
+                lists.start, lists.coefficients, lists.flags, self._products, lists.drift, lists.band, lists.soonest,
                 lists.pending, corrections, found, doubtful, changes, self._constants, room, len(places), n,
             )  # fmt: skip
             on, off, looks, unsure, large = found.tolist()
@@ -319,15 +321,13 @@ class DeviceShard(PairShard):
 
     def _scan_some(self, places: Any) -> _Found:
         lists, shift, n = self._lists, self._settings.shift, len(self._inputs)
-        X, scale = self._rows.inputs, self._settings.scale
+        X = self._rows.inputs
         owner, entries = lists.entries(places)
         flags = torch.zeros((len(places), n), dtype=torch.uint8, device=self._device)
-        base = torch.zeros((len(places), n), dtype=torch.float64, device=self._device)
+        coefficients = torch.zeros((len(places), n), dtype=torch.float64, device=self._device)
         inputs = lists.inputs[entries].long()
-        flags[owner, inputs], base[owner, inputs] = lists.flags[entries], lists.base[entries]
-        sign = lists.sign[places].double()[:, None]
+        flags[owner, inputs], coefficients[owner, inputs] = lists.flags[entries], lists.coefficients[entries]
         linear = (flags & kernels.LINEAR) != 0
-        coefficients = base - linear * (scale * sign * self._sums)
         start = self._rows.make(self._rows.of_neurons(lists.neurons[places])).double() @ X.T
         margin = start + coefficients @ X @ X.T - shift
         now, fired = margin >= 0, (flags & kernels.FIRED) != 0
@@ -339,7 +339,7 @@ class DeviceShard(PairShard):
         slack = torch.where(watched, margin.abs(), torch.inf).amin(1) - doubt
         band = (drift + width - doubt) * (1 - 2.4e-7)
         soonest = torch.minimum(band, drift + slack) * (1 - 2.4e-7)
-        lists.replace(places, watched, start.float(), base, flags, band.float(), soonest.float())
+        lists.replace(places, watched, start.float(), coefficients, flags, band.float(), soonest.float())
         rows, columns = (now != linear).nonzero().T
         lists.pending[places] = (now != linear).any(1).to(torch.int8)
         self._correct(places[rows], columns, margin[rows, columns])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.gpu.kernels import FIRED
+from thresher.gpu.kernels.lists import FIRED
 from thresher.gpu.lists import Lists
 from thresher.model.network import NetworkSettings
 from thresher.model.weights import Weights
@@ -20,15 +20,15 @@ __all__ = ["DeviceWeights"]
 class DeviceWeights:
     """Stands for ``Weights``; the first question moves them to the processor and frees the device."""
 
-    def __init__(self, lists: Lists, sums: Any, settings: NetworkSettings, inputs: NDArray[np.float64]) -> None:
+    def __init__(self, lists: Lists, delta: Any, settings: NetworkSettings, inputs: NDArray[np.float64]) -> None:
         self.start, self.inputs, self.dtype = settings.start, inputs, np.dtype(np.float32)
-        self._made: tuple[Lists, Any, float] | None = (lists, sums, settings.scale)
+        self._made: tuple[Lists, Any] | None = (lists, delta)
 
     @cached_property
     def _here(self) -> Weights:
         assert self._made is not None
-        lists, sums, scale = self._made
-        support, coefficients = lists.extract(FIRED, sums, scale, moved=True)
+        lists, delta = self._made
+        support, coefficients = lists.extract(FIRED, delta, moved=True)
         self._made = None
         return Weights(self.start, self.inputs, support, coefficients, self.dtype)
 

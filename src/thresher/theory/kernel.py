@@ -23,6 +23,7 @@ __all__ = [
     "largest_shift",
     "limit_kernel",
     "limit_predictions",
+    "probability_table",
     "separability",
     "smallest_eigenvalue",
 ]
@@ -57,7 +58,7 @@ def cofiring_slope(
     It is interpolated as the kernel is, or made of the kernel (n, k) itself where that is not. Cost: some nanoseconds
     an entry; of a symmetric matrix half of them are computed.
     """
-    table = _table(shift)
+    table = probability_table(shift)
     if table is not None:
         return _fill(products, lambda some, out: interpolate_slopes(some, table, out), symmetric=symmetric)
     slopes = kernel.copy()
@@ -86,7 +87,7 @@ def _fill(products: NDArray[np.float64], write: Callable[..., None], *, symmetri
 
 
 @lru_cache(maxsize=32)
-def _table(shift: float) -> NDArray[np.float64] | None:
+def probability_table(shift: float) -> NDArray[np.float64] | None:
     """Return the probability as cubics (2, _NODES, 4), see ``loops/limit.py``; None where it bends too sharply.
 
     In s = sqrt(1 - |rho|) it is smooth at both ends, as it is in the angle. On an interval the cubic agrees with it in
@@ -128,7 +129,7 @@ def limit_kernel(products: NDArray[np.float64], shift: float, *, symmetric: bool
 
     Cost: O(n²), some nanoseconds an entry; of a symmetric matrix half of them are computed.
     """
-    table = _table(shift)
+    table = probability_table(shift)
 
     def write(some: NDArray[np.float64], out: NDArray[np.float64]) -> None:
         if table is None:

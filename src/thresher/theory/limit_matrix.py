@@ -19,18 +19,27 @@ from thresher.loops.limit import FAR, NEAR, differentiate, evaluate, evaluate_sl
 from thresher.parallel import core_count, in_order
 from thresher.theory.kernel import cofiring_probability, firing_probability, limit_kernel
 
-__all__ = ["LimitMatrix", "half_bytes", "limit_block", "limit_gradients_at", "limit_product", "limit_square"]
+__all__ = [
+    "KINK",
+    "LimitMatrix",
+    "half_bytes",
+    "limit_block",
+    "limit_gradients_at",
+    "limit_product",
+    "limit_square",
+    "polynomials",
+]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 _ROWS, _COLUMNS = 256, 1024  # of a tile: a megabyte
 _FEW = 4096  # inputs of a small matrix
-_KINK = 5e-7  # 1 - |rho| below which a product in single precision says nothing of the slope
+KINK = 5e-7  # 1 - |rho| below which a product in single precision says nothing of the slope
 _CLOSE = 5e-6  # error of the polynomials at most, relative to the diagonal; else the table of the double kernel is used
 
 
 @lru_cache(maxsize=32)
-def _polynomials(shift: float) -> tuple[Single, Single] | None:
+def polynomials(shift: float) -> tuple[Single, Single] | None:
     """Return the coefficients that :func:`evaluate` takes; None if they are not close enough to the probability."""
     found = []
     for sign, degree in ((1.0, NEAR), (-1.0, FAR)):
@@ -55,16 +64,16 @@ def limit_block(left: Single, right: Single, shift: float, out: Single | None = 
     rounding of their product counts up to 2e-4. Cost: O(d) and some nanoseconds per entry, on the calling thread.
     """
     block = np.empty((len(left), len(right)), np.float32) if out is None else out
-    polynomials = _polynomials(float(shift))
+    known = polynomials(float(shift))
     room = np.empty(len(left) * min(_COLUMNS, len(right)), np.float32)
     for first in range(0, len(right), _COLUMNS):  # in the cache from the product to the kernel
         some = right[first : first + _COLUMNS]
         tile = room[: len(left) * len(some)].reshape(len(left), len(some))
         np.matmul(left, some.T, out=tile)
-        if polynomials is None:
+        if known is None:
             tile[:] = limit_kernel(tile.astype(np.float64), shift, symmetric=False)
         else:
-            evaluate(tile, *polynomials)
+            evaluate(tile, *known)
         block[:, first : first + _COLUMNS] = tile
     return block
 
@@ -132,14 +141,14 @@ def limit_gradients_at(
 
 def _slopes(left: Single, right: Single, shift: float) -> Single:
     """Return the derivative of the limit kernel (k, n) by the inner product of inputs (k, d) and (n, d)."""
-    products, polynomials = left @ right.T, _polynomials(float(shift))
-    if polynomials is None:
+    products, known = left @ right.T, polynomials(float(shift))
+    if known is None:
         slopes = limit_block(left, right, shift)
-        differentiate(products, shift, slopes, 2 * _KINK)
+        differentiate(products, shift, slopes, 2 * KINK)
         return slopes
-    near, far = polynomials
-    ranks = [np.arange(len(one) - 1, 0, -1, dtype=np.float32) for one in polynomials]
-    evaluate_slope(products, near, far, near[:-1] * ranks[0], far[:-1] * ranks[1], np.float32(_KINK))
+    near, far = known
+    ranks = [np.arange(len(one) - 1, 0, -1, dtype=np.float32) for one in known]
+    evaluate_slope(products, near, far, near[:-1] * ranks[0], far[:-1] * ranks[1], np.float32(KINK))
     return products
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import Cholesky, DirectFactor, ReusedFactor
+from thresher.algebra import Cholesky, ReusedFactor
 from thresher.errors import InvalidInput
 from thresher.files import Stored, read_file, write_file
 from thresher.interfaces import Gram, Solution, Solver, SolveStatus
@@ -61,9 +61,11 @@ class SolutionLog:
         added: float | NDArray[np.float64],
         iteration: int = 0,
         x0: NDArray[np.float64] | None = None,
-        shared: DirectFactor | None = None,
+        shared: Any = None,
     ) -> Solution:
         """Return the solution that is known for this iteration, or solve, by the factor that is shared if there is one.
+
+        ``shared`` is a ``DirectFactor`` for a solver that remembers, else any ``Factor``.
 
         Cost: O(1), or that of the solver.
         """

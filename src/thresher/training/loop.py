@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import Cholesky, MatrixGram
+from thresher.algebra import MatrixGram
 from thresher.engines import shard_ranges, start_engines
 from thresher.interfaces import Audit, Effort, Engine, Objective, Solution, Solver, Started, Step
 from thresher.model.network import Network
@@ -73,7 +73,7 @@ def _limit_solutions(setup: Setup, checkpoint: Checkpoint) -> list[Solution | No
         return [log.solve(solver, limit, rhs, added=added) for log, rhs in zip(checkpoint.logs, right, strict=True)]
     whole = MatrixGram(limit_kernel(setup.recipe.geometry.products, setup.settings.shift))
     added = setup.objective(0).added(whole)
-    shared = Cholesky().prepare(whole, added=added)  # factored when first needed
+    shared = setup.direct.prepare(whole, added=added)  # factored when first needed
     return [
         log.solve(solver, whole, rhs, added=added, shared=shared)
         for log, solver, rhs in zip(checkpoint.logs, setup.solvers, right, strict=True)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import Sketched, SketchQR
+from thresher.algebra import Cholesky, Sketched, SketchQR
 from thresher.checks import check_number, check_values, check_whole
 from thresher.devices import find_device
 from thresher.engines import EXECUTORS, Facts, estimate_memory, require_memory
@@ -29,7 +29,7 @@ from thresher.theory.limit_matrix import LimitMatrix
 from thresher.training.history import Callbacks
 from thresher.training.objectives import Interpolation, Penalised
 from thresher.training.result_files import Origin
-from thresher.training.solving import ALWAYS_FACTOR, LimitGram, choose_solving, first_solver
+from thresher.training.solving import ALWAYS_FACTOR, EVER_FACTOR, LimitGram, Solving, choose_solving, first_solver
 
 __all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "Setup", "check_path", "choose_name"]
 
@@ -54,6 +54,7 @@ class Setup:
     index: str
     kind: Kind  # of shards
     solvers: Sequence[Solver]  # one per problem: it may remember
+    direct: Solver  # what factors the limit kernel
     matrix: bool  # whether n x n matrices are made
     why: str  # this solver
     executor: Callable[..., Executor]
@@ -108,12 +109,17 @@ class Setup:
             return LimitMatrix(problems[0].inputs, settings.shift, memory=0, threads=threads)
 
         solving = choose_solving(solver, facts, near, threads=threads, allowed=allowed_bytes(budget))
+        if one["engine"] == GPU and solver == DEFAULT_SOLVER and problems and size <= EVER_FACTOR:
+            solving = Solving(
+                _device_solver, True, f"Cholesky on the GPU: every matrix of {size:,} inputs is factored."
+            )
         return cls(
             problems=problems,
             settings=settings,
             index=index,
             kind=kind,
             solvers=[solving.make() for _ in problems],
+            direct=_device_solver() if solving.make is _device_solver else Cholesky(),
             matrix=solving.matrix,
             why=solving.why,
             executor=_choose_executor(one["engine"]),
@@ -139,6 +145,9 @@ class Setup:
     def require_memory(self) -> None:
         """Refuse with MemoryRefused, before any work, what would take more memory than the budget. Cost: O(n)."""
         if self.problems:
+            if self.on_gpu:
+                facts = _facts(self.problems, self.settings, dtype=self.dtype, first_step=self.first_step)
+                self.kind.require_device(facts, len(self.problems))  # type: ignore[attr-defined]
             require_memory(
                 self.problems, self.settings, kind=self.kind, index=self.index, dtype=self.dtype, threads=self.threads,
                 first_step=self.first_step, matrix=self.matrix, budget=self.memory_budget,
@@ -153,6 +162,11 @@ class Setup:
         """What shards are made from; it holds the inner products of the inputs, once they were needed."""
         inputs = self.problems[0].inputs
         return Recipe(self.kind, self.settings, inputs, self.dtype, len(self.problems), products=self.matrix)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether shards live on a GPU."""
+        return hasattr(self.kind, "require_device")
 
     def limit(self) -> tuple[Gram, Solver]:
         """Return the limit kernel of many inputs, of which as much is kept as fits, and a solver for the first step."""
@@ -239,6 +253,12 @@ def _device_kind(index: str) -> Kind:
     from thresher.gpu.shard import DeviceShard  # needs torch
 
     return DeviceShard
+
+
+def _device_solver() -> Solver:
+    from thresher.gpu.solver import DeviceCholesky
+
+    return DeviceCholesky()
 
 
 def _choose_executor(engine: Any) -> Callable[..., Executor]:

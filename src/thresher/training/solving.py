@@ -16,7 +16,7 @@ from thresher.interfaces import Sketch, Solver
 from thresher.memory import format_bytes
 from thresher.theory.limit_matrix import LimitMatrix
 
-__all__ = ["ALWAYS_FACTOR", "LimitGram", "Solving", "choose_solving", "first_solver"]
+__all__ = ["ALWAYS_FACTOR", "EVER_FACTOR", "LimitGram", "Solving", "choose_solving", "first_solver"]
 
 # Inputs up to which solver="auto" factors every matrix, and up to which it makes any.
 ALWAYS_FACTOR, EVER_FACTOR = 1500, 20_000

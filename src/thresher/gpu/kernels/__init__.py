@@ -1,0 +1,1 @@
+"""Compiled for a GPU by Triton: loops over tensors, one file per task."""

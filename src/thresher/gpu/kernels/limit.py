@@ -1,0 +1,66 @@
+"""The limit kernel and its slope, entry by entry, in place: those of ``loops/limit.py`` for tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton
+import triton.language as tl
+
+from thresher.devices import interpreted
+
+__all__ = ["evaluate", "evaluate_slope"]
+
+_BLOCK = 1 << 16 if interpreted() else 2048  # entries that a program takes; the interpreter is slow to begin one
+
+
+def evaluate(values: Any, near: Any, far: Any) -> None:
+    """Replace inner products, a contiguous float32 tensor, by the kernel; see ``loops.limit.evaluate``."""
+    total = values.numel()
+    if total:
+        degrees = {"NEAR": len(near) - 1, "FAR": len(far) - 1}
+        _evaluate[(triton.cdiv(total, _BLOCK),)](values, near, far, total, **degrees, BLOCK=_BLOCK)
+
+
+def evaluate_slope(values: Any, near: Any, far: Any, least: float) -> None:
+    """Replace inner products by the kernel's derivative; see ``loops.limit.evaluate_slope``."""
+    total = values.numel()
+    if total:
+        degrees = {"NEAR": len(near) - 1, "FAR": len(far) - 1}
+        _evaluate_slope[(triton.cdiv(total, _BLOCK),)](values, near, far, least, total, **degrees, BLOCK=_BLOCK)
+
+
+@triton.jit
+def _evaluate(values, near, far, total, NEAR: tl.constexpr, FAR: tl.constexpr, BLOCK: tl.constexpr):
+    places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = places < total
+    rho = tl.minimum(tl.maximum(tl.load(values + places, mask=inside, other=0.0), -1.0), 1.0)
+    root = tl.sqrt(1.0 - tl.abs(rho))
+    x = root + root - 1.0
+    above, below = x * 0.0 + tl.load(near), x * 0.0 + tl.load(far)
+    for power in tl.static_range(1, NEAR + 1):
+        above = above * x + tl.load(near + power)
+    for power in tl.static_range(1, FAR + 1):
+        below = below * x + tl.load(far + power)
+    tl.store(values + places, rho * tl.where(rho >= 0, above, below), mask=inside)
+
+
+@triton.jit
+def _evaluate_slope(values, near, far, least, total, NEAR: tl.constexpr, FAR: tl.constexpr, BLOCK: tl.constexpr):
+    places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = places < total
+    rho = tl.minimum(tl.maximum(tl.load(values + places, mask=inside, other=0.0), -1.0), 1.0)
+    room = 1.0 - tl.abs(rho)
+    root = tl.sqrt(room)
+    x = root + root - 1.0
+    above, below = x * 0.0 + tl.load(near), x * 0.0 + tl.load(far)
+    rise, fall = x * 0.0, x * 0.0  # derivatives of the two polynomials
+    for power in tl.static_range(1, NEAR + 1):
+        rise = rise * x + above
+        above = above * x + tl.load(near + power)
+    for power in tl.static_range(1, FAR + 1):
+        fall = fall * x + below
+        below = below * x + tl.load(far + power)
+    value, slope = tl.where(rho >= 0, above, below), tl.where(rho >= 0, rise, -fall)
+    found = value - rho * slope / tl.maximum(root, 1e-6)
+    tl.store(values + places, tl.where(room > least, found, 0.0), mask=inside)

@@ -1,0 +1,264 @@
+"""The limit kernel of many inputs on a GPU: what a fit asks of a device, see ``estimators/device.py``.
+
+A float32 matrix of n² numbers stays on the GPU, as many of its rows as fit; the others are made again for each product.
+Products of inputs are in full single precision: those of tensor cores (TF32) would leave errors of 4e-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from thresher.algebra.descent import Descent
+from thresher.algebra.pivots import LowRank
+from thresher.devices import device_bytes
+from thresher.gpu.kernels.limit import evaluate, evaluate_slope
+from thresher.gpu.pivots import Inverse, Solver, factor, random_pivots
+from thresher.memory import require
+from thresher.theory import cofiring_slope, firing_probability, limit_kernel
+from thresher.theory.kernel import probability_table
+from thresher.theory.limit_matrix import KINK, polynomials
+
+__all__ = ["Gpu", "GpuMatrix"]
+
+Single = NDArray[np.float32]
+Matrix = NDArray[np.float64]
+_COLUMNS = 8192  # of a matrix that are summed in single precision; these sums are added in double
+_BLOCK = 1 << 28  # entries at most of a block of the kernel that is not kept, as much as an eighth of what is free
+_CALLERS = 4  # threads at most that use the device at the same time
+_SQUARE, _RANK = 20_480, 2048  # rows of a kernel that choices are made on, and of a preconditioner, at the most
+
+
+class Gpu:
+    """One GPU, as a device of the estimators."""
+
+    arrays, rows = torch, 1 << 14
+
+    def __init__(self, device: Any, *, threads: int = 1) -> None:
+        self.device, self.threads = device, min(threads, _CALLERS)
+        torch.linalg.cholesky(torch.eye(2, device=device))  # loads a library, which threads must not do together
+
+    def alone(self) -> Gpu:
+        """Return the GPU itself: its threads are its own."""
+        return self
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Use full single precision for products, whatever the process has chosen; give back memory at the end."""
+        chosen = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(chosen)
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+
+    def spare(self) -> float:
+        """Return the free bytes of the GPU."""
+        return float(device_bytes(self.device))
+
+    def require(self, rows: int, columns: int, outputs: int) -> None:
+        """Refuse what does not fit even if no row of the kernel is kept."""
+        rank = min(_RANK, rows // 8)
+        per_row = 4 * (2 * columns + rank) + 8 * 36 * outputs
+        fixed = 4 * min(rows, _SQUARE) ** 2 + 64 * rank**2 + 8 * min(_BLOCK, rows**2)
+        free = 0.9 * self.spare()
+        may = max(int((free - fixed) / per_row), 0)
+        what = f"fitting {rows:,} rows of {columns:,} columns on the GPU"
+        remedy = f"About {may:,} rows would fit. Fit fewer, or use device='cpu'."
+        require(fixed + rows * per_row, budget=int(free), what=what, remedy=remedy)
+
+    def put(self, values: NDArray[Any]) -> Any:
+        """Return a tensor with these values."""
+        return torch.as_tensor(np.ascontiguousarray(values), device=self.device)
+
+    def get(self, values: Any) -> NDArray[Any]:
+        """Return the values of a tensor."""
+        return np.asarray(values.cpu().numpy())
+
+    def matrix(self, inputs: NDArray[Any], shift: float, *, memory: float) -> GpuMatrix:
+        """Return the kernel, as many of its rows as may be kept."""
+        return GpuMatrix(inputs, shift, memory=memory, gpu=self)
+
+    def pivots(self, matrix: Any, *, rank: int, seed: int = 0) -> LowRank:
+        """Return a factor of low rank. Cost: O(nr(r + d))."""
+        return random_pivots(matrix, rank=rank, seed=seed)
+
+    def inverse(self, low: LowRank, added: Matrix) -> Callable[[Any], Any]:
+        """Return what nearly applies (K + added)⁻¹. Cost: O(nr²) and O(r³), then O(nr) per vector."""
+        return Inverse(low.factor[:, : len(added)], self.put(1 / (added + low.left)))
+
+    def descent(
+        self,
+        times: Callable[[Any], Any],
+        rhs: Matrix,
+        *,
+        added: Matrix,
+        inverse: Callable[[Any], Any],
+        start: Matrix | None = None,
+    ) -> Descent:
+        """Return conjugate gradients whose vectors stay on the GPU."""
+        first = None if start is None else self.put(start)
+        return Descent(times, self.put(rhs), added=self.put(added), inverse=inverse, start=first, arrays=torch)
+
+    def block(self, left: Any, right: Any, shift: float, out: Any = None) -> Any:
+        """Return the kernel (k, n), float32. Cost: O(d) per entry."""
+        products = torch.mm(left, right.T, out=out)
+        if polynomials(float(shift)) is None:  # a shift that polynomials do not reach
+            products.copy_(self.put(limit_kernel(self.get(products.double()), shift, symmetric=False)))
+        else:
+            evaluate(products, *_coefficients(float(shift), self.device))
+        return products
+
+    def factor(self, matrix: Any, added: float) -> Solver | None:
+        """Return the Cholesky factor in double precision. Cost: O(n³/3)."""
+        return factor(matrix.double(), added)
+
+    def divide(self, lower: Matrix, columns: Any) -> Any:
+        """Return L⁻¹ times columns, in double precision. Cost: O(n²k)."""
+        return torch.linalg.solve_triangular(self.put(lower), columns.double(), upper=False)
+
+    def product(self, others: NDArray[Any], inputs: NDArray[Any], vectors: Matrix, shift: float) -> Matrix:
+        """Return the kernel times vectors, in blocks. Cost: O(nd) per row of the others."""
+        left, right, columns = (self.put(np.asarray(one, np.float32)) for one in (others, inputs, vectors))
+        found = torch.empty((len(left), columns.shape[1]), dtype=torch.float64, device=self.device)
+        for rows in self.slices(len(left), len(right)):
+            found[rows] = multiply(self.block(left[rows], right, shift), columns)
+        return self.get(found)
+
+    def gradients(self, others: Single, inputs: Single, alpha: Matrix, shift: float) -> Matrix:
+        """Return the gradients (c, k, d). Cost: O(nd) per output and row."""
+        left, right, columns = (self.put(np.asarray(one, np.float32)) for one in (others, inputs, alpha))
+        found = torch.empty((columns.shape[1], *left.shape), device=self.device)
+        for rows in self.slices(len(left), len(right)):
+            slopes = self._slopes(left[rows], right, shift)
+            for output, one in enumerate(columns.T):
+                found[output, rows] = slopes @ (one[:, None] * right)
+        return self.get(found.double())
+
+    def _slopes(self, left: Any, right: Any, shift: float) -> Any:
+        products = torch.mm(left, right.T)
+        if polynomials(float(shift)) is not None:
+            evaluate_slope(products, *_coefficients(float(shift), self.device), KINK)
+            return products
+        exact = self.get(products.double())
+        slopes = cofiring_slope(exact, limit_kernel(exact, shift, symmetric=False), shift)
+        return self.put(np.where(np.abs(exact) < 1 - KINK, slopes, 0.0).astype(np.float32))
+
+    def fit_gradients(
+        self, inputs: Matrix, targets: Matrix, penalty: Matrix, shift: float, mix: Callable[[Matrix], Matrix]
+    ) -> Matrix | None:
+        """Return the gradients (c, n, d), all in double precision. Cost: O(n³ + n²d)."""
+        rows = self.put(inputs)
+        kernel, slopes = self._exact(rows @ rows.T, shift)
+        made = factor(kernel, self.put(penalty))
+        if made is None:
+            return None
+        columns = self.put(mix(self.get(made.solve(self.put(targets)))))
+        return self.get(torch.stack([slopes @ (one[:, None] * rows) for one in columns.T]))
+
+    def _exact(self, products: Any, shift: float) -> tuple[Any, Any]:
+        """Return the kernel and its slope (n, n) in double precision; see ``interpolate`` in ``loops/limit.py``."""
+        table = probability_table(shift)
+        if table is None:
+            exact = self.get(products)
+            kernel = limit_kernel(exact, shift)
+            return self.put(kernel), self.put(cofiring_slope(exact, kernel, shift, symmetric=True))
+        size, rho = table.shape[1], products.clamp(-1.0, 1.0)
+        root = (1.0 - rho.abs()).sqrt()
+        node = (root * size).long().clamp(max=size - 1)
+        t = root * size - node
+        first, second, third, fourth = self.put(table)[(rho < 0).long(), node].unbind(dim=-1)
+        both = (first + t * (second + t * (third + t * fourth))).clamp(min=0.0)
+        change = second + t * (2.0 * third + t * 3.0 * fourth)
+        slopes = both - rho.abs() * change * size / (2.0 * root)
+        return rho * both, torch.where(root > 1e-5, slopes, 0.0)
+
+    def slices(self, rows: int, columns: int) -> list[slice]:
+        """Return blocks of the rows of a kernel (rows, columns) that is not kept."""
+        if not rows:
+            return []
+        size = max(1, int(min(_BLOCK, self.spare() / 32)) // max(columns, 1))
+        return [slice(first, first + size) for first in range(0, rows, size)]
+
+
+class GpuMatrix:
+    """The limit kernel (n, n) of inputs (n, d), as an operator; ``memory`` are the bytes that may be kept, of 4 n²."""
+
+    def __init__(self, inputs: NDArray[Any], shift: float, *, memory: float, gpu: Gpu) -> None:
+        self._gpu, self.device = gpu, gpu.device
+        kept = int(min(len(inputs), max(memory, 0.0) // (4 * len(inputs))))
+        self._store = torch.empty((kept, len(inputs)), device=self.device)
+        self.renewed(inputs, shift)
+
+    def renewed(self, inputs: NDArray[Any], shift: float) -> GpuMatrix:
+        """Return the matrix of other inputs, as many, in the memory of this one, which is lost."""
+        self.inputs, self.shift = np.ascontiguousarray(inputs, np.float32), shift
+        self._rows, self._made = self._gpu.put(self.inputs), False
+        return self
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def diagonal(self) -> float:
+        """Every entry of the diagonal: the probability that a neuron fires."""
+        return firing_probability(self.shift)
+
+    @property
+    def kept(self) -> float:
+        """The share of the matrix that is kept between products."""
+        return len(self._store) / len(self)
+
+    def columns(self, rows: NDArray[np.int64]) -> Any:
+        """Return some rows of the matrix (k, n), which are its columns too. Cost: O(nd) each."""
+        places = self._gpu.put(rows)
+        found = self._gpu.block(self._rows[places], self._rows, self.shift)
+        found[torch.arange(len(rows), device=self.device), places] = self.diagonal
+        return found
+
+    def times(self, vectors: Any) -> Any:
+        """Return the matrix times vectors (r, c), rows beyond r counting as zero: (n, c), float64.
+
+        Cost: O(n²) per vector, and O(nd) for each row that is not kept.
+        """
+        columns, kept = vectors.float(), len(self._store)
+        found = torch.empty((len(self), columns.shape[1]), dtype=torch.float64, device=self.device)
+        if not self._made:
+            for rows in self._gpu.slices(kept, len(self)):
+                self._panel(rows.start, self._store[rows])
+            self._made = True
+        found[:kept] = multiply(self._store, columns)
+        for rows in self._gpu.slices(len(self) - kept, len(self)):
+            first, last = kept + rows.start, min(kept + rows.stop, len(self))
+            room = torch.empty((last - first, len(self)), device=self.device)
+            found[first:last] = multiply(self._panel(first, room), columns)
+        return found
+
+    def _panel(self, first: int, out: Any) -> Any:
+        """Write rows of the matrix, from the first on, to ``out`` (k, n); products of float32 miss its diagonal."""
+        self._gpu.block(self._rows[first : first + len(out)], self._rows, self.shift, out)
+        out[:, first : first + len(out)].fill_diagonal_(self.diagonal)
+        return out
+
+
+@lru_cache(maxsize=32)
+def _coefficients(shift: float, device: Any) -> tuple[Any, Any]:
+    near, far = (torch.as_tensor(one.copy(), device=device) for one in polynomials(shift) or ())
+    return near, far
+
+
+def multiply(matrix: Any, columns: Any) -> Any:
+    """Return the first columns of a matrix (k, n), as many as there are rows of ``columns`` (r, c), times them."""
+    total = torch.zeros((len(matrix), columns.shape[1]), dtype=torch.float64, device=matrix.device)
+    for first in range(0, len(columns), _COLUMNS):
+        some = columns[first : first + _COLUMNS]
+        total += matrix[:, first : first + len(some)] @ some
+    return total
