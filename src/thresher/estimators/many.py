@@ -284,7 +284,7 @@ class ManyFitting:
 
     def _choose(self, hold: HoldOut, metric: Matrix | None, *, guess: float, favourite: Choice | None = None) -> Choice:
         return choose.search(
-            lambda bias, shift, near: self._try(hold, metric, bias, shift, near),
+            lambda bias, shift, near, _: self._try(hold, metric, bias, shift, near),
             biases=self._biases(),
             shifts=self._shifts(),
             guess=guess,
