@@ -69,7 +69,7 @@ class ManyFitting:
                 f"shift={options.shift:g} is beyond single precision, which many rows need. Use a smaller one."
             )
         self._require_memory()
-        self._held, self._kept = np.split(data.shuffled(), [min(HELD, n // 5)])
+        self._held, self._kept = np.split(data.random_order(), [min(HELD, n // 5)])
         some = max(LARGE, min(_SCALED, _SORTED // data.X.shape[1]))
         self._few = data.at(self._kept[:some])  # in memory, as those left out
         self._left = data.at(self._held)

@@ -112,7 +112,7 @@ class Observations:
         spread = _sums(pool, self.count[:, None] * away**2, len(pairs))
         return Pools(pairs[:, 0].astype(np.int64), pairs[:, 1], count, mean, spread)
 
-    def shuffled(self) -> Numbers:
+    def random_order(self) -> Numbers:
         """Return the numbers of all rows in an order that is random, and does not depend on that of the table."""
         return np.random.default_rng(0).permutation(len(self.X)) if self._order is None else self._order
 
