@@ -60,7 +60,7 @@ class ManyFitting:
 
     def __init__(self, data: Observations, options: Options, progress: Progress, device: Device) -> None:
         self.data, self.options, self.progress, self._device = data, options, progress, device
-        self._bare = data.with_rows(data.X[:, :0])  # without the inputs, which are large
+        self._bare = data.with_rows(np.empty((len(data), 0)))  # without the inputs, which are large
         n = len(data)
         if n > EXACT and options.width != math.inf and options.approximation != "exact":
             raise InvalidInput(f"networks are trained on at most {EXACT:,} distinct rows. Use width='auto'.")
