@@ -104,6 +104,12 @@ def run(given: Problem, width: int, **options: Any) -> tuple[Result, float]:
     return result, time.perf_counter() - begin
 
 
+def compilation() -> dict[str, float]:
+    """Seconds that the first training takes longer than the second: kernels are compiled, libraries loaded."""
+    first, second = (run(problem(100, 20, seed=0), 1 << 14, twins=True)[1] for _ in range(2))
+    return {"first training": first, "second training": second}
+
+
 def whole(given: Problem, width: int, *, twins: bool = True, repeat: int = 3) -> dict[str, Any]:
     """A whole training to 1e-6, everything included; the weights stay on the device until somebody asks for them."""
     torch.cuda.reset_peak_memory_stats()
@@ -202,6 +208,7 @@ def main(arguments: list[str] | None = None) -> int:
         asked.output.write_text(json.dumps(found, indent=1) + "\n")
         return value
 
+    note("compilation", compilation())
     note("start weights", check_rows())
     cases = ((200, 50, 17, True), (300, 20, 16, False), (300, 200, 16, True), (100, 1024, 14, False))
     note("checks", [check_training(n, d, 1 << power, twins=twins, seed=n + d) for n, d, power, twins in cases])

@@ -52,6 +52,8 @@ def training(found: dict[str, Any]) -> list[str]:
         f"the processor; {len(checks)} trainings have {'the same' if same else 'NOT the same'} firing pairs and flips "
         f"as there, residuals within {max(one['residuals apart'] for one in checks):.0e} of the first; {pairs:,} pairs "
         "audited in float64.\n",
+        f"The first training of a process takes {found['compilation']['first training']:.0f} s more: kernels are "
+        "compiled, and kept on disk for the next process.\n",
         f"{found['device']}, {found['memory_gib']} GiB; "
         + ", ".join(f"{name} {value:.3g}" for name, value in rates.items())
         + f"; {', '.join(f'{name} {version}' for name, version in found['versions'].items())}; "

@@ -152,6 +152,7 @@ def test_several_outputs_are_trained_together():
         ({"penalty": 0.1}, "without a penalty"),
         ({"sequence": "sobol"}, "sequence='random'"),
         ({"index": "scan"}, "searches with index='certified'"),
+        ({"dtype": "float64"}, "works in float32"),
         ({"method": "paper"}, "searches with index='certified'"),
     ],
 )

@@ -260,8 +260,8 @@ def test_centres(gpu, outputs):
     inputs, rng = single(sphere(700)), np.random.default_rng(11)
     targets = np.column_stack([inputs[:, 0] > 0, inputs[:, 1] * inputs[:, 2]])[:, :outputs] - 0.2
     weights = rng.uniform(0.5, 2.0, size=700)
-    options = {"held": 100, "shift": 0.5, "ridges": [1e-3, 1e-2], "centres": 50}
-    expected, found = (fit_centres(inputs, targets, weights, **options, device=one) for one in (CPU, gpu))
+    options = {"kept": rng.permutation(600), "held": np.arange(600, 700), "shift": 0.5, "ridges": [1e-3, 1e-2]}
+    expected, found = (fit_centres(inputs, targets, weights, **options, centres=50, device=one) for one in (CPU, gpu))
     np.testing.assert_array_equal(found.inputs, expected.inputs)
     assert found.ridge == expected.ridge
     np.testing.assert_allclose(found.held_outputs, expected.held_outputs, atol=1e-2)

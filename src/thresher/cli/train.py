@@ -77,7 +77,9 @@ def train(file: Path, **options: Any) -> None:
     console = Console(quiet=options["as_json"] or options["quiet"])
     _check_options(options)
     began = time.perf_counter()
-    table = read_table(file, target=options["target"], header=options["header"], drop=options["drop"])
+    from thresher.estimators.many import EXACT
+
+    table = read_table(file, target=options["target"], header=options["header"], drop=options["drop"], most=EXACT)
     task = _say_task(table, options, file, console)
     parts = _split(len(table.targets), options["test_size"], options["seed"])
     model, recorder = _fit(table, task, parts, options, console)
@@ -154,7 +156,7 @@ def _fit(
     kind = ThresherClassifier if task == "classification" else ThresherRegressor
     given = {name: options[name] for name in ("shift", "ridge", "bias", "device")} | {"random_state": options["seed"]}
     given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
-    X, y = table.inputs[parts.train], table.targets[parts.train]
+    X, y = _rows(table, parts.train)
     model = kind(**given, verbose=0 if console.quiet or options["ridge"] == 0 else 1)
     if found := far_values(X):
         say(console, say_far(found, table.encoding.names))
@@ -257,8 +259,19 @@ def _make_run(
 def _test(model: Any, table: Table, task: str, parts: Parts) -> Test | None:
     if not len(parts.test):
         return None
-    predicted, y = model.predict(table.inputs[parts.test]), table.targets[parts.test]
-    return score(predicted, y, task=task, known=table.targets[parts.train])
+    X, y = _rows(table, parts.test)
+    return score(model.predict(X), y, task=task, known=table.targets[parts.train])
+
+
+def _rows(table: Table, places: NDArray[np.int64]) -> tuple[Any, NDArray[Any]]:
+    """Return some inputs and targets; inputs that are left in a file are read in its order."""
+    from thresher.estimators.streams import Part
+
+    if isinstance(table.inputs, np.ndarray):
+        return table.inputs[places], table.targets[places]
+    part = Part(table.inputs, np.sort(places))
+    part.names = None  # the run keeps them, and hands a model plain numbers
+    return part, table.targets[np.sort(places)]
 
 
 def _command() -> str:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from thresher.algebra.pivots import LowRank
 from thresher.estimators import choose
@@ -20,10 +19,9 @@ from thresher.estimators.choose import Judge
 from thresher.estimators.device import Cpu, Device, KernelMatrix
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
-from thresher.theory import firing_probability
 from thresher.theory.limit_matrix import limit_block, limit_square
 
-__all__ = ["HoldOut", "Solved", "Stop", "refine", "ridges_near", "solve_ridges"]
+__all__ = ["HoldOut", "Solved", "Stop", "refine", "ridge_beyond", "ridges_near", "solve_ridges"]
 
 Matrix = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -58,6 +56,14 @@ def ridges_near(guess: float) -> list[float]:
     """Return three ridges around a guess, half a power of ten apart."""
     middle = min(max(round(2 * math.log10(guess)), _LEAST + 1), _MOST - 1)
     return [10 ** (power / 2) for power in (middle - 1, middle, middle + 1)]
+
+
+def ridge_beyond(best: float, tried: Sequence[float]) -> float | None:
+    """Return the ridge next to the best of several, if that is the least or the largest of them; else None."""
+    if len(tried) == 1 or min(tried) < best < max(tried):
+        return None
+    power = round(2 * math.log10(best)) + (1 if best == max(tried) else -1)
+    return 10 ** (power / 2) if _LEAST <= power <= _MOST else None
 
 
 def solve_ridges(
@@ -115,9 +121,9 @@ def solve_ridges(
         if residuals.max() <= stop.residual or not np.isfinite(errors).all():
             break
         for at, place in enumerate(alive):
-            # Small ridges take longer: a ridge is given up for a smaller one, or when it has arrived itself.
-            rivals = errors if residuals[at].max() < _ARRIVED else errors[:at]
-            behind[place] = behind[place] + 1 if errors[at] > _WORSE * min(rivals, default=math.inf) else 0
+            # First steps say nothing: the preconditioner is that of another ridge. It must have arrived itself.
+            worse = residuals[at].max() < _ARRIVED and errors[at] > _WORSE * min(errors)
+            behind[place] = behind[place] + 1 if worse else 0
         stay = [behind[place] < _WHILE for place in alive]
         if not all(stay):
             descent.keep(np.flatnonzero(np.repeat(stay, outputs)).tolist())
@@ -210,12 +216,12 @@ class HoldOut:
 
     def _factor(self, inputs: Single, others: Single, shift: float, ridge: float | None, guess: float) -> Solved | None:
         kernel, cross = limit_square(inputs, shift, threads=self._device.threads), limit_block(others, inputs, shift)
-        diagonal, fits = firing_probability(shift), dict[float, Solved | None]()
+        fits = dict[float, Solved | None]()
 
         def error(power: float) -> float:
             if power not in fits:
                 level = 10 ** (power / 2)
-                alpha = self._solve(kernel, level * diagonal, inputs, shift, level)
+                alpha = self._solve(kernel, inputs, shift, level)
                 if alpha is None:
                     fits[power] = None
                 else:
@@ -230,13 +236,10 @@ class HoldOut:
             return fits[power]
         return fits[choose.downhill(error, guess, least=_LEAST, most=_MOST)]
 
-    def _solve(self, kernel: Single, penalty: float, inputs: Single, shift: float, ridge: float) -> Matrix | None:
+    def _solve(self, kernel: Single, inputs: Single, shift: float, ridge: float) -> Matrix | None:
         """Return alpha (n, k) in single precision, in double where that fails; None if that fails too."""
-        matrix = kernel.copy()
-        matrix[np.diag_indices_from(matrix)] += (penalty / self.kept.weights).astype(np.float32)
-        rhs = np.asfortranarray(self.kept.targets, np.float32)
-        _, alpha, failed = lapack.sposv(matrix.T, rhs, lower=0, overwrite_a=1, overwrite_b=1)
-        if failed or not np.isfinite(alpha).all():
+        alpha = choose.solve_single(kernel.copy(), self.kept, shift=shift, ridge=ridge)
+        if alpha is None:
             exact = choose.limit_of(inputs.astype(np.float64), shift)
             return choose.solve_kernel(exact, self.kept, shift=shift, ridge=ridge)
-        return alpha.astype(np.float64)
+        return alpha

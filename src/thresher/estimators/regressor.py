@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from thresher.estimators.many import MANY
 from thresher.estimators.observations import Observations
 from thresher.estimators.scales import error_left_out
 from thresher.estimators.scaling import CANDIDATES, Scaling
+from thresher.estimators.streams import some_of
 from thresher.theory import firing_probability
 from thresher.training.history import Callback, Iteration
 
@@ -75,9 +77,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
     device : ``"cuda"`` for one NVIDIA GPU: there fits of more than 4,096 distinct rows are computed, their predictions
         and error bars, and training with ridge=0; all else is computed on ``"cpu"``. Files do not keep it
-    approximation : what is fitted to more than 131,072 distinct rows: ``"centres"``, coefficients on some thousand
-        chosen rows; ``"leaves"``, exact fits of 4,096 rows each in a tree with soft borders; ``"auto"`` for the better
-        of both on rows left out; ``"exact"`` for all rows, however long it takes. A named one is used above 4,096 rows
+    approximation : what is fitted to more than 131,072 distinct rows, and to more than 32,768 unless an exact fit is
+        clearly better on some of them: ``"centres"``, coefficients on some thousand chosen rows; ``"leaves"``, exact
+        fits of 4,096 rows each in a tree with soft borders; ``"auto"`` for the better of both on rows left out;
+        ``"exact"`` for all rows, however long it takes. A named one is used above 4,096 rows
     checkpoint : file in which a fit of more than 4,096 distinct rows keeps its progress. A fit of the same data with
         the same parameters goes on from it, and deletes it when it is complete. With ridge=0 use ``train_options``
     verbose : 1 for a bar with the time left, and a line per iteration, on standard error
@@ -95,9 +98,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     noise_ : (3, outputs), factor and constant that turn variances of the limit into those of targets, and the variance
         from which they grow to that of all targets
     approximation_, approximation_errors_ : ``"exact"``, ``"centres"`` or ``"leaves"``, and the errors of those tried;
-        empty if all rows were fitted exactly
-    loo_error_ : mean squared error of observations left out: one at a time, or, above 4,096 rows, those that were left
-        out together; in units of the variance of the targets (or, up to 4,096 rows, of their logarithms, if learnt),
+        empty if all rows were fitted exactly without a comparison
+    loo_error_ : mean squared error of observations left out: one at a time, at 1024 rows at most, or, above 4,096 rows,
+        those that were left out together; in units of the variance of the targets (or, up to 4,096 rows, of their
+        logarithms, if learnt),
         summed over outputs
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
         512 rows (a classifier: 256), or 2,048 of many; ``ridge_`` and ``loo_error_`` are those of all rows
@@ -154,18 +158,18 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         self.target = target
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit rows X (n, d), dense or sparse, and targets y (n,) or (n, k)."""
+        """Fit rows X (n, d), dense, sparse or on disk (see docs/many_rows.md), and targets y (n,) or (n, k)."""
         self._check_parameters()
         rows, y = self._table(X, y=y, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, rows)
         targets = np.asarray(y, np.float64)
         columns = targets.reshape(len(targets), -1)
         if weights is not None:
-            rows, columns, weights = rows[weights > 0], columns[weights > 0], weights[weights > 0]
+            rows, columns, weights = some_of(rows, weights > 0), columns[weights > 0], weights[weights > 0]
         floor = None if self._interpolates else self._choose_floor(rows, columns, weights)
         raw, columns = columns, columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(columns, scale="standardise", weights=weights)
-        data = Observations.merged(rows, scaling.apply(columns), weights=weights)
+        data = self._observations(rows, scaling.apply(columns), weights=weights)
         if self._interpolates:
             self._interpolate(data)
         else:
@@ -190,7 +194,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         check_is_fitted(self, "results_")
         if return_std and self.ridge_ == 0:
             raise InvalidInput("with ridge=0 no observation is left out, so there are no error bars. Use ridge='auto'.")
-        inputs = self._lifted(X)
+        return self._in_blocks(X, lambda inputs: self._predict(inputs, return_std=return_std))
+
+    def _predict(self, inputs: Matrix, *, return_std: bool) -> Any:
         values = self._outputs_of(inputs) * self.target_scaling_.unit + self.target_scaling_.mean
         deviations = self._deviations(inputs) * self.target_scaling_.unit if return_std else np.zeros_like(values)
         if self._floor is not None:
@@ -227,19 +233,30 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         if many:
             some = np.random.default_rng(0).permutation(len(rows))[:MANY]
             rows, columns, weights = rows[some], columns[some], None if weights is None else weights[some]
-        errors = [self._left_out_error(rows, columns, weights, floor=floor, many=many) for floor in floors]
+        error = partial(self._left_out_error, rows, columns, weights, many=many)
+        if self.target == "auto":  # most often a look at one kernel is enough
+            quick = [error(floor=floor, quick=True) for floor in (None, *floors)]
+            if min(quick[1:]) > quick[0]:
+                return None
+        errors = [error(floor=floor) for floor in floors]
         best = int(np.argmin(errors))
         if self.target == "log":
             return floors[best]
-        plain = self._left_out_error(rows, columns, weights, floor=None, many=many)
-        return floors[best] if errors[best] < _CLEARLY * plain else None
+        return floors[best] if errors[best] < _CLEARLY * error(floor=None) else None
 
     def _left_out_error(
-        self, rows: Matrix, columns: Matrix, weights: Matrix | None, *, floor: Matrix | None, many: bool
+        self,
+        rows: Matrix,
+        columns: Matrix,
+        weights: Matrix | None,
+        *,
+        floor: Matrix | None,
+        many: bool,
+        quick: bool = False,
     ) -> float:
         """Return the mean squared leave-one-out error of the limit, in units of the targets' variance.
 
-        Infinity where it cannot be computed.
+        Infinity where it cannot be computed. ``quick``: see :func:`error_left_out`.
         """
         told = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(told, scale="standardise", weights=weights)
@@ -247,7 +264,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         options = self._options(data, self._judge(columns, weights, scaling, floor))
         if many and options.scale is None:  # the scale is chosen later, on more rows
             options = options._replace(scale=CANDIDATES[0])
-        return error_left_out(data, options)
+        return error_left_out(data, options, quick=quick)
 
     @staticmethod
     def _judge(columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None) -> Judge:
