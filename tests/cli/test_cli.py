@@ -33,6 +33,14 @@ def test_demo_tells_each_iteration_and_ends_with_a_test(capsys):
     assert right > 0.75 * seen
 
 
+def test_demo_of_a_billion_neurons(capsys, monkeypatch):
+    monkeypatch.setattr(sys.modules["thresher.cli.demo"], "BILLION", 10**6)
+    code, out, _ = run(capsys, "demo", "--billion")
+    assert code == 0
+    assert "Training 1,000,000 neurons on 16 random inputs" in out
+    assert re.search(r"Converged: .*\n\d\d,\d{3} neurons were drawn, one in 1\d;", out)
+
+
 def test_demo_by_the_paper(capsys):
     code, out, _ = run(capsys, "demo", "--width", "1e4", "--rows", "20", "--paper")
     assert code == 0

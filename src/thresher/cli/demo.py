@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import click
 import numpy as np
@@ -11,9 +12,11 @@ from rich.console import Console
 from thresher import train
 from thresher.cli.live import Live, compile_loops, end, say
 from thresher.cli.options import Count
-from thresher.datasets import digits
+from thresher.datasets import digits, random_problem
 
 __all__ = ["demo"]
+
+BILLION = 10**9  # neurons, with --billion
 
 
 @click.command(short_help="A million neurons on handwritten digits.")
@@ -25,12 +28,16 @@ __all__ = ["demo"]
     "--seed", type=Count(), default=0, show_default=True, help="Seed of the start weights and the choice of rows."
 )
 @click.option("--paper", is_flag=True, help="Use the paper's own trees and solver (slower; try --rows 64).")
-def demo(width: int, rows: int, seed: int, paper: bool) -> None:
+@click.option("--billion", is_flag=True, help="A billion neurons on 16 inputs: only those that fire are drawn.")
+def demo(width: int, rows: int, seed: int, paper: bool, billion: bool) -> None:
     """Train a million neurons on handwritten digits, and test them on unseen digits.
 
     Example: thresher demo --width 1e5
     """
     console = Console()
+    if billion:
+        _train_a_billion(console, seed=seed)
+        return
     split = digits(rows=rows, seed=seed)
     method = "paper" if paper else None
     compile_loops(console, method)
@@ -48,4 +55,20 @@ def demo(width: int, rows: int, seed: int, paper: bool) -> None:
         console,
         f"Test: {right} of {split.test.size} unseen digits right ({right / split.test.size:.1%}), in {tested:.1f} s.",
     )
+    end(result)
+
+
+def _train_a_billion(console: Console, *, seed: int) -> None:
+    """Train a billion neurons on 16 random inputs; only those that fire on one are drawn."""
+    problem = random_problem(inputs=16, dimension=32, seed=seed)
+    options: dict[str, Any] = {"twins": True, "start": "poisson", "seed": seed}
+    with console.status("Compiling, once for this machine ..."):
+        train(problem, width=4000, **options)
+    say(console, f"Training {BILLION:,} neurons on 16 random inputs. Only neurons that fire on an input are drawn.")
+    began = time.perf_counter()
+    with Live(console, BILLION, inputs=problem.size) as live:
+        result = train(problem, width=BILLION, callbacks=[live], **options)
+    seconds, drawn = time.perf_counter() - began, result.network.settings.neurons
+    say(console, f"{result.status.value.capitalize()}: {result.message} {seconds:.1f} s in total.")
+    say(console, f"{drawn:,} neurons were drawn, one in {BILLION / drawn:.0f}; all others fire on nothing and cancel.")
     end(result)
