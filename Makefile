@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs pictures scaling certified prediction preconditioners many-rows gpu bench reliability clean
+.PHONY: setup demo test test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs pictures scaling certified poisson prediction preconditioners many-rows gpu bench reliability clean
 
 setup: $(VENV)/.ready
 
@@ -77,6 +77,10 @@ bench: setup
 # Certified search against a dense evaluation and dense Gauss-Newton; takes about a quarter of an hour.
 certified: setup
 	$(BIN)/python -m benchmarks.certified
+
+# Start rows drawn where they fire, from 2^20 to 10^10 neurons; a few minutes, and about 12 GiB of memory.
+poisson: setup
+	$(BIN)/python -m benchmarks.poisson
 
 # What a prediction costs, with and without the neurons that never moved; about two minutes.
 prediction: setup

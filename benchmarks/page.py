@@ -2,8 +2,8 @@
 
     python -m benchmarks.page
 
-Reads bench.json, certified.json, preconditioners.json, prediction.json and scaling.json in results/, whichever exist, so that no figure is typed
-by hand; draws the figures in docs/figures/.
+Reads bench.json, certified.json, poisson.json, preconditioners.json, prediction.json and scaling.json in results/,
+whichever exist, so that no figure is typed by hand; draws the figures in docs/figures/.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.methods import load_method
+from benchmarks.poisson import table_of
 from benchmarks.problems import load_problem
 from benchmarks.summary import tables
 from thresher import NotAvailable
@@ -29,6 +30,7 @@ run to run. What matters are ratios within a run, with the same threads, and cou
     thresher bench --full        # every method side by side, about an hour; without --full a few minutes
     make certified               # certified search against a dense evaluation and dense Gauss-Newton
     make scaling                 # the paper's method: counters as the width grows
+    make poisson                 # start rows drawn where they fire, up to 10^10 neurons
     make prediction              # what a prediction costs
     make preconditioners         # the paper's sketch beside random pivots
     python -m benchmarks.page    # this page
@@ -94,6 +96,13 @@ iterations of a training, the sketch anew for each. `solver="auto"` takes random
 Run with `python -m benchmarks.preconditioners --mnist FOLDER`.
 """
 
+POISSON = """## Start rows drawn where they fire
+
+`train(..., twins=True, start="poisson")` with the paper's shift, random inputs, to 1e-6: the *whole* training, start included. A dense
+evaluation makes all start weights and multiplies them with the inputs once; it was timed on at most 2^22 of its rows, in
+the same process, and scaled to the width. Its share is that of processor seconds: they depend less on what else runs on a machine.
+"""
+
 LOSSES = """## Where we lose
 
 - **The first pass.** No method can be faster than computing every pair once, and our first pass costs about as much again as its
@@ -110,14 +119,16 @@ LOSSES = """## Where we lose
 
 def main() -> None:
     parts = [INTRODUCTION]
-    names = ("bench", "certified", "scaling", "prediction", "preconditioners")
-    bench, certified, scaling, prediction, preconditioners = map(read, names)
+    names = ("bench", "certified", "scaling", "poisson", "prediction", "preconditioners")
+    bench, certified, scaling, poisson, prediction, preconditioners = map(read, names)
     if bench:
         parts += rivals({case: tiers.get("full") or tiers.get("quick") for case, tiers in bench.items()})
     if certified:
         parts += [CERTIFIED, machine(certified), certified_table(certified), FLOOR]
     if scaling:
         parts += [scaling_table(scaling)]
+    if poisson:
+        parts += poisson_part(poisson)
     if prediction:
         parts += [PREDICTION, machine(prediction), prediction_table(prediction), SEEDS, seeds_table(prediction)]
     if preconditioners:
@@ -203,6 +214,13 @@ def prediction_table(figures: dict[str, Any]) -> str:
     for row in figures["rows"]:
         lines.append(f"| {row['problem']} | {row['model']} | {row['parts']} | {row['milliseconds']:.3g} |")
     return "\n".join(lines) + "\n"
+
+
+def poisson_part(figures: dict[str, Any]) -> list[str]:
+    exponents = "; ".join(f"{name}: {value[0]:.2f}" for name, value in figures.items() if name.startswith("exponent"))
+    first = figures["rows"][0]
+    said = f"Over the widths with n = {first['inputs']}: {exponents}. A pass over all neurons has exponent 1.\n"
+    return [POISSON, machine(figures), table_of(figures["rows"]).markdown(), said]
 
 
 def seeds_table(figures: dict[str, Any]) -> str:

@@ -82,7 +82,7 @@ def in_own_process(inputs: int, dimension: int, width: int) -> Row:
     return found
 
 
-def sheet(rows: list[Row]) -> Sheet:
+def table_of(rows: list[Row]) -> Sheet:
     header = ["n, d", "width m", "neurons drawn", "seconds", "processor s", "of a dense evaluation", "GiB", "estimate"]
     header += ["steps", "residual"]
     lines = [
@@ -125,7 +125,7 @@ def main() -> None:
             for name in ("seconds", "processor seconds", "neurons drawn"):
                 found[f"exponent of {name}"] = fit_exponent(widths, [row[name] for row in some])
         results.write(options.output, found)
-    console.print(sheet(rows).rich())
+    console.print(table_of(rows).rich())
     for name, value in found.items():
         if name.startswith("exponent"):
             console.print(f"{name}: {value[0]:.3f} ± {value[1]:.3f}")

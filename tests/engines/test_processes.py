@@ -114,7 +114,7 @@ CASES = {
     "sketched": {"solver": "sketched"},
     "dense": {"index": "dense", "twins": True},
     "dense with a penalty": {"index": "dense", "penalty": 0.1, "solver": "cg", "audit": True},
-    "poisson": {"twins": True, "start": "poisson", "width": 400, "audit": True},
+    "poisson": {"twins": True, "start": "poisson", "width": 500, "shift": 1.5, "audit": True},
     "scan with a penalty": {"index": "scan", "penalty": 0.1},
 }
 

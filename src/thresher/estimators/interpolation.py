@@ -24,8 +24,8 @@ Matrix = NDArray[np.float64]
 BIAS = 0.5  # of the lift, with bias="auto": keeps lengths apart, inputs still well spread
 SCALE = "standardise"  # with scale="auto"
 WIDTH = 1 << 17  # with width="auto": training is sublinear in it
-TRAIN_OPTIONS = ("index", "start", "solver", "engine", "method", "first_step", "damping", "dtype", "memory_budget",
-                 "audit", "checkpoint", "resume")  # fmt: skip
+TRAIN_OPTIONS = ("index", "solver", "engine", "method", "first_step", "damping", "dtype", "memory_budget",
+                 "audit", "start", "checkpoint", "resume")  # fmt: skip
 
 
 def interpolate(
