@@ -12,7 +12,7 @@ from numba import njit
 
 from thresher.loops import compiled
 
-__all__ = ["fill_block", "fill_row", "fill_rows", "words_to_normals"]
+__all__ = ["fill_block", "fill_row", "fill_rows", "row_words", "words_to_normals"]
 
 _MULTIPLIER_0, _MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
@@ -90,7 +90,8 @@ def _normal(word):
 
 
 @njit(inline="always")
-def _row_words(key, stream, row, quad):
+def row_words(key, stream, row, quad):
+    """Return four words: a function of (key, stream, row, quad)."""
     return _philox(
         np.uint32(row), np.uint32(row >> _32), np.uint32(quad), np.uint32(stream), np.uint32(key), np.uint32(key >> _32)
     )
@@ -98,7 +99,7 @@ def _row_words(key, stream, row, quad):
 
 @njit(inline="always")
 def _store_words(key, stream, row, quad, j, out):
-    a, b, c, d = _row_words(key, stream, row, quad)
+    a, b, c, d = row_words(key, stream, row, quad)
     k = 4 * quad
     out[k, j] = a
     if k + 1 < out.shape[0]:
@@ -136,6 +137,6 @@ def words_to_normals(values):
 def fill_row(key, stream, row, out):
     """Fill ``out`` (d,) with the N(0, 1) numbers of one row: those that the other functions give."""
     for quad in range((out.size + 3) // 4):
-        words = _row_words(key, stream, row, quad)
+        words = row_words(key, stream, row, quad)
         for part in range(min(4, out.size - 4 * quad)):
             out[4 * quad + part] = _normal(words[part])

@@ -12,7 +12,7 @@ from numba import njit
 
 from thresher.loops import compiled
 from thresher.loops.pairs import dot
-from thresher.loops.philox import fill_row, fill_rows
+from thresher.loops.philox import fill_row, row_words
 from thresher.loops.rounding import safely_below
 
 __all__ = ["DIRECTIONS", "HEIGHTS", "draw_row", "fill_heights", "fill_uniforms", "keep_first", "lift_rows"]
@@ -149,15 +149,16 @@ def keep_first(columns, products, firsts, owners, shift, guard, X):
 @compiled
 def draw_row(seed, row, bounds, tail, X, out):
     """Fill ``out`` (d,) with one row, which is not zero: row ``bounds[i]`` is the first of input i."""
-    own = np.searchsorted(bounds, row, side="right") - 1
-    x, name = X[own], (np.uint64(own) << _INPUT) | np.uint64(row - bounds[own])
-    words, names = np.empty((2, 1), np.uint32), np.empty(1, np.uint64)
-    names[0] = name
-    fill_rows(seed, HEIGHTS, names, words)
+    own, after = 0, X.shape[0]
+    while after - own > 1:
+        middle = (own + after) // 2
+        own, after = (middle, after) if bounds[middle] <= row else (own, middle)
+    name = (np.uint64(own) << _INPUT) | np.uint64(row - bounds[own])
+    high, low, _, _ = row_words(seed, HEIGHTS, name, 0)
     fill_row(seed, DIRECTIONS, name, out)
     total = 0.0
-    for k in range(x.size):
-        total += out[k] * x[k]
-    total = _upper(_uniform(words[0, 0], words[1, 0]) * tail) - total
-    for k in range(x.size):
-        out[k] = np.float32(out[k] + total * x[k])
+    for k in range(out.size):
+        total += out[k] * X[own, k]
+    total = _upper(_uniform(high, low) * tail) - total
+    for k in range(out.size):
+        out[k] = np.float32(out[k] + total * X[own, k])
