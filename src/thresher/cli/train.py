@@ -18,6 +18,7 @@ from thresher import CheckTheorems, InvalidInput, Status
 from thresher.checks import check_number, check_whole
 from thresher.cli.live import Live, compile_loops, say
 from thresher.cli.options import Auto, Count
+from thresher.devices import DEVICES, find_device
 from thresher.output import make_folder
 from thresher.runs import RUN_FILE, Recorder, Run, Test, Training, write_report, write_run
 from thresher.runs.saved import MODEL_FILE
@@ -52,6 +53,7 @@ class Parts(NamedTuple):
     type=click.Choice(["auto", "cholesky", "cg", "sketched", "pivots"]),
     help="With --ridge 0: linear solver.",
 )
+@click.option("--device", type=click.Choice(DEVICES), default="cpu", show_default=True, help="Where to compute.")
 @click.option("--tol", type=float, help="When to stop; default: 1e-6 of the first residual, or 2e-2 with a ridge.")
 @click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of start weights and choice of rows.")
 @click.option("--test-size", type=float, default=0.2, show_default=True, help="Share of rows kept for testing.")
@@ -93,6 +95,7 @@ def _check_options(options: dict[str, Any]) -> None:
     if not 0 <= check_number(options["test_size"], "--test-size") < 1:
         raise InvalidInput(f"--test-size must be at least 0 and below 1; got {options['test_size']:g}. Try 0.2.")
     check_whole(options["seed"], "--seed", least=0)
+    find_device(options["device"])
     for name in ("shift", "ridge", "bias"):
         if options[name] != "auto":
             check_number(options[name], f"--{name}", least=0.0)
@@ -151,7 +154,7 @@ def _fit(
     from thresher.estimators.scaling import far_values, say_far
 
     kind = ThresherClassifier if task == "classification" else ThresherRegressor
-    given = {name: options[name] for name in ("shift", "ridge", "bias")} | {"random_state": options["seed"]}
+    given = {name: options[name] for name in ("shift", "ridge", "bias", "device")} | {"random_state": options["seed"]}
     given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
     X, y = _rows(table, parts.train)
     model = kind(**given, verbose=0 if console.quiet or options["ridge"] == 0 else 1)

@@ -164,11 +164,12 @@ class ThresherEstimator(Exports, BaseEstimator):
     def _interpolate(self, data: Observations) -> None:
         """Fit observations so that every target is met; refuse those that cannot be."""
         self._warn_far(data.X)
+        engine = {} if self.device == "cpu" else {"engine": "gpu"}
         interpolate(
             self,
             data,
             self._options(data),
-            train_options=self.train_options or {},
+            train_options={**engine, **(self.train_options or {})},
             callbacks=self.callbacks or (),
             verbose=self.verbose > 0,
         )
@@ -239,8 +240,6 @@ class ThresherEstimator(Exports, BaseEstimator):
             return
         if self.width == math.inf:
             raise InvalidInput("ridge=0 trains a network; infinite width needs a ridge. Use a finite width, or 'auto'.")
-        if self.device != "cpu":
-            raise InvalidInput("with ridge=0 use train_options={'engine': 'gpu'} instead of device='cuda'.")
         if self.checkpoint is not None:
             raise InvalidInput("with ridge=0 give the checkpoint in train_options={'checkpoint': ...}.")
         if self.feature_learning not in ("auto", 0):

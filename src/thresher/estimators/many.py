@@ -61,6 +61,7 @@ class ManyFitting:
     def __init__(self, data: Observations, options: Options, progress: Progress, device: Device) -> None:
         self.data, self.options, self.progress, self._device = data, options, progress, device
         n = len(data)
+        self._bare = data.with_rows(np.zeros((n, 0)))  # without the inputs, which are large
         if n > EXACT and options.width != math.inf and options.approximation != "exact":
             raise InvalidInput(f"networks are trained on at most {EXACT:,} distinct rows. Use width='auto'.")
         if options.shift is not None and firing_probability(options.shift) < _LEAST_FIRING:
@@ -97,10 +98,8 @@ class ManyFitting:
 
     def run(self) -> Fitted:
         """Return what was chosen, learnt and fitted. Cost: O(n²) per step of conjugate gradients, some fifty."""
-        with (
-            blas_for_size(0),
-            self._device.session(),
-        ):  # threads are those of ``parallel``: BLAS's own would wait for work beside them
+        # Threads are those of ``parallel``: BLAS's own would wait for work beside them.
+        with blas_for_size(0), self._device.session():
             return self._run()
 
     def _run(self) -> Fitted:
@@ -189,7 +188,9 @@ class ManyFitting:
         ridges = ridges_near(choice.ridge) if options.ridge is None else [options.ridge]
         if data.targets.shape[1] > _OUTPUTS and options.ridge is None:
             ridges = [choice.ridge]  # each costs as much as all outputs
-        table = Table(data, self._kept, self._held, choice.bias, choice.shift, ridges, options.judge, self._device)
+        table = Table(
+            self._bare, self._kept, self._held, choice.bias, choice.shift, ridges, options.judge, self._device
+        )
         if way == "exact":
             rows = turn(data.X)
             last = choice.bias * typical_norm(rows[self._kept], data.weights[self._kept])

@@ -74,6 +74,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         engine, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
+    device : ``"cuda"`` for one NVIDIA GPU: there fits of more than 4,096 distinct rows are computed, their predictions
+        and error bars, and training with ridge=0; all else is computed on ``"cpu"``. Files do not keep it
     approximation : what is fitted to more than 131,072 distinct rows, and to more than 32,768 unless an exact fit is
         clearly better on some of them: ``"centres"``, coefficients on some thousand chosen rows; ``"leaves"``, exact
         fits of 4,096 rows each in a tree with soft borders; ``"auto"`` for the better of both on rows left out;
