@@ -36,6 +36,8 @@ def check(made, matrix, columns=3):
     np.testing.assert_allclose(np.tril(made.lower), np.linalg.cholesky(matrix), rtol=1e-9, atol=1e-12)
     inverse = np.linalg.inv(matrix)
     np.testing.assert_allclose(made.inverse_diagonal(), inverse.diagonal(), rtol=1e-9)
+    for last in (1, n // 2 + 1, n):
+        np.testing.assert_allclose(made.inverse_diagonal(last), inverse.diagonal()[-last:], rtol=1e-9)
     for rhs in (
         rng.normal(size=n),
         rng.normal(size=(n, 1)),

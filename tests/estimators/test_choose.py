@@ -15,6 +15,7 @@ from thresher.estimators.features import (
     next_metric,
     outer_product,
     row_gradients,
+    sum_outer_products,
 )
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
@@ -109,6 +110,22 @@ def test_gradients_by_rows_are_those_through_the_lift():
             lifted, _ = lift_rows(moves @ metric, 1.5)
             ahead, behind = limit_kernel(lifted @ inputs[others].T, 0.5, symmetric=False) @ alpha[others, 0]
             assert found[i, k] == pytest.approx((ahead - behind) / (2 * step), abs=1e-5)
+
+
+@pytest.mark.parametrize(("outputs", "columns"), [(1, 3), (40, 3), (12, 2)])  # one by one, all at once, before a metric
+def test_outer_products_are_those_of_the_gradients(outputs, columns):
+    rng = np.random.default_rng(outputs)
+    rows, alpha, weights = rng.normal(size=(20, 3)), rng.normal(size=(20, outputs)), rng.uniform(0.1, 2.0, 20)
+    inputs, norms = lift_rows(rows, 1.5)
+    products = inputs @ inputs.T
+    kernel, expected = limit_kernel(products, 0.5), np.zeros((columns, columns))
+    gradients = limit_gradients(inputs, alpha, kernel=kernel, shift=0.5)
+    for one in row_gradients(gradients, inputs=inputs, norms=norms, columns=columns):
+        expected += sum(weight * np.outer(row, row) for weight, row in zip(weights, one, strict=True))
+    found = sum_outer_products(
+        inputs, alpha, products=products, kernel=kernel, shift=0.5, scale=weights / norms**2, columns=columns
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
 def metric_after_a_round(inputs, norms, alpha, *, power, metric):

@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from thresher import to_sphere
+from thresher.estimators import choose
 from thresher.estimators.choose import leave_one_out, mean_square
 from thresher.estimators.observations import Observations
 from thresher.theory import limit_kernel
@@ -173,6 +174,14 @@ class TestParts:
         assert (np.diff(first.X[:, 0]) > 0).all()
         assert data.some(50) is data
 
+    def test_the_last_of_shuffled_rows_are_some_of_them(self):
+        X = np.arange(50.0)[:, None]
+        data = Observations.merged(X, X**2)
+        last = data.shuffled(20).last(20)
+        np.testing.assert_array_equal(np.sort(last.X, axis=0), data.some(20).X)
+        np.testing.assert_array_equal(last.X**2, last.targets)
+        assert data.shuffled(50) is data.last(50) is data
+
     @staticmethod
     def _name(data, cell):
         return (*data.X[data.row[cell]], data.unit[cell], *data.target[cell])
@@ -196,6 +205,28 @@ class TestLeavingOneOut:
         error = np.average(((outputs - targets) ** 2).sum(axis=1), weights=weights)
         assert fit.error == pytest.approx(error, rel=1e-6, abs=1e-12)
         assert mean_square(data, found) == pytest.approx(error, rel=1e-6, abs=1e-12)
+
+    @given(tables(), st.sampled_from([1e-3, 0.1, 3.0]))
+    def test_the_slope_is_that_of_the_error(self, table, ridge):
+        data, step = table.merged(), 1e-4
+        K = limit_kernel(data.X @ data.X.T, 0.5)
+        fit = leave_one_out(K, data, ridge=ridge, diagonal=0.4, slope=True)
+        assert fit.error == pytest.approx(leave_one_out(K, data, ridge=ridge, diagonal=0.4).error, rel=1e-5)
+        ahead, behind = (leave_one_out(K, data, ridge=ridge * np.exp(by), diagonal=0.4).error for by in (step, -step))
+        assert fit.slope == pytest.approx((ahead - behind) / (2 * step), rel=1e-4, abs=1e-5 * fit.error)
+
+    @given(tables(), st.integers(1, 5))
+    def test_of_many_rows_the_last_are_left_out(self, table, most):
+        data = table.merged().shuffled(most)
+        K, last = limit_kernel(data.X @ data.X.T, 0.5), data.last(most)
+        exact = leave_one_out(K, data, ridge=0.1, diagonal=0.4)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(choose, "SEARCHED", most)
+            fit = leave_one_out(K, data, ridge=0.1, diagonal=0.4)
+        asked = data.row >= len(data) - len(last)
+        np.testing.assert_allclose(fit.left_out(last), exact.left_out(data)[asked])
+        np.testing.assert_allclose(fit.left_out_variance(last), exact.left_out_variance(data)[asked], atol=1e-12)
+        assert fit.error == pytest.approx(mean_square(last, fit.left_out(last)), rel=1e-9, abs=1e-15)
 
     @given(tables())
     def test_the_fit_is_that_to_all_single_observations(self, table):

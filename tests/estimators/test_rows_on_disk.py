@@ -175,8 +175,8 @@ def test_streamed_observations_are_merged_ones(seed, values, d):
     np.testing.assert_array_equal(rows[order], merged.X)
     np.testing.assert_allclose(streamed.weights[order], merged.weights)
     np.testing.assert_allclose(streamed.targets[order], merged.targets, atol=1e-12)
-    assert sorted(streamed.shuffled()) == list(range(len(streamed)))
-    assert sorted(merged.shuffled()) == list(range(len(merged)))
+    assert sorted(streamed.random_order()) == list(range(len(streamed)))
+    assert sorted(merged.random_order()) == list(range(len(merged)))
 
 
 def test_a_hash_tells_rows_apart():

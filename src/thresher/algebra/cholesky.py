@@ -98,12 +98,17 @@ class LowerFactor:
         """Return L⁻¹ times rhs (n,) or (n, k). Cost: O(n²k/2)."""
         return self._sweep(rhs, back=False)
 
-    def inverse_diagonal(self) -> Matrix:
+    def inverse_diagonal(self, last: int | None = None) -> Matrix:
         """Return the diagonal (n,) of the inverse of the matrix: the squared norms of the columns of L⁻¹.
 
-        Cost: O(n³/3). Memory: n²/4 numbers for up to 2000 rows, beyond that a block of columns for each thread.
+        If only the ``last`` numbers of it are asked for, only these columns are made, in which all rows above are zero.
+
+        Cost: O(n³/3), or O(last³/3). Memory: n²/4 numbers for up to 2000 of them, beyond that a block of columns for
+        each thread.
         """
         n, size = len(self.lower), self._block
+        if last is not None and last < n:
+            return LowerFactor(self.lower[-last:, -last:], threads=self._threads).inverse_diagonal()
         if n <= _WHOLE:
             with blas_for_size(n):
                 return _column_squares(self.lower)

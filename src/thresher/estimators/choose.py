@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
+from scipy.linalg.lapack import dpotrf, dpotrs, sposv, spotri
 
 from thresher.algebra.cholesky import factor
 from thresher.estimators.lift import lift_rows, typical_norm
@@ -25,11 +25,14 @@ __all__ = [
     "choose",
     "downhill",
     "fit_kernel",
+    "invert_factor",
     "leave_one_out",
     "limit_of",
     "mean_square",
+    "products_of",
     "search",
     "solve_kernel",
+    "solve_single",
 ]
 
 Matrix = NDArray[np.float64]
@@ -38,8 +41,8 @@ Numbers = NDArray[np.int64]
 SHIFTS = (0.5, 0.0, 1.0, 1.5)
 _WORTH = 0.99  # share of the favourite's error that another must stay below: kernels of networks are noisy
 _MOST_WORK = 10**9  # multiplications in one call
-SEARCHED = 1024  # rows on which the ridge is searched for; the one found is used for all
-_SMALL = 128  # rows of a matrix that SciPy inverts faster: fewer calls
+SEARCHED = 1024  # rows on which the ridge is searched for, and that are left out; the one found is used for all
+_REACH = math.log(10)  # how far the slope of an error, by the logarithm of the ridge, says what can be gained
 _LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of a network is not enough
 
 
@@ -54,16 +57,17 @@ class Fit(NamedTuple):
     noise: float  # the penalty of one observation of unit 1: ridge times that diagonal
     alpha: Matrix  # (n, k)
     outputs: Matrix  # f (n, k)
-    slack: Matrix  # (n,): 1 minus how far f at a row follows the mean of the observations there
+    slack: Matrix  # (s,): at the last rows, 1 minus how far f at a row follows the mean of the observations there
     error: float  # weighted mean of squared residuals of observations left out, summed over outputs
+    slope: float = math.nan  # of the error by the logarithm of the ridge, if asked for
 
     def left_out(self, data: Observations) -> Matrix:
-        """Return the prediction (c, k) for each observation when it is left out."""
-        residual = data.target - self.outputs[data.row]
+        """Return the prediction (c, k) for each observation at the last rows when it is left out."""
+        residual = data.target - self.outputs[-len(self.slack) :][data.row]
         return data.target - residual / self._rest(data.row, data.unit, data.weights)[:, None]
 
     def left_out_variance(self, data: Observations) -> Matrix:
-        """Return the variance (c,) of the Gaussian process at each observation left out, without its noise."""
+        """Return the variance (c,) of the Gaussian process at each of them left out, without its noise."""
         rest = self._rest(data.row, data.unit, data.weights)
         return self.noise / data.unit * (1 / rest - 1)
 
@@ -87,33 +91,55 @@ def mean_square(data: Observations, outputs: Matrix) -> float:
     return float(data.weight @ ((outputs - data.target) ** 2).sum(axis=1) / data.weight.sum())
 
 
-def leave_one_out(kernel: Matrix, data: Observations, *, ridge: float, diagonal: float) -> Fit | None:
+def leave_one_out(
+    kernel: Matrix, data: Observations, *, ridge: float, diagonal: float, slope: bool = False
+) -> Fit | None:
     """Return ridge regression with a penalty ``ridge * diagonal`` per observation; None if the matrix is not positive.
 
     With p = ridge * diagonal / weights and P the diagonal of (H + p)⁻¹, an output follows the mean target at its own
     row with the leverage 1 - p P. The share h of one observation is unit / weight times that. When it is left out,
-    its residual is that in the fit divided by 1 - h: exact, without a fit per observation.
+    its residual is that in the fit divided by 1 - h: exact, without a fit per observation. Of more than 1024 rows
+    the last 1024 are left out, one at a time: P costs little there, see :meth:`LowerFactor.inverse_diagonal`.
 
-    Cost: O(n³), one factor and its inverse; O(c) for c observations that differ.
+    Cost: O(n³) for one factor, and half as much for the slope; O(c) for c observations that differ.
     """
     penalty = ridge * diagonal / data.weights
-    made = _invert(kernel, penalty, data.targets)
+    made = _invert(kernel, penalty, data.targets, whole=slope)
     if made is None:
         return None
-    alpha, slack = made[0], penalty * made[1]
-    away = penalty[:, None] * alpha  # mean target minus output
-    pools = data.pools
-    squares = pools.spread + pools.number[:, None] * (pools.mean - data.targets[pools.row] + away[pools.row]) ** 2
-    rest = _rest(slack, pools.row, pools.unit, data.weights)
-    error = float((pools.unit / rest**2) @ squares.sum(axis=1) / (pools.unit @ pools.number))
-    return Fit(ridge, ridge * diagonal, alpha, data.targets - away, slack, error) if math.isfinite(error) else None
+    alpha, last = made.alpha, data.last(SEARCHED)
+    away, some = penalty[:, None] * alpha, penalty[-len(last) :]  # away: mean target minus output
+    slack, pools = some * made.diagonal, last.pools
+    miss = pools.mean - last.targets[pools.row] + away[-len(last) :][pools.row]
+    squares = (pools.spread + pools.number[:, None] * miss**2).sum(axis=1)
+    rest = _rest(slack, pools.row, pools.unit, last.weights)
+    total = float(pools.unit @ pools.number)
+    error = float((pools.unit / rest**2) @ squares) / total
+    if not math.isfinite(error):
+        return None
+    rise = math.nan
+    if made.changes is not None:
+        more = penalty[:, None] * (alpha - made.changes[0])
+        slacker = penalty * (made.diagonal - made.changes[1])
+        by_miss = pools.number * (miss * more[pools.row]).sum(axis=1) / rest**2
+        share = pools.unit / last.weights[pools.row]
+        rise = 2 * float(pools.unit @ (by_miss - squares * share * slacker[pools.row] / rest**3)) / total
+    return Fit(ridge, ridge * diagonal, alpha, data.targets - away, slack, error, rise)
 
 
-def _invert(kernel: Matrix, penalty: Matrix, targets: Matrix) -> tuple[Matrix, Matrix] | None:
-    """Return (H + p)⁻¹ y (n, k) and the diagonal (n,) of the inverse; None if the matrix is not positive."""
-    if len(kernel) > _SMALL:
+class _Inverse(NamedTuple):
+    """What leaving out needs of A⁻¹, with A = H + p."""
+
+    alpha: Matrix  # A⁻¹ y (n, k)
+    diagonal: Matrix  # of A⁻¹, at the last rows (s,)
+    changes: tuple[Matrix, Matrix] | None  # by how much both fall as log p grows; None if only part of A⁻¹ was made
+
+
+def _invert(kernel: Matrix, penalty: Matrix, targets: Matrix, *, whole: bool) -> _Inverse | None:
+    """Return what is needed of the inverse of kernel + penalty; None if that is not positive."""
+    if not whole:
         made = factor(kernel, added=penalty)
-        return None if made is None else (made.solve(targets), made.inverse_diagonal())
+        return None if made is None else _Inverse(made.solve(targets), made.inverse_diagonal(SEARCHED), None)
     matrix = kernel.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
     np.einsum("ii->i", matrix)[:] += penalty
     with blas_for_size(len(kernel)):
@@ -121,8 +147,23 @@ def _invert(kernel: Matrix, penalty: Matrix, targets: Matrix) -> tuple[Matrix, M
         if failed or not np.isfinite(lower.diagonal()).all():
             return None
         alpha = dpotrs(lower, targets, lower=1)[0]
-        inverse = dtrtri(lower, lower=1, overwrite_c=1)[0]
-        return alpha, np.einsum("ij,ij->j", inverse, inverse)
+        change = dpotrs(lower, penalty[:, None] * alpha, lower=1)[0]
+        inverse, unit = invert_factor(lower)
+        relative = penalty / unit
+        squares, single = inverse**2, relative.astype(np.float32)
+        fall = squares @ single + single @ squares - squares.diagonal() * relative
+        diagonal = inverse.diagonal().astype(np.float64)
+        return _Inverse(np.ascontiguousarray(alpha), diagonal / unit, (change, fall / unit))
+
+
+def invert_factor(lower: Matrix) -> tuple[NDArray[np.float32], float]:
+    """Return the lower triangle, zeros above, of the inverse of a matrix from its Cholesky factor (n, n), float32.
+
+    It is that of the matrix divided by a unit, which is the second result, so that nothing is out of range. Of an exact
+    factor it has six digits, whatever the condition of the matrix, and takes less time. Cost: O(n³).
+    """
+    size = float(lower.diagonal().max())
+    return spotri((lower / size).astype(np.float32), lower=1, overwrite_c=1)[0], size**2
 
 
 def _rest(slack: Matrix, row: Numbers, unit: Matrix, weights: Matrix) -> Matrix:
@@ -136,6 +177,16 @@ def solve_kernel(kernel: Matrix, data: Observations, *, shift: float, ridge: flo
     return None if made is None else made.solve(data.targets)
 
 
+def solve_single(kernel: NDArray[np.float32], data: Observations, *, shift: float, ridge: float) -> Matrix | None:
+    """Return alpha (n, k) from a kernel in single precision, which is lost; None if that is not positive enough."""
+    matrix = kernel.T  # symmetric; the transpose is in LAPACK's order
+    np.einsum("ii->i", matrix)[:] += (ridge * firing_probability(shift) / data.weights).astype(np.float32)
+    rhs = np.asfortranarray(data.targets, np.float32)
+    with blas_for_size(len(matrix)):
+        _, alpha, failed = sposv(matrix, rhs, lower=1, overwrite_a=1, overwrite_b=1)
+    return None if failed or not np.isfinite(alpha).all() else alpha.astype(np.float64)
+
+
 def fit_kernel(
     kernel: Matrix,
     data: Observations,
@@ -143,19 +194,22 @@ def fit_kernel(
     shift: float,
     ridge: float | None,
     guess: float = 1e-2,
+    rival: float = math.inf,
     tell: Callable[[int], object] = lambda tried: None,
 ) -> Fit | None:
     """Return the fit with this ridge, or the best, found downhill from the guess by half powers of ten.
 
-    Of more than 1024 rows the ridge is found on 1024: how much noise targets have does not depend on the number of
-    rows. None if no ridge in the range makes the matrix positive. ``tell`` is called with the number of ridges tried.
+    Of more than 1024 rows the ridge is found on the last 1024, which should be a sample (see
+    :meth:`Observations.shuffled`): how much noise targets have does not depend on the number of rows. None if no ridge
+    in the range makes the matrix positive. The search is given up where the slope of the error does not lead below
+    that of a ``rival``. ``tell`` is called with the number of ridges tried.
 
-    Cost: O(n³), and O(min(n, 1024)³) for each of about five ridges.
+    Cost: O(n³), and O(min(n, 1024)³) for each of about two ridges.
     """
     diagonal = firing_probability(shift)
     if ridge is None and len(data) > SEARCHED:
-        rows = data.chosen(SEARCHED)
-        some = fit_kernel(kernel[np.ix_(rows, rows)], data.at(rows), shift=shift, ridge=None, guess=guess, tell=tell)
+        last = kernel[-SEARCHED:, -SEARCHED:]
+        some = fit_kernel(last, data.last(SEARCHED), shift=shift, ridge=None, guess=guess, tell=tell)
         power = _MOST if some is None else round(2 * math.log10(some.ridge))
         fits_all = (
             leave_one_out(kernel, data, ridge=10 ** (one / 2), diagonal=diagonal) for one in range(power, _MOST + 1)
@@ -163,21 +217,26 @@ def fit_kernel(
         return next((fit for fit in fits_all if fit is not None), None)  # all rows may need a larger one
     if ridge is not None:
         return leave_one_out(kernel, data, ridge=ridge, diagonal=diagonal)
-    fits: dict[int, Fit | None] = {}
-
-    def error(power: int) -> float:
-        if power not in fits:
-            fits[power] = leave_one_out(kernel, data, ridge=10 ** (power / 2), diagonal=diagonal)
-            tell(len(fits))
-        fit = fits[power]
-        return math.inf if fit is None else fit.error
-
-    return fits[downhill(error, guess, least=_LEAST, most=_MOST)]
+    power, tried = _nearest(guess, _LEAST, _MOST), 1
+    best = leave_one_out(kernel, data, ridge=10 ** (power / 2), diagonal=diagonal, slope=True)
+    tell(tried)
+    while True:
+        towards = 1 if best is None or best.slope < 0 else -1
+        power, tried = power + towards, tried + 1
+        if not _LEAST <= power <= _MOST or (best is not None and best.error - _REACH * abs(best.slope) > rival):
+            return best
+        other = leave_one_out(kernel, data, ridge=10 ** (power / 2), diagonal=diagonal, slope=True)
+        tell(tried)
+        if best is not None and (other is None or not other.error < best.error):
+            return best
+        if best is not None and other is not None and towards * other.slope > 0:  # the lowest is between the two
+            return other
+        best = other
 
 
 def downhill(error: Callable[[int], float], guess: float, *, least: int, most: int) -> int:
     """Return the half power of ten, from the guess downhill, next to which no other has a lower error."""
-    best = min(max(round(2 * math.log10(guess)), least), most)
+    best = _nearest(guess, least, most)
     while True:
         near = [power for power in (best - 1, best, best + 1) if least <= power <= most]
         lowest = min(near, key=lambda power: (error(power), -power))
@@ -186,13 +245,22 @@ def downhill(error: Callable[[int], float], guess: float, *, least: int, most: i
         best = lowest
 
 
+def _nearest(guess: float, least: int, most: int) -> int:
+    return min(max(round(2 * math.log10(guess)), least), most)
+
+
 def limit_of(inputs: Matrix, shift: float) -> Matrix:
     """Return the limit kernel (n, n) of inputs (n, d). Cost: O(n²d)."""
+    return limit_kernel(products_of(inputs), shift)
+
+
+def products_of(inputs: Matrix) -> Matrix:
+    """Return the inner products (n, n) of inputs (n, d). Cost: O(n²d)."""
     products = np.empty((len(inputs), len(inputs)))
     rows = max(1, _MOST_WORK // inputs.size)
     for first in range(0, len(inputs), rows):  # an interrupt takes effect between two of these
         np.matmul(inputs[first : first + rows], inputs.T, out=products[first : first + rows])
-    return limit_kernel(products, shift)
+    return products
 
 
 def choose(
@@ -205,54 +273,65 @@ def choose(
     kernel_of: Callable[[Matrix, float], Matrix] = limit_of,
     favourite: Choice | None = None,
     enough: float = 0.0,
+    known: Sequence[Tried] = (),
 ) -> Choice:
     """Return the bias, shift and ridge of the lowest leave-one-out error, for observations at scaled rows.
 
     A list of one value fixes it. ``ridge=None`` is chosen. ``kernel_of`` returns the kernel (n, n) of lifted inputs
     and a shift: that of the limit, or of a network. The favourite is tried first and kept
-    unless another is better by a hundredth; others are not tried if its error is ``enough``.
+    unless another is better by a hundredth; others are not tried if its error is ``enough``. What is ``known`` of
+    the same kernels is not tried again.
 
     Cost: O(n³) for each kernel tried, see :func:`fit_kernel`.
     """
     length = typical_norm(data.X, data.weights)
 
-    def attempt(bias: float, shift: float, near: float) -> tuple[float, float]:
+    def attempt(bias: float, shift: float, near: float, rival: float) -> tuple[float, float]:
         inputs, _ = lift_rows(data.X, bias * length)
-        fit = fit_kernel(kernel_of(inputs, shift), data, shift=shift, ridge=ridge, guess=near)
+        fit = fit_kernel(kernel_of(inputs, shift), data, shift=shift, ridge=ridge, guess=near, rival=rival)
         return (near, math.inf) if fit is None else (fit.ridge, fit.error)
 
-    return search(attempt, biases=biases, shifts=shifts, guess=guess, favourite=favourite, enough=enough)
+    return search(attempt, biases=biases, shifts=shifts, guess=guess, favourite=favourite, enough=enough, known=known)
 
 
 def search(
-    attempt: Callable[[float, float, float], tuple[float, float]],
+    attempt: Callable[[float, float, float, float], tuple[float, float]],
     *,
     biases: Sequence[float],
     shifts: Sequence[float],
     guess: float,
     favourite: Choice | None = None,
     enough: float = 0.0,
+    known: Sequence[Tried] = (),
 ) -> Choice:
     """Return the best bias and shift: the biases with the first shift, then the other shifts with the best bias.
 
-    ``attempt`` is called with a bias, a shift and a ridge to begin with, and returns the ridge and the error.
-    The favourite, which is tried first, is kept if its error is ``enough``.
+    ``attempt`` is called with a bias, a shift, a ridge to begin with and an error to get below, unless the result is
+    ``known``; it returns the ridge and the error. The favourite, which is tried first, is kept if its error is
+    ``enough``.
     """
     tried: list[Tried] = []
+    found = {one[:2]: one for one in known}
 
     def best() -> Tried:
         least = min(tried, key=lambda one: one[3])
         return tried[0] if favourite is not None and least[3] > _WORTH * tried[0][3] else least
 
+    def add(bias: float, shift: float) -> None:
+        near, rival = (best()[2], best()[3]) if tried else (guess, math.inf)
+        if favourite is not None and tried:
+            rival = min(rival, _WORTH * tried[0][3])
+        tried.append(found.get((bias, shift)) or (bias, shift, *attempt(bias, shift, near, rival)))
+
     if favourite is not None:
         biases, shifts = _first(favourite.bias, biases), _first(favourite.shift, shifts)
     for bias in biases:
-        tried.append((bias, shifts[0], *attempt(bias, shifts[0], best()[2] if tried else guess)))
+        add(bias, shifts[0])
         if favourite is not None and tried[0][3] <= enough:
             return Choice(*tried[0], tried)
     middle = best()[0]
     for shift in shifts[1:]:
-        tried.append((middle, shift, *attempt(middle, shift, best()[2])))
+        add(middle, shift)
     return Choice(*best(), tried)
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "next_metric",
     "outer_product",
     "row_gradients",
+    "sum_outer_products",
 ]
 
 Matrix = NDArray[np.float64]
@@ -43,7 +44,7 @@ COLUMNS = 512  # most columns for which features are learnt with "auto"
 MOST_ROUNDS = 5
 MILD, STRONG = 0.25, 0.4  # powers of the metric
 _FOLDS = 4
-_OUTPUTS = 16  # outputs whose gradients are taken one by one
+MIXED = 16  # outputs whose gradients are taken one by one
 _A_ROUND = 0.99  # rounds are tried while each leaves at most this share of the error
 _CLEARLY = 0.95  # column weights are used if they leave at most this share of the error without them
 _DOUBT = 0.08  # column weights are given up if k folds put them behind by a k-th of this share of the whole error
@@ -100,22 +101,57 @@ def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: flo
 
     Cost: O(n²d) per output, in single precision: what is learnt from gradients needs no more.
     """
-    slopes = cofiring_slope(inputs @ inputs.T, kernel, shift, symmetric=True)
+    return _gradients(inputs, alpha, cofiring_slope(inputs @ inputs.T, kernel, shift, symmetric=True))
+
+
+def _gradients(inputs: Matrix, alpha: Matrix, slopes: Matrix) -> Iterator[Matrix]:
     sizes = [max(float(np.abs(one).max()), np.finfo(float).tiny) for one in (slopes, *alpha.T)]  # within its range
     short = (slopes / sizes[0]).astype(np.float32)
     for size, one in zip(sizes[1:], alpha.T, strict=True):
         yield np.float64(size * sizes[0]) * (short @ ((one / size)[:, None] * inputs).astype(np.float32))
 
 
+def sum_outer_products(
+    inputs: Matrix, alpha: Matrix, *, products: Matrix, kernel: Matrix, shift: float, scale: Matrix, columns: int
+) -> Matrix:
+    """Return the sum over rows and outputs of outer products (columns, columns) of gradients by rows.
+
+    ``products`` and ``kernel`` (n, n) are those of the inputs (n, d), alpha is (n, k); ``scale`` (n,) multiplies the
+    outer product at each row: its weight over the squared norm that it was divided by when it was lifted.
+
+    With the slopes S of the kernel, the gradient at input i along the sphere is sum_j (S_ij alpha_j - delta_ij c_i) x_j
+    with c = (S * products) alpha. So the sum is X' B X with an n x n matrix B, in which outputs are summed first.
+
+    Cost: O(n²(n + d)) for any number of outputs, or O(n²d) for each, in single precision, where that is less.
+    """
+    n, d = inputs.shape
+    slopes = cofiring_slope(products, kernel, shift, symmetric=True)
+    if alpha.shape[1] * d <= n + 2 * d:
+        along = row_gradients(
+            _gradients(inputs, alpha, slopes), inputs=inputs, norms=1 / np.sqrt(scale), columns=columns
+        )
+        return outer_product(along, weights=np.ones(n), metric=np.eye(columns))
+    radial = (slopes * products) @ alpha
+    scaled = np.sqrt(scale)[:, None] * slopes
+    matrix = scaled.T @ scaled  # of a product with itself BLAS makes one triangle
+    matrix *= alpha @ alpha.T
+    slopes *= alpha @ (scale[:, None] * radial).T
+    matrix -= slopes
+    matrix -= slopes.T
+    np.einsum("ii->i", matrix)[:] += scale * (radial**2).sum(axis=1)
+    some = inputs[:, :columns]
+    return some.T @ (matrix @ some)
+
+
 def mix_outputs(alpha: Matrix) -> Matrix:
-    """Return alpha (n, k) of at most _OUTPUTS outputs: random sums of all, with the same mean outer product.
+    """Return alpha (n, k) of at most MIXED outputs: random sums of all, with the same mean outer product.
 
     Otherwise a hundred classes would make a round a hundred times as expensive. The sums are always the same.
     """
     outputs = alpha.shape[1]
-    if outputs <= _OUTPUTS:
+    if outputs <= MIXED:
         return alpha
-    return alpha @ np.random.default_rng(0).normal(size=(outputs, _OUTPUTS)) / np.sqrt(_OUTPUTS)
+    return alpha @ np.random.default_rng(0).normal(size=(outputs, MIXED)) / np.sqrt(MIXED)
 
 
 def row_gradients(gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, columns: int) -> Iterator[Matrix]:
@@ -270,7 +306,8 @@ class _Folds:
         inputs, norms = lift_rows(rows, last)
         asked, place = np.unique(held.row, return_inverse=True)
         others, _ = lift_rows(held.X[asked] @ metric, last)
-        kernel = limit_kernel(inputs @ inputs.T, self._shift)
+        products = inputs @ inputs.T
+        kernel = limit_kernel(products, self._shift)
         if ridge is None:
             fit = fit_kernel(kernel, kept, shift=self._shift, ridge=None, guess=guess)
             alpha, ridge = (None, guess) if fit is None else (fit.alpha, fit.ridge)
@@ -280,7 +317,15 @@ class _Folds:
             return _Held(np.inf, ridge, None)
         outputs = limit_kernel(others @ inputs.T, self._shift, symmetric=False) @ alpha
         error = float(held.weight.sum()) * self._judge(held, outputs[place])
-        gradients = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=self._shift)
-        by_row = row_gradients(gradients, inputs=inputs, norms=norms, columns=len(metric))
-        outer = cache(partial(outer_product, by_row, weights=kept.weights, metric=metric))
+        inner = partial(
+            sum_outer_products,
+            inputs,
+            alpha,
+            products=products,
+            kernel=kernel,
+            shift=self._shift,
+            scale=kept.weights / norms**2,
+            columns=len(metric),
+        )
+        outer = cache(lambda: metric @ inner() @ metric.T)
         return _Held(error, ridge, outer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.estimators import choose
-from thresher.estimators.choose import Choice, Fit, leave_one_out
+from thresher.estimators.choose import Choice, Fit, Tried, leave_one_out
 from thresher.estimators.columns import learn_columns
 from thresher.estimators.features import (
     COLUMNS,
@@ -20,7 +20,6 @@ from thresher.estimators.features import (
     Plan,
     choose_plan,
     next_metric,
-    outer_product,
 )
 from thresher.estimators.lift import SphereLift
 from thresher.estimators.networks import gains_of, settings_of, train_penalised
@@ -101,6 +100,7 @@ class Fitting:
         with blas_for_size(options.rows):  # threads of BLAS would wait for each other over small matrices
             scale, space, choice, learning, optimism = self._choose_all()
         self.progress.begin("fitting all rows")
+        self.data, space = self.data.shuffled(choose.SEARCHED), space.shuffled(choose.SEARCHED)
         inputs, _ = space.inputs(choice.bias)
         settings = None if self.width == math.inf else self._settings(inputs, choice.shift, int(self.width))
         if settings is None:
@@ -109,11 +109,12 @@ class Fitting:
             kernel = start_gram(inputs, settings, threads=options.threads)
         fit = self._fit_kernel(kernel, choice)
         penalty = fit.noise / self.data.weights
-        gains = gains_of(fit.alpha, kernel @ fit.alpha, self.width)
+        gains = gains_of(fit.alpha, fit.outputs, self.width)
         importances = self._importances(space, choice)
         self.progress.begin("training")
         results = [] if settings is None else self._train(inputs, settings, kernel, fit, penalty, gains)
         self.progress.end()
+        last = self.data.last(choose.SEARCHED)
         lift = SphereLift(
             scale=scale, bias=choice.bias, weights=space.weights, metric=space.matrix(), rest=space.rest
         ).fit(self.data.X, sample_weight=self.data.weights)
@@ -121,9 +122,7 @@ class Fitting:
             lift=lift,
             choice=choice,
             learning=learning,
-            left_out=LeftOut(
-                self.data, fit.left_out(self.data), partial(self._variances, fit, inputs, choice.shift), optimism
-            ),
+            left_out=LeftOut(last, fit.left_out(last), partial(self._variances, fit, inputs, choice.shift), optimism),
             inputs=inputs,
             ridge=fit.ridge,
             error=fit.error,
@@ -143,7 +142,7 @@ class Fitting:
             limit = leave_one_out(choose.limit_of(inputs, shift), self.data, ridge=fit.ridge, diagonal=diagonal)
         if limit is None:  # a tiny ridge that was enough for the network's own kernel
             limit = fit
-        return np.maximum(limit.left_out_variance(self.data), 0.0)
+        return np.maximum(limit.left_out_variance(self.data.last(choose.SEARCHED)), 0.0)
 
     def _choose_all(self) -> tuple[str, Space, Choice, Learning, float]:
         """Choose scale, bias, shift and features; return the space of rows, the choices, how optimistic they are."""
@@ -154,14 +153,16 @@ class Fitting:
         if self.data.X.shape[1] > COLUMNS and (self.options.plan is None or not self.options.plan.columns):
             space = in_span(space)  # no weights of columns will be learnt
         self.progress.begin("choosing bias and shift")
-        plain = choice = self._choose(space, limit, guess=guess)
+        plain = choice = self._choose(space, limit, guess=guess, known=guess.tried)
         self.progress.begin("choosing features")
         learning = self._choose_plan(space, choice)
         self.progress.begin("learning features")
         space, choice = self._learn(space, choice, learning.plan)
         if self.width != math.inf:
             self.progress.begin("choosing for the network")
-        best = choice if learning.plan == Plan() else self._choose(space, limit, guess=choice.ridge, favourite=choice)
+        best = choice
+        if learning.plan != Plan():
+            best = self._choose(space, limit, guess=choice, favourite=choice, known=choice.tried)
         network = self._choose_network(space, choice, best)
         if network is None:
             return scale, space, best, learning, learning.optimism(plain.error, best.error)
@@ -175,7 +176,7 @@ class Fitting:
         if self.width == math.inf:
             return None
         enough = limit.error * (1 + WORSE / 2)
-        network = self._choose(space, self._kernel_of(), guess=choice.ridge, favourite=choice, enough=enough)
+        network = self._choose(space, self._kernel_of(), guess=choice, favourite=choice, enough=enough)
         if self.data.count.sum() >= FEW and network.error > limit.error + _NOTHING:
             self.loss = network.error / max(limit.error, _NOTHING) - 1
         if not (self.options.or_limit and self.loss > WORSE):
@@ -188,9 +189,10 @@ class Fitting:
         space: Space,
         kernel_of: Callable[[Matrix, float], Matrix],
         *,
-        guess: float,
+        guess: Choice,
         favourite: Choice | None = None,
         enough: float = 0.0,
+        known: Sequence[Tried] = (),
     ) -> Choice:
         """Choose bias, shift and ridge on some rows; see :func:`choose.choose`."""
         options = self.options
@@ -202,10 +204,11 @@ class Fitting:
             biases=options.biases if options.bias is None else [options.bias],
             shifts=shifts,
             ridge=options.ridge,
-            guess=guess,
+            guess=guess.ridge,
             kernel_of=kernel_of,
             favourite=favourite,
             enough=enough,
+            known=known,
         )
 
     def _kernel_of(self) -> Callable[[Matrix, float], Matrix]:
@@ -269,19 +272,20 @@ class Fitting:
         """Return the space after one more round on some rows; the same one if their kernel has no solution."""
         some = space._replace(data=space.data.some(rows))
         metric = np.eye(space.data.X.shape[1]) if space.metric is None else space.metric
-        gradients = some.gradients(choice)
-        if gradients is None:
+        inner = some.outer_products(choice)
+        if inner is None:
             return space
-        outer = outer_product(gradients, weights=some.data.weights, metric=metric)
+        outer = metric @ inner @ metric.T
         return space._replace(metric=next_metric(outer, metric=metric, power=power))
 
     def _importances(self, space: Space, choice: Choice) -> Matrix:
         """Return the mean square of the gradient by each scaled column (d,), as a share of the sum of all."""
         d = self.data.X.shape[1]
         some = space._replace(data=space.data.some(self.options.rows))
-        squares, matrix = np.zeros(d), space.matrix()
-        for one in some.gradients(choice) or ():
-            squares += some.data.weights @ (one if matrix is None else one @ matrix.T) ** 2
+        inner, matrix = some.outer_products(choice), space.matrix()
+        if inner is None:
+            return np.full(d, 1 / d)
+        squares = np.maximum(inner.diagonal() if matrix is None else ((matrix @ inner) * matrix).sum(axis=1), 0.0)
         if space.weights is not None:
             squares *= space.weights**2
         return squares / squares.sum() if squares.sum() > 0 else np.full(d, 1 / d)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from thresher.algebra.pivots import LowRank
 from thresher.estimators import choose
@@ -20,7 +19,6 @@ from thresher.estimators.choose import Judge
 from thresher.estimators.device import Cpu, Device, KernelMatrix
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
-from thresher.theory import firing_probability
 from thresher.theory.limit_matrix import limit_block, limit_square
 
 __all__ = ["HoldOut", "Solved", "Stop", "refine", "ridge_beyond", "ridges_near", "solve_ridges"]
@@ -218,12 +216,12 @@ class HoldOut:
 
     def _factor(self, inputs: Single, others: Single, shift: float, ridge: float | None, guess: float) -> Solved | None:
         kernel, cross = limit_square(inputs, shift, threads=self._device.threads), limit_block(others, inputs, shift)
-        diagonal, fits = firing_probability(shift), dict[float, Solved | None]()
+        fits = dict[float, Solved | None]()
 
         def error(power: float) -> float:
             if power not in fits:
                 level = 10 ** (power / 2)
-                alpha = self._solve(kernel, level * diagonal, inputs, shift, level)
+                alpha = self._solve(kernel, inputs, shift, level)
                 if alpha is None:
                     fits[power] = None
                 else:
@@ -238,13 +236,10 @@ class HoldOut:
             return fits[power]
         return fits[choose.downhill(error, guess, least=_LEAST, most=_MOST)]
 
-    def _solve(self, kernel: Single, penalty: float, inputs: Single, shift: float, ridge: float) -> Matrix | None:
+    def _solve(self, kernel: Single, inputs: Single, shift: float, ridge: float) -> Matrix | None:
         """Return alpha (n, k) in single precision, in double where that fails; None if that fails too."""
-        matrix = kernel.copy()
-        matrix[np.diag_indices_from(matrix)] += (penalty / self.kept.weights).astype(np.float32)
-        rhs = np.asfortranarray(self.kept.targets, np.float32)
-        _, alpha, failed = lapack.sposv(matrix.T, rhs, lower=0, overwrite_a=1, overwrite_b=1)
-        if failed or not np.isfinite(alpha).all():
+        alpha = choose.solve_single(kernel.copy(), self.kept, shift=shift, ridge=ridge)
+        if alpha is None:
             exact = choose.limit_of(inputs.astype(np.float64), shift)
             return choose.solve_kernel(exact, self.kept, shift=shift, ridge=ridge)
-        return alpha.astype(np.float64)
+        return alpha

@@ -19,7 +19,7 @@ from thresher.estimators import choose
 from thresher.estimators.beyond import CENTRES, fit_beyond
 from thresher.estimators.centres import fit_centres
 from thresher.estimators.choose import Choice
-from thresher.estimators.device import Device
+from thresher.estimators.device import Cpu, Device
 from thresher.estimators.exact import RANK, LimitFit, Table, fit_exact
 from thresher.estimators.features import (
     COLUMNS,
@@ -69,7 +69,7 @@ class ManyFitting:
                 f"shift={options.shift:g} is beyond single precision, which many rows need. Use a smaller one."
             )
         self._require_memory()
-        self._held, self._kept = np.split(data.shuffled(), [min(HELD, n // 5)])
+        self._held, self._kept = np.split(data.random_order(), [min(HELD, n // 5)])
         some = max(LARGE, min(_SCALED, _SORTED // data.X.shape[1]))
         self._few = data.at(self._kept[:some])  # in memory, as those left out
         self._left = data.at(self._held)
@@ -162,7 +162,8 @@ class ManyFitting:
         better than centres on as many rows as features are learnt from; more rows make it better still.
         """
         n, way = len(self.data), self.options.approximation
-        if way != "auto" or n > EXACT or n <= DEAR or self.options.width != math.inf:
+        cheap = DEAR if isinstance(self._device, Cpu) else EXACT
+        if way != "auto" or n > EXACT or n <= cheap or self.options.width != math.inf:
             return ("exact" if way == "auto" and n <= EXACT else way), {}
         exact = rounds.fit(large, metric, choice)
         inputs, others, _ = large.lifted(metric, choice.bias)
@@ -283,7 +284,7 @@ class ManyFitting:
 
     def _choose(self, hold: HoldOut, metric: Matrix | None, *, guess: float, favourite: Choice | None = None) -> Choice:
         return choose.search(
-            lambda bias, shift, near: self._try(hold, metric, bias, shift, near),
+            lambda bias, shift, near, _: self._try(hold, metric, bias, shift, near),
             biases=self._biases(),
             shifts=self._shifts(),
             guess=guess,

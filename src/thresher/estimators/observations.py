@@ -112,7 +112,7 @@ class Observations:
         spread = _sums(pool, self.count[:, None] * away**2, len(pairs))
         return Pools(pairs[:, 0].astype(np.int64), pairs[:, 1], count, mean, spread)
 
-    def shuffled(self) -> Numbers:
+    def random_order(self) -> Numbers:
         """Return the numbers of all rows in an order that is random, and does not depend on that of the table."""
         return np.random.default_rng(0).permutation(len(self.X)) if self._order is None else self._order
 
@@ -124,8 +124,20 @@ class Observations:
         """Return the numbers of no more than ``most`` rows, ascending, always the same ones."""
         return np.sort(np.random.default_rng(0).permutation(len(self.X))[:most])
 
+    def last(self, most: int) -> Observations:
+        """Return the observations at no more than ``most`` of the rows, the last ones."""
+        return self if len(self.X) <= most else self.at(np.arange(len(self.X) - most, len(self.X)))
+
+    def shuffled(self, most: int) -> Observations:
+        """Return the observations with their rows in another order if there are more than ``most`` of them.
+
+        The last ones are then those of :meth:`some`.
+        """
+        n = len(self.X)
+        return self if n <= most else self.at(np.random.default_rng(0).permutation(n)[::-1])
+
     def at(self, rows: Numbers) -> Observations:
-        """Return the observations at some rows, ascending."""
+        """Return the observations at some rows, in this order."""
         place = np.full(len(self.X), -1)
         place[rows] = np.arange(len(rows))
         return self._with(place[self.row], self.count, self.X[rows])

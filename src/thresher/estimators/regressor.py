@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -98,8 +99,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         from which they grow to that of all targets
     approximation_, approximation_errors_ : ``"exact"``, ``"centres"`` or ``"leaves"``, and the errors of those tried;
         empty if all rows were fitted exactly without a comparison
-    loo_error_ : mean squared error of observations left out: one at a time, or, above 4,096 rows, those that were left
-        out together; in units of the variance of the targets (or, up to 4,096 rows, of their logarithms, if learnt),
+    loo_error_ : mean squared error of observations left out: one at a time, at 1024 rows at most, or, above 4,096 rows,
+        those that were left out together; in units of the variance of the targets (or, up to 4,096 rows, of their
+        logarithms, if learnt),
         summed over outputs
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
         512 rows (a classifier: 256), or 2,048 of many; ``ridge_`` and ``loo_error_`` are those of all rows
@@ -231,19 +233,30 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         if many:
             some = np.random.default_rng(0).permutation(len(rows))[:MANY]
             rows, columns, weights = rows[some], columns[some], None if weights is None else weights[some]
-        errors = [self._left_out_error(rows, columns, weights, floor=floor, many=many) for floor in floors]
+        error = partial(self._left_out_error, rows, columns, weights, many=many)
+        if self.target == "auto":  # most often a look at one kernel is enough
+            quick = [error(floor=floor, quick=True) for floor in (None, *floors)]
+            if min(quick[1:]) > quick[0]:
+                return None
+        errors = [error(floor=floor) for floor in floors]
         best = int(np.argmin(errors))
         if self.target == "log":
             return floors[best]
-        plain = self._left_out_error(rows, columns, weights, floor=None, many=many)
-        return floors[best] if errors[best] < _CLEARLY * plain else None
+        return floors[best] if errors[best] < _CLEARLY * error(floor=None) else None
 
     def _left_out_error(
-        self, rows: Matrix, columns: Matrix, weights: Matrix | None, *, floor: Matrix | None, many: bool
+        self,
+        rows: Matrix,
+        columns: Matrix,
+        weights: Matrix | None,
+        *,
+        floor: Matrix | None,
+        many: bool,
+        quick: bool = False,
     ) -> float:
         """Return the mean squared leave-one-out error of the limit, in units of the targets' variance.
 
-        Infinity where it cannot be computed.
+        Infinity where it cannot be computed. ``quick``: see :func:`error_left_out`.
         """
         told = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(told, scale="standardise", weights=weights)
@@ -251,7 +264,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         options = self._options(data, self._judge(columns, weights, scaling, floor))
         if many and options.scale is None:  # the scale is chosen later, on more rows
             options = options._replace(scale=CANDIDATES[0])
-        return error_left_out(data, options)
+        return error_left_out(data, options, quick=quick)
 
     @staticmethod
     def _judge(columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None) -> Judge:

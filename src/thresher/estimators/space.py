@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.estimators.choose import Choice, limit_of, solve_kernel
-from thresher.estimators.features import limit_gradients, mix_outputs, row_gradients
+from thresher.estimators.choose import Choice, products_of, solve_kernel, solve_single
+from thresher.estimators.features import MIXED, mix_outputs, outer_product, row_gradients, sum_outer_products
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
+from thresher.theory import limit_kernel
+from thresher.theory.limit_matrix import limit_gradients_at, limit_square
 
 __all__ = ["Space", "in_span"]
 
 Matrix = NDArray[np.float64]
 _SPANNED = 1000  # most rows whose span is computed, in a second or two; beyond, columns are used as they are
+_SINGLE = 512  # rows from which on gradients are made in single precision: three times as fast
 _SMALLEST = 1e-10  # length of a direction, relative to the longest, that counts as rounding
 
 
@@ -48,6 +50,10 @@ class Space(NamedTuple):
         """Return the coordinates after the metric (n, r)."""
         return self.data.X if self.metric is None else self.data.X @ self.metric
 
+    def shuffled(self, most: int) -> Space:
+        """Return the space with its rows in the order of :meth:`Observations.shuffled`."""
+        return self._replace(data=self.data.shuffled(most))
+
     def turned(self) -> Observations:
         """Return the observations at the coordinates after the metric."""
         return self.data.with_rows(self.rows())
@@ -59,18 +65,30 @@ class Space(NamedTuple):
         inputs, norms = lift_rows(np.column_stack([rows, np.zeros(len(rows))]) if self.rest else rows, last)
         return inputs if bias else inputs[:, :-1], norms
 
-    def gradients(self, choice: Choice) -> Iterator[Matrix] | None:
-        """Return gradients (n, r) of the limit, for each output, by coordinates after the metric; None without a fit.
+    def outer_products(self, choice: Choice) -> Matrix | None:
+        """Return the weighted sum (r, r) of outer products of gradients of the limit by coordinates after the metric.
 
-        Cost: O(n³), and O(n²r) per output.
+        None without a fit. Of many rows in single precision, unless that fails. Cost: O(n³ + n²r).
         """
         inputs, norms = self.inputs(choice.bias)
-        kernel = limit_of(inputs, choice.shift)
-        alpha = solve_kernel(kernel, self.data, shift=choice.shift, ridge=choice.ridge)
+        numbers = min(self.data.targets.shape[1], MIXED) * self.columns  # in the gradients at a row
+        if len(inputs) > _SINGLE and numbers <= len(inputs) + 2 * self.columns:
+            fast = inputs.astype(np.float32)
+            kernel = limit_square(fast, choice.shift)
+            alpha = solve_single(kernel, self.data, shift=choice.shift, ridge=choice.ridge)
+            if alpha is not None:
+                found = iter(limit_gradients_at(fast, fast, mix_outputs(alpha), choice.shift))
+                by_row = row_gradients(found, inputs=inputs, norms=norms, columns=self.columns)
+                return outer_product(by_row, weights=self.data.weights, metric=np.eye(self.columns))
+        products = products_of(inputs)
+        exact = limit_kernel(products, choice.shift)
+        alpha = solve_kernel(exact, self.data, shift=choice.shift, ridge=choice.ridge)
         if alpha is None:
             return None
-        found = limit_gradients(inputs, mix_outputs(alpha), kernel=kernel, shift=choice.shift)
-        return row_gradients(found, inputs=inputs, norms=norms, columns=self.columns)
+        scale = self.data.weights / norms**2
+        return sum_outer_products(
+            inputs, alpha, products=products, kernel=exact, shift=choice.shift, scale=scale, columns=self.columns
+        )
 
 
 def in_span(space: Space) -> Space:
