@@ -62,6 +62,7 @@ class ManyFitting:
         self.data, self.options, self.progress, self._device = data, options, progress, device
         self._bare = data.with_rows(np.empty((len(data), 0)))  # without the inputs, which are large
         n = len(data)
+        self._bare = data.with_rows(np.zeros((n, 0)))  # without the inputs, which are large
         if n > EXACT and options.width != math.inf and options.approximation != "exact":
             raise InvalidInput(f"networks are trained on at most {EXACT:,} distinct rows. Use width='auto'.")
         if options.shift is not None and firing_probability(options.shift) < _LEAST_FIRING:
