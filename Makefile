@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test test-slow test-oldest test-wheel check docs pictures scaling certified prediction preconditioners many-rows bench reliability clean
+.PHONY: setup demo test test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs pictures scaling certified prediction preconditioners many-rows gpu bench reliability clean
 
 setup: $(VENV)/.ready
 
@@ -23,6 +23,14 @@ test: setup check
 # Long trials: full sizes, distortion statistics, soak of the state machine.
 test-slow: setup
 	$(BIN)/python -m pytest -m slow -n 0
+
+# What runs on a GPU: on one, or on the processor in Triton's interpreter.
+test-gpu: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gpu]'
+	$(BIN)/python -m pytest tests/gpu -m 'gpu or not gpu' -n 0
+test-gpu-kernels: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gpu]'
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/gpu
 
 # The fast tests with the oldest versions of everything that pyproject.toml allows, in an environment of their own.
 test-oldest:
@@ -82,6 +90,10 @@ preconditioners: setup
 many-rows: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.many_rows $(if $(DATA),--data-dir '$(DATA)',--case friedman growth)
+
+# Training on one NVIDIA GPU beside its rivals and ceilings; estimators: python -m benchmarks.gpu_estimators --help.
+gpu: setup
+	$(BIN)/python -m benchmarks.gpu
 
 clean:
 	rm -rf $(VENV) $(OLDEST) docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

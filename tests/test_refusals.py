@@ -183,7 +183,7 @@ def test_problem_of_another_type(problem):
 
 
 PLANNED = [(kind, name) for kind, names in training_options._PLANNED.items() for name in names]
-AVAILABLE = {"index": SHARDS, "engine": EXECUTORS, "solver": SOLVERS}
+AVAILABLE = {"index": SHARDS, "engine": EXECUTORS, "solver": (*SOLVERS, "pivots", "auto")}
 
 
 @pytest.mark.parametrize(("kind", "name"), PLANNED)
@@ -199,7 +199,7 @@ def test_planned_names_list_what_is_available(kind, name):
 @settings(deadline=None, max_examples=20)
 @given(name=st.text(max_size=12))
 def test_unknown_names_list_what_is_available(kind, name):
-    assume(name not in AVAILABLE[kind] and (kind, name) not in PLANNED and name != "auto")
+    assume(name not in AVAILABLE[kind] and (kind, name) not in PLANNED)
     with pytest.raises(InvalidInput) as refusal:
         train(Problem(INPUTS, TARGETS), width=16, **{kind: name})
     for available in AVAILABLE[kind]:

@@ -13,7 +13,7 @@ from benchmarks.tabular.accuracy import FAILED, Effort, run_suite
 from benchmarks.tabular.cases import CASES, case_set
 from benchmarks.tabular.models import TIMED, Model
 from benchmarks.tabular.protocol import PUBLISHED, SUITES
-from benchmarks.tabular.sets import CLASSIFICATION, WAITING, load_set, set_names
+from benchmarks.tabular.sets import CLASSIFICATION, load_set, set_names
 from benchmarks.tabular.store import SCORE, Store
 from benchmarks.tabular.tables import CAVEATS, tables
 from benchmarks.tabular.times import run_times
@@ -116,8 +116,6 @@ def folder_of(suite: str, data_dir: Path | None) -> Path | None:
 
 def _check(what: str, names: list[str], known: set[str]) -> None:
     for name in names:
-        if name in WAITING:
-            raise InvalidInput(f"set {name} is not run yet: it {WAITING[name]}. Leave it out.")
         if name not in known:
             raise InvalidInput(f"{what} must be one of {', '.join(sorted(known))}; got {name!r}.")
 

@@ -14,7 +14,6 @@ from thresher import InvalidInput
 
 CLASSIFICATION, REGRESSION = "uci-classification", "uci-regression"
 _SPLITS = {CLASSIFICATION: ("hp_train", "hp_val", "kf_train", "kf_test"), REGRESSION: ("train", "test")}
-WAITING = {"protein-tertiary-structure": "waits for the work on many inputs"}
 
 
 class Part(NamedTuple):
@@ -43,11 +42,11 @@ class Set(NamedTuple):
 
 
 def set_names(folder: Path) -> list[str]:
-    """Return the names of the sets in a folder, sorted; those that wait are left out."""
+    """Return the names of the sets in a folder, sorted."""
     names = sorted(path.stem for path in folder.glob("*.npz")) if folder.is_dir() else []
     if not names:
         raise InvalidInput(f"no .npz files found in {folder}; give the folder that holds {folder.name}/ by --data-dir.")
-    return [name for name in names if name not in WAITING]
+    return names
 
 
 def load_set(folder: Path, name: str) -> Set:

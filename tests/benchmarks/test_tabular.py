@@ -325,7 +325,6 @@ def spoil_splits(data):
     [
         (["--models", "tree"], None, "model must be one of mlp, svc, thresher; got 'tree'."),
         (["--sets", "iris"], None, "set must be one of one, two; got 'iris'."),
-        (["--sets", "protein-tertiary-structure"], None, "is not run yet: it waits for the work on many inputs."),
         (["--threads", "0"], None, "--threads must be at least 1; got 0."),
         (["--data-dir", "nowhere"], None, "no .npz files found in nowhere/uci-classification; give the folder"),
         (

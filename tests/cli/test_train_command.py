@@ -11,7 +11,7 @@ import pytest
 from pages import Whole
 from test_cli import run
 
-from thresher import History, estimators
+from thresher import History, estimators, tables
 from thresher.cli import commands
 from thresher.cli.live import Live
 from thresher.files import write_file
@@ -110,6 +110,32 @@ class TestTrain:
         code, _, err = run(capsys, "audit", folder)
         assert code != 0
         assert "no certificates to audit" in err
+
+    @pytest.mark.parametrize("text", [False, True])
+    def test_many_rows_of_a_parquet_file_stay_in_it(self, capsys, tmp_path, monkeypatch, text):
+        pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet'")
+        from pyarrow import parquet
+
+        for module in (estimators.base, estimators.many):
+            monkeypatch.setattr(module, "EXACT", 200)
+        for module in (estimators.base, estimators.many, estimators.regressor):
+            monkeypatch.setattr(module, "MANY", 100)
+        monkeypatch.setattr("thresher.estimators.beyond.CENTRES", (40, 60))
+        rng = np.random.default_rng(0)
+        columns = {name: rng.normal(size=500) for name in "abc"} | {
+            "kind": ["red", "blue"] * 250 if text else [1, 2] * 250
+        }
+        columns["y"] = columns["a"] + columns["b"] ** 2
+        parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+        read = []
+        real = tables.ParquetRows.blocks
+        monkeypatch.setattr(tables.ParquetRows, "blocks", lambda self, size: read.append(size) or real(self, size))
+        folder, more = str(tmp_path / "run"), ("--drop", "c", "--json")
+        code, out, _ = run(capsys, "train", str(tmp_path / "t.parquet"), "--save", folder, *more)
+        assert code == 0
+        assert json.loads(out)["test"]["value"] < 0.5 * json.loads(out)["test"]["guess"]
+        assert bool(read) != text
+        assert run(capsys, "predict", folder, str(tmp_path / "t.parquet"))[0] == 0
 
     def test_an_estimator_by_default(self, capsys, tmp_path):
         table = write_csv(tmp_path / "table.csv", classes=True)

@@ -25,6 +25,11 @@ def rows_and_targets(n, d=3, outputs=1, seed=0):
     return rows, targets + 0.1 * rng.normal(size=targets.shape), rng.uniform(0.5, 2.0, size=n)
 
 
+def split(n, held=0):
+    order = np.random.default_rng(0).permutation(n - held)
+    return {"kept": order, "held": np.arange(n - held, n)}
+
+
 def kernel(left, right):
     return limit_kernel(left.astype(np.float64) @ right.astype(np.float64).T, SHIFT, symmetric=False)
 
@@ -40,7 +45,7 @@ def test_with_all_rows_as_centres_it_is_the_exact_ridge_regression(seed, outputs
     rows, targets, weights = rows_and_targets(120, outputs=outputs, seed=seed)
     weights = np.ones(120) if even else weights
     inputs = lift_single(rows, 1.0)
-    fit = fit_centres(inputs, targets, weights, held=0, shift=SHIFT, ridges=[ridge], centres=120, seed=seed)
+    fit = fit_centres(inputs, targets, weights, **split(len(rows)), shift=SHIFT, ridges=[ridge], centres=120, seed=seed)
     others = lift_single(rows_and_targets(50, seed=seed + 1)[0], 1.0)
     K = kernel(inputs, inputs)
     alpha = naive.kernel_ridge(K, targets, weights, ridge * firing_probability(SHIFT))
@@ -53,7 +58,9 @@ def test_with_all_rows_as_centres_it_is_the_exact_ridge_regression(seed, outputs
 def test_few_centres_solve_the_normal_equations(seed, number, ridge):
     rows, targets, weights = rows_and_targets(700, outputs=2, seed=seed)
     inputs = lift_single(rows, 1.0)
-    fit = fit_centres(inputs, targets, weights, held=0, shift=SHIFT, ridges=[ridge], centres=number, seed=seed)
+    fit = fit_centres(
+        inputs, targets, weights, **split(len(rows)), shift=SHIFT, ridges=[ridge], centres=number, seed=seed
+    )
     assert len(fit.inputs) == number
     among, square = kernel(inputs, fit.inputs), kernel(fit.inputs, fit.inputs)
     alpha = naive.ridge_on_centres(among, square, targets, weights, ridge * firing_probability(SHIFT))
@@ -65,7 +72,7 @@ def test_few_centres_solve_the_normal_equations(seed, number, ridge):
 def test_held_out_rows_choose_the_ridge(seed):
     rows, targets, weights = rows_and_targets(700, outputs=2, seed=seed)
     inputs, ridges = lift_single(rows, 1.0), [1e-2, 1.0, 100.0]
-    fit = fit_centres(inputs, targets, weights, held=100, shift=SHIFT, ridges=ridges, centres=60, seed=seed)
+    fit = fit_centres(inputs, targets, weights, **split(700, 100), shift=SHIFT, ridges=ridges, centres=60, seed=seed)
     among, square = kernel(inputs, fit.inputs), kernel(fit.inputs, fit.inputs)
     for ridge in ridges:
         penalty = ridge * firing_probability(SHIFT)
@@ -83,9 +90,9 @@ def error(said, targets, weights):
 def test_weights_count_as_rows():
     rows, targets, _ = rows_and_targets(300)
     inputs, twice = lift_single(rows, 1.0), np.repeat(np.arange(300), np.arange(300) % 3 + 1)
-    options = {"held": 0, "shift": SHIFT, "ridges": [0.1], "centres": 600}
-    weighed = fit_centres(inputs, targets, np.arange(300) % 3 + 1.0, **options)
-    repeated = fit_centres(inputs[twice], targets[twice], np.ones(len(twice)), **options)
+    options = {"shift": SHIFT, "ridges": [0.1], "centres": 600}
+    weighed = fit_centres(inputs, targets, np.arange(300) % 3 + 1.0, **split(300), **options)
+    repeated = fit_centres(inputs[twice], targets[twice], np.ones(len(twice)), **split(len(twice)), **options)
     said = [kernel(inputs, one.inputs) @ one.alpha for one in (weighed, repeated)]
     np.testing.assert_allclose(*said, atol=1e-3 * np.abs(targets).max())
 
@@ -96,7 +103,7 @@ def table():
     return lift_single(rows, 1.0), targets, weights
 
 
-OPTIONS = {"held": 500, "shift": SHIFT, "ridges": [1e-2, 1e-1], "centres": 64}
+OPTIONS = {**split(3000, 500), "shift": SHIFT, "ridges": [1e-2, 1e-1], "centres": 64}
 
 
 def same(one, other):
@@ -114,7 +121,7 @@ class Blocks:
     """Rows that can only be read in order."""
 
     def __init__(self, rows):
-        self.rows, self.passes = rows, 0
+        self.rows, self.shape, self.passes = rows, rows.shape, 0
 
     def __len__(self):
         return len(self.rows)
@@ -141,10 +148,11 @@ def test_the_kernel_of_rows_and_centres_is_never_whole(monkeypatch):
     monkeypatch.setattr(module, "_LARGEST", 2000)
     n, number = 60_000, 200
     inputs = lift_single(np.random.default_rng(0).normal(size=(n, 3)), 1.0)
-    fit = {"held": 1000, "shift": SHIFT, "ridges": [0.1], "centres": number, "device": Cpu(1)}
-    fit_centres(inputs[:3000], np.ones((3000, 1)), np.ones(3000), **fit)  # compiled before memory is counted
+    fit = {"shift": SHIFT, "ridges": [0.1], "centres": number, "device": Cpu(1)}
+    few = split(3000, 1000)
+    fit_centres(inputs[:3000], np.ones((3000, 1)), np.ones(3000), **few, **fit)  # compiled before memory is counted
     tracemalloc.start()
-    fit_centres(inputs, inputs[:, :1].astype(np.float64), np.ones(n), **fit)
+    fit_centres(inputs, inputs[:, :1].astype(np.float64), np.ones(n), **split(n, 1000), **fit)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 4 * n * number / 2
@@ -169,4 +177,4 @@ def test_progress_only_grows(table):
 
 def test_a_choice_needs_held_out_rows(table):
     with pytest.raises(InvalidInput, match="Hold some rows out"):
-        fit_centres(*table, **{**OPTIONS, "held": 0})
+        fit_centres(*table, **{**OPTIONS, **split(3000)})

@@ -1,5 +1,7 @@
 """Exports: plain arrays, ONNX and torch say what the estimator says, for every scale and whatever was learnt."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -119,8 +121,10 @@ def test_onnx_models_hold_nothing_that_is_not_used(diabetes, options, tmp_path):
 
 
 def test_without_the_extras_one_line_says_what_to_do(regressor, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    monkeypatch.setitem(__import__("sys").modules, "onnx", None)
+    for name in ("thresher.export.torch_module", "thresher.export.onnx"):
+        monkeypatch.delitem(sys.modules, name, raising=False)  # as if nothing had needed them yet
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(NotAvailable, match=r"pip install 'thresher\[torch\]'"):
         regressor.to_torch()
     with pytest.raises(NotAvailable, match=r"pip install 'thresher\[onnx\]'"):

@@ -9,14 +9,19 @@ from sklearn.datasets import make_friedman1
 
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
-from thresher.estimators import base, beyond, exact, many, regressor
+from thresher.algebra.pivots import random_pivots
+from thresher.estimators import base, beyond, centres, exact, leaves, many, regressor
+from thresher.estimators.choose import mean_square
 from thresher.estimators.deviations import Variance
 from thresher.estimators.device import Cpu
 from thresher.estimators.holdout import HoldOut, solve_ridges
+from thresher.estimators.holdout import Stop as Enough
+from thresher.estimators.journal import Journal
 from thresher.estimators.leaves import check_leaves
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
 from thresher.theory import firing_probability, limit_kernel
+from thresher.theory.limit_matrix import LimitMatrix
 
 
 @pytest.fixture(autouse=True)
@@ -239,6 +244,43 @@ def test_hold_out_agrees_with_a_dense_solve():
     assert solved.error == pytest.approx(errors[min(errors, key=lambda one: abs(one - solved.ridge))], rel=0.05)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("first", [3e-3, 1e-2])
+def test_the_ridge_is_the_best_of_those_solved_to_the_end(seed, first, monkeypatch):
+    """Whichever of them the preconditioner is made for: first steps of the others are far from where they end."""
+    monkeypatch.setattr("thresher.estimators.holdout._WHILE", 1)
+    X, y = make_friedman1(1500, 5, noise=2.0, random_state=seed)
+    data = Observations.merged((X - X.mean(0)) / X.std(0), (y[:, None] - y.mean()) / y.std())
+    order = np.random.default_rng(0).permutation(1500)
+    kept, held = data.at(order[:1200]), data.at(order[1200:])
+    inputs = lift_rows(data.X[order], 4.5)[0].astype(np.float32)
+    matrix = LimitMatrix(inputs, 0.0, memory=np.inf, threads=1)
+    low = random_pivots(np.full(1500, matrix.diagonal), matrix.columns, rank=600)
+    ridges = [first, first * 10**0.5, first * 10]
+    judge = lambda outputs: mean_square(held, outputs[held.row])  # noqa: E731
+    solved = solve_ridges(matrix, low, kept, device=Cpu(1), ridges=ridges, judge=judge, stop=Enough())
+    kernel = matrix.columns(np.arange(1500)).astype(float)
+    np.fill_diagonal(kernel, matrix.diagonal)
+    errors = [
+        judge(
+            kernel[1200:, :1200] @ np.linalg.solve(kernel[:1200, :1200] + np.diag(r * 0.5 / kept.weights), kept.targets)
+        )
+        for r in ridges
+    ]
+    assert solved.error <= 1.005 * min(errors)
+
+
+@pytest.mark.parametrize("guess", [1e-2, 1.0])
+def test_the_search_goes_on_beyond_the_ridges_it_was_given(monkeypatch, guess):
+    X, y = friedman(700, noise=3.0)
+    options = {"random_state": 0, "feature_learning": 0, "target": "linear"}
+    free = ThresherRegressor(**options).fit(X, y)
+    monkeypatch.setattr(many, "ridges_near", lambda _: [guess, guess * 10**0.5, guess * 10])
+    far = ThresherRegressor(**options).fit(X, y)
+    assert far.ridge_ == pytest.approx(free.ridge_)
+    assert far.loo_error_ == pytest.approx(free.loo_error_, rel=0.01)
+
+
 @pytest.mark.parametrize("way", ["centres", "leaves", "auto"])
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_beyond_the_exact_fit(table, tmp_path, monkeypatch, way, outputs):
@@ -391,3 +433,64 @@ def test_one_thread_gives_the_same(table):
     X, y = table
     one, two = (ThresherRegressor(random_state=0, n_jobs=jobs).fit(X, y).predict(X[:20]) for jobs in (1, 2))
     np.testing.assert_array_equal(one, two)
+
+
+def rough(n, seed=0):
+    """Targets that change over short distances: few centres cannot follow them."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 2))
+    return X, np.sin(25 * X[:, 0]) * np.cos(20 * X[:, 1]) + 0.05 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize(("make", "best"), [(rough, ("exact",)), (friedman, ("centres", "leaves"))])
+def test_a_dear_fit_is_made_where_some_rows_say_that_it_pays(monkeypatch, make, best):
+    monkeypatch.setattr(many, "DEAR", 600)
+    monkeypatch.setattr(many, "CENTRES", (60, 120))
+    monkeypatch.setattr(beyond, "CENTRES", (60, 120))
+    monkeypatch.setattr(beyond, "LEAF", 200)
+    X, y = make(700) if make is rough else friedman(700, noise=4.0)
+    model = ThresherRegressor(random_state=0, target="linear").fit(X, y)
+    assert model.approximation_ in best
+    told = {name: error for name, error in model.approximation_errors_.items() if name.endswith("on 500 rows")}
+    assert set(told) == {"exact on 500 rows", "centres on 500 rows"}
+    assert (told["exact on 500 rows"] < 0.98 * told["centres on 500 rows"]) == (best == ("exact",))
+    asked = ThresherRegressor(random_state=0, target="linear", approximation="exact").fit(X, y)
+    assert asked.approximation_ == "exact"
+    assert asked.approximation_errors_ == {}
+    assert model.loo_error_ < 1.05 * asked.loo_error_
+
+
+@pytest.mark.parametrize("way", ["centres", "leaves", "auto"])
+@pytest.mark.parametrize("stop", [1, 3])
+def test_centres_and_leaves_go_on_too(table, tmp_path, monkeypatch, way, stop):
+    """To the bit: the file has all that the next step depends on."""
+    monkeypatch.setattr(beyond, "LEAF", 120)
+    monkeypatch.setattr(beyond, "CENTRES", (100, 200))
+    monkeypatch.setattr(many, "EXACT", 600)
+    monkeypatch.setattr("thresher.estimators.leaves._ENOUGH", 40)
+    X, y = table
+    path, options = tmp_path / "progress", {"random_state": 0, "feature_learning": 0, "approximation": way}
+    work, saved = [], []
+    for place, name in ((centres._Fit, "_sweep"), (leaves, "_fit_leaf")):
+        real = getattr(place, name)
+        monkeypatch.setattr(place, name, lambda *a, real=real, **k: work.append(1) or real(*a, **k))
+    whole = ThresherRegressor(**options).fit(X, y)
+    straight, real = len(work), Journal.keep
+
+    def stopped(self, *arguments):
+        real(self, *arguments)
+        saved.append(1)
+        if len(saved) == stop:
+            raise Stop
+
+    monkeypatch.setattr(Journal, "keep", stopped)
+    with pytest.raises(Stop):
+        ThresherRegressor(**options, checkpoint=path).fit(X, y)
+    work.clear()
+    again = ThresherRegressor(**options, checkpoint=path).fit(X, y)
+    assert len(work) < straight
+    assert again.approximation_errors_ == whole.approximation_errors_
+    for name in ("alpha_", "inputs_", "noise_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(whole, name))
+    np.testing.assert_array_equal(again.predict(X), whole.predict(X))
+    assert not path.exists()

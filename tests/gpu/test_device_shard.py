@@ -13,6 +13,7 @@ from test_contract import SHIFT, Story
 import thresher
 from thresher import BrokenCertificate, InvalidInput, MemoryRefused, Problem, train
 from thresher.gpu import shard
+from thresher.gpu.rows import Rows
 from thresher.interfaces import Step
 
 CASES = [
@@ -151,6 +152,7 @@ def test_several_outputs_are_trained_together():
         ({"penalty": 0.1}, "without a penalty"),
         ({"sequence": "sobol"}, "sequence='random'"),
         ({"index": "scan"}, "searches with index='certified'"),
+        ({"dtype": "float64"}, "works in float32"),
         ({"method": "paper"}, "searches with index='certified'"),
     ],
 )
@@ -163,3 +165,40 @@ def test_what_does_not_fit_is_refused_before_any_work(monkeypatch):
     monkeypatch.setattr(shard, "device_bytes", lambda device: 1 << 30)
     with pytest.raises(MemoryRefused, match="on the GPU needs about"):
         train(problem(200, 20), width=10**9, engine="gpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("n", "d", "width", "options"),
+    [
+        (200, 50, 1 << 17, {"twins": True}),
+        (300, 20, 1 << 16, {}),
+        (300, 300, 1 << 15, {"twins": True}),
+        (100, 1024, 1 << 15, {}),
+        (33, 2, 1 << 14, {"shift": 1.0}),
+        (1500, 30, 1 << 14, {"twins": True, "first_step": "gram"}),
+    ],
+)
+def test_large_trajectories_are_those_of_the_processor(n, d, width, options):
+    given = problem(n, d, seed=3)
+    here = train(given, width=width, engine="gpu", audit=True, **options)
+    there = train(given, width=width, index="certified", solver="cholesky", **options)
+    assert here.status == there.status
+    for a, b in zip(here.history, there.history, strict=True):
+        assert (a.flips, a.firing) == (b.flips, b.firing)
+        assert a.residual == pytest.approx(b.residual, abs=1e-6 * there.history[0].residual)
+
+
+@pytest.mark.gpu
+def test_the_same_seed_gives_the_same_bits_again():
+    given = problem(300, 30)
+    first, again = (train(given, width=1 << 18, engine="gpu", twins=True) for _ in range(2))
+    assert [a.residual for a in first.history] == [b.residual for b in again.history]
+    np.testing.assert_array_equal(first.network.weights.coefficients, again.network.weights.coefficients)
+
+
+@pytest.mark.gpu
+def test_ten_million_neurons_are_audited():
+    result = train(problem(500, 64), width=10**7, engine="gpu", twins=True, audit=True)
+    assert result.status == "converged"
+    assert result.audit.pairs > 2e10

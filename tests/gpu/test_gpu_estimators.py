@@ -260,8 +260,8 @@ def test_centres(gpu, outputs):
     inputs, rng = single(sphere(700)), np.random.default_rng(11)
     targets = np.column_stack([inputs[:, 0] > 0, inputs[:, 1] * inputs[:, 2]])[:, :outputs] - 0.2
     weights = rng.uniform(0.5, 2.0, size=700)
-    options = {"held": 100, "shift": 0.5, "ridges": [1e-3, 1e-2], "centres": 50}
-    expected, found = (fit_centres(inputs, targets, weights, **options, device=one) for one in (CPU, gpu))
+    options = {"kept": rng.permutation(600), "held": np.arange(600, 700), "shift": 0.5, "ridges": [1e-3, 1e-2]}
+    expected, found = (fit_centres(inputs, targets, weights, **options, centres=50, device=one) for one in (CPU, gpu))
     np.testing.assert_array_equal(found.inputs, expected.inputs)
     assert found.ridge == expected.ridge
     np.testing.assert_allclose(found.held_outputs, expected.held_outputs, atol=1e-2)
@@ -307,5 +307,14 @@ def test_what_is_no_device_is_refused():
     X, y = friedman(20)
     with pytest.raises(InvalidInput, match="device must be one of 'cpu', 'cuda'; got 'tpu'"):
         ThresherRegressor(device="tpu").fit(X, y)
-    with pytest.raises(InvalidInput, match="train_options"):
-        ThresherRegressor(device="cuda", ridge=0).fit(X, y)
+
+
+def test_training_to_zero_loss_is_on_the_device(tmp_path):
+    X, y = friedman(12)
+    found, expected = (
+        ThresherRegressor(ridge=0, width=1024, random_state=0, device=name).fit(X, y) for name in ("cuda", "cpu")
+    )
+    assert found.results_[0].history[0].residual == pytest.approx(expected.results_[0].history[0].residual, rel=1e-5)
+    np.testing.assert_allclose(found.predict(X), y, atol=1e-4 * y.std())
+    found.save(tmp_path / "model")
+    np.testing.assert_allclose(thresher.load(tmp_path / "model").predict(X), y, atol=1e-4 * y.std())

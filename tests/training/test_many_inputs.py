@@ -1,9 +1,12 @@
 """Training without n x n matrices: the same steps as with them, and none of them is ever made."""
 
 import tracemalloc
+from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from thresher import MemoryRefused, Problem, Status, replay, to_sphere, train, train_together
 from thresher.algebra import Cholesky, ConjugateGradient, RandomPivots, ReusedFactor
@@ -43,6 +46,7 @@ class TestTheTrajectory:
     def test_is_that_of_the_matrix(self, index, twins, monkeypatch):
         """The first step too: it differs by the tolerance of its solve, which is set as fine as the others'."""
         monkeypatch.setattr(solving, "_TOLERANCE", 1e-6)
+        monkeypatch.setattr(solving, "_LOOSEST", 1e-6)
         problem = problem_of()
         options = {"width": 4096, "index": index, "twins": twins, "dtype": "float64", "threads": 2, "tol": 1e-9}
         with_matrix = train(problem, solver="cholesky", **options)
@@ -68,6 +72,33 @@ class TestTheTrajectory:
         for theirs, ours in zip(exact.history, free.history, strict=True):
             assert (ours.firing, ours.flips) == (theirs.firing, theirs.flips)
             assert ours.residual == pytest.approx(theirs.residual, rel=1e-6, abs=1e-8)
+
+    @pytest.mark.parametrize("twins", [False, True])
+    def test_loose_solves_lead_to_the_same_residual_with_fewer_products(self, twins, monkeypatch):
+        options = {"width": 1024, "solver": "pivots", "twins": twins, "tol": 1e-5, "max_iterations": 40}
+        loose = train(problem_of(), **options)
+        monkeypatch.setattr(solving, "_LOOSEST", 1e-2)
+        fine = train(problem_of(), **options)
+        assert loose.status == fine.status == Status.CONVERGED
+        assert len(loose.history) <= len(fine.history) + 2
+        products = [sum(one.inner_iterations for one in result.history) for result in (loose, fine)]
+        assert products[0] < 0.85 * products[1]
+
+    @given(
+        contraction=st.floats(0, 10) | st.just(np.nan), tol=st.floats(1e-8, 1e-2), loosest=st.sampled_from([0.02, 0.1])
+    )
+    def test_no_solve_is_coarser_than_a_quarter_of_the_last_contraction(self, contraction, tol, loosest):
+        with mock.patch.object(solving, "_LOOSEST", loosest):
+            solver = solving.loosened(solving.Loose(tol=tol), contraction)
+        assert tol <= solver.tol <= loosest
+        if contraction < 4 * loosest:
+            assert solver.tol == max(tol, contraction / 4)
+        assert solving.loosened(Cholesky(), contraction) == Cholesky()
+
+    def test_a_penalty_is_met_as_finely_as_before(self):
+        """There the right-hand side does not shrink: a loose solve would leave a share of all that is learnt."""
+        result = train(problem_of(), width=1024, solver="pivots", penalty=np.full(300, 0.1), tol=2e-2)
+        assert result.status == Status.CONVERGED
 
     def test_is_audited(self):
         result = train(problem_of(), width=4096, solver="pivots", audit=True)
@@ -167,6 +198,11 @@ class TestTheChoice:
         assert cheap.make().preconditioner.rank is None
         for made in (dear, cheap):
             assert "multiplications per solve" in made.why
+
+    def test_few_dimensions_are_factored(self):
+        """Inputs are close to each other there: at n 1600, d 3, a factor is twelve times as fast."""
+        assert chosen(facts_of(1600, d=3)).matrix
+        assert not chosen(facts_of(1600, d=20)).matrix
 
     def test_a_matrix_that_does_not_fit_is_not_made(self):
         facts = facts_of(2000, d=2000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 __all__ = ["Descent"]
 
 _TINY = float(np.finfo(float).tiny)
+_STATE = ("values", "images", "_residual", "_direction", "_last", "_slope")
 
 
 class Descent:
@@ -45,7 +46,7 @@ class Descent:
         arrays: Any = np,
     ) -> None:
         self._times, self._rhs, self._added, self._inverse, self._arrays = times, rhs, added, inverse, arrays
-        self._sizes = self._norms(rhs).clip(min=_TINY)
+        self._sizes = _norms(rhs).clip(min=_TINY)
         self.values, self._residual, self.steps = arrays.zeros_like(rhs), rhs, 0
         self.images = self.values[:0]
         if start is not None:
@@ -57,7 +58,7 @@ class Descent:
     @property
     def residuals(self) -> Any:
         """Norms of what is left of the right-hand sides, relative to them (c,)."""
-        return self._norms(self._residual) / self._sizes
+        return _norms(self._residual) / self._sizes
 
     def keep(self, columns: Sequence[int]) -> None:
         """Go on with some of the columns alone."""
@@ -65,26 +66,38 @@ class Descent:
             setattr(self, name, getattr(self, name)[:, columns])
         self._sizes, self._slope = self._sizes[columns], self._slope[columns]
 
+    def state(self) -> dict[str, Any]:
+        """Return all arrays that the next step depends on."""
+        return {name: getattr(self, name) for name in _STATE}
+
+    def restore(self, state: Mapping[str, Any], steps: int) -> None:
+        """Stand where another descent for the same systems stood after so many steps; the next is the same."""
+        for name in _STATE:
+            setattr(self, name, state[name])
+        self.steps = steps
+
     def step(self) -> None:
         """Take one step for all columns. Cost: one product with the matrix, one with the inverse."""
         where = self._arrays.where
         near = self._inverse(self._residual)
-        slope = self._dots(self._residual, near)
+        slope = _dots(self._residual, near)
         if self.steps:  # what the last residual has in common with the new direction is 0 for an exact inverse
-            share = (slope - self._dots(self._last, near)) / where(self._slope > 0, self._slope, np.inf)
+            share = (slope - _dots(self._last, near)) / where(self._slope > 0, self._slope, np.inf)
             near = near + share.clip(min=0.0) * self._direction
         self._direction, self._slope, self._last = near, slope, self._residual
         image = self._times(near)
         pushed = image[: len(near)] + self._added * near
-        bend = self._dots(near, pushed)
-        length = where(bend > 0, self._dots(near, self._residual) / where(bend > 0, bend, 1.0), 0.0)
+        bend = _dots(near, pushed)
+        length = where(bend > 0, _dots(near, self._residual) / where(bend > 0, bend, 1.0), 0.0)
         self.values = self.values + length * near
         self.images = self.images + length * image if len(self.images) else length * image
         self._residual = self._residual - length * pushed
         self.steps += 1
 
-    def _dots(self, left: Any, right: Any) -> Any:
-        return self._arrays.einsum("nc,nc->c", left, right)
 
-    def _norms(self, columns: Any) -> Any:
-        return self._arrays.linalg.norm(columns, axis=0)
+def _dots(left: Any, right: Any) -> Any:
+    return (left * right).sum(0)
+
+
+def _norms(columns: Any) -> Any:
+    return _dots(columns, columns) ** 0.5

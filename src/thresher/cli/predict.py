@@ -10,6 +10,7 @@ import click
 import numpy as np
 from rich.console import Console
 
+from thresher.devices import DEVICES, find_device
 from thresher.output import make_folder, write_text
 from thresher.runs.saved import load_model
 from thresher.runs.scores import score
@@ -24,19 +25,22 @@ __all__ = ["predict"]
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="CSV", help="File to write to; default: the terminal."
 )
+@click.option("--device", type=click.Choice(DEVICES), default="cpu", show_default=True, help="Where to compute.")
 @click.option("--header/--no-header", default=None, help="Whether FILE has column names; default: guessed.")
-def predict(model: Path, file: Path, output: Path | None, header: bool | None) -> None:
+def predict(model: Path, file: Path, output: Path | None, device: str, header: bool | None) -> None:
     """Predict the rows of FILE with a MODEL: a folder written by thresher train --save, or a saved estimator.
 
     Prints one column, prediction. If FILE also has the target, the score is printed to standard error.
 
     Example: thresher predict runs/houses new.csv --output prices.csv
     """
+    find_device(device)
     if output is not None:
         make_folder(output.parent, remedy="Choose another place with --output.")
     columns = read_columns(file, header=header)
     with Console(stderr=True).status("Loading the model ..."):
         saved = load_model(model)
+        saved.model.device = device
         answers = saved.model.predict(saved.matrix(columns, source=str(file)))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -18,6 +18,7 @@ from thresher import CheckTheorems, InvalidInput, Status
 from thresher.checks import check_number, check_whole
 from thresher.cli.live import Live, compile_loops, say
 from thresher.cli.options import Auto, Count
+from thresher.devices import DEVICES, find_device
 from thresher.output import make_folder
 from thresher.runs import RUN_FILE, Recorder, Run, Test, Training, write_report, write_run
 from thresher.runs.saved import MODEL_FILE
@@ -52,6 +53,7 @@ class Parts(NamedTuple):
     type=click.Choice(["auto", "cholesky", "cg", "sketched", "pivots"]),
     help="With --ridge 0: linear solver.",
 )
+@click.option("--device", type=click.Choice(DEVICES), default="cpu", show_default=True, help="Where to compute.")
 @click.option("--tol", type=float, help="When to stop; default: 1e-6 of the first residual, or 2e-2 with a ridge.")
 @click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of start weights and choice of rows.")
 @click.option("--test-size", type=float, default=0.2, show_default=True, help="Share of rows kept for testing.")
@@ -75,7 +77,9 @@ def train(file: Path, **options: Any) -> None:
     console = Console(quiet=options["as_json"] or options["quiet"])
     _check_options(options)
     began = time.perf_counter()
-    table = read_table(file, target=options["target"], header=options["header"], drop=options["drop"])
+    from thresher.estimators.many import EXACT
+
+    table = read_table(file, target=options["target"], header=options["header"], drop=options["drop"], most=EXACT)
     task = _say_task(table, options, file, console)
     parts = _split(len(table.targets), options["test_size"], options["seed"])
     model, recorder = _fit(table, task, parts, options, console)
@@ -91,6 +95,7 @@ def _check_options(options: dict[str, Any]) -> None:
     if not 0 <= check_number(options["test_size"], "--test-size") < 1:
         raise InvalidInput(f"--test-size must be at least 0 and below 1; got {options['test_size']:g}. Try 0.2.")
     check_whole(options["seed"], "--seed", least=0)
+    find_device(options["device"])
     for name in ("shift", "ridge", "bias"):
         if options[name] != "auto":
             check_number(options[name], f"--{name}", least=0.0)
@@ -149,9 +154,9 @@ def _fit(
     from thresher.estimators.scaling import far_values, say_far
 
     kind = ThresherClassifier if task == "classification" else ThresherRegressor
-    given = {name: options[name] for name in ("shift", "ridge", "bias")} | {"random_state": options["seed"]}
+    given = {name: options[name] for name in ("shift", "ridge", "bias", "device")} | {"random_state": options["seed"]}
     given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
-    X, y = table.inputs[parts.train], table.targets[parts.train]
+    X, y = _rows(table, parts.train)
     model = kind(**given, verbose=0 if console.quiet or options["ridge"] == 0 else 1)
     if found := far_values(X):
         say(console, say_far(found, table.encoding.names))
@@ -254,8 +259,19 @@ def _make_run(
 def _test(model: Any, table: Table, task: str, parts: Parts) -> Test | None:
     if not len(parts.test):
         return None
-    predicted, y = model.predict(table.inputs[parts.test]), table.targets[parts.test]
-    return score(predicted, y, task=task, known=table.targets[parts.train])
+    X, y = _rows(table, parts.test)
+    return score(model.predict(X), y, task=task, known=table.targets[parts.train])
+
+
+def _rows(table: Table, places: NDArray[np.int64]) -> tuple[Any, NDArray[Any]]:
+    """Return some inputs and targets; inputs that are left in a file are read in its order."""
+    from thresher.estimators.streams import Part
+
+    if isinstance(table.inputs, np.ndarray):
+        return table.inputs[places], table.targets[places]
+    part = Part(table.inputs, np.sort(places))
+    part.names = None  # the run keeps them, and hands a model plain numbers
+    return part, table.targets[np.sort(places)]
 
 
 def _command() -> str:

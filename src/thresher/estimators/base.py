@@ -24,12 +24,13 @@ from thresher.estimators.device import Cpu, Device, device_of
 from thresher.estimators.features import Plan
 from thresher.estimators.fitting import WORSE, Fitting, LeftOut
 from thresher.estimators.interpolation import TRAIN_OPTIONS, WIDTH, interpolate
-from thresher.estimators.many import MANY, ManyFitting
+from thresher.estimators.many import EXACT, MANY, ManyFitting
 from thresher.estimators.model_files import save_model
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scales import Options
 from thresher.estimators.scaling import SCALES, far_values, say_far
+from thresher.estimators.streams import Part, Stream, checked_part, joined, on_disk
 from thresher.export import Arrays, Exports, make_arrays
 from thresher.export.arrays import bends
 from thresher.memory import require
@@ -107,7 +108,13 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.approximation, self.verbose, self.callbacks = approximation, verbose, callbacks
 
     def _table(self, X: Any, **more: Any) -> Any:
-        """Return checked rows (n, d), dense, and whatever else scikit-learn checks with them."""
+        """Return checked rows (n, d), dense, and whatever else scikit-learn checks with them.
+
+        Many rows on disk stay there: a :class:`Part`, read once to check that its numbers are finite.
+        """
+        if on_disk(X) and (len(X) > EXACT or not isinstance(X, np.ndarray)):
+            part, targets = checked_part(self, X, **more)
+            return part if len(part) > EXACT else part[np.arange(len(part))], targets
         checked = validate_data(self, X, accept_sparse="csr", dtype=np.float64, **more)
         rows = checked[0] if isinstance(checked, tuple) else checked
         if sparse.issparse(rows):
@@ -117,16 +124,22 @@ class ThresherEstimator(Exports, BaseEstimator):
             rows = rows.toarray()
         return (rows, *checked[1:]) if isinstance(checked, tuple) else rows
 
+    def _observations(self, rows: Any, targets: Matrix, **more: Any) -> Observations:
+        """Return the observations at rows, which stay where they are if they are many and need not be in memory."""
+        if len(rows) <= EXACT:
+            return Observations.merged(rows, targets, **more)
+        data = Observations.streamed(Part(rows), targets, **more)
+        whole = self._interpolates or self.approximation in ("exact", "leaves") or self.width not in ("auto", math.inf)
+        return data.with_rows(data.X[np.arange(len(data))]) if whole or len(data) <= EXACT else data
+
     def _fit(self, data: Observations, judge: Judge = mean_square) -> LeftOut:
         """Fit observations whose targets have the weighted mean 0; return the results of leaving them out."""
         device = device_of(self.device, self._threads())
         self._warn_far(data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
             options = self._options(data, judge)
-            if len(data) <= MANY:
-                fitted = Fitting(data, options, progress).run()
-            else:
-                fitted = ManyFitting(data, options, progress, device).run()
+            few = len(data) <= MANY
+            fitted = (Fitting(data, options, progress) if few else ManyFitting(data, options, progress, device)).run()
         choice, lift = fitted.choice, fitted.lift
         self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.ridge
         self.loo_error_, self.tried_ = fitted.error, choice.tried
@@ -151,11 +164,12 @@ class ThresherEstimator(Exports, BaseEstimator):
     def _interpolate(self, data: Observations) -> None:
         """Fit observations so that every target is met; refuse those that cannot be."""
         self._warn_far(data.X)
+        engine = {} if self.device == "cpu" else {"engine": "gpu"}
         interpolate(
             self,
             data,
             self._options(data),
-            train_options=self.train_options or {},
+            train_options={**engine, **(self.train_options or {})},
             callbacks=self.callbacks or (),
             verbose=self.verbose > 0,
         )
@@ -226,8 +240,6 @@ class ThresherEstimator(Exports, BaseEstimator):
             return
         if self.width == math.inf:
             raise InvalidInput("ridge=0 trains a network; infinite width needs a ridge. Use a finite width, or 'auto'.")
-        if self.device != "cpu":
-            raise InvalidInput("with ridge=0 use train_options={'engine': 'gpu'} instead of device='cuda'.")
         if self.checkpoint is not None:
             raise InvalidInput("with ridge=0 give the checkpoint in train_options={'checkpoint': ...}.")
         if self.feature_learning not in ("auto", 0):
@@ -343,11 +355,15 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _outputs(self, X: Any) -> Matrix:
         """Return the outputs (k, outputs) of the networks for raw rows (k, d)."""
-        check_is_fitted(self, "results_")
-        return self._outputs_of(self._lifted(X))
+        return self._in_blocks(X, self._outputs_of)
 
-    def _lifted(self, X: Any) -> Matrix:
-        return self.lift_.transform(self._table(X, reset=False))
+    def _in_blocks(self, X: Any, predict: Callable[[Matrix], Any]) -> Any:
+        """Return what is predicted for the lifted inputs of rows; of rows on disk block by block, which are joined."""
+        check_is_fitted(self, "results_")
+        if not on_disk(X):
+            return predict(self.lift_.transform(self._table(X, reset=False)))
+        blocks = Part(X).read(self.n_features_in_, getattr(self, "feature_names_in_", None))
+        return joined([predict(self.lift_.transform(block)) for block in blocks])
 
     def _outputs_of(self, inputs: Matrix) -> Matrix:
         if not self.results_:
@@ -365,7 +381,8 @@ class ThresherEstimator(Exports, BaseEstimator):
                     return device.product(inputs, self.inputs_, self.alpha_, self.shift_)
                 rows = inputs[:, :-1] * (self.lift_.last_ / inputs[:, -1:])
                 return self.leaves_.predict(rows, device=device)
-        return np.concatenate([self._cross_kernel(block) @ self.alpha_ for block in _blocks(inputs)])
+        blocks = (block @ self.inputs_.T for _, block in Stream(inputs).blocks(_ROW_BLOCK))
+        return np.concatenate([limit_kernel(one, self.shift_, symmetric=False) @ self.alpha_ for one in blocks])
 
     def _predicting(self) -> Device:
         """Return the device; where it is missing, as it may be after a move to another machine, the processor."""
@@ -375,14 +392,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             warnings.warn(f"Predicting on the CPU: {error}", UserWarning, stacklevel=5)
             return Cpu(self._threads())
 
-    def _cross_kernel(self, inputs: Matrix) -> Matrix:
-        return limit_kernel(inputs @ self.inputs_.T, self.shift_, symmetric=False)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _blocks(inputs: Matrix) -> list[Matrix]:
-    return [inputs[first : first + _ROW_BLOCK] for first in range(0, len(inputs), _ROW_BLOCK)]

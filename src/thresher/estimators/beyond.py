@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,28 +15,36 @@ from thresher.estimators.centres import fit_centres
 from thresher.estimators.deviations import Variance
 from thresher.estimators.exact import PIVOTS, LimitFit, Table
 from thresher.estimators.fitting import LeftOut
+from thresher.estimators.journal import Journal
 from thresher.estimators.leaves import fit_leaves
+from thresher.estimators.streams import Stream
 from thresher.theory import firing_probability
 
 __all__ = ["CENTRES", "LEAF", "fit_beyond"]
 
-Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 CENTRES = 2048, 4096  # tried first; taken if they are better than leaves
 LEAF = 4096  # rows of a leaf
 _KNOWN = 1 << 17  # rows at most that error bars are made of
 
 
-def fit_beyond(rows: Matrix, inputs: Single, table: Table, *, way: str, tell: Callable[[float], object]) -> LimitFit:
+def fit_beyond(
+    inputs: Stream,
+    rows: Callable[[], Matrix] | None,
+    table: Table,
+    *,
+    way: str,
+    journal: Journal,
+    tell: Callable[[float], object],
+) -> LimitFit:
     """Return the fit of centres or of leaves, or the better of both with ``way="auto"``.
 
-    ``rows`` (n, r) are those before they are lifted to ``inputs`` (n, r + 1). Rows left out stay left out.
+    ``inputs`` (n, r + 1) are lifted rows. For leaves ``rows`` returns them before they are lifted, (n, r), those to fit
+    and then those left out; None for no leaves. Rows left out stay left out.
 
     Cost: O(n) times the centres, or the rows of a leaf, for each step of conjugate gradients.
     """
-    data, order = table.data, np.concatenate([table.kept, table.held])
-    left = data.at(table.held)
-    targets, weights = data.targets[order], data.weights[order]
+    data, left = table.data, table.data.at(table.held)
     found = dict[str, LimitFit]()
 
     def finish(name: str, outputs: Matrix, fit: LimitFit) -> None:
@@ -43,59 +52,61 @@ def fit_beyond(rows: Matrix, inputs: Single, table: Table, *, way: str, tell: Ca
         if math.isfinite(error) and error < found.get(name, fit._replace(error=math.inf)).error:
             found[name] = fit._replace(error=error, left_out=fit.left_out._replace(outputs=outputs[left.row]))
 
-    unknown = LeftOut(left, np.zeros(0), lambda: np.zeros(0), 1.0)
-    empty = LimitFit(inputs[:0], np.zeros((0, 1)), 0.0, math.inf, unknown, inputs[:0], None)
-    common: dict[str, Any] = {
-        "held": len(table.held),
-        "shift": table.shift,
-        "ridges": table.ridges,
-        "device": table.device,
-    }
+    unknown, nothing = LeftOut(left, np.zeros(0), lambda: np.zeros(0), 1.0), np.zeros((0, 1))
+    empty = LimitFit(nothing, nothing, 0.0, math.inf, unknown, nothing.astype(np.float32), None)
+
+    def common(name: str) -> dict[str, Any]:
+        kept = {"saved": journal.kept(name), "save": partial(journal.keep, name)}
+        return kept | {"shift": table.shift, "ridges": table.ridges, "device": table.device}
 
     def centres(number: int, first: float, last: float) -> None:
         made = fit_centres(
-            inputs[order],
-            targets,
-            weights,
+            inputs,
+            data.targets,
+            data.weights,
+            kept=table.kept,
+            held=table.held,
             centres=number,
-            **common,
             tell=lambda share: tell(first + (last - first) * share),
+            **common(f"centres {number}"),
         )
         finish("centres", made.held_outputs, empty._replace(inputs=made.inputs, alpha=made.alpha, ridge=made.ridge))
 
     if way != "leaves":
         centres(CENTRES[0], 0.0, 0.15)
-    if way != "centres" and table.bias > 0:
+    if way != "centres" and table.bias > 0 and rows is not None:
+        order = np.concatenate([table.kept, table.held])
         made = fit_leaves(
-            rows[order],
-            targets,
-            weights,
+            rows(),
+            data.targets[order],
+            data.weights[order],
+            held=len(table.held),
             bias=table.bias,
             size=LEAF,
-            **common,
             tell=lambda share: tell(0.15 + 0.45 * share),
+            **common("leaves"),
         )
         fit = empty._replace(inputs=made.inputs, alpha=made.alpha, ridge=made.ridge, leaves=made)
         finish("leaves", made.held_outputs, fit)
     if not found:
         raise InvalidInput("no fit gave finite predictions. Use a larger ridge, or a smaller shift.")
-    best = min(found, key=lambda name: found[name].error)
-    errors = {name: fit.error for name, fit in found.items()}
+    best, errors = min(found, key=lambda name: found[name].error), {name: fit.error for name, fit in found.items()}
     if best == "centres":
         centres(CENTRES[1], 0.6, 1.0)
         errors[f"{CENTRES[1]} centres"] = found[best].error
     return _with_variance(found[best], inputs, table)._replace(way=best, errors=errors)
 
 
-def _with_variance(fit: LimitFit, inputs: Single, table: Table) -> LimitFit:
+def _with_variance(fit: LimitFit, inputs: Stream, table: Table) -> LimitFit:
     """Return the fit with what error bars are made of: pivots, and what some of the rows say of their span."""
     some, weights = table.kept[:_KNOWN], table.data.weights
-    few = inputs[some[: 16 * PIVOTS]]
+    known_rows = inputs.take(some)
+    few = known_rows[: 16 * PIVOTS]
     low = table.device.pivots(table.device.matrix(few, table.shift, memory=0.0), rank=PIVOTS)
     share = weights[some].sum() / weights[table.kept].sum()  # the rows stand for all
     penalty = share * fit.ridge * firing_probability(table.shift) / weights[some]
-    known = Variance.of_pivots(few[low.pivots], table.shift, device=table.device).with_rows(inputs[some], penalty)
-    variances = known.at(inputs[table.held])[fit.left_out.data.row]
+    known = Variance.of_pivots(few[low.pivots], table.shift, device=table.device).with_rows(known_rows, penalty)
+    variances = known.at(inputs.take(table.held))[fit.left_out.data.row]
     return fit._replace(
         pivots=few[low.pivots], core=known.core, left_out=fit.left_out._replace(variances=lambda: variances)
     )

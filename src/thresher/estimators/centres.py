@@ -16,7 +16,7 @@ rows costs M² per row instead of M per row and step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ __all__ = ["Centres", "fit_centres"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 _SAMPLE, _LARGEST = 8, 40_000  # rows of the sample per centre, and at most
 _NOISE = 1e-5  # eigenvalue of the kernel of centres, relative to its diagonal, below which there is only rounding
 _STEPS = 30
@@ -55,13 +56,16 @@ def fit_centres(
     targets: Matrix,
     weights: Matrix,
     *,
-    held: int,
+    kept: Numbers,
+    held: Numbers,
     shift: float,
     ridges: Sequence[float],
     centres: int = 4096,
     device: Device | None = None,
     seed: int = 0,
     tell: Callable[[float], object] = lambda share: None,
+    saved: Mapping[str, Any] | None = None,
+    save: Callable[[dict[str, Any]], object] = lambda arrays: None,
 ) -> Centres:
     """Return ridge regression on the limit kernel in the span of centres; held-out rows choose ridge and steps.
 
@@ -70,21 +74,23 @@ def fit_centres(
     inputs : (n, d) unit norm, an array (memory-mapped if too large), or a stream of rows to be lifted
     targets : (n, k)
     weights : (n,), above 0, of rows
-    held : number of rows at the end that are not fitted
+    kept, held : numbers of the rows to fit, in random order, and of those that are left out; others are passed over
     shift : threshold above which a neuron fires
     ridges : penalties to choose from, relative to the diagonal of the kernel; without held-out rows only one
     centres : how many at most
     device : None for all cores
     tell : called with the share that is done
+    saved, save : what ``save`` was called with in the last step of a fit that was stopped; the model is the same
 
     Cost: O(nMd) per pass, about five passes; before them O(sM²) for a sample of s = 8 M rows, at most 40,000.
     Memory: 4 s M bytes, 8 M² per ridge, and a block of the kernel per thread.
     """
-    if not held and len(ridges) != 1:
+    if not len(held) and len(ridges) != 1:
         raise InvalidInput(f"without held-out rows there must be one ridge; got {len(ridges)}. Hold some rows out.")
     stream = inputs if isinstance(inputs, Stream) else Stream(inputs)
-    fit = _Fit(stream, targets, weights, held, shift, ridges, centres, Cpu() if device is None else device, seed)
-    return fit.descend(tell)
+    device = Cpu() if device is None else device
+    fit = _Fit(stream, targets, weights, kept, held, shift, ridges, centres, device, seed)
+    return fit.descend(tell, saved or {}, save)
 
 
 class _Fit:
@@ -95,34 +101,38 @@ class _Fit:
         stream: Stream,
         targets: Matrix,
         weights: Matrix,
-        held: int,
+        kept: Numbers,
+        held: Numbers,
         shift: float,
         ridges: Sequence[float],
         centres: int,
         device: Device,
         seed: int,
     ) -> None:
-        self._stream, self._targets, self._weights = stream, targets, weights
-        self._fitted, self._shift, self._ridges = len(stream) - held, shift, list(ridges)
+        self._stream, self._targets, self._held = stream, targets, held
+        self._shift, self._ridges, self._judged = shift, list(ridges), weights[held]
+        self._weights = np.zeros(len(stream))  # of the rows that are fitted
+        self._weights[kept] = weights[kept]
+        self._place_held = np.full(len(stream), -1)
+        self._place_held[held] = np.arange(len(held))
         self._device, self._diagonal = device, firing_probability(shift)
-        size = min(self._fitted, max(min(_SAMPLE * centres, _LARGEST), centres))
-        sample = np.sort(np.random.default_rng(seed).permutation(self._fitted)[:size])
+        sample = kept[: max(min(_SAMPLE * centres, _LARGEST), centres)]
         kernel = device.matrix(stream.take(sample), shift, memory=0.0)
         low = device.pivots(kernel, rank=centres, seed=seed)
         self._inverse = self._precondition(low, sample)
         self._centres = kernel.inputs[low.pivots]
         square = device.matrix(self._centres, shift, memory=0.0)
         self._square = self._double(square.columns(np.arange(len(square))))
-        order = np.argsort(low.pivots)
+        order = np.argsort(sample[low.pivots])
         self._own, self._place = sample[low.pivots][order], order  # rows that are centres, ascending, and which
 
     def _double(self, values: Any) -> Any:
         return self._device.arrays.asarray(values, dtype=self._device.arrays.float64)
 
-    def _precondition(self, low: LowRank, sample: NDArray[np.int64]) -> Callable[[Any], Any]:
+    def _precondition(self, low: LowRank, sample: Numbers) -> Callable[[Any], Any]:
         """Return what applies the inverse of each ridge's matrix, summed over the sample, to columns (M, c)."""
         some, device = self._weights[sample], self._device
-        shares = np.sqrt(some * (self._weights[: self._fitted].sum() / some.sum())).astype(np.float32)
+        shares = np.sqrt(some * (self._weights.sum() / some.sum())).astype(np.float32)
         scaled = low.factor * device.put(shares)
         core, corner = self._double(scaled @ scaled.T), self._double(low.factor[:, device.put(low.pivots)])
         turn = _positive(corner @ corner.T, _NOISE * self._diagonal, device)
@@ -136,7 +146,12 @@ class _Fit:
 
         return apply
 
-    def descend(self, tell: Callable[[float], object]) -> Centres:
+    def descend(
+        self,
+        tell: Callable[[float], object],
+        saved: Mapping[str, Any],
+        save: Callable[[dict[str, Any]], object],
+    ) -> Centres:
         """Return the solution of least error on held-out rows, over all ridges and steps."""
         outputs, passes, device = self._targets.shape[1], _STEPS + 1, self._device
         penalties = device.put(np.repeat(np.array(self._ridges) * self._diagonal, outputs))
@@ -145,10 +160,15 @@ class _Fit:
             sums, said = self._sweep(alpha, lambda share: tell((descent.steps + 1 + share) / passes))
             return device.arrays.concatenate([sums + penalties * (self._square @ alpha), said])
 
-        rhs = np.tile(device.get(self._sweep(None, lambda share: tell(share / passes))[0]), len(self._ridges))
+        right = saved["right"] if saved else device.get(self._sweep(None, lambda share: tell(share / passes))[0])
+        rhs = np.tile(right, len(self._ridges))
         descent = device.descent(times, rhs, added=np.zeros_like(rhs), inverse=self._inverse)
         errors, best, counts = np.full(len(self._ridges), np.inf), np.inf, True
-        found = 0, np.zeros((len(rhs), outputs)), np.zeros((len(self._stream) - self._fitted, outputs))
+        found = 0, np.zeros((len(rhs), outputs)), np.zeros((len(self._held), outputs))
+        if saved:
+            descent.restore({name: device.put(saved[name]) for name in descent.state()}, int(saved["steps"].item()))
+            errors, found = saved["errors"], (int(saved["ridge"].item()), saved["alpha"], saved["said"])
+            best, counts = float(saved["best"].item()), bool(saved["counts"].item())
         while descent.steps < _STEPS and counts and float(descent.residuals.max()) > _DONE:
             descent.step()
             said = device.get(descent.images[len(rhs) :])
@@ -158,6 +178,9 @@ class _Fit:
             if now[ridge] < best:
                 mine = slice(ridge * outputs, (ridge + 1) * outputs)
                 best, found = now[ridge], (ridge, device.get(descent.values[:, mine]).copy(), said[:, mine].copy())
+            told = {"ridge": found[0], "alpha": found[1], "said": found[2], "errors": errors, "best": best}
+            told |= {"counts": float(counts), "right": right, "steps": descent.steps}
+            save(told | {name: device.get(one) for name, one in descent.state().items()})
         tell(1.0)
         ridge, alpha, said = found
         tried = dict(zip(self._ridges, errors.tolist(), strict=True))
@@ -165,7 +188,7 @@ class _Fit:
 
     def _errors(self, said: Matrix) -> Matrix:
         """Return for each ridge the weighted mean of squares of outputs (held, c)."""
-        truth, weights = self._targets[self._fitted :], self._weights[self._fitted :]
+        truth, weights = self._targets[self._held], self._judged
         away = said.reshape(len(truth), len(self._ridges), -1) - truth[:, None]
         return np.einsum("hro,hro,h->r", away, away, weights / weights.sum())
 
@@ -175,24 +198,25 @@ class _Fit:
         columns = None if alpha is None else device.arrays.asarray(alpha, dtype=single)
         centres, weights = device.put(self._centres), self._weights[:, None].astype(np.float32)
 
-        def part(item: tuple[int, NDArray[Any]]) -> tuple[int, Any, Any]:
+        def part(item: tuple[int, NDArray[Any]]) -> tuple[slice, Any, Any]:
             first, block = item
+            here = slice(first, first + len(block))
             kernel = device.block(device.put(self._stream.inputs(block)), centres, self._shift)
-            begin, end = np.searchsorted(self._own, (first, first + len(block)))
+            begin, end = np.searchsorted(self._own, (here.start, here.stop))
             own, place = device.put(self._own[begin:end] - first), device.put(self._place[begin:end])
             kernel[own, place] = self._diagonal  # float32 misses it
-            here = slice(first, min(first + len(block), self._fitted))
-            mine = max(0, self._fitted - first)
             said = device.put(self._targets[here].astype(np.float32)) if columns is None else kernel @ columns
-            return first, kernel[:mine].T @ (said[:mine] * device.put(weights[here])), said[mine:]
+            mine = device.put(np.flatnonzero(self._place_held[here] >= 0))
+            return here, kernel.T @ (said * device.put(weights[here])), said[mine]
 
         width = self._targets.shape[1] if columns is None else columns.shape[1]
-        sums, held = device.put(np.zeros((len(self._centres), width))), [device.put(np.zeros((0, width)))]
-        for first, added, said in in_order(part, self._stream.blocks(device.rows), threads=device.threads):
+        sums, held = (device.put(np.zeros((size, width))) for size in (len(self._centres), len(self._held)))
+        for here, added, said in in_order(part, self._stream.blocks(device.rows), threads=device.threads):
+            places = self._place_held[here]
             sums += added
-            held.append(self._double(said))
-            tell(min(1.0, (first + device.rows) / len(self._stream)))
-        return sums, device.arrays.concatenate(held)
+            held[device.put(places[places >= 0])] = self._double(said)
+            tell(min(1.0, here.stop / len(self._stream)))
+        return sums, held
 
 
 def _positive(core: Any, penalty: float, device: Device) -> Any:

@@ -20,7 +20,7 @@ from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.fitting import LeftOut
 from thresher.estimators.lift import check_weights
-from thresher.estimators.observations import Observations
+from thresher.estimators.streams import some_of
 from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherClassifier"]
@@ -96,18 +96,18 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         if not multilabel and labels.ndim == 2:
             raise InvalidInput("y must be (n,) labels, or (n, labels) of 0 and 1; got several columns of classes.")
         weights = check_weights(sample_weight, rows)
-        present = slice(None) if weights is None else weights > 0
-        rows, labels, weights = rows[present], labels[present], None if weights is None else weights[present]
+        if weights is not None:
+            rows, labels, weights = some_of(rows, weights > 0), labels[weights > 0], weights[weights > 0]
         classes, wanted = _labels(labels) if multilabel else _classes(labels)
         importance = self._importance(labels, classes, weights, multilabel=multilabel)
         both = weights if importance is None else importance * (1.0 if weights is None else weights)
         left_out = None
         if self._interpolates:
             prior = np.zeros(wanted.shape[1])
-            self._interpolate(Observations.merged(rows, np.where(wanted > 0, 1.0, -1.0), weights=weights))
+            self._interpolate(self._observations(rows, np.where(wanted > 0, 1.0, -1.0), weights=weights))
         else:
             prior = np.average(wanted, axis=0, weights=both)
-            left_out = self._fit(Observations.merged(rows, wanted - prior, weights=weights, importance=importance))
+            left_out = self._fit(self._observations(rows, wanted - prior, weights=weights, importance=importance))
         self.classes_, self.prior_, self.multilabel_ = classes, prior, multilabel
         self.temperature_ = self._temperature(left_out)
         return self

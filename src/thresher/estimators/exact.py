@@ -15,7 +15,7 @@ from thresher.estimators.choose import Judge
 from thresher.estimators.deviations import Variance
 from thresher.estimators.device import Device, KernelMatrix
 from thresher.estimators.fitting import LeftOut
-from thresher.estimators.holdout import Solved, Stop, refine, solve_ridges
+from thresher.estimators.holdout import Solved, Stop, refine, ridge_beyond, solve_ridges
 from thresher.estimators.journal import Journal
 from thresher.estimators.leaves import Leaves
 from thresher.estimators.observations import Observations
@@ -95,20 +95,32 @@ def _begin(
     tell: Callable[[float], object],
     begun: Solved | None,
 ) -> Solved | None:
-    """Return the solution for the rows that are kept, with the ridge that is best for those left out."""
-    return solve_ridges(
-        matrix,
-        low,
-        table.data.at(table.kept),
-        device=table.device,
-        ridges=table.ridges,
-        judge=lambda outputs: table.judge(left, outputs[left.row]),
-        stop=Stop(),
-        start=None if begun is None else begun.alpha,
-        done=0 if begun is None else begun.steps,
-        tell=lambda share: tell(0.7 * share),
-        save=journal.save,
-    )
+    """Return the solution for the rows that are kept, with the ridge that is best for those left out.
+
+    If the best one is at an end of those given, the search goes on beyond it.
+    """
+
+    def solve(ridges: list[float], start: Solved | None, done: float = 0.0) -> Solved | None:
+        return solve_ridges(
+            matrix,
+            low,
+            table.data.at(table.kept),
+            device=table.device,
+            ridges=ridges,
+            judge=lambda outputs: table.judge(left, outputs[left.row]),
+            stop=Stop(),
+            start=None if start is None else start.alpha,
+            done=0 if start is None else start.steps,
+            tell=lambda share: tell(done + 0.6 * (1 - done) * share),
+            save=journal.save,
+        )
+
+    best, tried = solve(table.ridges, begun), list(table.ridges)
+    while best is not None and (more := ridge_beyond(best.ridge, tried)) is not None:
+        tried.append(more)
+        found = solve([more], best, done=0.6)
+        best = best if found is None or found.error >= best.error else found
+    return best
 
 
 def _go_on(

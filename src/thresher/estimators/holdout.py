@@ -21,7 +21,7 @@ from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
 from thresher.theory.limit_matrix import limit_block, limit_square
 
-__all__ = ["HoldOut", "Solved", "Stop", "refine", "ridges_near", "solve_ridges"]
+__all__ = ["HoldOut", "Solved", "Stop", "refine", "ridge_beyond", "ridges_near", "solve_ridges"]
 
 Matrix = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -56,6 +56,14 @@ def ridges_near(guess: float) -> list[float]:
     """Return three ridges around a guess, half a power of ten apart."""
     middle = min(max(round(2 * math.log10(guess)), _LEAST + 1), _MOST - 1)
     return [10 ** (power / 2) for power in (middle - 1, middle, middle + 1)]
+
+
+def ridge_beyond(best: float, tried: Sequence[float]) -> float | None:
+    """Return the ridge next to the best of several, if that is the least or the largest of them; else None."""
+    if len(tried) == 1 or min(tried) < best < max(tried):
+        return None
+    power = round(2 * math.log10(best)) + (1 if best == max(tried) else -1)
+    return 10 ** (power / 2) if _LEAST <= power <= _MOST else None
 
 
 def solve_ridges(
@@ -113,9 +121,9 @@ def solve_ridges(
         if residuals.max() <= stop.residual or not np.isfinite(errors).all():
             break
         for at, place in enumerate(alive):
-            # Small ridges take longer: a ridge is given up for a smaller one, or when it has arrived itself.
-            rivals = errors if residuals[at].max() < _ARRIVED else errors[:at]
-            behind[place] = behind[place] + 1 if errors[at] > _WORSE * min(rivals, default=math.inf) else 0
+            # First steps say nothing: the preconditioner is that of another ridge. It must have arrived itself.
+            worse = residuals[at].max() < _ARRIVED and errors[at] > _WORSE * min(errors)
+            behind[place] = behind[place] + 1 if worse else 0
         stay = [behind[place] < _WHILE for place in alive]
         if not all(stay):
             descent.keep(np.flatnonzero(np.repeat(stay, outputs)).tolist())

@@ -7,7 +7,7 @@ written down; a fit with the same data and parameters reads it instead of comput
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from thresher.errors import InvalidInput
 from thresher.estimators.holdout import Solved
+from thresher.estimators.streams import BLOCK, Stream
 from thresher.files import read_file, write_file
 
 __all__ = ["Journal"]
@@ -34,7 +35,8 @@ class Journal:
         digest = hashlib.sha256(repr(sorted(about.items())).encode())
         for array in arrays:
             digest.update(str(array.shape).encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
+            for _, block in Stream(array).blocks(BLOCK):
+                digest.update(np.ascontiguousarray(block).tobytes())
         self._key = digest.hexdigest()
         if not path.parent.is_dir():
             raise InvalidInput(f"the checkpoint {path} is in a folder that does not exist. Make it, or choose another.")
@@ -67,6 +69,17 @@ class Journal:
         """Write down how far the step under way has come."""
         self._write(self.place - 1, found, done=False)
 
+    def keep(self, name: str, arrays: Mapping[str, Any]) -> None:
+        """Write down arrays under a name, in place of those that were kept under it."""
+        others = {key: one for key, one in self._arrays.items() if not key.startswith(f"{name}.")}
+        self._arrays = others | {f"{name}.{key}": np.atleast_1d(one) for key, one in arrays.items()}
+        self._store()
+
+    def kept(self, name: str) -> dict[str, Any]:
+        """Return the arrays that were kept under a name; none if there are none."""
+        begin = f"{name}."
+        return {key.removeprefix(begin): one for key, one in self._arrays.items() if key.startswith(begin)}
+
     def finish(self) -> None:
         """Forget everything: the fit is complete."""
         if self._path is not None:
@@ -85,6 +98,11 @@ class Journal:
             about |= {name: getattr(found, name) for name in names}
             self._arrays |= {f"alpha{place}": found.alpha, f"outputs{place}": found.outputs}
         self._steps[place:] = [about]
+        self._store()
+
+    def _store(self) -> None:
+        if self._path is None:
+            return
         metadata = {"key": self._key, "steps": self._steps}
         write_file(self._path, self._arrays, metadata, kind=_KIND, version=_VERSION)
 

@@ -7,7 +7,7 @@ cost of a fit grows as n, that of a prediction as the rows of a leaf.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
 
@@ -33,6 +33,8 @@ _RANK = 8  # rows of a leaf per pivot of its preconditioner
 _STEPS = 60
 _DONE = 1e-2  # share of the right-hand sides that is left when a leaf is done: a third of what changes predictions
 _ENOUGH = 1000  # held-out rows that choose the ridge
+_KEPT = ("metric", "alpha", "said")  # of a leaf that is done; its inputs follow
+_SAVED = 16  # times that leaves are saved, at least; each time all of them are written
 _GROWING = 0.2  # share of the time that the tree takes
 
 
@@ -121,6 +123,8 @@ def fit_leaves(
     device: Device | None = None,
     seed: int = 0,
     tell: Callable[[float], object] = lambda share: None,
+    saved: Mapping[str, Any] | None = None,
+    save: Callable[[dict[str, Any]], object] = lambda arrays: None,
 ) -> Leaves:
     """Return a tree of exact models, with the ridge that held-out rows prefer.
 
@@ -137,6 +141,8 @@ def fit_leaves(
     rounds : how often a leaf may learn a metric of its own; held-out rows decide
     device : None for all cores
     tell : called with the share that is done
+    saved, save : what ``save`` was called with last in a fit that was stopped, the leaves that were done; they are not
+        fitted again, and the model is the same
 
     Cost: O(n) times the rows of a leaf, for each step of conjugate gradients. Memory: 2 size² bytes per thread.
     """
@@ -145,7 +151,7 @@ def fit_leaves(
     device, fitted = Cpu() if device is None else device, len(rows) - held
     mine, kernel = (rows[:fitted], targets[:fitted], weights[:fitted]), Kernel(bias, shift, tuple(ridges))
     tree, members = grow(*mine, kernel=kernel, size=size, device=device, seed=seed, tell=lambda s: tell(_GROWING * s))
-    work = _Work(rows, targets, weights, fitted, tree, members, device, seed)
+    work = _Work(rows, targets, weights, fitted, tree, members, device, seed, dict(saved or {}), save)
     tried = rounds if held and rows.shape[1] <= _COLUMNS else 0
     order = np.random.default_rng(seed).permutation(len(members)).tolist()
     first = int(np.searchsorted(np.cumsum([len(work.asked[leaf][0]) for leaf in order]), _ENOUGH)) + 1
@@ -154,18 +160,21 @@ def fit_leaves(
     def told(done: int) -> None:
         tell(min(1.0, _GROWING + (1 - _GROWING) * done / (len(some) * (1 + tried) + len(rest))))
 
-    fits = work.fit(some, kernel, rounds=0, tell=told)
+    fits = work.fit(some, kernel, "ridges", rounds=0, tell=told)
     errors = work.errors(fits)
     best = int(errors.argmin())
     kernel, fits = kernel._replace(ridges=(ridges[best],)), {leaf: one.only(best) for leaf, one in fits.items()}
     after, taken = [float(errors[best])], 0
     while len(after) <= tried:
-        more = work.fit(some, kernel, rounds=1, tell=lambda done: told(len(some) * len(after) + done), start=fits)
+        stage = f"round {len(after)}"
+        more = work.fit(
+            some, kernel, stage, rounds=1, tell=lambda done: told(len(some) * len(after) + done), start=fits
+        )
         after.append(float(work.errors(more)[0]))
         if not after[-1] < _WORTH * after[-2]:
             break
         fits, taken = more, taken + 1
-    fits |= work.fit(rest, kernel, rounds=taken, tell=lambda done: told(len(some) * (1 + tried) + done))
+    fits |= work.fit(rest, kernel, "rest", rounds=taken, tell=lambda done: told(len(some) * (1 + tried) + done))
     tell(1.0)
     parts = [fits[leaf] for leaf in range(len(members))]
     metrics = np.concatenate([np.zeros((0, rows.shape[1], rows.shape[1])), *(one.metric for one in parts)])
@@ -201,7 +210,10 @@ class _Work:
         members: list[NDArray[np.int64]],
         device: Device,
         seed: int,
+        done: dict[str, Any],
+        save: Callable[[dict[str, Any]], object],
     ) -> None:
+        self._done, self._save = done, save  # arrays of the leaves that are done
         self._rows, self._targets, self._weights, self._fitted = rows, targets, weights, fitted
         self._members, self._device, self._seed = members, device, seed
         self._norm = typical_norm(rows[:fitted], weights[:fitted])
@@ -214,12 +226,16 @@ class _Work:
         self,
         leaves: list[int],
         kernel: Kernel,
+        stage: str,
         *,
         rounds: int,
         tell: Callable[[int], object],
         start: dict[int, _Leaf] | None = None,
     ) -> dict[int, _Leaf]:
-        """Return models of some leaves, after rounds of learning from the metrics they start with."""
+        """Return models of some leaves, after rounds of learning from the metrics they start with.
+
+        ``stage`` is what those that are done are called.
+        """
 
         device = self._device.alone()
 
@@ -227,13 +243,17 @@ class _Work:
             members, others = self._members[leaf], self.asked[leaf][0]
             data = self._rows[members], self._targets[members], self._weights[members]
             metric = np.zeros((0, data[0].shape[1], data[0].shape[1])) if start is None else start[leaf].metric
-            for _ in range(rounds):
+            known = [self._done.get(f"{stage} {leaf} {name}") for name in _KEPT]
+            for _ in range(rounds if known[0] is None else 0):
                 metric = _learn(*data, kernel=kernel, device=device, metric=metric, seed=self._seed)
+            metric = metric if known[0] is None else known[0]
             turned, norm = self._rows[np.concatenate([members, others])], self._norm
             if len(metric):
                 turned = turned @ metric[0]
                 norm = typical_norm(turned[: len(members)], data[2])
             inputs = lift_single(turned, kernel.bias * norm)
+            if known[1] is not None and known[2] is not None:
+                return _Leaf(metric, kernel.bias * norm, inputs[: len(members)], known[1], known[2])
             found = _fit_leaf(inputs, *data[1:], kernel=kernel, device=device, seed=self._seed)
             return _Leaf(metric, kernel.bias * norm, *found)
 
@@ -241,6 +261,10 @@ class _Work:
         for leaf, fit in zip(leaves, in_order(one, leaves, threads=self._device.threads), strict=True):
             made[leaf] = fit
             tell(len(made))
+            new = f"{stage} {leaf} alpha" not in self._done
+            self._done |= {f"{stage} {leaf} {name}": getattr(fit, name) for name in _KEPT}
+            if new and (len(made) % max(1, len(self._members) // _SAVED) == 0 or len(made) == len(leaves)):
+                self._save(self._done)
         return made
 
     def errors(self, fits: dict[int, _Leaf]) -> Matrix:

@@ -175,4 +175,4 @@ def check_weights(sample_weight: ArrayLike | None, rows: Matrix) -> Matrix | Non
 
 def typical_norm(rows: Matrix, weights: Matrix | None = None) -> float:
     """Return the root mean square norm of weighted rows (n, d); 1 if all are zero."""
-    return float(np.sqrt(np.average((rows**2).sum(axis=1), weights=weights))) or 1.0
+    return float(np.sqrt(np.average(np.einsum("ij,ij->i", rows, rows), weights=weights))) or 1.0

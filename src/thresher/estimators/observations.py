@@ -9,10 +9,12 @@ the likelihood all refer to single observations, however often their inputs occu
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from thresher.estimators.streams import BLOCK, Part, hash_rows
 
 __all__ = ["Observations", "Pools", "distinct_rows"]
 
@@ -37,8 +39,11 @@ class Observations:
     ``target`` is (c, k). Rows are sorted, so their order in the table does not matter.
     """
 
-    def __init__(self, X: Matrix, *, row: Numbers, target: Matrix, unit: Matrix, count: Matrix) -> None:
+    def __init__(
+        self, X: Any, *, row: Numbers, target: Matrix, unit: Matrix, count: Matrix, order: Numbers | None = None
+    ) -> None:
         self.X, self.row, self.target, self.unit, self.count = X, row, target, unit, count
+        self._order = order
 
     @classmethod
     def merged(
@@ -50,9 +55,7 @@ class Observations:
         ``importance`` (n,) multiplies the weight of each observation but not their number. Only ratios of these
         weights matter: their mean is made 1. Cost: O(nd log n).
         """
-        given = np.ones(len(X)) if weights is None else weights
-        number = given if (given == np.rint(given)).all() else np.ones(len(X))
-        unit = np.where(given > 0, given, 0.0) / np.maximum(number, 1.0) * (1.0 if importance is None else importance)
+        number, unit = _counted(len(X), weights, importance)
         kept = unit > 0
         if not kept.all():
             X, targets, number, unit = X[kept], targets[kept], number[kept], unit[kept]
@@ -61,6 +64,25 @@ class Observations:
         count = np.bincount(cell, number).astype(np.float64)
         unit = cells[:, 1] / np.average(cells[:, 1], weights=count)
         return cls(distinct, row=cells[:, 0].astype(np.int64), target=cells[:, 2:], unit=unit, count=count)
+
+    @classmethod
+    def streamed(
+        cls, rows: Part, targets: Matrix, *, weights: Matrix | None = None, importance: Matrix | None = None
+    ) -> Observations:
+        """Return the observations in rows that stay where they are, each with a weight above 0; see :meth:`merged`.
+
+        ``X`` is a :class:`Part` of them, in their order: the first of those that are equal, as numbers of 64 bits say.
+        Cost: one pass, O(n log n). Memory: O(n), whatever the number of columns.
+        """
+        number, unit = _counted(len(rows), weights, importance)
+        marks = np.concatenate([hash_rows(block) for block in rows.blocks(BLOCK)])
+        _, first, row = np.unique(marks, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # numbers of marks, as their rows come
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        unit = unit / np.average(unit, weights=number)
+        some = None if len(first) == len(rows) else first[order]
+        return cls(Part(rows, some), row=place[row.ravel()], target=targets, unit=unit, count=number, order=place)
 
     def __len__(self) -> int:
         return len(self.X)
@@ -90,6 +112,10 @@ class Observations:
         spread = _sums(pool, self.count[:, None] * away**2, len(pairs))
         return Pools(pairs[:, 0].astype(np.int64), pairs[:, 1], count, mean, spread)
 
+    def random_order(self) -> Numbers:
+        """Return the numbers of all rows in an order that is random, and does not depend on that of the table."""
+        return np.random.default_rng(0).permutation(len(self.X)) if self._order is None else self._order
+
     def some(self, most: int) -> Observations:
         """Return the observations at no more than ``most`` of the rows, always the same rows."""
         return self if len(self.X) <= most else self.at(self.chosen(most))
@@ -118,7 +144,7 @@ class Observations:
 
     def with_rows(self, X: Matrix) -> Observations:
         """Return the same observations with other columns: X (n, d')."""
-        return Observations(X, row=self.row, target=self.target, unit=self.unit, count=self.count)
+        return Observations(X, row=self.row, target=self.target, unit=self.unit, count=self.count, order=self._order)
 
     def folds(self, number: int) -> list[tuple[Observations, Observations]]:
         """Return pairs (kept, held out): every observation is held out once, equal ones spread over the folds.
@@ -149,6 +175,14 @@ class Observations:
     def _with(self, row: Numbers, count: Matrix, X: Matrix) -> Observations:
         kept = (row >= 0) & (count > 1e-9)
         return Observations(X, row=row[kept], target=self.target[kept], unit=self.unit[kept], count=count[kept])
+
+
+def _counted(rows: int, weights: Matrix | None, importance: Matrix | None) -> tuple[Matrix, Matrix]:
+    """Return for each row how many observations it stands for, and what one of them weighs (n,)."""
+    given = np.ones(rows) if weights is None else weights
+    number = given if (given == np.rint(given)).all() else np.ones(rows)
+    unit = np.where(given > 0, given, 0.0) / np.maximum(number, 1.0) * (1.0 if importance is None else importance)
+    return number, unit
 
 
 def distinct_rows(rows: Matrix) -> tuple[Matrix, Numbers]:

@@ -24,6 +24,7 @@ from thresher.estimators.many import MANY
 from thresher.estimators.observations import Observations
 from thresher.estimators.scales import error_left_out
 from thresher.estimators.scaling import CANDIDATES, Scaling
+from thresher.estimators.streams import some_of
 from thresher.theory import firing_probability
 from thresher.training.history import Callback, Iteration
 
@@ -74,9 +75,12 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         engine, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
-    approximation : what is fitted to more than 131,072 distinct rows: ``"centres"``, coefficients on some thousand
-        chosen rows; ``"leaves"``, exact fits of 4,096 rows each in a tree with soft borders; ``"auto"`` for the better
-        of both on rows left out; ``"exact"`` for all rows, however long it takes. A named one is used above 4,096 rows
+    device : ``"cuda"`` for one NVIDIA GPU: there fits of more than 4,096 distinct rows are computed, their predictions
+        and error bars, and training with ridge=0; all else is computed on ``"cpu"``. Files do not keep it
+    approximation : what is fitted to more than 131,072 distinct rows, and to more than 32,768 unless an exact fit is
+        clearly better on some of them: ``"centres"``, coefficients on some thousand chosen rows; ``"leaves"``, exact
+        fits of 4,096 rows each in a tree with soft borders; ``"auto"`` for the better of both on rows left out;
+        ``"exact"`` for all rows, however long it takes. A named one is used above 4,096 rows
     checkpoint : file in which a fit of more than 4,096 distinct rows keeps its progress. A fit of the same data with
         the same parameters goes on from it, and deletes it when it is complete. With ridge=0 use ``train_options``
     verbose : 1 for a bar with the time left, and a line per iteration, on standard error
@@ -94,7 +98,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     noise_ : (3, outputs), factor and constant that turn variances of the limit into those of targets, and the variance
         from which they grow to that of all targets
     approximation_, approximation_errors_ : ``"exact"``, ``"centres"`` or ``"leaves"``, and the errors of those tried;
-        empty if all rows were fitted exactly
+        empty if all rows were fitted exactly without a comparison
     loo_error_ : mean squared error of observations left out: one at a time, at 1024 rows at most, or, above 4,096 rows,
         those that were left out together; in units of the variance of the targets (or, up to 4,096 rows, of their
         logarithms, if learnt), summed over outputs
@@ -153,18 +157,18 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         self.target = target
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit rows X (n, d), dense or sparse, and targets y (n,) or (n, k)."""
+        """Fit rows X (n, d), dense, sparse or on disk (see docs/many_rows.md), and targets y (n,) or (n, k)."""
         self._check_parameters()
         rows, y = self._table(X, y=y, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, rows)
         targets = np.asarray(y, np.float64)
         columns = targets.reshape(len(targets), -1)
         if weights is not None:
-            rows, columns, weights = rows[weights > 0], columns[weights > 0], weights[weights > 0]
+            rows, columns, weights = some_of(rows, weights > 0), columns[weights > 0], weights[weights > 0]
         floor = None if self._interpolates else self._choose_floor(rows, columns, weights)
         raw, columns = columns, columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(columns, scale="standardise", weights=weights)
-        data = Observations.merged(rows, scaling.apply(columns), weights=weights)
+        data = self._observations(rows, scaling.apply(columns), weights=weights)
         if self._interpolates:
             self._interpolate(data)
         else:
@@ -189,7 +193,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         check_is_fitted(self, "results_")
         if return_std and self.ridge_ == 0:
             raise InvalidInput("with ridge=0 no observation is left out, so there are no error bars. Use ridge='auto'.")
-        inputs = self._lifted(X)
+        return self._in_blocks(X, lambda inputs: self._predict(inputs, return_std=return_std))
+
+    def _predict(self, inputs: Matrix, *, return_std: bool) -> Any:
         values = self._outputs_of(inputs) * self.target_scaling_.unit + self.target_scaling_.mean
         deviations = self._deviations(inputs) * self.target_scaling_.unit if return_std else np.zeros_like(values)
         if self._floor is not None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from thresher.errors import InvalidInput
+from thresher.estimators.streams import BLOCK, Part, Stream
 
 __all__ = ["BY_RANK", "CANDIDATES", "PULLED", "SCALES", "Scaling", "far_values", "say_far", "some_rows"]
 
@@ -99,7 +100,7 @@ class Scaling(NamedTuple):
         return (X - self.mean) / self.unit
 
 
-def far_values(X: Matrix) -> list[tuple[int, float, float, float]]:
+def far_values(X: Matrix | Part) -> list[tuple[int, float, float, float]]:
     """Return (column, value, low, high) for columns of X (n, d) with a value far outside the others.
 
     ``low`` to ``high`` is the range of the others, without some at both ends; of many rows, the range of some of them.
@@ -108,7 +109,8 @@ def far_values(X: Matrix) -> list[tuple[int, float, float, float]]:
     if len(X) < _ENOUGH:
         return []
     ordered = _sorted(some_rows(X))
-    n, least, most = len(ordered), X.min(axis=0), X.max(axis=0)
+    ends = [(block.min(axis=0), block.max(axis=0)) for _, block in Stream(X).blocks(BLOCK)]
+    n, least, most = len(ordered), np.min([one for one, _ in ends], axis=0), np.max([one for _, one in ends], axis=0)
     found = []
     for share, widths in _FAR:
         cut = max(1, int(share * n))
@@ -122,9 +124,11 @@ def far_values(X: Matrix) -> list[tuple[int, float, float, float]]:
     return sorted({one[0]: one for one in reversed(found)}.values())
 
 
-def some_rows(X: Matrix) -> Matrix:
+def some_rows(X: Matrix | Part) -> Matrix:
     """Return no more than so many rows of X (n, d), evenly spread, that sorting their columns takes a second."""
-    return X[:: max(1, -(-X.size // _SORTED))] if len(X) > _FEWEST else X
+    n, d = X.shape
+    step = max(1, -(-n * d // _SORTED)) if n > _FEWEST else 1
+    return X[::step] if isinstance(X, np.ndarray) else X[np.arange(0, n, step)]
 
 
 def say_far(found: Sequence[tuple[int, float, float, float]], names: Sequence[str]) -> str:

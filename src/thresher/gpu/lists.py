@@ -67,13 +67,13 @@ class Lists:
 
     def reserve(self, rows: int, entries: int) -> None:
         """Make room for so many neurons and entries in all."""
-        for name, array in self._store.items():
+        for name in self._store:
             wanted, used = (rows, self._rows) if name in _OF_NEURON else (entries, self._entries)
-            if wanted > len(array):
-                larger = torch.empty(wanted, dtype=array.dtype, device=self.device)
-                larger[:used] = array[:used]
+            if wanted > len(self._store[name]):
+                larger = torch.empty(wanted, dtype=self._store[name].dtype, device=self.device)
+                larger[:used] = self._store[name][:used]
                 self._store[name] = larger
-        self._show()
+                self._show()  # so that nothing holds the old one any more
 
     def add(self, rows: int, entries: int) -> tuple[slice, slice]:
         """Take so many neurons and entries, for which room must have been made; return their places."""
@@ -84,6 +84,11 @@ class Lists:
         self.pending[taken[0]] = 0
         self.coefficients[taken[1]] = 0.0
         return taken
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """Numbers of neurons and of entries that there is room for."""
+        return len(self._store["neurons"]), len(self._store["inputs"])
 
     @property
     def used(self) -> tuple[int, int]:

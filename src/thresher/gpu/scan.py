@@ -156,9 +156,11 @@ class Scan:
         return first + rows, begin, length, inputs, longest_here
 
     def _make_room(self, first: int, rows: int, entries: int) -> None:
-        """Make room for all rows to come if they are like those so far."""
+        """Make room for these; if there is none, for all rows to come, if they are like those so far."""
         done = first - self._range.start
         used, more = self._lists.used, (self._copies * rows, self._copies * entries)
+        if all(one + two <= room for one, two, room in zip(used, more, self._lists.room, strict=True)):
+            return
         share = min(1.0, (done + self.size) / len(self._range))
         wanted = [int((one + two) / share * (1.02 if share < 1 else 1.0)) for one, two in zip(used, more, strict=True)]
         self._lists.reserve(*wanted)

@@ -360,4 +360,4 @@ class _Found(NamedTuple):
 
 def expected_band(drift: float, fires: float) -> float:
     """Return how far below the threshold inputs are watched, if neurons fire on so many and drift so far for each."""
-    return drift * (1.4 * math.sqrt(fires) + 2.6)
+    return drift * (1.4 * math.sqrt(fires) + 3.3)

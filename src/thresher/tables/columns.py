@@ -38,13 +38,14 @@ class Column(NamedTuple):
         return self.values.dtype.kind != "f"
 
 
-def read_columns(path: Path, *, header: bool | None = None) -> list[Column]:
+def read_columns(path: Path, *, header: bool | None = None, only: str | None = None) -> list[Column]:
     """Return the columns of a file, in order. In an .npz file ``y`` is the last one.
 
     Parameters
     ----------
     path : CSV (with commas, semicolons or tabs), .parquet, .npz with arrays X and y, or .npy with an array (n, d)
     header : whether the first line of a CSV file has the names; None to guess: it has text that does not come again
+    only : the one column of a Parquet file to read; None for all
 
     Raises
     ------
@@ -60,7 +61,7 @@ def read_columns(path: Path, *, header: bool | None = None) -> list[Column]:
             raise InvalidInput(f"cannot read {path}: it is not a file. Give {KINDS}.")
         require(_BYTES_A_BYTE * status.st_size, budget=None, what=f"reading {path}", remedy="Give a smaller file.")
         if kind in (".parquet", ".pq"):
-            columns = _read_parquet(path)
+            columns = _read_parquet(path, only)
         elif kind in (".npz", ".npy"):
             columns = _read_arrays(path)
         else:
@@ -146,7 +147,7 @@ class ParquetRows:
     def __init__(self, path: Path, names: Sequence[str] | None = None) -> None:
         with _opened(path) as file:
             kinds = {field.name: str(field.type) for field in file.schema_arrow}
-            self._path, self._rows = path, int(file.metadata.num_rows)
+            self._path, self._rows, self.all_names = path, int(file.metadata.num_rows), list(kinds)
         self.names = list(kinds) if names is None else list(names)
         for name in self.names:
             if name not in kinds:
@@ -156,6 +157,11 @@ class ParquetRows:
                     f"{path}: column {name[:40]!r} holds {kinds[name][:40]}; expected numbers. "
                     "Convert the column, or leave it out."
                 )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows and columns there are."""
+        return self._rows, len(self.names)
 
     def __len__(self) -> int:
         return self._rows
@@ -198,15 +204,16 @@ def _opened(path: Path) -> Iterator[Any]:
         raise InvalidInput(f"{path} is no Parquet file: {said} Give {KINDS}.") from None
 
 
-def _read_parquet(path: Path) -> list[Column]:
+def _read_parquet(path: Path, only: str | None) -> list[Column]:
     with _opened(path) as file:
         from pyarrow.types import is_nested
 
         about = file.metadata
         groups = [about.row_group(place).num_rows for place in range(about.num_row_groups)]
-        cells = max(about.num_rows, sum(groups)) * about.num_columns  # few bytes may stand for many equal ones
+        columns = about.num_columns if only is None else 1
+        cells = max(about.num_rows, sum(groups)) * columns  # few bytes may stand for many equal ones
         require(_BYTES_A_CELL * cells, budget=None, what=f"reading {path}", remedy="Give a smaller file.")
-        table = file.read()
+        table = file.read(columns=None if only is None else [only])
         return [
             _from_arrow(path, name, column, nested=is_nested(column.type))
             for name, column in zip(table.column_names, table.columns, strict=True)

@@ -14,7 +14,7 @@ from thresher.datasets import Split
 from thresher.errors import InvalidInput
 from thresher.model.problem import Problem, to_sphere
 from thresher.tables.arrays import name_some
-from thresher.tables.columns import Column, read_columns
+from thresher.tables.columns import Column, ParquetRows, read_columns
 from thresher.tables.encoding import Encoding
 
 __all__ = ["Table", "Task", "guess_task", "read_table", "say_label", "split_table"]
@@ -25,15 +25,25 @@ _MOST_CLASSES = 20  # whole numbers that are taken for classes
 
 
 class Table(NamedTuple):
-    """Inputs (n, d) and targets (n,), numbers or text, and what the columns are called."""
+    """Inputs (n, d) and targets (n,), numbers or text, and what the columns are called.
 
-    inputs: NDArray[np.float64]
+    Many inputs of a Parquet file stay there, if :func:`read_table` was asked to leave them.
+    """
+
+    inputs: Any  # NDArray[np.float64] or ParquetRows
     targets: NDArray[Any]
     encoding: Encoding
     target: str
 
 
-def read_table(path: Path, *, target: str | None = None, header: bool | None = None, drop: Sequence[str] = ()) -> Table:
+def read_table(
+    path: Path,
+    *,
+    target: str | None = None,
+    header: bool | None = None,
+    drop: Sequence[str] = (),
+    most: int | None = None,
+) -> Table:
     """Return the table in a file: at least two rows, the last column the target unless one is named.
 
     Parameters
@@ -42,9 +52,12 @@ def read_table(path: Path, *, target: str | None = None, header: bool | None = N
     target : name of the column to predict; for an .npy file, the .npy file with the targets
     header : whether a CSV file has one; None to guess
     drop : columns to leave out
+    most : rows of a Parquet file beyond which inputs stay in it, if all are numbers; None to read all
 
     Raises InvalidInput, with the row and column at fault. Cost: O(nd).
     """
+    if most is not None and (found := _left_in_file(path, target, drop, most)) is not None:
+        return found
     columns = read_columns(path, header=header)
     if path.suffix.lower() == ".npy":
         columns.append(_read_targets(path, target, len(columns[0].values)))
@@ -122,6 +135,25 @@ def split_table(table: Table, *, rows: int, seed: int = 0) -> Split:
         Problem(inputs[test], targets[test]),
         f"{words} scaled to mean 0 and variance 1",
     )
+
+
+def _left_in_file(path: Path, target: str | None, drop: Sequence[str], most: int) -> Table | None:
+    """Return the table of many rows of numbers in a Parquet file, of which targets alone are read; None for others."""
+    if path.suffix.lower() not in (".parquet", ".pq") or not path.is_file():
+        return None
+    whole = ParquetRows(path, [])
+    target = whole.all_names[-1] if target is None and whole.all_names else target
+    names = [name for name in whole.all_names if name != target and name not in drop]
+    if len(whole) <= most or target not in whole.all_names or target in drop or not names:
+        return None
+    if not set(drop) <= set(whole.all_names):
+        return None
+    try:
+        rows = ParquetRows(path, names)
+    except InvalidInput:  # some are text, which is encoded in memory
+        return None
+    targets = read_columns(path, only=target)[0].values
+    return Table(rows, targets, Encoding(tuple((name, None) for name in names)), str(target))
 
 
 def _read_targets(path: Path, target: str | None, rows: int) -> Column:

@@ -20,6 +20,7 @@ from thresher.training.checkpoint import Checkpoint, SolutionLog
 from thresher.training.history import History, Iteration, Result, State, Status
 from thresher.training.line_search import Taken, search_line
 from thresher.training.options import Setup
+from thresher.training.solving import loosened
 
 __all__ = ["run_together", "start_together"]
 
@@ -139,8 +140,9 @@ class _Run:
                 return Status.OUT_OF_ITERATIONS, objective.missed(self._remainder())
             self.clock.restart()
             rhs = objective.right_hand_side(self.outputs, self.engine)
+            solver = self.solver if objective.warm else loosened(self.solver, history[-1].contraction)
             solution = self.log.solve(
-                self.solver, gram, rhs, added=objective.added(gram), iteration=history[-1].iteration,
+                solver, gram, rhs, added=objective.added(gram), iteration=history[-1].iteration,
                 x0=self.value if objective.warm else None,
             )  # fmt: skip
             gain = objective.gain(gram, solution.value, rhs)

@@ -94,7 +94,7 @@ class Setup:
         dtype = check_dtype(one["dtype"], tol=tol if penalty is None else 1.0)
         facts = _facts(problems, settings, dtype=dtype, first_step=first_step)
         if one["engine"] == GPU:
-            kind = _device_kind(index)
+            kind = _device_kind(index, dtype)
         elif one["index"] is None and one["method"] is None and (penalty is not None or _moves_far(facts)):
             index, kind = PENALTY_INDEX, SHARDS[PENALTY_INDEX]
         kind.refuse(settings, penalty=penalty is not None)
@@ -245,8 +245,10 @@ def _check_penalty(penalty: Any, size: int) -> NDArray[np.float64] | None:
     return values
 
 
-def _device_kind(index: str) -> Kind:
-    """Return the kind of shard that lives on a GPU; refuse where there is none, or another search was asked for."""
+def _device_kind(index: str, dtype: str) -> Kind:
+    """Return the kind of shard that lives on a GPU; refuse where there is none, or something else was asked for."""
+    if dtype != "float32":
+        raise InvalidInput(f"engine='gpu' works in float32, and decides in float64; got dtype={dtype!r}. Drop it.")
     if index != DEFAULT_INDEX:
         raise InvalidInput(f"engine='gpu' searches with index={DEFAULT_INDEX!r}; got {index!r}. Use engine='local'.")
     find_device("cuda")

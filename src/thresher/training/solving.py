@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,15 +16,18 @@ from thresher.interfaces import Sketch, Solver
 from thresher.memory import format_bytes
 from thresher.theory.limit_matrix import LimitMatrix
 
-__all__ = ["ALWAYS_FACTOR", "EVER_FACTOR", "LimitGram", "Solving", "choose_solving", "first_solver"]
+__all__ = ["ALWAYS_FACTOR", "EVER_FACTOR", "LimitGram", "Solving", "choose_solving", "first_solver", "loosened"]
 
 # Inputs up to which solver="auto" factors every matrix, and up to which it makes any.
 ALWAYS_FACTOR, EVER_FACTOR = 1500, 20_000
 # Rough costs of a solve in multiplications of a loop over pairs, set from one case (n 4000, d 50, m 2^14): products
 # over pairs; what a factorisation, which is used again, co-firing counts by bits, and n x n numbers amount to.
 _PRODUCTS, _FACTOR, _COUNTS, _NUMBERS = 20, 1 / 18, 1 / 26, 350.0
+_FEW = 6  # dimensions below which inputs are close to each other, and a solve takes far more products
 _GROWTH = 2  # pairs fire so many times as often after some steps
-_TOLERANCE = 1e-2  # relative residual of solves over pairs: a hundredth of it takes about twice the products
+# Relative residual of solves over pairs: as fine as the first where steps are short, never coarser than the second.
+_TOLERANCE, _LOOSEST = 1e-2, 0.1
+_SHARE = 0.25  # of the last contraction that the next solve may leave
 _MOST_PRODUCTS = 200  # of a solve over pairs: a step that is not exact is shorter, not wrong
 _FIRST_ITERATIONS = 100  # of the first step's solve: any step is legal, and the limit is not the network's own matrix
 _LEAST_COLUMNS = 64  # of inputs, that a product over a pair takes at least
@@ -77,7 +80,8 @@ def _automatic(facts: Facts, near: Callable[[], LimitMatrix], *, threads: int, a
         return Solving(Cholesky, True, f"Cholesky: {n:,} inputs are few, every matrix is factored.")
     bytes_, pairs = matrix_bytes(facts, threads=threads), _GROWTH * facts.pairs
     by_matrix = n * n * (_FACTOR * n + _COUNTS * facts.width + _NUMBERS)
-    by_pairs = _PRODUCTS * 2 * pairs * max(facts.dimension, _LEAST_COLUMNS)
+    products = min(_PRODUCTS * (1 + (_FEW / facts.dimension) ** 5), _MOST_PRODUCTS)
+    by_pairs = products * 2 * pairs * max(facts.dimension, _LEAST_COLUMNS)
     over_pairs = "Conjugate gradients over firing pairs, preconditioned by random pivots of the limit kernel: "
     if n > EVER_FACTOR or bytes_ > allowed:
         why = f"matrices of {n:,} x {n:,} numbers would take {format_bytes(bytes_)}."
@@ -88,8 +92,27 @@ def _automatic(facts: Facts, near: Callable[[], LimitMatrix], *, threads: int, a
     return Solving(ReusedFactor, True, f"A factor that is used again: {compared} the matrix.")
 
 
+@dataclass(frozen=True)
+class Loose(ConjugateGradient):
+    """Conjugate gradients as exact as the next step can use; ``tol`` is the least that is asked of them.
+
+    A solve with the relative residual t leaves t of what is to be learnt, and the pairs that flip on the way leave a
+    share c: after the step at most c + t is left. Nobody knows c before, but as steps get shorter it falls, so the last
+    contraction is above it. With t a quarter of that a step is nearly as good as an exact one, for far fewer products.
+    """
+
+    def after(self, contraction: float) -> ConjugateGradient:
+        """Return the solver for a step after one that left this share of the residual; NaN if there was none."""
+        return replace(self, tol=max(self.tol, _SHARE * contraction if _SHARE * contraction < _LOOSEST else _LOOSEST))
+
+
+def loosened(solver: Solver, contraction: float) -> Solver:
+    """Return the solver for the step after one that left this share of the residual."""
+    return solver.after(contraction) if isinstance(solver, Loose) else solver
+
+
 def _over_pairs(near: Callable[[], LimitMatrix]) -> ConjugateGradient:
-    return ConjugateGradient(tol=_TOLERANCE, preconditioner=RandomPivots(near), max_iterations=_MOST_PRODUCTS)
+    return Loose(tol=_TOLERANCE, preconditioner=RandomPivots(near), max_iterations=_MOST_PRODUCTS)
 
 
 def first_solver(solver: Solver, near: Callable[[], LimitMatrix]) -> ConjugateGradient:

@@ -30,7 +30,7 @@ def evaluate_slope(values: Any, near: Any, far: Any, least: float) -> None:
         _evaluate_slope[(triton.cdiv(total, _BLOCK),)](values, near, far, least, total, **degrees, BLOCK=_BLOCK)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["total"])
 def _evaluate(values, near, far, total, NEAR: tl.constexpr, FAR: tl.constexpr, BLOCK: tl.constexpr):
     places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = places < total
@@ -45,7 +45,7 @@ def _evaluate(values, near, far, total, NEAR: tl.constexpr, FAR: tl.constexpr, B
     tl.store(values + places, rho * tl.where(rho >= 0, above, below), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["total"])
 def _evaluate_slope(values, near, far, least, total, NEAR: tl.constexpr, FAR: tl.constexpr, BLOCK: tl.constexpr):
     places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = places < total

@@ -1,0 +1,103 @@
+"""Write the figures of ``benchmarks.gpu`` and ``benchmarks.gpu_estimators`` into docs/gpu.md.
+
+    python -m benchmarks.gpu_page
+
+reads ``results/gpu.json`` and ``results/gpu_CASE.json`` and writes tables between the marks of the page.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+PAGE, RESULTS = Path("docs/gpu.md"), Path("results")
+BEGIN, END = "<!-- python -m benchmarks.gpu_page writes from here -->", "<!-- to here -->"
+CASES = {"mnist": "MNIST", "fashion": "Fashion-MNIST", "protein": "protein", "friedman": "Friedman, noise 1"}
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(one)} |" for one in lines) + "\n"
+
+
+def training(found: dict[str, Any]) -> list[str]:
+    rivals = {one["width"]: one["seconds"] for one in found["dense"]}
+    rows = [
+        [
+            f"{one['width']:,}",
+            f"{one['seconds']:.3g}",
+            f"{one['start']:.3g}",
+            f"{1e3 * one['iteration after the start']:.0f}",
+            str(len(one["history"]) - 1),
+            f"{one['history'][-1][1] / one['history'][0][1]:.1e}",
+            f"{one['peak GiB']:.1f}",
+            f"{rivals[one['width']]:.3g}" if one["width"] in rivals else "",
+        ]
+        for one in found["trainings"]
+    ]
+    head = ["width", "s", "of it the start", "ms per later iteration", "iterations", "residual", "GiB", "dense, s"]
+    scan, rates, checks = found["scan"], found["ceilings"], found["checks"]
+    pairs = sum(one["audited pairs"] for one in checks)
+    same = all(one["same support"] and one["same flips and firing pairs"] for one in checks)
+    first = found["trainings"][0]
+    return [
+        f"**{first['inputs']:,} inputs in {first['dimension']} dimensions, twins, to 1e-6, everything included**\n",
+        table(head, rows),
+        f"The scan of the start rows at width {scan['width']:,} takes {scan['seconds']:.2f} s, the screen on tensor "
+        f"cores {scan['screen alone']:.2f} s of it. Floors: {scan['floor of products']:.3f} s for the products at the "
+        f"rate of a large product in half precision, {scan['numbers alone']:.2f} s for the random numbers alone; the "
+        f"scan takes {scan['times the larger floor']:.1f} times the larger one.\n",
+        f"Checked in the same run: {found['start weights']['start weights compared']:,} start weights have the bits of "
+        f"the processor; {len(checks)} trainings have {'the same' if same else 'NOT the same'} firing pairs and flips "
+        f"as there, residuals within {max(one['residuals apart'] for one in checks):.0e} of the first; {pairs:,} pairs "
+        "audited in float64.\n",
+        f"The first training of a process takes {found['compilation']['first training']:.0f} s more: kernels are "
+        "compiled, and kept on disk for the next process.\n",
+        f"{found['device']}, {found['memory_gib']} GiB; "
+        + ", ".join(f"{name} {value:.3g}" for name, value in rates.items())
+        + f"; {', '.join(f'{name} {version}' for name, version in found['versions'].items())}; "
+        f"commit {found['environment']['commit']}.\n",
+    ]
+
+
+def estimators(found: dict[str, dict[str, Any]]) -> list[str]:
+    rows = [
+        [
+            CASES[case],
+            f"{one['rows']:,} x {one['columns']}",
+            f"{one['seconds']:.1f}",
+            f"{one['accuracy']:.2f} %" if "accuracy" in one else f"RMSE {one['rmse']:.3f}",
+            f"{one['gpu_bytes'] / 2**30:.1f}",
+            f"{one['prediction']:.2f}",
+            f"{one['warm_up']:.1f}",
+        ]
+        for case, one in found.items()
+    ]
+    head = ["case", "rows to fit", "fit, s", "score", "GiB on the GPU", "prediction, s", "first fit of 6,000 rows, s"]
+    some = next(iter(found.values()))
+    commits = sorted({one["commit"] for one in found.values()})
+    return [
+        "**Estimators with plain defaults, all choices included**\n",
+        table(head, rows),
+        "The last column holds what is compiled and loaded once.\n",
+        f"{some['device']}, {some['cores']} cores; torch {some['torch']}, CUDA {some['cuda']}, Triton "
+        f"{some['triton']}; commit {', '.join(commits)}.\n",
+    ]
+
+
+def main() -> None:
+    parts: list[str] = []
+    if (RESULTS / "gpu.json").is_file():
+        parts += training(json.loads((RESULTS / "gpu.json").read_text()))
+    cases = {case: RESULTS / f"gpu_{case}.json" for case in CASES}
+    fits = {case: json.loads(path.read_text()) for case, path in cases.items() if path.is_file()}
+    parts += estimators(fits) if fits else []
+    text = PAGE.read_text(encoding="utf-8")
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    PAGE.write_text("\n".join([f"{before}{BEGIN}\n", *parts, f"{END}{after}"]), encoding="utf-8")
+    print(f"Written to {PAGE}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Rounds that learn a metric from the gradients of fits to many rows; rows left out say how many, and which power."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidInput
+from thresher.estimators.choose import Choice
+from thresher.estimators.columns import learn_columns
+from thresher.estimators.device import Device
+from thresher.estimators.features import (
+    COLUMNS,
+    MILD,
+    STRONG,
+    Learning,
+    Plan,
+    mix_outputs,
+    next_metric,
+    outer_product,
+    row_gradients,
+)
+from thresher.estimators.holdout import HoldOut, Solved
+from thresher.estimators.journal import Journal
+from thresher.estimators.scales import Options
+
+__all__ = ["Rounds"]
+
+Matrix = NDArray[np.float64]
+_GRADIENTS = 4096  # rows whose gradients make the metric
+_STRONGEST = 0.5
+_POWERS = MILD, STRONG, _STRONGEST  # of the metric
+_A_ROUND, _ROUNDS, _FEW = 0.998, 10, 5  # share of the error that a round must leave; rounds on many rows, and on few
+_A_FIT = 0.85  # share of the learning that remains when one more metric has been tried
+_SURELY = 0.9  # share of the error on few rows below which a metric helps on many as well
+_WEIGHED = 512  # rows at most that weights of columns are learnt on
+
+
+class Learnt(NamedTuple):
+    """A metric, the fit with it, and the errors after each round that led there."""
+
+    metric: Matrix | None
+    solved: Solved
+    errors: list[float]
+    rounds: int
+
+    @property
+    def error(self) -> float:
+        """The error of the fit."""
+        return self.solved.error
+
+
+class Rounds:
+    """Fits of some rows and of more, one metric after the other.
+
+    Parameters
+    ----------
+    small, large : rows on which powers are compared, and rows on which the rounds of the best are repeated
+    options, device : what was asked for
+    journal : keeps the fits of more rows
+    tell : called with the share that is done
+    """
+
+    def __init__(
+        self,
+        small: HoldOut,
+        large: HoldOut,
+        options: Options,
+        device: Device,
+        journal: Journal,
+        tell: Callable[[float], object],
+    ) -> None:
+        self._small, self._large, self.options, self._device = small, large, options, device
+        self._journal, self._tell = journal, tell
+
+    def learn(self, choice: Choice) -> tuple[Matrix | None, Choice, Learning]:
+        """Return the metric, the choice with its ridge, and the errors of what was tried.
+
+        Powers are compared on some rows; the rounds of the best are repeated on more, which then bear a higher power.
+        """
+        plan, columns, small, large = self.options.plan, self._small.kept.X.shape[1], self._small, self._large
+        if plan == Plan() or (plan is None and columns > COLUMNS) or columns == 1:
+            return None, choice, Learning(Plan(), {})
+        first, errors = None, dict[str, list[float]]()
+        if plan is not None and plan.columns:
+            learnt = learn_columns(
+                large.kept.at(np.arange(min(_WEIGHED, len(large.kept)))),
+                bias=choice.bias,
+                shift=choice.shift,
+                ridge=choice.ridge,
+            )
+            first = np.diag(learnt.weights)
+        if plan is not None:  # as many rounds as were asked for, on as many rows as can be
+            found = self._rounds(large, choice, plan.power, metric=first, rounds=plan.rounds, all_of_them=True)
+            errors[_say(large, plan.power)] = found.errors
+            return found.metric, choice._replace(ridge=found.solved.ridge), Learning(plan, errors)
+        tracks = {STRONG: self._rounds(small, choice, STRONG, rounds=_FEW)}
+        other = _STRONGEST if tracks[STRONG].error < _SURELY * tracks[STRONG].errors[0] else MILD
+        tracks[other] = self._rounds(small, choice, other, rounds=_FEW)
+        errors |= {_say(small, power): track.errors for power, track in tracks.items()}
+        power = min(tracks, key=lambda one: tracks[one].error)
+        found = tracks[power]
+        if len(large.kept) > len(small.kept):
+            found, power = self._more_rows(large, choice, found, power, errors)
+        if found.metric is None:
+            power = MILD
+        plan = Plan(rounds=found.rounds, power=power)
+        return found.metric, choice._replace(ridge=found.solved.ridge), Learning(plan, errors)
+
+    def _more_rows(
+        self, large: HoldOut, choice: Choice, found: Learnt, power: float, errors: dict[str, list[float]]
+    ) -> tuple[Learnt, float]:
+        """Go on from a metric on more rows, which bear a higher power; without one if that is no worse there."""
+        choice = choice._replace(ridge=found.solved.ridge)
+        best = self._rounds(large, choice, power, metric=found.metric, done=found.rounds)
+        errors[_say(large, power)] = best.errors
+        if found.metric is not None and found.error > _SURELY * found.errors[0]:
+            plain = self.fit(large, None, choice)
+            if plain is not None and plain.error <= best.error:
+                return Learnt(None, plain, [plain.error], 0), power
+        for higher in [one for one in _POWERS if one > power]:
+            more = self._rounds(large, choice, higher, metric=best.metric, solved=best.solved, done=best.rounds)
+            errors[_say(large, higher)] = more.errors
+            if not more.error < _A_ROUND * best.error:
+                break
+            best, power = more, higher
+        return best, power
+
+    def _rounds(
+        self,
+        hold: HoldOut,
+        choice: Choice,
+        power: float,
+        *,
+        metric: Matrix | None = None,
+        solved: Solved | None = None,
+        rounds: int = _ROUNDS,
+        done: int = 0,
+        all_of_them: bool = False,
+    ) -> Learnt:
+        """Return the best metric of some rounds, or the last if all of them were asked for."""
+        solved = self.fit(hold, metric, choice) if solved is None else solved
+        if solved is None:
+            raise InvalidInput(
+                f"the kernel of these rows is not positive with ridge={choice.ridge:g}. Use a larger one."
+            )
+        best, idle = Learnt(metric, solved, [solved.error], done), 0
+        errors = best.errors
+        for number in range(done + 1, done + 1 + rounds):
+            before = np.eye(hold.kept.X.shape[1]) if metric is None else metric
+            gradients = self._gradients(hold, metric, solved, choice)
+            outer = outer_product(gradients, weights=hold.kept.weights[:_GRADIENTS], metric=before)
+            metric = next_metric(outer, metric=before, power=power)
+            solved = self.fit(hold, metric, choice._replace(ridge=solved.ridge), start=solved.alpha)
+            if solved is None:
+                break
+            idle = 0 if solved.error < _A_ROUND * min(errors) else idle + 1
+            errors.append(solved.error)
+            if all_of_them or solved.error < best.error:
+                best = Learnt(metric, solved, errors, number)
+            if idle == 2 and not all_of_them:
+                break
+        return best
+
+    def fit(self, hold: HoldOut, metric: Matrix | None, choice: Choice, start: Matrix | None = None) -> Solved | None:
+        """Return the fit of some rows, that of more rows by way of the journal."""
+        bias, shift, ridge = choice.bias, choice.shift, choice.ridge
+        fit = partial(hold.fit, metric, bias=bias, shift=shift, ridge=self.options.ridge, guess=ridge, start=start)
+        if hold is self._small:
+            return fit()
+        self._tell(1 - _A_FIT ** (self._journal.place + 1))
+        return self._journal.step(lambda begun: fit())
+
+    def _gradients(self, hold: HoldOut, metric: Matrix | None, solved: Solved, choice: Choice) -> Iterator[Matrix]:
+        """Return for each output the gradients (k, r) by rows after the metric, at some rows that were fitted."""
+        inputs, _, norms = hold.lifted(metric, choice.bias)
+        some = inputs[:_GRADIENTS]
+        found = self._device.gradients(some, inputs, mix_outputs(solved.alpha), choice.shift)
+        exact, columns = some.astype(np.float64), hold.kept.X.shape[1]
+        return row_gradients(iter(found), inputs=exact, norms=norms[:_GRADIENTS], columns=columns)
+
+    def importances(self, metric: Matrix | None, choice: Choice) -> Matrix:
+        """Return the mean square of the gradient by each scaled column (d,), as a share of the sum of all."""
+        hold, d = self._small, self._small.kept.X.shape[1]
+        solved, squares = self.fit(hold, metric, choice), np.zeros(d)
+        for one in [] if solved is None else self._gradients(hold, metric, solved, choice):
+            by_column = one if metric is None else one @ metric.T
+            squares += hold.kept.weights[:_GRADIENTS] @ by_column**2
+        return squares / squares.sum() if squares.sum() > 0 else np.full(d, 1 / d)
+
+
+def _say(hold: HoldOut, power: float) -> str:
+    return f"{len(hold.kept):,} rows, metric to the power {power:g}"
