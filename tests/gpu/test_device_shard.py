@@ -175,7 +175,7 @@ def test_what_does_not_fit_is_refused_before_any_work(monkeypatch):
         (300, 20, 1 << 16, {}),
         (300, 300, 1 << 15, {"twins": True}),
         (100, 1024, 1 << 15, {}),
-        (33, 2, 1 << 14, {"shift": 1.0}),
+        (33, 6, 1 << 14, {"shift": 1.0}),
         (1500, 30, 1 << 14, {"twins": True, "first_step": "gram"}),
     ],
 )
@@ -201,4 +201,4 @@ def test_the_same_seed_gives_the_same_bits_again():
 def test_ten_million_neurons_are_audited():
     result = train(problem(500, 64), width=10**7, engine="gpu", twins=True, audit=True)
     assert result.status == "converged"
-    assert result.audit.pairs > 2e10
+    assert result.audit.pairs >= 2e10

@@ -68,6 +68,10 @@ class ShardGram:
             return self._dense @ vector
         return self._total("gram_times", vector) / self._recipe.settings.width
 
+    def device_matrix(self) -> Any:
+        """Return the matrix (n, n) as a tensor on the GPU, where the shards are there. Cost: O(n²)."""
+        return self._total("device_gram") / self._recipe.settings.width
+
     def diagonal(self) -> NDArray[np.float64]:
         """Return the diagonal of G (n,). Cost: O(pairs), or O(n) once the matrix has been formed."""
         if "_dense" in self.__dict__:

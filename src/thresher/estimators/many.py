@@ -49,6 +49,7 @@ MANY, EXACT = 4096, 1 << 17  # rows from which on a fit is made like this, and u
 DEAR = 1 << 15  # rows up to which an exact fit costs little more than others
 HELD, SMALL, LARGE = 4096, 2048, 16384  # rows left out; rows on which most is chosen; rows features are learnt from
 _SCALED, _SORTED = 1 << 16, 1 << 23  # rows and numbers at most from which the scales of columns are learnt
+_GUESS = 1e-2  # the first ridge that is tried
 _CLEARLY = 0.98  # share of the error that another scale must leave, and an exact fit of that of centres
 _NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit")
 _LEAST_FIRING = 1e-30  # probability that a neuron fires, in single precision with room for products
@@ -62,6 +63,7 @@ class ManyFitting:
         self.data, self.options, self.progress, self._device = data, options, progress, device
         self._bare = data.with_rows(np.empty((len(data), 0)))  # without the inputs, which are large
         n = len(data)
+        self._bare = data.with_rows(np.zeros((n, 0)))  # without the inputs, which are large
         if n > EXACT and options.width != math.inf and options.approximation != "exact":
             raise InvalidInput(f"networks are trained on at most {EXACT:,} distinct rows. Use width='auto'.")
         if options.shift is not None and firing_probability(options.shift) < _LEAST_FIRING:
@@ -106,15 +108,11 @@ class ManyFitting:
         progress = self.progress
         progress.begin("choosing the scale")
         scale, scaling = self._choose_scale()
-        progress.begin("choosing bias and shift")
-        small = self._part(SMALL, scaling)
-        choice = self._choose(small, None, guess=1e-2)
-        progress.begin("learning features")
-        large = self._part(LARGE, scaling)
+        progress.begin("choosing bias, shift and features")
+        small, large = self._part(SMALL, scaling), self._part(LARGE, scaling)
         rounds = Rounds(small, large, self.options, self._device, self._journal, progress.share)
-        metric, choice, learning = rounds.learn(choice)
-        if metric is not None:
-            choice = self._choose(small, metric, guess=choice.ridge, favourite=choice)
+        first = Choice(self._biases()[0], self._shifts()[0], _GUESS, math.inf, [])
+        metric, choice, learning = rounds.learn(first, partial(self._choose, small))
         if self.data.targets.shape[1] > _OUTPUTS and self.options.ridge is None:
             solved = rounds.fit(large, metric, choice)
             choice = choice if solved is None else choice._replace(ridge=solved.ridge)
@@ -251,7 +249,7 @@ class ManyFitting:
         asked, some = self.options.scale, self._few
         if asked is not None:
             return asked, Scaling.of(some.X, scale=asked, weights=some.weights)
-        few, found = some.at(np.arange(min(HELD, len(some)))), dict[str, float]()
+        few, found, seen = some.at(np.arange(min(HELD, len(some)))), dict[str, float](), list[Matrix]()
         for scale in CANDIDATES:
             if scale in BY_RANK and self.data.X.shape[1] > COLUMNS:
                 continue
@@ -262,7 +260,10 @@ class ManyFitting:
                     raise
                 continue
             hold = self._part(SMALL, scaling)
-            found[scale] = self._try(hold, None, self._biases()[0], self._shifts()[0], 1e-2)[1]
+            if any(np.allclose(hold.kept.X, one, rtol=1e-6, atol=1e-9) for one in seen):
+                continue
+            seen.append(hold.kept.X)
+            found[scale] = self._try(hold, None, self._biases()[0], self._shifts()[0], _GUESS)[1]
         best = min(found, key=lambda scale: found[scale])
         best = best if found[best] < _CLEARLY * found[CANDIDATES[0]] else CANDIDATES[0]
         try:
@@ -300,8 +301,7 @@ class ManyFitting:
         learns = d <= COLUMNS if plan is None else plan != Plan()
         return {
             "choosing the scale": 5 * one if self.options.scale is None else 0.0,
-            "choosing bias and shift": 15 * one,
-            "learning features": learns * (15 * one + 8 * 1e-8 * large**2) + 0.01,
+            "choosing bias, shift and features": 8 * one + learns * (15 * one + 8 * 1e-8 * large**2),
             "fitting all rows": n * n * (2e-9 + 1e-10 * d + 40 * 3e-10 * (1 + outputs)),
             "training": 0.0 if self.options.width == math.inf else 1e-9 * outputs * float(self.options.width) * n * d,
         }

@@ -35,6 +35,7 @@ _GRADIENTS = 4096  # rows whose gradients make the metric
 _STRONGEST = 0.5
 _POWERS = MILD, STRONG, _STRONGEST  # of the metric
 _A_ROUND, _ROUNDS, _FEW = 0.998, 10, 5  # share of the error that a round must leave; rounds on many rows, and on few
+_WORSE = 1.02  # times the least error: after such a round there is no other
 _A_FIT = 0.85  # share of the learning that remains when one more metric has been tried
 _SURELY = 0.9  # share of the error on few rows below which a metric helps on many as well
 _WEIGHED = 512  # rows at most that weights of columns are learnt on
@@ -77,45 +78,51 @@ class Rounds:
         self._small, self._large, self.options, self._device = small, large, options, device
         self._journal, self._tell = journal, tell
 
-    def learn(self, choice: Choice) -> tuple[Matrix | None, Choice, Learning]:
-        """Return the metric, the choice with its ridge, and the errors of what was tried.
+    def learn(self, first: Choice, choose: Callable[..., Choice]) -> tuple[Matrix | None, Choice, Learning]:
+        """Return the metric, the choice with it, and the errors of what was tried.
 
-        Powers are compared on some rows; the rounds of the best are repeated on more, which then bear a higher power.
+        ``choose`` returns the choice on some rows with a metric, from a guess of the ridge on and with a favourite.
+        Powers are compared on these rows with the ``first`` bias and shift. Others are chosen with the best metric,
+        whose rounds are then repeated on more rows, which bear a higher power.
         """
         plan, columns, small, large = self.options.plan, self._small.kept.X.shape[1], self._small, self._large
         if plan == Plan() or (plan is None and columns > COLUMNS) or columns == 1:
-            return None, choice, Learning(Plan(), {})
-        first, errors = None, dict[str, list[float]]()
-        if plan is not None and plan.columns:
-            learnt = learn_columns(
-                large.kept.at(np.arange(min(_WEIGHED, len(large.kept)))),
-                bias=choice.bias,
-                shift=choice.shift,
-                ridge=choice.ridge,
-            )
-            first = np.diag(learnt.weights)
-        if plan is not None:  # as many rounds as were asked for, on as many rows as can be
-            found = self._rounds(large, choice, plan.power, metric=first, rounds=plan.rounds, all_of_them=True)
-            errors[_say(large, plan.power)] = found.errors
-            return found.metric, choice._replace(ridge=found.solved.ridge), Learning(plan, errors)
-        tracks = {STRONG: self._rounds(small, choice, STRONG, rounds=_FEW)}
+            return None, choose(None, guess=first.ridge), Learning(Plan(), {})
+        if plan is not None:
+            return self._as_planned(plan, choose(None, guess=first.ridge), choose)
+        plain, errors = self.fit(small, None, first), dict[str, list[float]]()
+        tracks = {STRONG: self._rounds(small, first, STRONG, solved=plain, rounds=_FEW)}
         other = _STRONGEST if tracks[STRONG].error < _SURELY * tracks[STRONG].errors[0] else MILD
-        tracks[other] = self._rounds(small, choice, other, rounds=_FEW)
+        tracks[other] = self._rounds(small, first, other, solved=plain, rounds=_FEW)
         errors |= {_say(small, power): track.errors for power, track in tracks.items()}
         power = min(tracks, key=lambda one: tracks[one].error)
         found = tracks[power]
+        choice = choose(found.metric, guess=found.solved.ridge)
         if len(large.kept) > len(small.kept):
             found, power = self._more_rows(large, choice, found, power, errors)
+            choice = choice._replace(ridge=found.solved.ridge)
         if found.metric is None:
             power = MILD
-        plan = Plan(rounds=found.rounds, power=power)
-        return found.metric, choice._replace(ridge=found.solved.ridge), Learning(plan, errors)
+        return found.metric, choice, Learning(Plan(rounds=found.rounds, power=power), errors)
+
+    def _as_planned(
+        self, plan: Plan, choice: Choice, choose: Callable[..., Choice]
+    ) -> tuple[Matrix | None, Choice, Learning]:
+        """Return the same after as many rounds as were asked for, on as many rows as can be."""
+        large, metric = self._large, None
+        if plan.columns:
+            some = large.kept.at(np.arange(min(_WEIGHED, len(large.kept))))
+            metric = np.diag(learn_columns(some, bias=choice.bias, shift=choice.shift, ridge=choice.ridge).weights)
+        found = self._rounds(large, choice, plan.power, metric=metric, rounds=plan.rounds, all_of_them=True)
+        choice = choice._replace(ridge=found.solved.ridge)
+        if found.metric is not None:
+            choice = choose(found.metric, guess=choice.ridge, favourite=choice)
+        return found.metric, choice, Learning(plan, {_say(large, plan.power): found.errors})
 
     def _more_rows(
         self, large: HoldOut, choice: Choice, found: Learnt, power: float, errors: dict[str, list[float]]
     ) -> tuple[Learnt, float]:
         """Go on from a metric on more rows, which bear a higher power; without one if that is no worse there."""
-        choice = choice._replace(ridge=found.solved.ridge)
         best = self._rounds(large, choice, power, metric=found.metric, done=found.rounds)
         errors[_say(large, power)] = best.errors
         if found.metric is not None and found.error > _SURELY * found.errors[0]:
@@ -162,7 +169,7 @@ class Rounds:
             errors.append(solved.error)
             if all_of_them or solved.error < best.error:
                 best = Learnt(metric, solved, errors, number)
-            if idle == 2 and not all_of_them:
+            if (idle == 2 or solved.error > _WORSE * min(errors)) and not all_of_them:
                 break
         return best
 

@@ -54,6 +54,7 @@ class Part:
     """
 
     def __init__(self, rows: NDArray[Any] | Rows, places: Numbers | None = None) -> None:
+        self.names = getattr(rows, "names", None)
         self._rows: NDArray[Any] | Rows
         self._places: Numbers
         if isinstance(rows, Part):  # a part of a part
@@ -62,7 +63,6 @@ class Part:
             self._rows, self._places = rows, np.arange(len(rows)) if places is None else places
         rows = self._rows
         self.on_disk = on_disk(rows)
-        self.names = getattr(rows, "names", None)
         self.kind = rows.dtype.kind if isinstance(rows, np.ndarray) else "f"  # of the numbers, as in numpy
 
     @property

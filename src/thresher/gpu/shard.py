@@ -63,7 +63,8 @@ class DeviceShard(PairShard):
         n = len(X)
         self._sums = torch.zeros(n, dtype=torch.float64, device=self._device)  # running sum of steps, where they led
         self._anchor = self._sums  # the same at the last linearise
-        self._counts: Any = None  # co-firing counts (n, n), once products with them were asked for
+        self._counts: Any = None  # co-firing counts (n, n), lower triangle, once they were asked for
+        self._gram: Any = None  # what they make of the products of inputs
         self._fixed = 2.0 ** (52 - math.ceil(math.log2(recipe.settings.width)))
         self._extracted: Pattern | None = None
 
@@ -101,7 +102,7 @@ class DeviceShard(PairShard):
         low = facts.shift - expected_band(facts.drift, fires)
         below = facts.inputs * (firing_probability(low) - firing_probability(facts.shift))
         watched = facts.awake * min(facts.inputs, fires + below)
-        return float(_SMALL + 1.1 * (watched * _PER_ENTRY + facts.awake * _PER_NEURON) + 28 * facts.inputs**2)
+        return float(_SMALL + 1.1 * (watched * _PER_ENTRY + facts.awake * _PER_NEURON) + 48 * facts.inputs**2)
 
     @staticmethod
     def start_together(
@@ -181,6 +182,7 @@ class DeviceShard(PairShard):
             lists.flags, change, len(places), n, COUNTING=counting,
         )  # fmt: skip
         lists.pending.zero_()
+        self._gram = None
         self._anchor, self._extracted, self._firing = self._sums, None, self._reached
         if self._counts is not None:
             self._counts += change
@@ -195,20 +197,23 @@ class DeviceShard(PairShard):
 
     def firing_counts(self) -> NDArray[np.int64]:
         """Return how many neurons fire on each input (n,). Cost: O(pairs)."""
+        if self._counts is not None:
+            return self._counts.diagonal().cpu().numpy().astype(np.int64)
         return self._lists.firing_inputs(len(self._inputs)).cpu().numpy()
 
     def gram_times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return this shard's share of m G @ vector (n,), or (n, k), from co-firing counts. Cost: O(n²) per vector."""
-        if self._counts is None:
-            self._counts = self._count()
-        columns = torch.from_numpy(np.ascontiguousarray(vector)).to(self._device).reshape(len(vector), -1)
-        parts = []
-        for first in range(0, len(vector), 4096):  # the lower triangle stands for both halves
-            rows = slice(first, first + 4096)
-            both = self._counts[rows] + self._counts[:, rows].T
-            both[torch.arange(len(both)), first + torch.arange(len(both))] //= 2
-            parts.append((self._products[rows] * both) @ columns)
-        return torch.cat(parts).reshape(vector.shape).cpu().numpy()
+        columns = torch.from_numpy(np.ascontiguousarray(vector)).to(self._device)
+        return np.asarray((self.device_gram() @ columns).cpu())
+
+    def device_gram(self) -> Any:
+        """Return this shard's share of m G (n, n), on the device: not to be changed. Cost: O(n²), once."""
+        if self._gram is None:
+            if self._counts is None:
+                self._counts = self._count()
+            lower = torch.tril(self._counts)
+            self._gram = (lower + torch.tril(lower, -1).T) * self._products
+        return self._gram
 
     def pattern(self) -> Pattern:
         """Return the firing pairs at the last ``linearise``. Cost: O(pairs), once."""

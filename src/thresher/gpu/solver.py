@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from thresher.algebra import Cholesky
 from thresher.algebra.system import SINGULAR, System, Vector
@@ -19,18 +20,22 @@ __all__ = ["DeviceCholesky"]
 class DeviceCholesky:
     """Factor the dense matrix on the GPU, in float64. What is singular to rounding is left to the processor.
 
-    Cost: O(n³), and n² numbers to the device; O(n²) for each right-hand side.
+    The matrix of a training on the GPU never leaves it. Cost: O(n³), and O(n²) for each right-hand side.
     """
 
     def prepare(self, gram: Gram, *, added: float | Vector = 0.0, iteration: int = 0) -> Factor:
         """Take the matrix, and factor it."""
-        matrix = torch.from_numpy(gram.dense()).to(find_device("cuda"))
+        matrix = gram.device_matrix() if hasattr(gram, "device_matrix") else _moved(gram.dense())
         matrix.diagonal().add_(torch.as_tensor(added, dtype=torch.float64, device=matrix.device))
         lower, failed = torch.linalg.cholesky_ex(matrix)
         diagonal = lower.diagonal() ** 2
         if int(failed) or not float(diagonal.min()) > 100 * SINGULAR * float(diagonal.max()):
             return Cholesky().prepare(gram, added=added)
         return _Lower(System(gram, added), lower)
+
+
+def _moved(matrix: NDArray[np.float64]) -> torch.Tensor:
+    return torch.tensor(matrix, device=find_device("cuda"))
 
 
 class _Lower:

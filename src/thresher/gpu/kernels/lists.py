@@ -143,9 +143,15 @@ def judge(
     level = tl.load(drift + r, mask=there, other=0.0).to(tl.float64)
     next_ = tl.load(band + r, mask=there, other=0.0).to(tl.float64)
     flipped, on = tl.zeros((B,), tl.int32), tl.zeros((B,), tl.int64)
-    off, large = tl.zeros((B,), tl.int64), tl.zeros((B,), tl.int64)
+    off, large, looks = tl.zeros((B,), tl.int64), tl.zeros((B,), tl.int64), tl.zeros((B,), tl.int64)
     for p in range(longest):
         mine = there & (p < size)
+        then = tl.load(start + first + p, mask=mine, other=0.0).to(tl.float64) - shift
+        # The drift counts from the start: pairs that were farther from the threshold have never reached it.
+        far = mine & (tl.abs(then) > level * (1.0 + 4.8e-7) + doubt_here)
+        next_ = tl.where(far, tl.minimum(next_, (tl.abs(then) - doubt_here) * (1.0 - 2.4e-7)), next_)
+        mine = mine & ~far
+        looks += mine.to(tl.int64)
         i = tl.load(inputs + first + p, mask=mine, other=0).to(tl.int64)
         change = tl.zeros((B,), tl.float64)
         for q in range(most):
@@ -153,14 +159,14 @@ def judge(
             j = tl.load(inputs + first + q, mask=other, other=0)
             c = tl.load(coefficients + first + q, mask=other, other=0.0)
             change += c * tl.load(K + i * n + j, mask=other, other=0.0)
-        margin = tl.load(start + first + p, mask=mine, other=0.0).to(tl.float64) + change - shift
+        margin = then + change
         near = mine & (tl.abs(margin) <= doubt_here)
         sure = mine & ~near
         flag = tl.load(flags + first + p, mask=mine, other=0)
-        then, now = (flag & 2) != 0, margin >= 0.0
+        now = margin >= 0.0
         tl.store(flags + first + p, ((flag & 6) | now.to(tl.uint8)).to(tl.uint8), mask=sure)
         next_ = tl.where(sure, tl.minimum(next_, level + (tl.abs(margin) - doubt_here) * (1.0 - 2.4e-7)), next_)
-        flips = sure & (now != then)
+        flips = sure & (now != ((flag & 2) != 0))
         flipped = flipped | flips.to(tl.int32)
         on += (flips & now).to(tl.int64)
         off += (flips & ~now).to(tl.int64)
@@ -177,7 +183,7 @@ def judge(
     tl.store(pending + r, flipped.to(tl.int8), mask=there)
     tl.atomic_add(found, tl.sum(on, axis=0))
     tl.atomic_add(found + 1, tl.sum(off, axis=0))
-    tl.atomic_add(found + 2, tl.sum(tl.where(there, size, 0).to(tl.int64), axis=0))
+    tl.atomic_add(found + 2, tl.sum(looks, axis=0))
     tl.atomic_add(found + 4, tl.sum(large, axis=0))
 
 
