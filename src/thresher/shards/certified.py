@@ -86,12 +86,12 @@ class Certified(PairShard):
 
     @staticmethod
     def memory(facts: Any) -> float:
-        """Return about how many bytes the shards of a network take: those of its watchlists."""
+        """Return about how many bytes a network takes: watchlists, weights by shard, and all of these as one."""
         share = BAND_BEFORE if facts.first_step == "gram" else BAND_AFTER_FIRST_STEP
         band = min(share * facts.drift * (math.sqrt(facts.pairs / max(facts.awake, 1.0)) + 2), facts.shift + 6)
         beyond = firing_probability(facts.shift - band) - firing_probability(facts.shift)
         watched = 1.25 * facts.pairs + facts.awake * facts.inputs * beyond
-        return float(watched * (11 + 2 * facts.item) + facts.awake * _PER_NEURON + facts.weights)
+        return float(watched * (11 + 2 * facts.item) + facts.awake * _PER_NEURON + 2 * facts.weights)
 
     def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
         """Scan the start weights block by block, take the first step while they are in cache, keep watchlists.
