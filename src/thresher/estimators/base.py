@@ -374,7 +374,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         return np.column_stack([network.predict(inputs, threads=threads) for network in networks]) * self.gains_
 
     def _by_limit(self, inputs: Matrix) -> Matrix:
-        if len(self.inputs_) > MANY:
+        if len(self.inputs_) > MANY or self.approximation_ == "centres":
             device = self._predicting()
             with device.session():
                 if self.leaves_ is None:

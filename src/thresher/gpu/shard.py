@@ -126,7 +126,7 @@ class DeviceShard(PairShard):
         coarse, fine = guards(scan.longest, settings.start.dimension, 2.0**-24)
         self._guards = coarse, fine
         lost = settings.start.dimension + 8.0  # roundings of a product of inputs, and a few more
-        numbers = [settings.shift, settings.scale, self._fixed, _TRUST * STRETCH, lost, coarse]
+        numbers = [settings.shift, self._fixed, _TRUST * STRETCH, lost, coarse]
         self._constants = torch.tensor(numbers, dtype=torch.float64, device=self._device)
         self._firing = self._reached = scan.firing
         before = self._back(outputs)
