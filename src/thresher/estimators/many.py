@@ -80,7 +80,7 @@ class ManyFitting:
             data.row,
             data.target,
             data.weight,
-            device=type(device).__name__,  # which decides what is compared
+            compared=(type(device).__name__, options.width == math.inf),  # decide which fits are made
             **{name: value for name, value in options._asdict().items() if name not in _NOT_DECISIVE},
         )
         progress.plan(self._costs())

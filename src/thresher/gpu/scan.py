@@ -107,7 +107,7 @@ class Scan:
                 signs = torch.repeat_interleave(lists.sign[here].double(), sizes)
                 firing = lists.flags[there] != 0
                 fixed = signs * (lists.start[there].double() - b) * firing * self._fixed
-                outputs.index_add_(0, lists.inputs[there].long(), fixed.long())
+                outputs.index_add_(0, lists.inputs[there].long(), fixed.round().long())
         return len(inputs)
 
     def screen(self, first: int, count: int, *, inputs: int | None = None) -> tuple[Any, Any, Any]:

@@ -17,10 +17,22 @@ import triton.language as tl
 
 from thresher.gpu.kernels.rows import SIZES
 
-__all__ = ["FIRED", "LINEAR", "advance", "commit", "count_pairs", "judge", "sum_up", "travel", "write_lists"]
+__all__ = [
+    "FARTHEST",
+    "FIRED",
+    "LINEAR",
+    "advance",
+    "commit",
+    "count_pairs",
+    "judge",
+    "sum_up",
+    "travel",
+    "write_lists",
+]
 
 # Flags of an entry: 1 if it fires now, 2 if it fires at the point of linearisation, 4 if it has ever fired.
 LINEAR, FIRED = 2, 4
+FARTHEST = 1024.0  # that a pair may lie from the threshold when it flips: corrections are integers of 64 bits
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -175,8 +187,8 @@ def judge(
         on += (flips & now).to(tl.int64)
         off += (flips & ~now).to(tl.int64)
         value = a * tl.abs(margin)
-        large += (flips & (tl.abs(value) > 1024.0)).to(tl.int64)
-        tl.atomic_add(corrections + i, (value * fixed).to(tl.int64), mask=flips)
+        large += (flips & (tl.abs(value) > 1024.0)).to(tl.int64)  # FARTHEST
+        tl.atomic_add(corrections + i, tl.floor(value * fixed + 0.5).to(tl.int64), mask=flips)
         slot = tl.atomic_add(found + 3 + tl.zeros((B,), tl.int64), tl.full((B,), 1, tl.int64), mask=near)
         kept = near & (slot < room)
         tl.store(doubtful + 2 * slot, r, mask=kept)
