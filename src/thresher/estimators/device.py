@@ -1,7 +1,7 @@
 """Where the limit kernel is computed: the one joint between fits and a processor or a GPU.
 
-Everything that costs more than O(n) goes through a device. Values that fits hand over and get back are NumPy arrays;
-*device arrays*, which fits only pass on, combine by operators or index, stay where they are.
+What a fit of many rows computes with the limit kernel goes through a device. Values that fits hand over and get back
+are NumPy arrays; *device arrays*, which fits only pass on, combine by operators or index, stay where they are.
 """
 
 from __future__ import annotations

@@ -14,18 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
-from thresher.estimators import choose
 from thresher.estimators.choose import Judge
 from thresher.estimators.device import Cpu, Device, KernelMatrix
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
-from thresher.theory.limit_matrix import limit_block, limit_square
 
 __all__ = ["HoldOut", "Solved", "Stop", "refine", "ridge_beyond", "ridges_near", "solve_ridges"]
 
 Matrix = NDArray[np.float64]
 Single = NDArray[np.float32]
-DIRECT = 1024  # rows up to which a matrix is factored; beyond, conjugate gradients are cheaper
 _RANK = 768  # of a preconditioner, at the most
 _LEAST, _MOST = -10, 2  # half powers of ten of a ridge; below 1e-5 single precision is not enough
 _WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many times another's for so many steps
@@ -190,11 +187,9 @@ class HoldOut:
     ) -> Solved | None:
         """Return the fit with this ridge, or with the best near the guess; None if there is none.
 
-        Cost: O(n³) for each ridge up to some thousand rows, then O(n²) for each step.
+        Cost: O(n²) for each step.
         """
         inputs, others, _ = self.lifted(metric, bias)
-        if len(inputs) <= DIRECT:
-            return self._factor(inputs, others, shift, ridge, guess)
         both = np.concatenate([inputs, others])
         if self._matrix is None:
             self._matrix = self._device.matrix(both, shift, memory=math.inf)
@@ -213,33 +208,3 @@ class HoldOut:
     def judge(self, outputs: Matrix) -> float:
         """Return the error of outputs (h, k) at the rows left out."""
         return self._judge(self.held, outputs[self.held.row])
-
-    def _factor(self, inputs: Single, others: Single, shift: float, ridge: float | None, guess: float) -> Solved | None:
-        kernel, cross = limit_square(inputs, shift, threads=self._device.threads), limit_block(others, inputs, shift)
-        fits = dict[float, Solved | None]()
-
-        def error(power: float) -> float:
-            if power not in fits:
-                level = 10 ** (power / 2)
-                alpha = self._solve(kernel, inputs, shift, level)
-                if alpha is None:
-                    fits[power] = None
-                else:
-                    outputs = (cross @ alpha.astype(np.float32)).astype(np.float64)
-                    fits[power] = Solved(level, alpha, outputs, self.judge(outputs), 0.0, 0)
-            found = fits[power]
-            return math.inf if found is None else found.error
-
-        if ridge is not None:
-            power = 2 * math.log10(ridge)
-            error(power)
-            return fits[power]
-        return fits[choose.downhill(error, guess, least=_LEAST, most=_MOST)]
-
-    def _solve(self, kernel: Single, inputs: Single, shift: float, ridge: float) -> Matrix | None:
-        """Return alpha (n, k) in single precision, in double where that fails; None if that fails too."""
-        alpha = choose.solve_single(kernel.copy(), self.kept, shift=shift, ridge=ridge)
-        if alpha is None:
-            exact = choose.limit_of(inputs.astype(np.float64), shift)
-            return choose.solve_kernel(exact, self.kept, shift=shift, ridge=ridge)
-        return alpha

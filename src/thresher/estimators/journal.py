@@ -46,10 +46,10 @@ class Journal:
                 raise InvalidInput(
                     f"{path} belongs to a fit of other data or other parameters. Give another name, or delete it."
                 )
-            self._steps, self._arrays = list(stored.metadata["steps"]), dict(stored.tensors)
+            self._steps, self._arrays = list(stored.metadata.get("steps") or ()), dict(stored.tensors)
             for place, step in enumerate(self._steps):
                 if not _whole(step, self._arrays.get(f"alpha{place}"), self._arrays.get(f"outputs{place}")):
-                    raise InvalidInput(f"{path} does not describe a fit in progress. Delete it, or give another name.")
+                    raise InvalidInput(self._not_a_fit())
 
     def step(self, compute: Callable[[Solved | None], Solved | None]) -> Solved | None:
         """Return the result of the next step: the one in the journal, or what ``compute`` returns.
@@ -78,7 +78,13 @@ class Journal:
     def kept(self, name: str) -> dict[str, Any]:
         """Return the arrays that were kept under a name; none if there are none."""
         begin = f"{name}."
-        return {key.removeprefix(begin): one for key, one in self._arrays.items() if key.startswith(begin)}
+        return _Kept(
+            self._not_a_fit(),
+            {key.removeprefix(begin): one for key, one in self._arrays.items() if key.startswith(begin)},
+        )
+
+    def _not_a_fit(self) -> str:
+        return f"{self._path} does not describe a fit in progress. Delete it, or give another name."
 
     def finish(self) -> None:
         """Forget everything: the fit is complete."""
@@ -105,6 +111,17 @@ class Journal:
             return
         metadata = {"key": self._key, "steps": self._steps}
         write_file(self._path, self._arrays, metadata, kind=_KIND, version=_VERSION)
+
+
+class _Kept(dict[str, Any]):
+    """Arrays of a file; one that is missing is the file's fault."""
+
+    def __init__(self, why: str, arrays: dict[str, Any]) -> None:
+        super().__init__(arrays)
+        self._why = why
+
+    def __missing__(self, name: str) -> Any:
+        raise InvalidInput(self._why)
 
 
 def _whole(step: Any, alpha: Any, outputs: Any) -> bool:

@@ -1,7 +1,7 @@
-"""From a table of many rows to a fit of the limit: choices on rows left out, features from many, one exact solve.
+"""From a table of many rows to a fit of the limit: choices on rows left out, features from many rows, then one fit.
 
 Nothing costs more than O(n²) per step. A part of the rows is left out while everything is chosen, down to the ridge of
-all others; up to 131,072 rows the solution then goes on from there with all rows.
+all others. An exact fit then goes on from there to all rows; one on centres, or in leaves, leaves them out.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ class ManyFitting:
 
     def __init__(self, data: Observations, options: Options, progress: Progress, device: Device) -> None:
         self.data, self.options, self.progress, self._device = data, options, progress, device
-        self._bare = data.with_rows(np.empty((len(data), 0)))  # without the inputs, which are large
         n = len(data)
         self._bare = data.with_rows(np.zeros((n, 0)))  # without the inputs, which are large
         if n > EXACT and options.width != math.inf and options.approximation != "exact":
@@ -81,6 +80,7 @@ class ManyFitting:
             data.row,
             data.target,
             data.weight,
+            compared=(type(device).__name__, options.width == math.inf),  # decide which fits are made
             **{name: value for name, value in options._asdict().items() if name not in _NOT_DECISIVE},
         )
         progress.plan(self._costs())
@@ -265,11 +265,20 @@ class ManyFitting:
             seen.append(hold.kept.X)
             found[scale] = self._try(hold, None, self._biases()[0], self._shifts()[0], _GUESS)[1]
         best = min(found, key=lambda scale: found[scale])
-        best = best if found[best] < _CLEARLY * found[CANDIDATES[0]] else CANDIDATES[0]
+        if not found[best] < _CLEARLY * found[CANDIDATES[0]]:
+            best = self._closer_look(few, best) if self.data.X.shape[1] > COLUMNS else CANDIDATES[0]
         try:
             return best, Scaling.of(some.X, scale=best, weights=some.weights)
         except InvalidInput:  # of more rows some are too far apart
             return CANDIDATES[0], Scaling.of(some.X, scale=CANDIDATES[0], weights=some.weights)
+
+    def _closer_look(self, few: Observations, other: str) -> str:
+        """Return the better of the first scale and another on more rows, where nothing else is learnt."""
+        errors = {}
+        for scale in (CANDIDATES[0], other):
+            hold = self._part(LARGE, Scaling.of(few.X, scale=scale, weights=few.weights))
+            errors[scale] = self._try(hold, None, self._biases()[0], self._shifts()[0], _GUESS)[1]
+        return min(errors, key=lambda scale: errors[scale])
 
     def _biases(self) -> list[float]:
         return list(self.options.biases) if self.options.bias is None else [self.options.bias]

@@ -77,10 +77,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
     device : ``"cuda"`` for one NVIDIA GPU: there fits of more than 4,096 distinct rows are computed, their predictions
         and error bars, and training with ridge=0; all else is computed on ``"cpu"``. Files do not keep it
-    approximation : what is fitted to more than 131,072 distinct rows, and to more than 32,768 unless an exact fit is
-        clearly better on some of them: ``"centres"``, coefficients on some thousand chosen rows; ``"leaves"``, exact
-        fits of 4,096 rows each in a tree with soft borders; ``"auto"`` for the better of both on rows left out;
-        ``"exact"`` for all rows, however long it takes. A named one is used above 4,096 rows
+    approximation : how more than 4,096 distinct rows are fitted. ``"auto"``: exactly up to 32,768; up to 131,072 too
+        if that is clearly better on some of the rows (always with device="cuda"); else the better, on rows left out, of
+        ``"centres"``, coefficients on some thousand chosen rows, and ``"leaves"``, exact fits of 4,096 rows each in a
+        tree with soft borders. ``"exact"`` takes all rows, however long it takes
     checkpoint : file in which a fit of more than 4,096 distinct rows keeps its progress. A fit of the same data with
         the same parameters goes on from it, and deletes it when it is complete. With ridge=0 use ``train_options``
     verbose : 1 for a bar with the time left, and a line per iteration, on standard error

@@ -102,13 +102,13 @@ class Part:
 
     def check(self) -> None:
         """Refuse what is not a table of finite numbers. Cost: one pass."""
-        if len(self.shape) != 2 or not self.shape[1] or self.kind not in "fiub":
-            raise InvalidInput(f"rows on disk must be numbers (n, d); got shape {self.shape}, kind {self.kind!r}.")
         for _ in self.read(self.shape[1]):
             pass
 
     def read(self, columns: int, names: Any = None) -> Iterator[Matrix]:
         """Yield the rows in blocks; refuse the first that is not finite, and all if columns or names are others."""
+        if len(self.shape) != 2 or not self.shape[1] or self.kind not in "fiub":
+            raise InvalidInput(f"rows on disk must be numbers (n, d); got shape {self.shape}, kind {self.kind!r}.")
         if self.shape[1:] != (columns,) or (names is not None and self.names is not None and list(names) != self.names):
             raise InvalidInput(f"X must have the {columns} columns of the fit; got {self.names or self.shape[1:]}.")
         first = 0

@@ -17,19 +17,17 @@ from thresher.gpu.kernels import lists as list_kernels
 from thresher.gpu.kernels import rows as row_kernels
 from thresher.gpu.lists import Lists
 from thresher.gpu.rows import Rows
-from thresher.loops.rounding import NORM_TOLERANCE, guards
+from thresher.loops.rounding import guards, of_half_product
 from thresher.model.network import NetworkSettings
 from thresher.theory import firing_probability
 
-__all__ = ["Scan", "screen_rows"]
+__all__ = ["Scan"]
 
 _IN_REGISTERS = 128  # columns up to which a screen makes its rows itself
 _ROWS, _COLUMNS = 64, 128  # of a tile
 _LANES = 128  # rows or words of a program
 _BLOCK = 1 << 23  # rows at most
 _PER_WORD, _PER_CANDIDATE = 256, 4096  # bytes of the device for which there is one in a block
-_HALF, _LEAST_HALF = 2.0**-11, 2.0**-24  # unit roundoff of float16; what it loses below its smallest normal number
-_SUM = 2.0**-22  # of a sum in the accumulators of tensor cores, which need not round to nearest
 
 
 class Scan:
@@ -41,8 +39,8 @@ class Scan:
         self._range = range(neurons.start // self._copies, neurons.stop // self._copies)
         d, n, b = settings.start.dimension, len(rows.inputs), settings.shift
         self._band = min(band, b + 40.0)
-        self._slope = 1.02 * (1 + NORM_TOLERANCE) * (2 * _HALF + math.sqrt(d) * _LEAST_HALF + (d + 32) * _SUM)
-        self._low = b - self._band - math.sqrt(d) * _LEAST_HALF - 1e-6 * (1 + b + self._band)  # passed in float32
+        self._slope = of_half_product(d)
+        self._low = b - self._band - 1e-6 * (1 + b + self._band)  # it is passed in float32
         wide = max(16, 1 << (d - 1).bit_length()) if d <= _IN_REGISTERS else -(-d // 64) * 64
         self._half = torch.zeros((-(-n // _COLUMNS) * _COLUMNS, wide), dtype=torch.float16, device=rows.device)
         self._half[:n, :d] = rows.inputs.half()
@@ -109,7 +107,7 @@ class Scan:
                 signs = torch.repeat_interleave(lists.sign[here].double(), sizes)
                 firing = lists.flags[there] != 0
                 fixed = signs * (lists.start[there].double() - b) * firing * self._fixed
-                outputs.index_add_(0, lists.inputs[there].long(), fixed.long())
+                outputs.index_add_(0, lists.inputs[there].long(), fixed.round().long())
         return len(inputs)
 
     def screen(self, first: int, count: int, *, inputs: int | None = None) -> tuple[Any, Any, Any]:
@@ -169,8 +167,3 @@ class Scan:
 def _launch(kernel: Any, count: int, *arguments: Any) -> None:
     if count:
         kernel[(-(-count // _LANES),)](*arguments, B=_LANES)
-
-
-def screen_rows(scan: Scan, first: int, count: int) -> None:
-    """Make the random numbers of a block of rows as a screen does, and no product: what they cost alone."""
-    scan.screen(first, count, inputs=0)

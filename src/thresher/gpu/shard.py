@@ -25,7 +25,7 @@ from thresher.gpu.rows import Rows
 from thresher.gpu.scan import Scan
 from thresher.gpu.weights import DeviceWeights
 from thresher.interfaces import Effort, ShardAudited, ShardMoved, ShardStarted, Step
-from thresher.loops.rounding import STRETCH, guards, of_coefficients, of_look
+from thresher.loops.rounding import FINE, STRETCH, guards, of_change, of_coefficients, of_look
 from thresher.memory import require
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings
@@ -39,6 +39,10 @@ __all__ = ["DeviceShard", "expected_band"]
 
 _LANES = 128  # neurons of a program
 _TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
+_TOO_FAR = (
+    "neurons move too far for engine='gpu', whose corrections are integers. Use engine='local', a larger width, or "
+    "smaller targets."
+)
 _ROOM = 1 << 20  # pairs in doubt that a step has room for, at first
 _AGAIN = 1 << 25  # pre-activations of neurons that are scanned again together
 _PER_ENTRY, _PER_NEURON = 17, 38  # bytes of a watchlist
@@ -126,7 +130,7 @@ class DeviceShard(PairShard):
         coarse, fine = guards(scan.longest, settings.start.dimension, 2.0**-24)
         self._guards = coarse, fine
         lost = settings.start.dimension + 8.0  # roundings of a product of inputs, and a few more
-        numbers = [settings.shift, settings.scale, self._fixed, _TRUST * STRETCH, lost, coarse]
+        numbers = [settings.shift, self._fixed, _TRUST * STRETCH, lost, coarse]
         self._constants = torch.tensor(numbers, dtype=torch.float64, device=self._device)
         self._firing = self._reached = scan.firing
         before = self._back(outputs)
@@ -289,7 +293,7 @@ class DeviceShard(PairShard):
             )  # fmt: skip
             on, off, looks, unsure, large = found.tolist()
             if large:
-                raise InvalidInput("neurons move too far for engine='gpu'. Use engine='local', or a larger width.")
+                raise InvalidInput(_TOO_FAR)
             if unsure <= room:
                 break
             room = 2 * unsure  # once more: nothing but what is written again has changed
@@ -314,8 +318,10 @@ class DeviceShard(PairShard):
         return _Found(on, len(flips) - on, 0)
 
     def _correct(self, places: Any, inputs: Any, margins: Any) -> None:
+        if len(margins) and float(margins.abs().max()) > kernels.FARTHEST:
+            raise InvalidInput(_TOO_FAR)
         values = self._lists.sign[places].double() * margins.abs() * self._fixed
-        self._corrections.index_add_(0, inputs.long(), values.long())
+        self._corrections.index_add_(0, inputs.long(), values.round().long())
 
     def _scan_again(self, places: Any) -> _Found:
         """Scan neurons that left their band against all inputs, and give each a wider band."""
@@ -340,7 +346,8 @@ class DeviceShard(PairShard):
         width = torch.clamp(drift, min=self._band)
         watched = fired | now | (margin >= -width[:, None])
         flags = (flags & (kernels.LINEAR | kernels.FIRED)) | now.to(torch.uint8)
-        doubt = 2 * self._guards[1] + 4e-14 * (1 + coefficients.abs().sum(1))
+        # Both products in float64: that with the start, and that of the displacement, a sum over at most n inputs.
+        doubt = self._guards[1] + of_change(n, X.shape[1], FINE, coefficients.abs().sum(1)) + 4 * FINE * shift
         slack = torch.where(watched, margin.abs(), torch.inf).amin(1) - doubt
         band = (drift + width - doubt) * (1 - 2.4e-7)
         soonest = torch.minimum(band, drift + slack) * (1 - 2.4e-7)

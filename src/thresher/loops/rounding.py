@@ -15,7 +15,8 @@ from numpy.typing import DTypeLike
 
 __all__ = [
     "FINE", "NORM_TOLERANCE", "STRETCH", "expiry_at", "guards", "norm_at_most", "of_change", "of_coefficients",
-    "of_look", "of_margin", "of_product", "rounded_down", "rounded_up", "safely_below", "unit_roundoff", "wake_up_at",
+    "of_half_product", "of_look", "of_margin", "of_product", "rounded_down", "rounded_up", "safely_below",
+    "unit_roundoff", "wake_up_at",
 ]  # fmt: skip
 
 FINE = 2.0**-53  # unit roundoff of float64
@@ -37,6 +38,17 @@ def of_product(d: int, unit: float) -> float:
     sizes is at most |w| |x|.
     """
     return (d + 3) * unit / (1.0 - (d + 3) * unit)
+
+
+def of_half_product(d: int) -> float:
+    """Return a bound on the error of an inner product of d terms in half precision, per unit of |w| |x|.
+
+    Both vectors are rounded to float16, whose unit roundoff is 2^-11: twice that, by Cauchy and Schwarz, and 2% cover
+    the product of both. Below its smallest normal number float16 is off by up to 2^-25 instead, for each of d terms.
+    Products are exact in float32; accumulators of tensor cores need not round to nearest, so a sum may lose 2^-22 of
+    its terms, d + 32 times at most.
+    """
+    return 1.02 * (1.0 + NORM_TOLERANCE) * (2.0 * 2.0**-11 + np.sqrt(d) * 2.0**-24 + (d + 32) * 2.0**-22)
 
 
 @register_jitable

@@ -91,9 +91,7 @@ def _read_csv(path: Path, header: bool | None) -> list[Column]:
     if not rows:
         raise InvalidInput(f"{path} is empty. Give {KINDS} with at least 2 rows.")
     names = _take_names(rows, header)
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput(f"{path} has two columns with the name {twice[:40]!r}. Rename one of them.")
+    _refuse_twice(path, names)
     if not rows:
         raise InvalidInput(f"{path} has no rows below its header. Give {KINDS} with at least 2 rows.")
     for place, row in enumerate(rows, start=1):
@@ -102,6 +100,13 @@ def _read_csv(path: Path, header: bool | None) -> list[Column]:
                 f"{path}: row {place} has {len(row)} cells; expected {len(names)}, as in the first line."
             )
     return [_parse(path, name, cells) for name, cells in zip(names, zip(*rows, strict=True), strict=True)]
+
+
+def _refuse_twice(path: Path, names: list[str]) -> None:
+    """Refuse columns of one name."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"{path} has two columns with the name {twice[:40]!r}. Rename one of them.")
 
 
 def _take_names(rows: list[list[str]], header: bool | None) -> list[str]:
@@ -146,6 +151,7 @@ class ParquetRows:
 
     def __init__(self, path: Path, names: Sequence[str] | None = None) -> None:
         with _opened(path) as file:
+            _refuse_twice(path, file.schema_arrow.names)
             kinds = {field.name: str(field.type) for field in file.schema_arrow}
             self._path, self._rows, self.all_names = path, int(file.metadata.num_rows), list(kinds)
         self.names = list(kinds) if names is None else list(names)
@@ -209,6 +215,7 @@ def _read_parquet(path: Path, only: str | None) -> list[Column]:
         from pyarrow.types import is_nested
 
         about = file.metadata
+        _refuse_twice(path, file.schema_arrow.names)
         groups = [about.row_group(place).num_rows for place in range(about.num_row_groups)]
         columns = about.num_columns if only is None else 1
         cells = max(about.num_rows, sum(groups)) * columns  # few bytes may stand for many equal ones

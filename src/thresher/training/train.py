@@ -72,8 +72,8 @@ def train(
         for certified; dense with a penalty, and where so many inputs move a neuron that certificates do not pay
     solver : of the linear system: ``"cholesky"``, ``"sketched"`` (the paper's), ``"cg"``, ``"pivots"``, or a solver
         object. ``"pivots"`` makes no n x n matrix: conjugate gradients over the firing pairs, preconditioned by random
-        pivots of the limit kernel, to a relative residual of 0.01. ``"auto"`` factors up to 1500 inputs; beyond, it
-        takes the cheaper of pivots and a factor that is used again, and pivots above 20,000 inputs or where matrices
+        pivots of the limit kernel, to a relative residual of 0.01 to 0.1. ``"auto"`` factors up to 1500 inputs; beyond,
+        it takes the cheaper of pivots and a factor that is used again, and pivots above 20,000 inputs or where matrices
         do not fit. ``Result.solver`` says which, and why
     engine : where shards of neurons live: ``"local"`` is threads of this process, ``"gpu"`` an NVIDIA GPU, which trains
         the same network. Or an executor's class, called with a recipe, ranges of neurons and ``threads``

@@ -2,8 +2,12 @@
 
 Those that have fired stand first in a watchlist; flags tell what an entry is. A kernel has one lane per neuron, and its
 loops run over the longest watchlist of its block. Numbers in double precision come in arrays: Triton passes single ones
-in float32. ``constants`` are: shift, scale, fixed, stretch, roundings of a product of inputs, guard of start
+in float32. ``constants`` are: shift, units of corrections, stretch, roundings of a product of inputs, guard of start
 pre-activations.
+
+Drifts and margins are stored in float32: they are rounded up or down by 2.4e-7, four of its roundoffs, so that no
+certificate is too long. 1.2e-16 and 4.5e-16 are one and four roundoffs of float64, with room for that of the bound
+itself (``of_change`` and ``of_look`` in ``loops/rounding.py``).
 """
 
 from __future__ import annotations
@@ -13,10 +17,22 @@ import triton.language as tl
 
 from thresher.gpu.kernels.rows import SIZES
 
-__all__ = ["FIRED", "LINEAR", "SIDE", "advance", "commit", "count_pairs", "judge", "sum_up", "travel", "write_lists"]
+__all__ = [
+    "FARTHEST",
+    "FIRED",
+    "LINEAR",
+    "advance",
+    "commit",
+    "count_pairs",
+    "judge",
+    "sum_up",
+    "travel",
+    "write_lists",
+]
 
-# Flags of an entry: fires now, fires at the point of linearisation, has fired before (and has a coefficient).
-SIDE, LINEAR, FIRED = 1, 2, 4
+# Flags of an entry: 1 if it fires now, 2 if it fires at the point of linearisation, 4 if it has ever fired.
+LINEAR, FIRED = 2, 4
+FARTHEST = 1024.0  # that a pair may lie from the threshold when it flips: corrections are integers of 64 bits
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -76,7 +92,7 @@ def advance(
         tl.store(coefficients + first + q, old - a * step, mask=linear)
         total += tl.abs(step)
         terms += linear.to(tl.int32)
-    new = tl.load(drift + r, mask=there, other=0.0) + tl.load(constants + 3) * total
+    new = tl.load(drift + r, mask=there, other=0.0) + tl.load(constants + 2) * total
     new = (new * (1.0 + 2.4e-7)).to(tl.float32)
     is_due = (new >= tl.load(soonest + r, mask=there, other=0.0)) | (tl.load(pending + r, mask=there, other=0) != 0)
     is_due = is_due & (terms > 0)
@@ -108,8 +124,8 @@ def travel(places, begin, fired, inputs, flags, K, delta, drift, constants, coun
         square += own * along
         total += tl.abs(own)
         terms += mine.to(tl.float64)
-    lost = total * (terms + tl.load(constants + 4)) * 1.2e-16 * total
-    norm = tl.load(constants + 3) * tl.sqrt(tl.maximum(square, 0.0) + lost)
+    lost = total * (terms + tl.load(constants + 3)) * 1.2e-16 * total
+    norm = tl.load(constants + 2) * tl.sqrt(tl.maximum(square, 0.0) + lost)
     new = (tl.load(drift + r, mask=there, other=0.0) + norm) * (1.0 + 2.4e-7)
     tl.store(drift + r, new.to(tl.float32), mask=there)
 
@@ -131,15 +147,15 @@ def judge(
     r = tl.load(places + at, mask=there, other=0)
     first, size = tl.load(begin + r, mask=there, other=0), tl.load(length + r, mask=there, other=0)
     a = tl.load(sign + r, mask=there, other=0).to(tl.float64)
-    shift, fixed = tl.load(constants), tl.load(constants + 2)
+    shift, fixed = tl.load(constants), tl.load(constants + 1)
     terms = tl.load(fired + r, mask=there, other=0)
     longest = tl.max(tl.where(there, size, 0), axis=0)
     most = tl.max(tl.where(there, terms, 0), axis=0)
     total = tl.zeros((B,), tl.float64)
     for q in range(most):
         total += tl.abs(tl.load(coefficients + first + q, mask=there & (q < terms), other=0.0))
-    lost = (terms + tl.load(constants + 4)) * 4.5e-16 * (3.0 * total + shift)
-    doubt_here = tl.load(constants + 5) + lost
+    lost = (terms + tl.load(constants + 3)) * 4.5e-16 * (3.0 * total + shift)
+    doubt_here = tl.load(constants + 4) + lost
     level = tl.load(drift + r, mask=there, other=0.0).to(tl.float64)
     next_ = tl.load(band + r, mask=there, other=0.0).to(tl.float64)
     flipped, on = tl.zeros((B,), tl.int32), tl.zeros((B,), tl.int64)
@@ -171,8 +187,8 @@ def judge(
         on += (flips & now).to(tl.int64)
         off += (flips & ~now).to(tl.int64)
         value = a * tl.abs(margin)
-        large += (flips & (tl.abs(value) > 1024.0)).to(tl.int64)
-        tl.atomic_add(corrections + i, (value * fixed).to(tl.int64), mask=flips)
+        large += (flips & (tl.abs(value) > 1024.0)).to(tl.int64)  # FARTHEST
+        tl.atomic_add(corrections + i, tl.floor(value * fixed + 0.5).to(tl.int64), mask=flips)
         slot = tl.atomic_add(found + 3 + tl.zeros((B,), tl.int64), tl.full((B,), 1, tl.int64), mask=near)
         kept = near & (slot < room)
         tl.store(doubtful + 2 * slot, r, mask=kept)
