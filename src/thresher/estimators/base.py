@@ -363,10 +363,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         check_is_fitted(self, "results_")
         if not on_disk(X):
             return predict(self.lift_.transform(self._table(X, reset=False)))
-        part = Part(X)
-        if not len(part):
-            raise InvalidInput("X has no rows: there is nothing to predict.")
-        blocks = part.read(self.n_features_in_, getattr(self, "feature_names_in_", None))
+        blocks = Part(X).read(self.n_features_in_, getattr(self, "feature_names_in_", None))
         return joined([predict(self.lift_.transform(block)) for block in blocks])
 
     def _outputs_of(self, inputs: Matrix) -> Matrix:

@@ -137,6 +137,8 @@ def checked_part(estimator: Any, X: NDArray[Any] | Rows, **more: Any) -> tuple[P
 
 def joined(found: list[Any]) -> Any:
     """Return what was predicted for blocks as one array, or as several if there are several for each block."""
+    if not found:
+        raise InvalidInput("X has no rows: there is nothing to predict.")
     several = isinstance(found[0], tuple)
     return tuple(map(np.concatenate, zip(*found, strict=True))) if several else np.concatenate(found)
 
