@@ -45,7 +45,7 @@ class Scan:
         self, fast_inputs: NDArray[np.float32] | NDArray[np.float64], first_input: int, threshold: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
         view = self._position._replace(geometry=self._position.geometry._replace(fast_inputs=fast_inputs))
-        found = []
+        found = [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0))]  # a drawn network may have no neuron
         for block in row_blocks(self._neurons.start, self._neurons.stop):
             products, guard = view.preactivations(block)
             rows, columns = collect_above(products, threshold - guard)
