@@ -24,7 +24,19 @@ ROWS = [
     {"engines"},
     {"training"},
 ]
-OUTSIDE = ["sklearn", "torch", "ray", "matplotlib", "click", "rich", "jinja2", "pandas", "pyarrow", "tensorboardX"]
+OUTSIDE = [
+    "sklearn",
+    "torch",
+    "triton",
+    "ray",
+    "matplotlib",
+    "click",
+    "rich",
+    "jinja2",
+    "pandas",
+    "pyarrow",
+    "tensorboardX",
+]
 ONE_FILE = {"matplotlib": "figures", "jinja2": "pages", "pandas": "training.history", "pyarrow": "tables.columns",
             "tensorboardX": "training.tensorboard"}  # fmt: skip
 NO_ROOMS = {"utils", "util", "helpers", "helper", "misc", "core", "common"}
@@ -99,6 +111,15 @@ def test_compiled_code_stays_in_its_room(name):
 def test_optional_packages_are_imported_by_one_file_each(name):
     for other in {other.split(".")[0] for other in imported_modules(name, typing=False)} & set(ONE_FILE):
         assert name == f"thresher.{ONE_FILE[other]}", f"{name} imports {other}"
+
+
+@every_module
+def test_torch_is_imported_where_a_gpu_or_an_export_was_asked_for(name):
+    of_a_gpu = name.startswith("thresher.gpu") or name == "thresher.export.torch_module"
+    modules = set(imported_modules(name, typing=False))
+    assert of_a_gpu or not {other.split(".")[0] for other in modules} & {"torch", "triton"}
+    at_the_top = {node.module for node in TREES[name].body if isinstance(node, ast.ImportFrom)}
+    assert of_a_gpu or not any((one or "").startswith("thresher.gpu") for one in at_the_top), f"{name} needs torch"
 
 
 def test_import_brings_no_optional_package():

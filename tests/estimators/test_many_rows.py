@@ -5,18 +5,18 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from few import friedman, let_few_be_many
 from sklearn.datasets import make_friedman1
 
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.algebra.pivots import random_pivots
-from thresher.estimators import base, beyond, centres, exact, leaves, many, regressor
+from thresher.estimators import beyond, many
 from thresher.estimators.choose import mean_square
 from thresher.estimators.deviations import Variance
 from thresher.estimators.device import Cpu
 from thresher.estimators.holdout import HoldOut, solve_ridges
 from thresher.estimators.holdout import Stop as Enough
-from thresher.estimators.journal import Journal
 from thresher.estimators.leaves import check_leaves
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
@@ -26,14 +26,7 @@ from thresher.theory.limit_matrix import LimitMatrix
 
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch):
-    for module in (base, many, regressor):
-        monkeypatch.setattr(module, "MANY", 300)
-    for name, size in (("HELD", 150), ("SMALL", 200), ("LARGE", 500)):
-        monkeypatch.setattr(many, name, size)
-
-
-def friedman(n, seed=0, noise=0.5):
-    return make_friedman1(n, n_features=7, noise=noise, random_state=seed)
+    let_few_be_many(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -123,63 +116,6 @@ def test_files(table, tmp_path):
     for mine, read in zip(model.predict(X[:30], return_std=True), loaded.predict(X[:30], return_std=True), strict=True):
         np.testing.assert_array_equal(mine, read)
     assert loaded.inputs_.dtype == np.float32
-
-
-class Stop(Exception):
-    pass
-
-
-def test_a_fit_that_was_stopped_goes_on(table, tmp_path, monkeypatch):
-    X, y = table
-    path = tmp_path / "progress"
-    whole = ThresherRegressor(random_state=0).fit(X, y)
-    work = []
-    real = HoldOut.fit
-
-    def counted(self, *arguments, **more):
-        if len(self.kept) > many.SMALL:
-            work.append(1)
-            if len(work) == 3:
-                raise Stop
-        return real(self, *arguments, **more)
-
-    monkeypatch.setattr(HoldOut, "fit", counted)
-    with pytest.raises(Stop):
-        ThresherRegressor(random_state=0, checkpoint=path).fit(X, y)
-    assert path.exists()
-    with pytest.raises(InvalidInput, match="other data"):
-        ThresherRegressor(random_state=0, checkpoint=path).fit(X, y + 1)
-    before = len(work)
-    again = ThresherRegressor(random_state=0, checkpoint=path).fit(X, y)
-    straight = []
-    monkeypatch.setattr(HoldOut, "fit", lambda self, *a, **k: straight.append(len(self.kept)) or real(self, *a, **k))
-    ThresherRegressor(random_state=0).fit(X, y)
-    assert len(work) - before == sum(size > many.SMALL for size in straight) - 2  # two were in the journal
-    np.testing.assert_allclose(again.predict(X[:50]), whole.predict(X[:50]), rtol=1e-9)
-    assert not path.exists()
-
-
-def test_the_last_solve_goes_on_too(table, tmp_path, monkeypatch):
-    X, y = table
-    path, options = tmp_path / "progress", {"random_state": 0, "feature_learning": 0}
-    whole = ThresherRegressor(**options).fit(X, y)
-    real, steps = exact.refine, []
-
-    def stopped(*arguments, save, **more):
-        def then(values):
-            save(values)
-            raise Stop
-
-        return real(*arguments, save=then, **more)
-
-    monkeypatch.setattr(exact, "refine", stopped)
-    with pytest.raises(Stop):
-        ThresherRegressor(**options, checkpoint=path).fit(X, y)
-    monkeypatch.setattr(exact, "refine", real)
-    monkeypatch.setattr(exact, "solve_ridges", lambda *a, **k: steps.append(1) or solve_ridges(*a, **k))
-    again = ThresherRegressor(**options, checkpoint=path).fit(X, y)
-    assert not steps
-    np.testing.assert_allclose(again.predict(X[:50]), whole.predict(X[:50]), atol=0.02 * y.std())
 
 
 def test_interrupts_come_through(table):
@@ -380,20 +316,6 @@ def test_an_outlier_among_rows_left_out_changes_nothing_else():
     assert model.score(others, wanted) == pytest.approx(clean.score(others, wanted), abs=0.05)
 
 
-def test_bad_checkpoints_are_refused_in_one_line(table, tmp_path):
-    X, y = table
-    with pytest.raises(InvalidInput, match="in a folder that does not exist"):
-        ThresherRegressor(checkpoint=tmp_path / "no" / "file").fit(X, y)
-    path = tmp_path / "other"
-    path.write_bytes(b"something else")
-    with pytest.raises(InvalidInput, match="is not a fit in progress"):
-        ThresherRegressor(checkpoint=path).fit(X, y)
-    model = ThresherRegressor(random_state=0, feature_learning=0, checkpoint=tmp_path / "progress").fit(X, y)
-    model.save(tmp_path / "model")  # a path is no JSON
-    with pytest.raises(InvalidInput, match="beyond single precision"):
-        ThresherRegressor(shift=20.0).fit(X, y)
-
-
 def test_a_tree_that_is_none_is_refused(table):
     X, y = table
     with mock.patch.object(beyond, "LEAF", 120):
@@ -457,39 +379,3 @@ def test_a_dear_fit_is_made_where_some_rows_say_that_it_pays(monkeypatch, make, 
     assert asked.approximation_ == "exact"
     assert asked.approximation_errors_ == {}
     assert model.loo_error_ < 1.05 * asked.loo_error_
-
-
-@pytest.mark.parametrize("way", ["centres", "leaves", "auto"])
-@pytest.mark.parametrize("stop", [1, 3])
-def test_centres_and_leaves_go_on_too(table, tmp_path, monkeypatch, way, stop):
-    """To the bit: the file has all that the next step depends on."""
-    monkeypatch.setattr(beyond, "LEAF", 120)
-    monkeypatch.setattr(beyond, "CENTRES", (100, 200))
-    monkeypatch.setattr(many, "EXACT", 600)
-    monkeypatch.setattr("thresher.estimators.leaves._ENOUGH", 40)
-    X, y = table
-    path, options = tmp_path / "progress", {"random_state": 0, "feature_learning": 0, "approximation": way}
-    work, saved = [], []
-    for place, name in ((centres._Fit, "_sweep"), (leaves, "_fit_leaf")):
-        real = getattr(place, name)
-        monkeypatch.setattr(place, name, lambda *a, real=real, **k: work.append(1) or real(*a, **k))
-    whole = ThresherRegressor(**options).fit(X, y)
-    straight, real = len(work), Journal.keep
-
-    def stopped(self, *arguments):
-        real(self, *arguments)
-        saved.append(1)
-        if len(saved) == stop:
-            raise Stop
-
-    monkeypatch.setattr(Journal, "keep", stopped)
-    with pytest.raises(Stop):
-        ThresherRegressor(**options, checkpoint=path).fit(X, y)
-    work.clear()
-    again = ThresherRegressor(**options, checkpoint=path).fit(X, y)
-    assert len(work) < straight
-    assert again.approximation_errors_ == whole.approximation_errors_
-    for name in ("alpha_", "inputs_", "noise_"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(whole, name))
-    np.testing.assert_array_equal(again.predict(X), whole.predict(X))
-    assert not path.exists()

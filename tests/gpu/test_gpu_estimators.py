@@ -1,15 +1,12 @@
 """Estimators with device="cuda": on a GPU, or with Triton's interpreter on tensors of the processor."""
 
-import os
 import warnings
 
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-pytest.importorskip("triton", reason="Triton is not installed")
-if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():
-    pytest.skip("there is no GPU, and TRITON_INTERPRET=1 is not set", allow_module_level=True)
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'thresher[gpu]'")
+pytest.importorskip("triton", reason="needs triton: pip install 'thresher[gpu]'")
 
 from sklearn.datasets import make_friedman1  # noqa: E402
 
@@ -18,7 +15,7 @@ from thresher import InvalidInput, ThresherClassifier, ThresherRegressor  # noqa
 from thresher.estimators import base, beyond, exact, many, regressor  # noqa: E402
 from thresher.estimators.centres import fit_centres  # noqa: E402
 from thresher.estimators.deviations import Variance  # noqa: E402
-from thresher.estimators.device import Cpu, device_of  # noqa: E402
+from thresher.estimators.device import Cpu, descend, device_of  # noqa: E402
 from thresher.estimators.features import mix_outputs  # noqa: E402
 from thresher.estimators.leaves import fit_leaves  # noqa: E402
 from thresher.theory import firing_probability, limit_kernel  # noqa: E402
@@ -126,7 +123,8 @@ def test_conjugate_gradients_arrive(gpu, start):
     kernel, targets = kernel_of(inputs, 0.5), rng.normal(size=(100, 2))
     added = rng.uniform(0.05, 0.1, size=100)
     matrix = gpu.matrix(inputs, 0.5, memory=np.inf)
-    descent = gpu.descent(
+    descent = descend(
+        gpu,
         matrix.times,
         targets,
         added=np.outer(added, np.ones(2)),

@@ -58,8 +58,7 @@ def estimate_memory(
     problems: Problem | Sequence[Problem],
     settings: NetworkSettings,
     *,
-    index: str = "",
-    kind: Kind | None = None,
+    index: str | Kind,
     dtype: str = "float32",
     threads: int = 1,
     first_step: str = "limit",
@@ -67,14 +66,13 @@ def estimate_memory(
 ) -> int:
     """Return about how many bytes training takes at its peak, for inputs that are spread over the sphere.
 
-    Several problems have the same inputs and are trained together; ``matrix`` is whether n x n matrices are made for
-    them. Cost: O(n) per problem.
+    Several problems have the same inputs and are trained together; ``index`` is the name of a search, or a kind of
+    shard; ``matrix`` is whether n x n matrices are made. Cost: O(n) per problem.
     """
     problems = [problems] if isinstance(problems, Problem) else problems
     targets = [problem.targets for problem in problems]
-    return _estimate(
-        targets, settings, kind or SHARDS[index], dtype=dtype, threads=threads, first_step=first_step, matrix=matrix
-    )
+    kind = SHARDS[index] if isinstance(index, str) else index
+    return _estimate(targets, settings, kind, dtype=dtype, threads=threads, first_step=first_step, matrix=matrix)
 
 
 def _estimate(

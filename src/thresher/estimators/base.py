@@ -77,7 +77,7 @@ class ThresherEstimator(Exports, BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there."""
 
     _biases: tuple[float, ...]  # the biases that bias="auto" chooses from
-    _rows: int  # number of rows on which bias, shift and features are chosen; the ridge is chosen on all
+    _rows: int  # number of rows on which bias, shift and features are chosen; the ridge on 1024
     _auto_widths: tuple[int, int]  # fewest and most neurons per output with width="auto", if there are few outputs
 
     def __init__(

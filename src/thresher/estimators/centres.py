@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
 from thresher.errors import InvalidInput
-from thresher.estimators.device import Cpu, Device
+from thresher.estimators.device import Cpu, Device, descend
 from thresher.estimators.streams import Rows, Stream
 from thresher.parallel import in_order
 from thresher.theory.kernel import firing_probability
@@ -162,7 +162,7 @@ class _Fit:
 
         right = saved["right"] if saved else device.get(self._sweep(None, lambda share: tell(share / passes))[0])
         rhs = np.tile(right, len(self._ridges))
-        descent = device.descent(times, rhs, added=np.zeros_like(rhs), inverse=self._inverse)
+        descent = descend(device, times, rhs, added=np.zeros_like(rhs), inverse=self._inverse)
         errors, best, counts = np.full(len(self._ridges), np.inf), np.inf, True
         found = 0, np.zeros((len(rhs), outputs)), np.zeros((len(self._held), outputs))
         if saved:

@@ -59,6 +59,7 @@ class Device(Protocol):
 
     threads: int  # that may call at the same time
     rows: int  # of a stream, that are best taken at a time
+    dear: bool  # whether an exact fit of very many rows costs several times as much as others
 
     @property
     def arrays(self) -> Any:
@@ -91,17 +92,6 @@ class Device(Protocol):
     def inverse(self, low: LowRank, added: Matrix) -> Callable[[Any], Any]:
         """Return what nearly applies (K + added)⁻¹, for the first rows of K, as many as in ``added`` (n,)."""
 
-    def descent(
-        self,
-        times: Callable[[Any], Any],
-        rhs: Matrix,
-        *,
-        added: Matrix,
-        inverse: Callable[[Any], Any],
-        start: Matrix | None = None,
-    ) -> Descent:
-        """Return conjugate gradients on device arrays, from NumPy arrays."""
-
     def block(self, left: Any, right: Any, shift: float) -> Any:
         """Return the kernel (k, n) between inputs (k, d) and (n, d): device arrays in single precision."""
 
@@ -129,7 +119,7 @@ class Device(Protocol):
 class Cpu:
     """The processor."""
 
-    arrays, rows = np, 256
+    arrays, rows, dear = np, 256, True
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = core_count() if threads is None else threads
@@ -170,18 +160,6 @@ class Cpu:
         """Return what nearly applies (K + added)⁻¹. Cost: O(nr²) and O(r³), then O(nr) per vector."""
         return low._replace(factor=low.factor[:, : len(added)]).inverse(added, threads=self.threads)
 
-    def descent(
-        self,
-        times: Callable[[Matrix], Matrix],
-        rhs: Matrix,
-        *,
-        added: Matrix,
-        inverse: Callable[[Matrix], Matrix],
-        start: Matrix | None = None,
-    ) -> Descent:
-        """Return conjugate gradients."""
-        return Descent(times, rhs, added=added, inverse=inverse, start=start)
-
     def block(self, left: Single, right: Single, shift: float) -> Single:
         """Return the kernel (k, n), on the calling thread."""
         return limit_block(left, right, shift)
@@ -211,6 +189,20 @@ class Cpu:
         if made is None:
             return None
         return np.stack(list(limit_gradients(inputs, mix(made.solve(targets)), kernel=kernel, shift=shift)))
+
+
+def descend(
+    device: Device,
+    times: Callable[[Any], Any],
+    rhs: Matrix,
+    *,
+    added: Matrix,
+    inverse: Callable[[Any], Any],
+    start: Matrix | None = None,
+) -> Descent:
+    """Return conjugate gradients whose vectors stay on a device, from NumPy arrays."""
+    first = None if start is None else device.put(start)
+    return Descent(times, device.put(rhs), added=device.put(added), inverse=inverse, start=first, arrays=device.arrays)
 
 
 def device_of(name: str, threads: int | None = None) -> Device:

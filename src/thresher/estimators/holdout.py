@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
 from thresher.estimators.choose import Judge
-from thresher.estimators.device import Cpu, Device, KernelMatrix
+from thresher.estimators.device import Cpu, Device, KernelMatrix, descend
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
 
@@ -90,7 +90,8 @@ def solve_ridges(
     alive = list(range(len(ridges)))  # places in ridges
     middle = ridges[len(ridges) // 2] * matrix.diagonal  # near enough to all: most of the diagonal is the factor's rest
     added = np.concatenate([np.outer(ridge * matrix.diagonal / data.weights, np.ones(outputs)) for ridge in ridges], 1)
-    descent = device.descent(
+    descent = descend(
+        device,
         matrix.times,
         np.tile(data.targets, len(ridges)),
         added=added,
@@ -146,7 +147,8 @@ def refine(
     It stops at a relative residual, or after some steps: those that were best with some rows left out.
     """
     level = ridge * matrix.diagonal
-    descent = device.descent(
+    descent = descend(
+        device,
         matrix.times,
         data.targets,
         added=np.outer(level / data.weights, np.ones(start.shape[1])),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.estimators.device import Cpu, Device
+from thresher.estimators.device import Cpu, Device, descend
 from thresher.estimators.features import MILD, next_metric
 from thresher.estimators.lift import typical_norm
 from thresher.estimators.streams import lift_single
@@ -304,7 +304,8 @@ def _fit_leaf(
     low = device.pivots(device.matrix(inputs[:m], kernel.shift, memory=0.0), rank=-(-m // _RANK), seed=seed)
     penalties = np.array(ridges)[:, None] * kernel.diagonal / weights  # (ridges, m)
     added = np.repeat(penalties.T, k, axis=1)
-    descent = device.descent(
+    descent = descend(
+        device,
         matrix.times,
         np.tile(targets, len(ridges)),
         added=added,

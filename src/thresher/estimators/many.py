@@ -19,7 +19,7 @@ from thresher.estimators import choose
 from thresher.estimators.beyond import CENTRES, fit_beyond
 from thresher.estimators.centres import fit_centres
 from thresher.estimators.choose import Choice
-from thresher.estimators.device import Cpu, Device
+from thresher.estimators.device import Device
 from thresher.estimators.exact import RANK, LimitFit, Table, fit_exact
 from thresher.estimators.features import (
     COLUMNS,
@@ -80,7 +80,7 @@ class ManyFitting:
             data.row,
             data.target,
             data.weight,
-            compared=(type(device).__name__, options.width == math.inf),  # decide which fits are made
+            compared=(device.dear, options.width == math.inf),  # decide which fits are made
             **{name: value for name, value in options._asdict().items() if name not in _NOT_DECISIVE},
         )
         progress.plan(self._costs())
@@ -160,7 +160,7 @@ class ManyFitting:
         better than centres on as many rows as features are learnt from; more rows make it better still.
         """
         n, way = len(self.data), self.options.approximation
-        cheap = DEAR if isinstance(self._device, Cpu) else EXACT
+        cheap = DEAR if self._device.dear else EXACT
         if way != "auto" or n > EXACT or n <= cheap or self.options.width != math.inf:
             return ("exact" if way == "auto" and n <= EXACT else way), {}
         exact = rounds.fit(large, metric, choice)

@@ -42,7 +42,7 @@ class Options(NamedTuple):
     seed: int
     threads: int
     biases: Sequence[float]  # to choose from
-    rows: int  # on which bias, shift, scale and features are chosen; the ridge is chosen on all
+    rows: int  # on which bias, shift, scale and features are chosen; the ridge on 1024
     judge: Judge = mean_square  # of scales and features
     checkpoint: Path | None = None  # where a long fit keeps its progress
     approximation: str = "auto"

@@ -1,7 +1,7 @@
 """The limit kernel of many inputs on a GPU: what a fit asks of a device, see ``estimators/device.py``.
 
 A float32 matrix of n² numbers stays on the GPU, as many of its rows as fit; the others are made again for each product.
-Products of inputs are in full single precision: those of tensor cores (TF32) would leave errors of 4e-5.
+Products of inputs are in full single precision: those of tensor cores (TF32) keep ten bits, too few.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from thresher.algebra.descent import Descent
 from thresher.algebra.pivots import LowRank
 from thresher.devices import device_bytes
 from thresher.gpu.kernels.limit import evaluate, evaluate_slope
-from thresher.gpu.pivots import Inverse, Solver, factor, random_pivots
+from thresher.gpu.pivots import Inverse, random_pivots
+from thresher.gpu.solver import Lower, factor
 from thresher.memory import require
-from thresher.theory import cofiring_slope, firing_probability, limit_kernel
+from thresher.theory import cofiring_slope, limit_kernel
 from thresher.theory.kernel import probability_table
-from thresher.theory.limit_matrix import KINK, polynomials
+from thresher.theory.limit_matrix import KINK, LimitInputs, polynomials
 
 __all__ = ["Gpu", "GpuMatrix"]
 
@@ -38,7 +38,7 @@ _SQUARE, _RANK = 20_480, 2048  # rows of a kernel that choices are made on, and 
 class Gpu:
     """One GPU, as a device of the estimators."""
 
-    arrays, rows = torch, 1 << 14
+    arrays, rows, dear = torch, 1 << 14, False
 
     def __init__(self, device: Any, *, threads: int = 1) -> None:
         self.device, self.threads = device, min(threads, _CALLERS)
@@ -96,19 +96,6 @@ class Gpu:
         """Return what nearly applies (K + added)⁻¹. Cost: O(nr²) and O(r³), then O(nr) per vector."""
         return Inverse(low.factor[:, : len(added)], self.put(1 / (added + low.left)))
 
-    def descent(
-        self,
-        times: Callable[[Any], Any],
-        rhs: Matrix,
-        *,
-        added: Matrix,
-        inverse: Callable[[Any], Any],
-        start: Matrix | None = None,
-    ) -> Descent:
-        """Return conjugate gradients whose vectors stay on the GPU."""
-        first = None if start is None else self.put(start)
-        return Descent(times, self.put(rhs), added=self.put(added), inverse=inverse, start=first, arrays=torch)
-
     def block(self, left: Any, right: Any, shift: float, out: Any = None) -> Any:
         """Return the kernel (k, n), float32. Cost: O(d) per entry."""
         products = torch.mm(left, right.T, out=out)
@@ -118,7 +105,7 @@ class Gpu:
             evaluate(products, *_coefficients(float(shift), self.device))
         return products
 
-    def factor(self, matrix: Any, added: float) -> Solver | None:
+    def factor(self, matrix: Any, added: float) -> Lower | None:
         """Return the Cholesky factor in double precision. Cost: O(n³/3)."""
         return factor(matrix.double(), added)
 
@@ -191,7 +178,7 @@ class Gpu:
         return [slice(first, first + size) for first in range(0, rows, size)]
 
 
-class GpuMatrix:
+class GpuMatrix(LimitInputs):
     """The limit kernel (n, n) of inputs (n, d), as an operator; ``memory`` are the bytes that may be kept, of 4 n²."""
 
     def __init__(self, inputs: NDArray[Any], shift: float, *, memory: float, gpu: Gpu) -> None:
@@ -202,17 +189,9 @@ class GpuMatrix:
 
     def renewed(self, inputs: NDArray[Any], shift: float) -> GpuMatrix:
         """Return the matrix of other inputs, as many, in the memory of this one, which is lost."""
-        self.inputs, self.shift = np.ascontiguousarray(inputs, np.float32), shift
+        self._take(inputs, shift)
         self._rows, self._made = self._gpu.put(self.inputs), False
         return self
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    @property
-    def diagonal(self) -> float:
-        """Every entry of the diagonal: the probability that a neuron fires."""
-        return firing_probability(self.shift)
 
     @property
     def kept(self) -> float:

@@ -9,7 +9,7 @@ import torch
 
 from thresher.algebra.pivots import LowRank, draw_pivots, inverse_root
 
-__all__ = ["Inverse", "Solver", "factor", "random_pivots"]
+__all__ = ["Inverse", "random_pivots"]
 
 _ROWS = 1 << 14  # rows at a time, where numbers are made longer
 _LIFTS = (0.0, 1e-12, 1e-9, 1e-6, 1e-3)
@@ -63,22 +63,3 @@ def _lower(core: Any) -> Any:
         if not failed:
             return lower
     return torch.diag(core.diagonal().sqrt())
-
-
-class Solver:
-    """A Cholesky factor on a GPU."""
-
-    def __init__(self, lower: Any) -> None:
-        self._lower = lower
-
-    def solve(self, rhs: Any) -> Any:
-        """Return the inverse of the matrix times rhs (n, k). Cost: O(n²k)."""
-        return torch.cholesky_solve(rhs, self._lower)
-
-
-def factor(matrix: Any, added: Any) -> Solver | None:
-    """Return the factor of a matrix (n, n), float64, and what is added to its diagonal; None if it is not positive."""
-    raised = matrix.clone()
-    raised.diagonal().add_(added)
-    lower, failed = torch.linalg.cholesky_ex(raised)
-    return None if failed or not torch.isfinite(lower.diagonal()).all() else Solver(lower)

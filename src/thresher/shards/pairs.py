@@ -31,6 +31,10 @@ class PairShard:
     _neurons: range
 
     @staticmethod
+    def require_device(facts: Any, outputs: int) -> None:
+        """Refuse nothing: these shards live in the memory of the machine."""
+
+    @staticmethod
     def block_memory(facts: Any) -> float:
         """Return about how many bytes a thread takes for a block of neurons."""
         return float(1024 * facts.inputs * facts.item)

@@ -34,6 +34,9 @@ class Kind(Protocol):
     def memory(self, facts: Any) -> float:
         """Return about how many bytes a network and its shards take, from ``Facts`` of ``engines/footprint.py``."""
 
+    def require_device(self, facts: Any, outputs: int) -> None:
+        """Refuse what does not fit into the memory of a device that shards live on, before any work."""
+
     def block_memory(self, facts: Any) -> float:
         """Return about how many bytes a thread takes for a block of neurons."""
 

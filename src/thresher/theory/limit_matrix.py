@@ -21,6 +21,7 @@ from thresher.theory.kernel import cofiring_probability, firing_probability, lim
 
 __all__ = [
     "KINK",
+    "LimitInputs",
     "LimitMatrix",
     "half_bytes",
     "limit_block",
@@ -152,7 +153,25 @@ def _slopes(left: Single, right: Single, shift: float) -> Single:
     return products
 
 
-class LimitMatrix:
+class LimitInputs:
+    """What a limit kernel is made from: inputs (n, d), float32, and the shift; n is its length."""
+
+    inputs: Single
+    shift: float
+
+    def _take(self, inputs: NDArray[Any], shift: float) -> None:
+        self.inputs, self.shift = np.ascontiguousarray(inputs, np.float32), shift
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def diagonal(self) -> float:
+        """Every entry of the diagonal: the probability that a neuron fires."""
+        return firing_probability(self.shift)
+
+
+class LimitMatrix(LimitInputs):
     """The limit kernel (n, n) of inputs (n, d), as an operator.
 
     Parameters
@@ -165,7 +184,7 @@ class LimitMatrix:
     """
 
     def __init__(self, inputs: NDArray[Any], shift: float, *, memory: float, threads: int | None = None) -> None:
-        self.inputs, self.shift = np.ascontiguousarray(inputs, np.float32), shift
+        self._take(inputs, shift)
         self.threads = core_count() if threads is None else threads
         self._panels = range(0, len(self.inputs), _ROWS)
         self._small = memory == math.inf and len(self.inputs) <= _FEW
@@ -183,18 +202,10 @@ class LimitMatrix:
 
     def renewed(self, inputs: NDArray[Any], shift: float) -> LimitMatrix:
         """Return the matrix of other inputs, as many, in the memory of this one, which is lost."""
-        self.inputs, self.shift = np.ascontiguousarray(inputs, np.float32), shift
+        self._take(inputs, shift)
         self._made.clear()
         self._dense_until = 0
         return self
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    @property
-    def diagonal(self) -> float:
-        """Every entry of the diagonal: the probability that a neuron fires."""
-        return firing_probability(self.shift)
 
     @property
     def kept(self) -> float:

@@ -138,16 +138,15 @@ class Setup:
     def memory(self) -> int:
         """Return about how many bytes training takes. Cost: O(n)."""
         return estimate_memory(
-            self.problems, self.settings, kind=self.kind, dtype=self.dtype, threads=self.threads,
+            self.problems, self.settings, index=self.kind, dtype=self.dtype, threads=self.threads,
             first_step=self.first_step, matrix=self.matrix,
         )  # fmt: skip
 
     def require_memory(self) -> None:
         """Refuse with MemoryRefused, before any work, what would take more memory than the budget. Cost: O(n)."""
         if self.problems:
-            if self.on_gpu:
-                facts = _facts(self.problems, self.settings, dtype=self.dtype, first_step=self.first_step)
-                self.kind.require_device(facts, len(self.problems))  # type: ignore[attr-defined]
+            facts = _facts(self.problems, self.settings, dtype=self.dtype, first_step=self.first_step)
+            self.kind.require_device(facts, len(self.problems))
             require_memory(
                 self.problems, self.settings, kind=self.kind, index=self.index, dtype=self.dtype, threads=self.threads,
                 first_step=self.first_step, matrix=self.matrix, budget=self.memory_budget,
@@ -162,11 +161,6 @@ class Setup:
         """What shards are made from; it holds the inner products of the inputs, once they were needed."""
         inputs = self.problems[0].inputs
         return Recipe(self.kind, self.settings, inputs, self.dtype, len(self.problems), products=self.matrix)
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether shards live on a GPU."""
-        return hasattr(self.kind, "require_device")
 
     def limit(self) -> tuple[Gram, Solver]:
         """Return the limit kernel of many inputs, of which as much is kept as fits, and a solver for the first step."""
