@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from thresher.checks import check_number, check_whole
 from thresher.devices import DEVICES
@@ -14,7 +14,6 @@ from thresher.memory import format_bytes
 
 __all__ = ["Node", "Ray", "deal", "require_nodes", "share_of_cpu"]
 
-INSTALL = "pip install 'thresher[ray]'"
 _GRAIN = 10_000  # Ray counts processors in parts of so many
 
 
@@ -58,16 +57,6 @@ class Ray:
         check_number(self.patience, "patience", above=0.0)
         if self.device not in DEVICES:
             raise InvalidInput(f"device must be one of 'cpu', 'cuda'; got {self.device!r}.")
-
-    def executor(self) -> Any:
-        """Return what makes an executor; from here on Ray is needed."""
-        try:
-            from thresher.engines.ray_cluster import Cluster
-        except ModuleNotFoundError as error:
-            if error.name != "ray":
-                raise
-            raise NotAvailable(f"engine='ray' needs Ray, which is not installed. Run: {INSTALL}") from None
-        return Cluster(self)
 
 
 class Node(NamedTuple):

@@ -324,7 +324,18 @@ def _choose_executor(engine: Any) -> Callable[..., Executor]:
     """Return what makes an executor: a name, or anything that is called with a recipe, ranges and threads."""
     made = engine if callable(engine) or isinstance(engine, Ray) else choose_name("engine", engine, EXECUTORS)
     made = Ray() if made is Ray else made
-    return made.executor() if isinstance(made, Ray) else made
+    return _cluster_of(made) if isinstance(made, Ray) else made
+
+
+def _cluster_of(options: Ray) -> Callable[..., Executor]:
+    """Return what makes executors on a cluster; from here on Ray is needed."""
+    try:
+        from thresher.engines.ray_cluster import Cluster
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise NotAvailable("engine='ray' needs Ray, which is not installed: pip install 'thresher[ray]'") from None
+    return Cluster(options)
 
 
 def check_path(name: str, path: object) -> Path | None:
