@@ -22,6 +22,7 @@ from thresher import (
     NotAvailable,
     Problem,
     Ray,
+    ThresherRegressor,
     WorkerLost,
     to_sphere,
     train,
@@ -306,3 +307,13 @@ def test_nothing_is_left_behind(cluster):
     while alive() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not alive()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ridge", [0, "auto"])
+def test_estimators_on_a_cluster(cluster, diabetes, ridge):
+    X, y, new, _ = diabetes
+    options = {"width": 2048, "ridge": ridge, "random_state": 0}
+    here, there = ThresherRegressor(**options).fit(X, y), ThresherRegressor(engine="ray", **options).fit(X, y)
+    np.testing.assert_array_equal(here.predict(new), there.predict(new))
+    assert there.results_[0].history[0].traffic["sent"]
