@@ -16,6 +16,7 @@ from rich.console import Console
 
 from thresher import CheckTheorems, InvalidInput, Status
 from thresher.checks import check_number, check_whole
+from thresher.cli.cluster import cluster_options, take_engine, watched
 from thresher.cli.live import Live, compile_loops, say
 from thresher.cli.options import Auto, Count
 from thresher.devices import DEVICES, find_device
@@ -54,6 +55,7 @@ class Parts(NamedTuple):
     help="With --ridge 0: linear solver.",
 )
 @click.option("--device", type=click.Choice(DEVICES), default="cpu", show_default=True, help="Where to compute.")
+@cluster_options
 @click.option("--tol", type=float, help="When to stop; default: 1e-6 of the first residual, or 2e-2 with a ridge.")
 @click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of start weights and choice of rows.")
 @click.option("--test-size", type=float, default=0.2, show_default=True, help="Share of rows kept for testing.")
@@ -96,6 +98,7 @@ def _check_options(options: dict[str, Any]) -> None:
         raise InvalidInput(f"--test-size must be at least 0 and below 1; got {options['test_size']:g}. Try 0.2.")
     check_whole(options["seed"], "--seed", least=0)
     find_device(options["device"])
+    take_engine(options)
     for name in ("shift", "ridge", "bias"):
         if options[name] != "auto":
             check_number(options[name], f"--{name}", least=0.0)
@@ -154,7 +157,9 @@ def _fit(
     from thresher.estimators.scaling import far_values, say_far
 
     kind = ThresherClassifier if task == "classification" else ThresherRegressor
-    given = {name: options[name] for name in ("shift", "ridge", "bias", "device")} | {"random_state": options["seed"]}
+    given = {name: options[name] for name in ("shift", "ridge", "bias", "device", "engine")} | {
+        "random_state": options["seed"]
+    }
     given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
     X, y = _rows(table, parts.train)
     model = kind(**given, verbose=0 if console.quiet or options["ridge"] == 0 else 1)
@@ -194,7 +199,7 @@ def _fit_exactly(
     with Live(console, model.width, inputs=len(y), names=names) as live, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reported below
         callbacks = [recorder, live, *([CheckTheorems()] if options["certify"] else [])]
-        model.set_params(callbacks=callbacks, train_options=more).fit(X, y)
+        model.set_params(callbacks=callbacks, train_options=more, engine=watched(model.engine, live)).fit(X, y)
     model.set_params(callbacks=None, train_options=_given(options))
     say(console, model.results_[0].solver)
     for result in model.results_:

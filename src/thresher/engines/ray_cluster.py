@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import socket
 import time
 import weakref
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,7 @@ _LOST = (
     exceptions.OutOfMemoryError,
 )
 _TICK = 0.5  # seconds between looks at shards that have not answered
+_PATIENCE = 10.0  # seconds until a cluster that does not answer is none
 _INLINE = 50_000  # bytes above which a call goes into the object store, once for all shards
 _Actor: Any = ray.remote(concurrency_groups={"watch": 1})(Worker)
 
@@ -58,8 +60,9 @@ class Session:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         more: dict[str, Any] = {"num_cpus": core_count(), "include_dashboard": False} if where == "local" else {}
         try:
+            _knock(where)
             ray.init(where, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False, **more)
-        except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             ray.shutdown()
             raise NotAvailable(
                 f"no Ray cluster at {where!r}: {_line(error)} Start one with `ray start --head`, or leave address out."
@@ -289,6 +292,13 @@ def _kill(actor: Any) -> None:
     if ray.is_initialized():
         with suppress(ValueError, RuntimeError):  # of a cluster that was left
             ray.kill(actor, no_restart=True)
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nobody answers at host:port: Ray itself would wait for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
 
 
 def _line(error: BaseException) -> str:

@@ -11,6 +11,7 @@ from thresher.output import write_text
 from thresher.pages import render_page, say_number
 from thresher.runs.pictures import FIGURES
 from thresher.runs.run import Run
+from thresher.runs.traffic import TRAFFIC_HEAD, traffic_rows
 from thresher.theory import Statement
 from thresher.training import Status
 
@@ -32,6 +33,8 @@ def write_report(run: Run, path: Path, *, folder: Path | None = None) -> Path:
         run=run,
         facts=list(summarise(run)),
         rows=_iteration_rows(run),
+        traffic_head=TRAFFIC_HEAD,
+        traffic=traffic_rows(run),
         statements=_statements(run),
         settings=_settings(run),
         figures=drawn,
