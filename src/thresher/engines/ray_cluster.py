@@ -158,12 +158,15 @@ class RayExecutor:
         data = pickle.dumps(recipe, protocol=5)
         self._recipe = ray.put(data)
         self._log: list[Call] = []
-        self._spent = dict.fromkeys(("sent", "received", "wait", "compute", "restarts"), 0.0)
+        self._spent = dict.fromkeys(("sent", "received", "begin", "compute", "wait", "restarts"), 0.0)
         self._spent["sent"] += len(data)
         self.seats = [_Seat(number, part) for number, part in enumerate(parts)]
         weakref.finalize(self, _end, self.seats)
+        began = time.perf_counter()
         for seat in self.seats:
             self._begin(seat)
+        ray.wait([seat.awake for seat in self.seats], num_returns=len(parts), timeout=self._options.patience)
+        self._spent["begin"] = time.perf_counter() - began
 
     def map(self, method: str, *arguments: Any) -> Iterator[Any]:
         """Call a method of every slice and yield the results in the order of the slices."""
@@ -180,8 +183,8 @@ class RayExecutor:
     def traffic(self) -> dict[str, float]:
         """Return what was spent since the last time this was asked.
 
-        Bytes sent and received; seconds that the slowest shard computed, summed over calls, and that this process
-        waited besides; shards that were started again.
+        Bytes sent and received; seconds until all shards had begun, that the slowest computed, summed over calls, and
+        that this process waited besides; shards that were started again.
         """
         spent, self._spent = self._spent, dict.fromkeys(self._spent, 0.0)
         return spent
