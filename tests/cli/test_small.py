@@ -18,7 +18,7 @@ from thresher.verification import ladder
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Nothing is compiled ahead, and the parts of a verification are as small as its widths."""
-    for command in ("demo", "train"):
+    for command in ("demo", "fit"):
         monkeypatch.setattr(sys.modules[f"thresher.cli.{command}"], "compile_loops", lambda *_: None)
     for name, size in {"_FEW": 2, "_SMALL": 3, "_FEW_WIDTH": 16, "_SMALL_WIDTH": 32, "_LIMIT_SEEDS": 1}.items():
         monkeypatch.setattr(ladder, name, size)

@@ -14,6 +14,7 @@ from thresher.files import read_file
 from thresher.memory import format_bytes
 from thresher.pages import say_number
 from thresher.runs import Run, read_run
+from thresher.runs.scores import say_scores
 from thresher.training.result_files import KIND, VERSION
 
 __all__ = ["inspect"]
@@ -43,15 +44,25 @@ def _of_run(run: Run, folder: Path) -> dict[str, Any]:
     facts = {"what": run.what, **run.network, "columns": shown or "none named"}
     facts |= {one.name: f"{one.status.value}, {len(one.history) - 1} iterations" for one in run.trainings}
     if run.test is not None:
-        facts["test"] = f"{run.test.measure} {run.test.value:.4g} on {run.test.rows:,} unseen rows"
+        facts["test"] = f"{_scores(run)} on {run.test.rows:,} unseen rows"
+    if run.seconds:
+        facts["time"] = f"{sum(run.seconds.values()):.1f} s"
     size = sum(one.stat().st_size for one in folder.iterdir() if one.is_file())
     return {**facts, "made": run.when, "command": run.command, "size": format_bytes(size)}
+
+
+def _scores(run: Run) -> str:
+    if run.scores:
+        return say_scores(run.scores, run.folds.get("standard errors"))
+    return say_scores({run.test.measure: run.test.value}) if run.test else ""
 
 
 def _of_file(path: Path) -> dict[str, Any]:
     stored = read_file(path, kind=KIND, newest=VERSION)
     about, values = stored.metadata, stored.metadata.get("values", {})
     facts = {name.rstrip("_").replace("_", " "): value for name, value in values.items() if value == value}
+    if (seed := about.get("parameters", {}).get("random_state")) is not None:
+        facts["seed"] = seed
     networks = about.get("networks", [])
     if networks:
         facts["networks"] = f"{len(networks)} of {networks[0]['width']:,} neurons"

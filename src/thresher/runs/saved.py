@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +31,8 @@ class SavedModel(NamedTuple):
     encoding: Encoding
     target: str
     task: str
+    error: float = math.nan  # about how far a prediction is off, in units of the target; NaN if that is not known
+    seen: NDArray[np.uint64] = np.empty(0, np.uint64)  # hashes of the rows trained on (n,)
 
     def matrix(self, columns: Sequence[Column], *, source: str) -> NDArray[np.float64]:
         """Return the rows of a file as the model wants them (k, d); columns without names go by their place."""
@@ -57,7 +60,8 @@ def load_model(path: Path) -> SavedModel:
         model: Any = _of_first_version(run) if stored["kind"] == "exact" else thresher.load(path / MODEL_FILE)
         if len(encoding.names) != model.n_features_in_:
             raise ValueError(f"{len(encoding.names)} columns are encoded for a model of {model.n_features_in_}")
-        return SavedModel(model, encoding, target, task)
+        error = run.test.value if run.test is not None and task == "regression" else _error_of(model)
+        return SavedModel(model, encoding, target, task, error, run.seen)
     except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, InvalidInput):
             raise
@@ -114,4 +118,11 @@ def _of_estimator(model: Any, path: Path) -> SavedModel:
     count = int(model.n_features_in_)
     names = getattr(model, "feature_names_in_", [f"column {place}" for place in range(1, count + 1)])
     task = "classification" if hasattr(model, "classes_") else "regression"
-    return SavedModel(model, Encoding(tuple((str(name), None) for name in names)), "y", task)
+    return SavedModel(model, Encoding(tuple((str(name), None) for name in names)), "y", task, _error_of(model))
+
+
+def _error_of(model: Any) -> float:
+    """Return the error on rows left out of a regressor with one target, in its units; NaN where it is not known."""
+    if getattr(model, "target_", "log") == "log" or not model.single_target_:
+        return math.nan
+    return float(model.target_scaling_.unit[0]) * math.sqrt(max(float(model.loo_error_), 0.0))
