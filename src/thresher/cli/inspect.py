@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from thresher.files import read_file
@@ -34,21 +35,32 @@ def inspect(model: Path, as_json: bool) -> None:
         return
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in facts.items():
-        table.add_row(f"[bold]{name}[/bold]", say_number(value) if isinstance(value, float) else str(value))
+        table.add_row(f"[bold]{escape(name)}[/bold]", escape(_say(value)))
     Console(soft_wrap=True).print(table, highlight=False)
+
+
+def _say(value: Any) -> str:
+    """Return a value as people write it: thousands with commas, three figures, yes or no."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return say_number(float(value)) if isinstance(value, int | float) else str(value)
 
 
 def _of_run(run: Run, folder: Path) -> dict[str, Any]:
     columns = [name for name, _ in run.model.get("columns", [])]
     shown = ", ".join(columns[:8]) + (f" and {len(columns) - 8} more" if len(columns) > 8 else "")
     facts = {"what": run.what, **run.network, "columns": shown or "none named"}
-    facts |= {one.name: f"{one.status.value}, {len(one.history) - 1} iterations" for one in run.trainings}
+    facts |= {one.name: f"{one.status.value}, {_count(len(one.history) - 1, 'iteration')}" for one in run.trainings}
     if run.test is not None:
         facts["test"] = f"{_scores(run)} on {run.test.rows:,} unseen rows"
     if run.seconds:
         facts["time"] = f"{sum(run.seconds.values()):.1f} s"
     size = sum(one.stat().st_size for one in folder.iterdir() if one.is_file())
     return {**facts, "made": run.when, "command": run.command, "size": format_bytes(size)}
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _scores(run: Run) -> str:

@@ -72,7 +72,7 @@ def make_run(
     network |= {
         "inputs": len(model.inputs_), "ridge": model.ridge_, "bias": model.bias_, "scale": model.scale_,
         "columns weighed": model.columns_weighed_, "rounds of feature learning": model.feature_learning_,
-        "error on rows left out": model.loo_error_,
+        "squared error on rows left out": f"{model.loo_error_:.3g} of the variance",
     }  # fmt: skip
     both = zip(output_names(task, y), results, strict=bool(results))
     trainings = [Training(name, one.history, one.status, one.message) for name, one in both]

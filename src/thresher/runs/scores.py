@@ -68,10 +68,10 @@ def say_scores(scores: Mapping[str, Any], errors: Mapping[str, float] | None = N
     said = []
     for name, value in scores.items():
         if isinstance(value, float) and not math.isnan(value):
-            shown = f"{value:.1%}" if name == "accuracy" else say_number(value)
+            shown = f"{value:.1%}" if name == "accuracy" else f"{value:.3f}" if name == "R2" else say_number(value)
             error = (errors or {}).get(name, math.nan)
             if not math.isnan(error):
-                shown += f" ± {error:.1%}" if name == "accuracy" else f" ± {say_number(error)}"
+                shown += f" ± {error:.1%}" if name == "accuracy" else f" ± {say_number(float(f'{error:.1g}'))}"
             said.append(f"{name} {shown}")
     return ", ".join(said)
 
