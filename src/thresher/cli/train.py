@@ -16,6 +16,7 @@ from rich.console import Console
 
 from thresher import CheckTheorems, InvalidInput, Status
 from thresher.checks import check_number, check_whole
+from thresher.cli.evaluating import evaluate_table
 from thresher.cli.live import Live, compile_loops, say
 from thresher.cli.options import Auto, Count
 from thresher.devices import DEVICES, find_device
@@ -83,7 +84,7 @@ def train(file: Path, **options: Any) -> None:
     task = _say_task(table, options, file, console)
     parts = _split(len(table.targets), options["test_size"], options["seed"])
     model, recorder = _fit(table, task, parts, options, console)
-    run = _make_run(file, table, task, parts, options, model, recorder)
+    run = _make_run(file, table, task, parts, options, model, recorder, console)
     written = _write(run, model, options)
     _tell_end(run, written, time.perf_counter() - began, options, console)
     if any(one.status != Status.CONVERGED for one in run.trainings) and options["ridge"] == 0:
@@ -220,7 +221,14 @@ def _names(task: str, y: NDArray[Any]) -> list[str]:
 
 
 def _make_run(
-    file: Path, table: Table, task: str, parts: Parts, options: dict[str, Any], model: Any, recorder: Recorder | None
+    file: Path,
+    table: Table,
+    task: str,
+    parts: Parts,
+    options: dict[str, Any],
+    model: Any,
+    recorder: Recorder | None,
+    console: Console,
 ) -> Run:
     results, rows = model.results_, len(parts.train)
     settings = results[0].network.settings if results else None
@@ -233,6 +241,9 @@ def _make_run(
     told: dict[str, Any] = {
         "model": {"kind": "estimator", "task": task, "target": table.target, "columns": table.encoding.to_json()},
         "test": _test(model, table, task, parts),
+        "evaluation": evaluate_table(model, table, task, train=parts.train, test=parts.test, console=console)
+        if options["save"] or options["report"]
+        else None,
         "data": {"file": str(file), "target": table.target, "rows trained on": rows, "rows tested on": len(parts.test)},
         "command": _command(),
     }
