@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from thresher import CheckTheorems, Status
+from thresher.cli.evaluating import evaluate_table
 from thresher.cli.live import Live, compile_loops, notes, say
 from thresher.cli.options import in_options
 from thresher.cli.places import CHECKPOINT
 from thresher.cli.rows import Parts, Places
-from thresher.runs import Recorder, Test
+from thresher.runs import Evaluation, Recorder, Test
 from thresher.runs.scores import say_scores, score, score_all
 from thresher.tables import Table, say_label
 
@@ -32,6 +33,7 @@ class Tested(NamedTuple):
     test: Test
     scores: dict[str, Any]
     folds: dict[str, Any]  # of a cross-validation: scores of each fold, and the standard errors of their means
+    evaluation: Evaluation | None  # row by row, for the report; of a cross-validation, of its last fold
 
 
 @dataclass
@@ -111,15 +113,22 @@ class Work:
                 break
         return model, recorder
 
-    def test(self, model: Any, parts: Parts) -> Tested:
-        """Return how well a model does on rows that it was not fitted to."""
+    def test(self, model: Any, parts: Parts, *, evaluate: bool) -> Tested:
+        """Return how well a model does on rows that it was not fitted to; evaluate what a report shows of it."""
         X, y = self.rows(parts.test)
         with notes(self.console, drop=True):
             chances = model.predict_proba(X) if self.task == "classification" else None
             predicted = model.predict(X) if chances is None else model.classes_[chances.argmax(axis=1)]
         classes = None if chances is None else model.classes_
         test = score(predicted, y, task=self.task, known=self.table.targets[parts.train])
-        return Tested(test, score_all(predicted, y, task=self.task, chances=chances, classes=classes), {})
+        scores = score_all(predicted, y, task=self.task, chances=chances, classes=classes)
+        if not evaluate or not (self.options["save"] or self.options["report"]):
+            return Tested(test, scores, {}, None)
+        with notes(self.console, drop=True):
+            told = evaluate_table(
+                model, self.table, self.task, train=parts.train, test=parts.test, console=self.console
+            )
+        return Tested(test, scores, {}, told)
 
     def cross_validate(self, folds: list[Parts]) -> tuple[Any, Tested]:
         """Return the model of the last fold, and the mean scores of all folds with their standard errors."""
@@ -127,7 +136,7 @@ class Work:
         model = None
         for place, parts in enumerate(folds, start=1):
             model = self.fit(parts.train, quiet=True)
-            found.append(self.test(model, parts))
+            found.append(self.test(model, parts, evaluate=place == len(folds)))
             say(self.console, f"Fold {place} of {len(folds)}: {say_scores(found[-1].scores)}.")
         names = [name for name, value in found[0].scores.items() if isinstance(value, float)]
         values = {name: [one.scores[name] for one in found] for name in names}
@@ -138,7 +147,8 @@ class Work:
         rows = sum(one.test.rows for one in found)
         recall = _recall_of_all([one.scores for one in found])
         test = Test(first.measure, means[first.measure], rows, guess)
-        return model, Tested(test, means | recall, {"scores": values, "standard errors": errors})
+        told = {"scores": values, "standard errors": errors}
+        return model, Tested(test, means | recall, told, found[-1].evaluation)
 
     def train_options(self) -> dict[str, Any]:
         """Return the options of thresher.train that were given, besides those of an estimator."""

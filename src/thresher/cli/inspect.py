@@ -55,6 +55,8 @@ def _of_run(run: Run, folder: Path) -> dict[str, Any]:
         facts["test"] = f"{_scores(run)} on {run.test.rows:,} unseen rows"
     if run.seconds:
         facts["time"] = f"{sum(run.seconds.values()):.1f} s"
+    if isinstance(error := facts.get("error on rows left out"), float):
+        facts["error on rows left out"] = f"{error:.3g} (squared; 1 is that of a constant guess)"
     size = sum(one.stat().st_size for one in folder.iterdir() if one.is_file())
     return {**facts, "made": run.when, "command": run.command, "size": format_bytes(size)}
 

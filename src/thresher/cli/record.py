@@ -53,6 +53,7 @@ def make_run(
         "test": tested and tested.test,
         "scores": tested.scores if tested else {},
         "folds": tested.folds if tested else {},
+        "evaluation": tested.evaluation if tested else None,
         "data": data,
         "seconds": work.seconds,
         "seen": hash_rows_of(X),
@@ -72,7 +73,7 @@ def make_run(
     network |= {
         "inputs": len(model.inputs_), "ridge": model.ridge_, "bias": model.bias_, "scale": model.scale_,
         "columns weighed": model.columns_weighed_, "rounds of feature learning": model.feature_learning_,
-        "squared error on rows left out": f"{model.loo_error_:.3g} of the variance",
+        "error on rows left out": model.loo_error_,
     }  # fmt: skip
     both = zip(output_names(task, y), results, strict=bool(results))
     trainings = [Training(name, one.history, one.status, one.message) for name, one in both]

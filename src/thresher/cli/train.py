@@ -133,7 +133,7 @@ def _test(work: Work, places: Places) -> tuple[Tested | None, Any, Recorder | No
         say(work.console, "The targets are learnt as logarithms, which gives a lower error.")
     if len(parts.test):
         with work.timed("testing"):
-            tested = work.test(model, parts)
+            tested = work.test(model, parts, evaluate=True)
         say(work.console, f"Test on {len(parts.test):,} rows that were kept for it: {say_scores(tested.scores)}.")
         say_classes(work, tested)
     return tested, model, recorder, parts.train

@@ -21,13 +21,14 @@ from thresher.files import read_file, write_file
 from thresher.interfaces import Step
 from thresher.model.problem import Problem
 from thresher.output import make_folder
+from thresher.runs.evaluation import Evaluation, evaluation_of
 from thresher.theory import Statement
 from thresher.training import History, Iteration, Status
 
 __all__ = ["RUN_FILE", "Histogram", "Run", "Test", "Training", "read_run", "write_run"]
 
 RUN_FILE = "run.thresher"
-_VERSION = 2  # 1 wrote steps as what was taken away, and kept all of the displacement
+_VERSION = 3  # 1 wrote steps as what was taken away, and kept all of the displacement; 2 had no evaluation
 _PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn")
 _REMEDY = "Give a folder that thresher train --save has written."
 
@@ -91,6 +92,7 @@ class Run:
     folds: dict[str, Any] = field(default_factory=dict)  # of a cross-validation: scores of each, standard errors
     seconds: dict[str, float] = field(default_factory=dict)  # reading, fitting, testing, ...
     seen: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # hashes of rows trained on (n,)
+    evaluation: Evaluation | None = None  # of the model on the rows of the test; None if there were none
     data: dict[str, Any] = field(default_factory=dict)
     command: str = ""  # that made it
     when: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
@@ -125,6 +127,7 @@ def write_run(run: Run, folder: Path) -> Path:
         )  # fmt: skip
     plain = {one.name: getattr(run, one.name) for one in fields(run) if one.name not in ("inputs", "targets", "seen")}
     plain |= {"trainings": told, "test": run.test._asdict() if run.test else None}
+    plain["evaluation"] = asdict(run.evaluation) if run.evaluation else None
     write_file(folder / RUN_FILE, tensors, _finite(plain), kind="run", version=_VERSION)
     return folder
 
@@ -136,7 +139,7 @@ def read_run(folder: Path) -> Run:
     tensors, plain, written = read_file(folder / RUN_FILE, kind="run", newest=_VERSION)
     try:
         trainings = [_training(one, place, tensors, written) for place, one in enumerate(plain.pop("trainings"))]
-        test = plain.pop("test")
+        test, evaluated = plain.pop("test"), plain.pop("evaluation", None)
         test = test and {key: _float(value) for key, value in test.items()}
         check_fields(Test, test or {})
         plain |= {name: _float(plain[name]) for name in ("scores", "folds") if name in plain}
@@ -148,6 +151,7 @@ def read_run(folder: Path) -> Run:
             targets=tensors["targets"],
             seen=tensors.get("seen", np.empty(0, np.uint64)),
             test=Test(**test) if test else None,
+            evaluation=None if evaluated is None else evaluation_of(evaluated),
         )
         check_fields(_Sizes, run.network)
         whole = trainings and set(_Sizes.__annotations__) <= set(run.network)
