@@ -14,7 +14,7 @@ from thresher.devices import DEVICES, find_device
 from thresher.output import make_folder, write_text
 from thresher.runs.saved import load_model
 from thresher.runs.scores import score
-from thresher.tables import read_columns, say_label
+from thresher.tables import read_frame, read_targets, say_label
 
 __all__ = ["predict"]
 
@@ -37,11 +37,11 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
     find_device(device)
     if output is not None:
         make_folder(output.parent, remedy="Choose another place with --output.")
-    columns = read_columns(file, header=header)
+    frame = read_frame(file, header=header)
     with Console(stderr=True).status("Loading the model ..."):
         saved = load_model(model)
         saved.model.device = device
-        answers = saved.model.predict(saved.matrix(columns, source=str(file)))
+        answers = saved.model.predict(saved.frame(frame))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["prediction"])
@@ -51,10 +51,10 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
     else:
         write_text(output, text.getvalue(), remedy="Choose another place with --output.")
         click.echo(f"Written: {output}, {len(answers):,} predictions.", err=True)
-    target = next((one for one in columns if one.name == saved.target), None)
-    if target is not None and saved.task == "regression" and target.values.dtype.kind not in "iufb":
+    target = read_targets(frame, saved.target) if saved.target in frame else None
+    if target is not None and saved.task == "regression" and target.dtype.kind not in "iufb":
         click.echo(f"Column {saved.target!r} holds text, so predictions are not compared with it.", err=True)
     elif target is not None:
-        test = score(answers, target.values, task=saved.task, known=target.values)
+        test = score(answers, target, task=saved.task, known=target)
         said = f"{test.value:.1%}" if test.measure == "accuracy" else f"{test.value:.4g}"
         click.echo(f"Compared with column {saved.target!r}: {test.measure} {said} on {test.rows:,} rows.", err=True)

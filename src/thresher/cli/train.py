@@ -24,7 +24,7 @@ from thresher.runs import RUN_FILE, Recorder, Run, Test, Training, write_report,
 from thresher.runs.saved import MODEL_FILE
 from thresher.runs.scores import score
 from thresher.shards import SHARDS
-from thresher.tables import Table, guess_task, read_table, say_label
+from thresher.tables import Frame, Table, guess_task, read_table, say_label
 
 __all__ = ["train"]
 
@@ -129,8 +129,6 @@ def _say_task(table: Table, options: dict[str, Any], file: Path, console: Consol
         raise InvalidInput(f"column {table.target!r} has too many values for classes. Use --task regression.")
     n, d = table.inputs.shape
     say(console, f"Read {file}: {n:,} rows, {d} columns, target {table.target!r}.")
-    if table.encoding.words:
-        say(console, table.encoding.words)
     hint = "" if options["task"] != "auto" else "; --task overrides"
     say(console, f"Task: {task} ({why}{hint}).")
     return task
@@ -151,34 +149,33 @@ def _fit(
 ) -> tuple[Any, Recorder | None]:
     """Return the fitted estimator, and what recorded its training if that was exact."""
     from thresher.estimators import FarOutside, ThresherClassifier, ThresherRegressor, TooNarrow
-    from thresher.estimators.scaling import far_values, say_far
 
     kind = ThresherClassifier if task == "classification" else ThresherRegressor
     given = {name: options[name] for name in ("shift", "ridge", "bias", "device")} | {"random_state": options["seed"]}
     given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
     X, y = _rows(table, parts.train)
     model = kind(**given, verbose=0 if console.quiet or options["ridge"] == 0 else 1)
-    if found := far_values(X):
-        say(console, say_far(found, table.encoding.names))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FarOutside)  # reported above, with the names of the columns
+    recorder = None
+    with warnings.catch_warnings(record=True) as told:
+        for category in (FarOutside, TooNarrow):
+            warnings.simplefilter("always", category)
         if options["ridge"] == 0:
-            return model, _fit_exactly(model, X, y, _names(task, y), options, console)
-        say(console, f"Choosing scale, shift, ridge and features on {len(y):,} rows, then training.")
-        if options["width"] is None:  # a network is what this command is for
-            model.width = model._width(len(y), len(_names(task, y)))
-        warnings.simplefilter("ignore", TooNarrow)
-        with warnings.catch_warnings(record=True, action="always", category=TooNarrow) as told:
+            recorder = _fit_exactly(model, X, y, _names(task, y), options, console)
+        else:
+            say(console, f"Choosing scale, shift, ridge and features on {len(y):,} rows, then training.")
+            if options["width"] is None:  # a network is what this command is for
+                model.width = model._width(len(y), len(_names(task, y)))
             model.fit(X, y)
-        for one in told:
-            say(console, f"Note: {one.message}")
+    said: list[str] = [] if model.encoder_ is None else model.encoder_.summary()
+    for line in [*said, *(f"Note: {one.message}" for one in told)]:
+        say(console, line)
     if getattr(model, "target_", "linear") == "log":
         say(console, "The targets are learnt as logarithms, which gives a lower error.")
-    return model, None
+    return model, recorder
 
 
 def _fit_exactly(
-    model: Any, X: NDArray[np.float64], y: NDArray[Any], names: list[str], options: dict[str, Any], console: Console
+    model: Any, X: Any, y: NDArray[Any], names: list[str], options: dict[str, Any], console: Console
 ) -> Recorder:
     from sklearn.exceptions import ConvergenceWarning
 
@@ -231,7 +228,7 @@ def _make_run(
     )
     what = f"{fitted} {rows:,} rows of {file.name} ({table.inputs.shape[1]} columns) to predict {table.target!r}, "
     told: dict[str, Any] = {
-        "model": {"kind": "estimator", "task": task, "target": table.target, "columns": table.encoding.to_json()},
+        "model": {"kind": "estimator", "task": task, "target": table.target},
         "test": _test(model, table, task, parts),
         "data": {"file": str(file), "target": table.target, "rows trained on": rows, "rows tested on": len(parts.test)},
         "command": _command(),
@@ -267,8 +264,8 @@ def _rows(table: Table, places: NDArray[np.int64]) -> tuple[Any, NDArray[Any]]:
     """Return some inputs and targets; inputs that are left in a file are read in its order."""
     from thresher.estimators.streams import Part
 
-    if isinstance(table.inputs, np.ndarray):
-        return table.inputs[places], table.targets[places]
+    if isinstance(table.inputs, Frame):
+        return table.inputs.take(places), table.targets[places]
     part = Part(table.inputs, np.sort(places))
     part.names = None  # the run keeps them, and hands a model plain numbers
     return part, table.targets[np.sort(places)]
