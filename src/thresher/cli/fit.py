@@ -22,7 +22,7 @@ from thresher.cli.places import CHECKPOINT
 from thresher.cli.rows import Parts, Places
 from thresher.runs import Evaluation, Recorder, Test
 from thresher.runs.scores import say_scores, score, score_all
-from thresher.tables import Table, say_label
+from thresher.tables import Frame, Table, say_label
 
 __all__ = ["Tested", "Work", "output_names"]
 
@@ -45,6 +45,7 @@ class Work:
     options: dict[str, Any]
     console: Console
     seconds: dict[str, float] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)  # about columns
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
@@ -62,11 +63,9 @@ class Work:
         """Return some inputs and targets, in the order of the file; inputs that are left in a file stay there."""
         from thresher.estimators.streams import Part
 
-        if isinstance(self.table.inputs, np.ndarray):
-            return self.table.inputs[places], self.table.targets[places]
-        part = Part(self.table.inputs, places)
-        part.names = None  # the run keeps them, and hands a model plain numbers
-        return part, self.table.targets[places]
+        if isinstance(self.table.inputs, Frame):
+            return self.table.inputs.take(places), self.table.targets[places]
+        return Part(self.table.inputs, places), self.table.targets[places]
 
     def fit(self, places: Places, *, quiet: bool = False) -> Any:
         """Return an estimator that was fitted to some rows."""
@@ -78,7 +77,17 @@ class Work:
             model.set_params(train_options=self.train_options())
         with notes(self.console, drop=quiet):
             model.fit(X, y)
+        if not quiet:
+            self._say_columns(model)
         return model
+
+    def _say_columns(self, model: Any) -> None:
+        """Say what was done to columns, once."""
+        lines = [] if model.encoder_ is None else model.encoder_.summary()
+        if lines != self.said:
+            for line in lines:
+                say(self.console, line)
+        self.said = lines
 
     def fit_exactly(self, places: Places) -> tuple[Any, Recorder]:
         """Return an estimator that was trained to zero loss on some rows, and what recorded the training."""
@@ -104,6 +113,7 @@ class Work:
             callbacks = [recorder, live, *([CheckTheorems()] if options["certify"] else [])]
             model.set_params(callbacks=callbacks, train_options=self.train_options() | files).fit(X, y)
         model.set_params(callbacks=None, train_options=self.train_options())
+        self._say_columns(model)
         say(console, model.results_[0].solver)
         for result in model.results_:
             if result.status != Status.CONVERGED:

@@ -22,7 +22,7 @@ from thresher.output import writing
 from thresher.runs.saved import SavedModel, load_model
 from thresher.runs.scores import digits_for, say_recall, say_scores, score_all
 from thresher.runs.seen import count_seen, hash_rows_of
-from thresher.tables import ParquetRows, read_columns, say_label
+from thresher.tables import Frame, read_blocks, read_targets, say_label
 
 __all__ = ["predict"]
 
@@ -84,7 +84,7 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
             if not found:
                 writer.writerow(_names(saved, answers, options))
             writer.writerows(_cells(answers, decimals, options))
-            seen += count_seen(hash_rows_of(X), saved.seen)
+            seen += count_seen(hash_rows_of(saved.model, X), saved.seen)
             found.append(answers)
             if targets is not None:
                 wanted.append(targets)
@@ -107,36 +107,27 @@ def _check_options(saved: SavedModel, options: dict[str, Any]) -> None:
         raise InvalidInput("--std needs a model with a ridge; this one was trained with --ridge 0. Train without it.")
 
 
-def _in_blocks(
-    saved: SavedModel, file: Path, header: bool | None
-) -> Iterator[tuple[NDArray[np.float64], NDArray[Any] | None]]:
+def _in_blocks(saved: SavedModel, file: Path, header: bool | None) -> Iterator[tuple[Any, NDArray[Any] | None]]:
     """Yield rows as the model wants them, and their targets if the file has them; a Parquet file is read in blocks."""
-    rows = _numbers_of(saved, file)
-    if rows is None:
-        columns = read_columns(file, header=header)
-        target = next((one.values for one in columns if one.name == saved.target), None)
-        yield saved.matrix(columns, source=str(file)), target
-        return
-    named = saved.target in rows.all_names
-    targets = read_columns(file, only=saved.target)[0].values if named else None
-    first = 0
-    for block in rows.blocks(_BLOCK):
-        yield block, None if targets is None else targets[first : first + len(block)]
-        first += len(block)
+    for frame in read_blocks(file, header=header, size=_BLOCK):
+        yield saved.frame(frame), _targets(saved, frame)
 
 
-def _numbers_of(saved: SavedModel, file: Path) -> ParquetRows | None:
-    """Return the rows of a Parquet file of which the model needs numbers alone; None for other files."""
-    names = [name for name, values in saved.encoding.columns if values is None]
-    if file.suffix.lower() not in (".parquet", ".pq") or len(names) < len(saved.encoding.columns):
+def _targets(saved: SavedModel, frame: Frame) -> NDArray[Any] | None:
+    """Return the targets in a file (k,), as the model knows them; None if there are none that can be compared."""
+    if saved.target not in frame:
         return None
-    known = ParquetRows(file, [])
-    if not set(names) <= set(known.all_names) or not len(known):
-        return None  # refused with better words
-    return ParquetRows(file, names)
+    try:
+        found = read_targets(frame, saved.target, missing=True)
+    except InvalidInput:
+        found = frame[saved.target].as_text().astype(np.str_)
+    classes = getattr(saved.model, "classes_", np.empty(0))
+    if classes.dtype.kind in "UO" and found.dtype.kind == "f":
+        return np.array(["" if np.isnan(one) else say_label(one) for one in found.tolist()])
+    return found
 
 
-def _ask(saved: SavedModel, X: NDArray[np.float64], options: dict[str, Any], *, scored: bool) -> Answers:
+def _ask(saved: SavedModel, X: Any, options: dict[str, Any], *, scored: bool) -> Answers:
     model = saved.model
     if saved.task == "classification" and (options["proba"] or scored) and not model.multilabel_:
         chances = model.predict_proba(X)
@@ -183,15 +174,17 @@ def _say_seen(seen: int, count: int) -> str:
 
 def _tell_scores(saved: SavedModel, found: Sequence[Answers], y: NDArray[Any]) -> None:
     """Print how well the answers do to standard error."""
-    if saved.task == "regression" and y.dtype.kind not in "iufb":
+    if y.dtype.kind == "U" and (saved.task == "regression" or saved.model.classes_.dtype.kind not in "UO"):
         click.echo(f"Column {saved.target!r} holds text, so predictions are not compared with it.", err=True)
         return
     predicted = np.concatenate([one.predicted for one in found])
-    if predicted.ndim > 1:
+    known = y != "" if y.dtype.kind == "U" else ~np.isnan(y)
+    if predicted.ndim > 1 or not known.any():
         return
     parts = [one.chances for one in found if one.chances is not None]
-    chances, classes = (np.concatenate(parts), saved.model.classes_) if parts else (None, None)
-    scores = score_all(predicted, y, task=saved.task, chances=chances, classes=classes)
+    chances, classes = (np.concatenate(parts)[known], saved.model.classes_) if parts else (None, None)
+    y = y[known]
+    scores = score_all(predicted[known], y, task=saved.task, chances=chances, classes=classes)
     click.echo(f"Compared with column {saved.target!r} of {len(y):,} rows: {say_scores(scores)}.", err=True)
     if line := say_recall(scores):
         click.echo(line, err=True)

@@ -49,14 +49,14 @@ def make_run(
         data["rows tested on"] = tested.test.rows
         data["tested"] = _how_tested(tested, refit=refit)
     told: dict[str, Any] = {
-        "model": {"kind": "estimator", "task": task, "target": table.target, "columns": table.encoding.to_json()},
+        "model": {"kind": "estimator", "task": task, "target": table.target},
         "test": tested and tested.test,
         "scores": tested.scores if tested else {},
         "folds": tested.folds if tested else {},
         "evaluation": tested.evaluation if tested else None,
         "data": data,
         "seconds": work.seconds,
-        "seen": hash_rows_of(X),
+        "seen": hash_rows_of(model, X),
         "command": _command(),
     }
     if recorder is not None and settings is not None:

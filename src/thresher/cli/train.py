@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
 from thresher import InvalidInput, MemoryRefused, Status
@@ -23,7 +24,7 @@ from thresher.devices import DEVICES, find_device
 from thresher.runs import Recorder
 from thresher.runs.scores import say_scores
 from thresher.shards import SHARDS
-from thresher.tables import Table, guess_task, read_table, say_label
+from thresher.tables import INPUT, Table, guess_task, read_table, say_label
 
 __all__ = ["train"]
 
@@ -91,10 +92,12 @@ def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]
     from thresher.estimators.many import EXACT
 
     began = time.perf_counter()
-    table = read_table(file, target=options["target"], header=options["header"], drop=options["drop"], most=EXACT)
-    task = _say_task(table, options, file, console)
+    given = {name: options[name] for name in ("target", "header", "drop")}
+    table = read_table(file, **given, most=EXACT, missing=True)
+    known = _with_target(table)
+    task = _say_task(table, known, options, file, console)
     work = Work(table, task, options, console, {"reading": time.perf_counter() - began})
-    places = _choose(work)
+    places = _choose(work, known)
     tested, model, recorder, trained = _test(work, places)
     whole = len(trained) == len(places)
     if options["save"] is not None and options["refit"] and not whole and not work.exact:
@@ -163,21 +166,37 @@ def _check_options(options: dict[str, Any]) -> None:
                 raise InvalidInput(f"--{name} is only for exact training. Add --ridge 0, or leave it out.")
 
 
-def _say_task(table: Table, options: dict[str, Any], file: Path, console: Console) -> str:
-    task, why = guess_task(table.targets) if options["task"] == "auto" else (options["task"], "as requested")
-    _check_target(table, task)
+def _with_target(table: Table) -> Places:
+    """Return the places of the rows whose target is there, at least two."""
+    targets = table.targets
+    known = np.flatnonzero(targets != "" if targets.dtype.kind == "U" else ~np.isnan(targets))
+    if len(known) < 2:
+        raise InvalidInput(
+            f"the target {table.target[:40]!r} is there in {len(known)} of {len(targets):,} rows; at least 2 must have "
+            "it. Name another column with --target."
+        )
+    return known
+
+
+def _say_task(table: Table, known: Places, options: dict[str, Any], file: Path, console: Console) -> str:
+    """Print what was read and what is to be learnt; return the task."""
+    targets = table.targets[known]
+    task, why = guess_task(targets) if options["task"] == "auto" else (options["task"], "as requested")
+    _check_target(table.target[:40], targets, task)
     n, d = table.inputs.shape
-    say(console, f"Read {file}: {n:,} rows, {d} columns, target {table.target!r}.")
-    if table.encoding.words:
-        say(console, table.encoding.words)
+    say(
+        console,
+        f"Read {'standard input' if file == INPUT else file}: {n:,} rows, {d} columns, target {table.target!r}.",
+    )
+    if len(known) < n:
+        say(console, f"Left out {n - len(known):,} rows without a target.")
     hint = "" if options["task"] != "auto" else "; --task overrides"
     say(console, f"Task: {task} ({why}{hint}).")
     return task
 
 
-def _check_target(table: Table, task: str) -> None:
-    """Refuse targets that cannot be learnt, with advice that can be followed."""
-    name, targets = table.target[:40], table.targets
+def _check_target(name: str, targets: NDArray[Any], task: str) -> None:
+    """Refuse targets (n,) that cannot be learnt, with advice that can be followed."""
     values = np.unique(targets)
     shown = ", ".join(repr(say_label(one)[:20]) for one in values[:3].tolist())
     most, text = max(_MOST_CLASSES, len(targets) // 2), targets.dtype.kind != "f"
@@ -204,10 +223,10 @@ def _check_target(table: Table, task: str) -> None:
         )
 
 
-def _choose(work: Work) -> Places:
-    """Return the places of the rows to use."""
-    targets, wanted = work.table.targets, work.options["rows"]
-    places = choose_rows(targets, wanted, seed=work.options["seed"], classes=work.task == "classification")
+def _choose(work: Work, known: Places) -> Places:
+    """Return the places of the rows to use, some of those whose target is known."""
+    targets, wanted = work.table.targets[known], work.options["rows"]
+    places = known[choose_rows(targets, wanted, seed=work.options["seed"], classes=work.task == "classification")]
     if wanted is not None and len(places) < len(targets):
         say(work.console, f"Using {len(places):,} of {len(targets):,} rows, chosen at random.")
     elif wanted is not None and wanted > len(targets):

@@ -12,12 +12,16 @@ __all__ = ["count_seen", "hash_rows_of"]
 _BLOCK = 4096  # rows that are read at a time
 
 
-def hash_rows_of(X: Any) -> NDArray[np.uint64]:
-    """Return a number of 64 bits for each row (n, d) of an array or of a file: the same for equal rows. Cost: O(nd)."""
-    from thresher.estimators.streams import Part, hash_rows
+def hash_rows_of(model: Any, X: Any) -> NDArray[np.uint64]:
+    """Return a number of 64 bits for each row of a table or a file: the same for rows that a model cannot tell apart.
 
-    blocks = [hash_rows(block) for block in Part(X).blocks(_BLOCK)]
-    return np.concatenate(blocks) if blocks else np.empty(0, np.uint64)
+    ``model`` is the fitted estimator, which makes numbers of the rows. Cost: O(nd).
+    """
+    from thresher.estimators.rows import new_rows
+    from thresher.estimators.streams import Part, hash_rows, on_disk
+
+    blocks = Part(X).blocks(_BLOCK) if on_disk(X) else [new_rows(model, X)]
+    return np.concatenate([hash_rows(block) for block in blocks])
 
 
 def count_seen(hashes: NDArray[np.uint64], seen: NDArray[np.uint64]) -> int:
