@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thresher import InvalidInput, Problem
+from thresher import InvalidInput, Problem, ThresherRegressor
 from thresher.cli.options import in_options
 from thresher.cli.rows import choose_rows, fold, split
 from thresher.cli.train import train
@@ -125,8 +125,10 @@ def test_an_error_that_is_not_known_cuts_nothing():
 def test_rows_seen_before_are_counted():
     X = np.random.default_rng(0).normal(size=(30, 3))
     other = np.vstack([X[3:8], X[3:8] + 1e-12])
-    assert count_seen(hash_rows_of(other), hash_rows_of(X)) == 5
-    assert count_seen(hash_rows_of(other), np.empty(0, np.uint64)) == 0
+    model = ThresherRegressor(width=16, shift=1.0, bias=1.0, feature_learning=0).fit(X, X[:, 0])
+    seen, found = hash_rows_of(model, X), hash_rows_of(model, other)
+    assert count_seen(found, seen) == 5
+    assert count_seen(found, np.empty(0, np.uint64)) == 0
 
 
 NEAR = np.eye(4)[[0, 0, 1]]
