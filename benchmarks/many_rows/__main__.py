@@ -63,7 +63,7 @@ def run(asked: argparse.Namespace, console: Console) -> int:
     cores = _cores(asked)
     with Store(asked.out, threads=asked.threads) as store, ThreadPoolExecutor(asked.at_once) as pool:
         for name, folder in folders.items():
-            for part in _parts(name, asked):
+            for part in reversed(_parts(name, asked)):  # the longest first
                 about = [
                     {"kind": "fit", "suite": suite, "model": model.name, "set": name, "split": part}
                     | {"recipe": model.recipe, "threads": asked.threads}
