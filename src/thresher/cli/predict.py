@@ -41,7 +41,11 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
     with Console(stderr=True).status("Loading the model ..."):
         saved = load_model(model)
         saved.model.device = device
-        answers = saved.model.predict(saved.frame(frame))
+        rows = saved.frame(frame)
+        answers = saved.model.predict(rows)
+    unseen = {} if saved.model.encoder_ is None else saved.model.encoder_.unseen(rows)
+    for name, count in unseen.items():
+        click.echo(f"Column {name!r}: {count:,} of {len(rows):,} rows have a value that no training row has.", err=True)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["prediction"])
