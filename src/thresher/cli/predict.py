@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,7 +76,7 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
     blocks = _in_blocks(saved, file, header)
     found: list[Answers] = []
     wanted: list[NDArray[Any]] = []
-    seen = 0
+    seen, unseen = 0, Counter[str]()
     decimals = None if options["digits"] == "full" else digits_for(saved.error)
     with notes(console), _opened(output) as stream:
         writer = csv.writer(stream, lineterminator="\n")
@@ -85,12 +86,15 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
                 writer.writerow(_names(saved, answers, options))
             writer.writerows(_cells(answers, decimals, options))
             seen += count_seen(hash_rows_of(saved.model, X), saved.seen)
+            unseen.update(saved.model.encoder_.unseen(X) if saved.model.encoder_ is not None else {})
             found.append(answers)
             if targets is not None:
                 wanted.append(targets)
     count = sum(len(one.predicted) for one in found)
     if output is not None:
         click.echo(f"Written: {output}, {count:,} predictions.", err=True)
+    for name, strange in unseen.items():
+        click.echo(f"Column {name!r}: {strange:,} of {count:,} rows have a value that no training row has.", err=True)
     if seen:
         click.echo(f"Note: {_say_seen(seen, count)}", err=True)
     if wanted:

@@ -329,13 +329,9 @@ class ThresherEstimator(Exports, BaseEstimator):
         check_is_fitted(self, "results_")
         return save_model(self, path, form=form)
 
-    def to_numpy(self) -> Arrays:
-        """Return the fitted estimator as plain arrays, without twins that never moved; see ``export/arrays.py``.
-
-        They give the predictions of a regressor, or the scores of a classifier. Cost: O(md) per output.
-        """
+    def _arrays(self, *, encoded: bool) -> Arrays:
         check_is_fitted(self, "results_")
-        return arrays_of(self)
+        return arrays_of(self, encoded=encoded)
 
     def _target_frame(self) -> tuple[Matrix, Matrix]:
         """Return (mean, unit): outputs of networks are multiplied by the unit, then the mean is added."""

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from thresher.checks import check_whole
 from thresher.errors import InvalidInput
 from thresher.tables.frame import Column, Frame, is_frame, say_label
-from thresher.tables.kinds import Kind, Numbers, OneHot, describe_kind, restore_kind
+from thresher.tables.kinds import Kind, LeftOut, Numbers, OneHot, describe_kind, restore_kind
 from thresher.tables.learning import MOST_VALUES, Targets, learn
 from thresher.tables.saying import name_some, say_all
 
@@ -103,10 +103,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         say_all(wrong)
         rows = np.hstack(made)
         if not rows.shape[1]:
-            raise InvalidInput(
-                f"no column of X tells rows apart: {name_some(frame.columns)} are empty or the same in every row of "
-                f"{len(frame)} sample(s). Give other columns."
-            )
+            why = _first([f"{name[:40]!r} ({kind.why})" for name, kind in kinds.items() if isinstance(kind, LeftOut)])
+            raise InvalidInput(f"no column of {len(frame)} sample(s) can be used: {why}. Give other columns.")
         self.kinds_ = kinds
         return rows
 
@@ -164,7 +162,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 told.setdefault(what, []).append(f"{name!r} ({len(kind.values)} values)")  # type: ignore[attr-defined]
             elif kind.kind in _DONE:
                 more = f" ({len(kind.values)} values)" if isinstance(kind, OneHot) else ""
-                more = f" ({kind.why})" if kind.kind == "left out" else more  # type: ignore[attr-defined]
+                more = f" ({kind.why})" if isinstance(kind, LeftOut) else more
                 told.setdefault(_DONE[kind.kind], []).append(f"{name!r}{more}")
         return [f"{_capital(what.format(_first(names)))}." for what, names in told.items()]
 

@@ -71,7 +71,7 @@ def load_model(path: Path, *, threads: int | None = None) -> SavedModel:
 
     Cost: that of :func:`load`.
     """
-    if not path.is_dir():
+    if path.is_file():
         model = _load_file(path, threads)
         if isinstance(model, Result):
             raise InvalidInput(

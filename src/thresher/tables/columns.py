@@ -46,7 +46,7 @@ def read_frame(path: Path, *, header: bool | None = None, drop: Sequence[str] = 
 
     Cost: O(nd).
     """
-    frame, wrong = gather(path, header=header, drop=drop)
+    frame, wrong, _ = gather(path, header=header, drop=drop)
     say_all(wrong, source=str(path))
     return frame
 
@@ -72,8 +72,8 @@ def read_blocks(path: Path, *, header: bool | None = None, size: int) -> Iterato
 
 def gather(
     path: Path, *, header: bool | None = None, drop: Sequence[str] = (), only: str | None = None
-) -> tuple[Frame, list[str]]:
-    """Return the columns of a file, and what is wrong with them; see :func:`read_frame`.
+) -> tuple[Frame, list[str], list[str]]:
+    """Return the columns of a file, what is wrong with them, and all names in the file; see :func:`read_frame`.
 
     ``only`` is the one column of a Parquet file to read; None for all.
     """
@@ -98,7 +98,7 @@ def gather(
     left_out = split_names(drop, names)
     if strange := [name for name in left_out if name not in names and only is None]:
         wrong.append(f"there is no column {name_some(strange)}, as --drop says; there are {name_some(names)}")
-    return Frame([one for one in columns if one.name not in left_out], decimal=decimal), wrong
+    return Frame([one for one in columns if one.name not in left_out], decimal=decimal), wrong, names
 
 
 def split_names(given: Sequence[str], names: Sequence[str]) -> list[str]:

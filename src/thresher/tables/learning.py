@@ -111,7 +111,7 @@ def encode_rows(frame: Frame, places: NDArray[np.int64]) -> Matrix:
     kinds = [learn(one, decimal=frame.decimal, targets=None)[0] for one in some]
     made = np.hstack([kind.encode(one) for kind, one in zip(kinds, frame, strict=True)])
     if not made.shape[1]:
-        raise InvalidInput("no column tells rows apart: all are empty or the same in every row. Give other columns.")
+        raise InvalidInput("no column can be used: all are empty or the same in every row. Give other columns.")
     return made
 
 
@@ -128,9 +128,11 @@ def _learn_numbers(column: Column, decimal: str) -> Kind:
         return LeftOut("it has no value")
     if not missing.any() and (there == there[0]).all():
         return LeftOut("it is the same in every row")
-    different = np.unique(there)
-    fill = float(there.mean() if len(different) == 2 else np.median(there))
-    return Numbers(fill, bool(missing.any()), decimal)
+    low, high = there.min(), there.max()
+    share = float((there == high).mean())
+    two = bool(((there == low) | (there == high)).all())
+    fill = low * (1 - share) + high * share if two else np.quantile(there, 0.5, method="lower")
+    return Numbers(float(fill), bool(missing.any()), decimal)
 
 
 def _learn_dates(column: Column, order: str) -> Kind:

@@ -63,14 +63,15 @@ def read_table(
         return found
     if path.suffix.lower() == ".npz" and target not in (None, "y"):
         raise InvalidInput(f"the target in {path} is the array y; got --target {target}. Leave --target out.")
-    frame, wrong = gather(path, header=header, drop=drop)
+    frame, wrong, everything = gather(path, header=header, drop=drop)
     if path.suffix.lower() == ".npy":
         frame = Frame([*frame, _read_targets(path, target, len(frame))])
         target = "y"
     names = frame.columns
-    target = names[-1] if target is None else target
-    if target in split_names(drop, names):
-        raise InvalidInput(f"--drop {target} would leave out the target. Name other columns.")
+    if target is None:
+        target = "y" if path.suffix.lower() == ".npz" else everything[-1]
+    if target in split_names(drop, everything):
+        raise InvalidInput(f"--drop {target} would leave out the target. Name another with --target.")
     if target not in names:
         wrong.append(f"there is no column {target[:40]!r}, as --target says; there are {name_some(names)}")
         target = names[-1]
@@ -179,7 +180,7 @@ def _left_in_file(path: Path, target: str | None, drop: Sequence[str], most: int
         rows = ParquetRows(path, names)
     except InvalidInput:  # some are text, which is encoded in memory
         return None
-    frame, wrong = gather(path, only=target)
+    frame, wrong, _ = gather(path, only=target)
     say_all(wrong, source=str(path))
     return Table(rows, read_targets(frame, str(target), missing=missing), str(target))
 
@@ -187,7 +188,7 @@ def _left_in_file(path: Path, target: str | None, drop: Sequence[str], most: int
 def _read_targets(path: Path, target: str | None, rows: int) -> Column:
     if target is None or not target.endswith(".npy"):
         raise InvalidInput(f"{path} holds inputs only. Name the file with the targets: --target y.npy")
-    found, _ = gather(Path(target))
+    found, *_ = gather(Path(target))
     if found.shape != (rows, 1):
         shape = found.shape if found.shape[1] > 1 else found.shape[:1]
         raise InvalidInput(f"{target} must have one target a row of {path}, shape ({rows},); it has {shape}.")

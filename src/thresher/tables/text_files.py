@@ -140,6 +140,6 @@ def _has_names(cells: list[list[str]]) -> bool:
 
 
 def _say_ragged(ragged: list[tuple[int, int]], width: int, header: int) -> str:
-    some = ", ".join(f"row {place + 1 - header} has {count}" for place, count in ragged[:3])
+    some = ", ".join(f"row {place + 1 - header} has {count} cells" for place, count in ragged[:3])
     more = f", and {len(ragged) - 3:,} more rows have another number" if len(ragged) > 3 else ""
-    return f"{some}{more} of cells; expected {width}, as in the first line"
+    return f"{some}{more}; expected {width}, as in the first line"
