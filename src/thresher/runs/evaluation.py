@@ -275,7 +275,7 @@ def _examples(
         badness = np.where(answers.predicted != wanted, 1.0 if probability is None else probability, 0.0)
     order = np.argsort(-badness, kind="stable")[:MOST_EXAMPLES]
     order = order[badness[order] > 0]
-    some, say = shown[:8], repr if model.task == "regression" else say_label
+    some, say = shown[:6], repr if model.task == "regression" else say_label
     cells = {name: rows.cells(name) for name in (some if len(order) else [])}
     return [
         Example(

@@ -19,8 +19,7 @@ REPEATS = 3  # permutations of each column
 GRID = 12  # values of a column that are tried
 TOP = 6  # columns whose effect is shown
 CURVES = 4  # classes whose probabilities are shown
-MOST_ROWS, LEAST_ROWS = 1_000, 16
-MOST_COLUMNS = 200  # beyond this, columns are permuted once
+MOST_ROWS, ENOUGH_ROWS, LEAST_ROWS = 1_000, 100, 16
 _BATCH = 4_096  # rows of a prediction
 _PROBE = 512  # rows that are timed
 _SHARE = 0.6  # of the time: for importances
@@ -33,7 +32,8 @@ Progress = Callable[[int, int], None]
 class Importance:
     """How much the error grows when the cells of a column are exchanged between rows: mean and deviation of repeats.
 
-    The error is the root of the mean squared error, in units of the target, or the share of wrong answers.
+    The error is the root of the mean squared error, in units of the target; of classes it is what the mean probability
+    of the right answer lacks to 1.
     """
 
     column: str
@@ -81,10 +81,10 @@ class Model(NamedTuple):
         return np.asarray(np.asarray(self.model.predict(table))[:, None] == self.classes, np.float64)
 
     def error(self, outputs: NDArray[np.float64], y: NDArray[Any]) -> float:
-        """Return the root of the mean squared error of outputs, or the share of wrong answers."""
+        """Return the root of the mean squared error of outputs, or 1 less the mean probability of the right answers."""
         if self.task == "regression":
             return root_mean_square(outputs[:, 0] - y)
-        return float(np.mean(np.asarray(self.classes)[outputs.argmax(axis=1)] != y))
+        return float(1 - np.mean((outputs * (np.asarray(self.classes) == y[:, None])).sum(axis=1)))
 
 
 def find_influence(
@@ -101,9 +101,10 @@ def find_influence(
     probe = np.resize(places, _PROBE)
     model.outputs(rows.table(probe))
     a_row = (time.perf_counter() - began) / len(probe)
-    repeats = REPEATS if len(names) <= MOST_COLUMNS else 1
-    affordable = seconds / a_row / (len(names) * repeats / _SHARE)
-    count = min(len(places), MOST_ROWS)
+    count, repeats = min(len(places), MOST_ROWS), REPEATS
+    affordable = _SHARE * seconds / a_row / (len(names) * repeats)
+    if affordable < min(count, ENOUGH_ROWS):  # rather more rows than more permutations
+        affordable, repeats = repeats * affordable, 1
     if affordable < 0.8 * count:
         count = min(count, max(LEAST_ROWS, 2 ** int(np.log2(max(affordable, 1.0)))))
     some = np.random.default_rng(0).permutation(places)[:count]
@@ -124,7 +125,10 @@ def _importances(
     grown: dict[str, list[float]] = {name: [] for name in rows.names}
     for (name, _), outputs in zip(variants, _asked(model, rows, some, variants, tell), strict=True):
         grown[name].append(model.error(outputs, y[some]) - base)
-    found = [Importance(name, float(np.mean(ones)), float(np.std(ones))) for name, ones in grown.items()]
+    found = [
+        Importance(name, float(np.mean(ones)), root_mean_square(np.array(ones) - np.mean(ones)))
+        for name, ones in grown.items()
+    ]
     return sorted(found, key=lambda one: -one.mean)
 
 

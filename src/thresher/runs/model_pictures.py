@@ -132,8 +132,8 @@ def _calibration(axes: Axes, found: Evaluation) -> str | None:
     axes.plot([0, 100], [0, 100], "--", color=PINK, linewidth=1.2, label="as sure as it should be")
     axes.vlines(100 * said, 100 * low, 100 * high, color=SKY, linewidth=2)
     axes.plot(100 * said, 100 * right, "o-", color=BLUE, label="measured")
-    least = max(0.0, math.floor(10 * min(said.min(), low.min())) * 10 - 2)
-    axes.set(xlim=(least, 102), ylim=(least, 102), xlabel="probability of the answer, %", ylabel="right, %")
+    least = math.floor(10 * min(said.min(), low.min())) * 10 - 3
+    axes.set(xlim=(least, 103), ylim=(least, 103), xlabel="probability of the answer, %", ylabel="right, %")
     told = ", ".join(f"{100 * r:.0f} % right where it says {100 * s:.0f} %" for s, r in zip(said, right, strict=True))
     return f"Calibration: {told}."
 
@@ -141,13 +141,14 @@ def _calibration(axes: Axes, found: Evaluation) -> str | None:
 def _effect(axes: Axes, found: Evaluation, *, effect: Effect) -> str:
     at, scale = np.array(effect.at), 100.0 if found.task == "classification" else 1.0
     for name, values, colour in zip(effect.names, effect.values, _CURVES, strict=False):
-        label = name if found.task == "classification" else None
-        axes.plot(at, scale * np.array(values), "o-", color=colour, markersize=3.5, label=label and _short(label))
+        label = _short(name) if len(effect.names) > 1 else None
+        axes.plot(at, scale * np.array(values), "o-", color=colour, markersize=3.5, label=label)
     means = scale * np.array(effect.values)
     low, high = float(means.min()), float(means.max())
     room = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
     axes.set(xlabel=_short(effect.column), ylim=(low - room, high + room))
-    axes.set_ylabel("probability, %" if found.task == "classification" else f"predicted {_short(found.target, 30)}")
+    of_class = f"probability of {_short(effect.names[0], 20)}, %" if len(effect.names) == 1 else "probability, %"
+    axes.set_ylabel(of_class if found.task == "classification" else f"predicted {_short(found.target, 30)}")
     if effect.kind == "date":
         _plain_ticks(axes, x=False)
         _date_ticks(axes, at)

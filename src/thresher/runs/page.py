@@ -84,6 +84,9 @@ def _model_parts(found: Evaluation | None) -> dict[str, Any]:
 
 def _remarks(run: Run) -> Iterator[str]:
     """Yield what a reader should know before the details."""
+    if run.options:
+        for message in sorted({one.message for one in run.trainings if one.status != Status.CONVERGED}):
+            yield f"Training did not reach zero loss. {message}"
     if run.evaluation is None and run.test is not None:
         yield "This run was written by an earlier version, which did not look at what the model does row by row."
     elif run.evaluation is None and run.model:

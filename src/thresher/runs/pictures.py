@@ -31,8 +31,10 @@ def _loss(axes: Axes, run: Run) -> str:
     marker = "o-" if len(iterations) <= _FEW else "-"
     axes.plot(iterations, np.maximum(losses, _FLOOR), marker, color=ORANGE, label=_label(run, "measured"))
     line = [losses[0] * 0.25**t for t in iterations]
+    least = max(min(losses) / 10, _FLOOR)
     if run.options:  # the theorem is about training to zero loss
-        axes.plot(iterations, np.maximum(line, _FLOOR), "--", color=PINK, label="the theorem: a quarter per iteration")
+        seen = [value for t, value in enumerate(line) if value >= least or t < 2]
+        axes.plot(iterations[: len(seen)], seen, "--", color=PINK, label="the theorem: a quarter per iteration")
     _whole_iterations(axes, len(iterations))
     promised = f", where the theorem's line is at {line[-1]:.3g}" if run.options else ""
     return (
@@ -49,8 +51,10 @@ def _seconds(axes: Axes, run: Run) -> str:
     for name, colour in zip(parts, [*_PARTS.values(), SKY, PINK, INK], strict=False):
         spent = np.array([_spent(run, t, name) for t in iterations])
         if spent.any():
-            axes.bar(iterations, spent, bottom=below, color=colour, label=f"{name}, {spent.sum():.2g} s")
-            said.append(f"{name} {spent.sum():.2g} s")
+            axes.bar(
+                iterations, spent, _wide(iterations), bottom=below, color=colour, label=f"{name}, {spent.sum():.3g} s"
+            )
+            said.append(f"{name} {spent.sum():.3g} s")
         below, total = below + spent, total + float(spent.sum())
     axes.set(xlabel="iteration (0 is the start)", ylabel="seconds")
     _whole_iterations(axes, len(iterations))
@@ -63,9 +67,9 @@ def _looks(axes: Axes, run: Run) -> str:
     looks = [float(np.mean([one.history[t].looks for one in run.trainings if t < len(one.history)]))
              for t in iterations]  # fmt: skip
     _counts(axes, run.pairs)
-    axes.bar(iterations, looks, color=ORANGE, label="pre-activations computed")
+    axes.bar(iterations, looks, _wide(iterations), color=ORANGE, label="pre-activations computed")
     axes.axhline(run.pairs, linestyle="--", color=PINK, label="a dense step: all of them")
-    axes.set(xlabel="iteration (0 is the start)", ylabel="pairs of a neuron and an input")
+    axes.set(xlabel="iteration (0 is the start)", ylabel="pairs (neuron, input)")
     _whole_iterations(axes, len(iterations))
     later = [value / run.pairs for value in looks[2:]]
     return (
@@ -83,7 +87,7 @@ def _firing(axes: Axes, run: Run) -> str:
     axes.plot(iterations, firing, "o-" if few else "-", color=BLUE, label="pairs that fire")
     axes.plot(iterations[1:], flips[1:], "s-" if few else "-", color=ORANGE, label="pairs that flip in the step")
     axes.axhline(run.pairs, linestyle="--", color=PINK, label="all pairs")
-    axes.set(xlabel="iteration (0 is the start)", ylabel="pairs of a neuron and an input")
+    axes.set(xlabel="iteration (0 is the start)", ylabel="pairs (neuron, input)")
     _whole_iterations(axes, len(iterations))
     return (
         f"Pairs by iteration, logarithmic: {say_number(firing[-1])} of {run.pairs:,} fire at the end; "
@@ -160,6 +164,10 @@ def _spent(run: Run, t: int, name: str) -> float:
 
 def _label(run: Run, words: str) -> str:
     return words if len(run.trainings) == 1 else f"{words}, {run.trainings[0].name} (others lighter)"
+
+
+def _wide(iterations: list[int]) -> float:
+    return 0.8 if len(iterations) <= _FEW else 1.0
 
 
 def _whole_iterations(axes: Axes, count: int) -> None:

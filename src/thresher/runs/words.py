@@ -92,7 +92,7 @@ def facts(found: Evaluation) -> Iterator[tuple[str, str]]:
         )
         yield _percent(scores["mean recall"]), "found of a class, mean of all classes (recall)"
         if "mean probability of the answer" in scores:
-            yield _percent(scores["mean probability of the answer"]), "is how sure it is of its answers on average"
+            yield _percent(scores["mean probability of the answer"]), "mean probability of its answers: how sure it is"
         return
     yield (
         measure.say(scores["RMSE"]),
