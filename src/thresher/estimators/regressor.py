@@ -128,6 +128,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     beyond O(n). Prediction O(md) per row and output, O(nd) for the limit.
     """
 
+    _task = "regression"
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 18, 1 << 18)
 
     def __init__(
@@ -151,6 +152,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         checkpoint: str | Path | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
+        categorical_features: Any = "from_dtype",
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "__class__", "target")}
         super().__init__(**given)
@@ -159,7 +161,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d), dense, sparse or on disk (see docs/many_rows.md), and targets y (n,) or (n, k)."""
         self._check_parameters()
-        rows, y = self._table(X, y=y, multi_output=True, y_numeric=True)
+        rows, y = self._table(X, y=y, weights=sample_weight, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, rows)
         targets = np.asarray(y, np.float64)
         columns = targets.reshape(len(targets), -1)

@@ -73,7 +73,7 @@ class Gpu:
         may = max(int((free - fixed) / per_row), 0)
         what = f"fitting {rows:,} rows of {columns:,} columns on the GPU"
         remedy = f"About {may:,} rows would fit. Fit fewer, or use device='cpu'."
-        require(fixed + rows * per_row, budget=int(free), what=what, remedy=remedy)
+        require(fixed + rows * per_row, budget=int(free), what=what, remedy=remedy, rows=may)
 
     def put(self, values: NDArray[Any]) -> Any:
         """Return a tensor with these values."""
