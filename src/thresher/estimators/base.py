@@ -21,6 +21,7 @@ from thresher.errors import InvalidInput, NotAvailable
 from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.device import Cpu, Device, device_of
 from thresher.estimators.encoder import TableEncoder
+from thresher.estimators.engine import Engine, check_engine, refuse_limit
 from thresher.estimators.exporting import arrays_of
 from thresher.estimators.features import Plan
 from thresher.estimators.fitting import WORSE, Fitting, LeftOut
@@ -98,6 +99,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
+        engine: Engine = "local",
         approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
@@ -108,7 +110,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.feature_learning, self.scale, self.start = feature_learning, scale, start
         self.tol, self.max_iterations, self.train_options = tol, max_iterations, train_options
         self.random_state, self.n_jobs, self.device, self.checkpoint = random_state, n_jobs, device, checkpoint
-        self.approximation, self.verbose, self.callbacks = approximation, verbose, callbacks
+        self.approximation, self.verbose, self.callbacks, self.engine = approximation, verbose, callbacks, engine
         self.categorical_features = categorical_features
 
     def _table(self, X: Any, *, weights: Any = None, **more: Any) -> Any:
@@ -169,15 +171,9 @@ class ThresherEstimator(Exports, BaseEstimator):
     def _interpolate(self, data: Observations) -> None:
         """Fit observations so that every target is met; refuse those that cannot be."""
         self._warn_far(data.X)
-        engine = {} if self.device == "cpu" else {"engine": "gpu"}
-        interpolate(
-            self,
-            data,
-            self._options(data),
-            train_options={**engine, **(self.train_options or {})},
-            callbacks=self.callbacks or (),
-            verbose=self.verbose > 0,
-        )
+        more = {"engine": self.engine if self.device == "cpu" else "gpu", **(self.train_options or {})}
+        told, said = self.callbacks or (), self.verbose > 0
+        interpolate(self, data, self._options(data), train_options=more, callbacks=told, verbose=said)
 
     def _options(self, data: Observations, judge: Judge = mean_square) -> Options:
         def chosen(value: Any) -> float | None:
@@ -185,8 +181,10 @@ class ThresherEstimator(Exports, BaseEstimator):
 
         asked, tol, most = self.feature_learning, chosen(self.tol), chosen(self.max_iterations)
         plan = Plan(columns=True) if asked == "columns" else Plan(rounds=0 if asked == "auto" else int(asked))
+        width = self._width(len(data), data.targets.shape[1])
+        refuse_limit(self.engine, width)
         return Options(
-            width=self._width(len(data), data.targets.shape[1]),
+            width=width,
             shift=chosen(self.shift),
             ridge=chosen(self.ridge),
             bias=chosen(self.bias),
@@ -203,6 +201,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             checkpoint=check_path("checkpoint", self.checkpoint),
             approximation=self.approximation,
             or_limit=self.width == "auto",
+            engine=self.engine,
         )
 
     def _check_parameters(self) -> None:
@@ -223,6 +222,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             if getattr(self, name) not in known:
                 told = ", ".join(map(repr, known))
                 raise InvalidInput(f"{name} must be one of {told}; got {getattr(self, name)!r}.")
+        check_engine(self.engine, device=self.device, width=self.width)
         self._threads()
         if self.tol != "auto":
             check_number(self.tol, "tol", least=0.0)

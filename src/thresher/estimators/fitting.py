@@ -325,6 +325,7 @@ class Fitting:
             tol=self.options.tol,
             max_iterations=self.options.max_iterations,
             threads=self.options.threads,
+            engine=self.options.engine,
             callbacks=[self.progress.records()],
         )
 

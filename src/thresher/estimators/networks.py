@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,7 @@ def train_penalised(
     tol: float,
     max_iterations: int | None,
     threads: int,
+    engine: Any = "local",
     callbacks: Sequence[Callback] = (),
 ) -> list[Result]:
     """Train one network for each column of the targets, all from one start.
@@ -65,7 +66,7 @@ def train_penalised(
     options = {
         "width": settings.width, "shift": settings.shift, "seed": start.seed, "twins": start.twins,
         "sequence": start.sequence, "penalty": penalty, "max_iterations": max_iterations,
-        "threads": threads, "callbacks": callbacks,
+        "threads": threads, "engine": engine, "callbacks": callbacks,
     }  # fmt: skip
     problems = [Problem(inputs, column) for column in np.ascontiguousarray(targets.T)]
     if first is None or gram is None:
@@ -136,6 +137,7 @@ def train_many(
         tol=options.tol,
         max_iterations=options.max_iterations,
         threads=options.threads,
+        engine=options.engine,
         callbacks=callbacks,
     )
     return Networks(inputs, gains, results, ridge, penalty, loss)
