@@ -18,6 +18,7 @@ from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.deviations import Variance
+from thresher.estimators.device import Device
 from thresher.estimators.fitting import LeftOut
 from thresher.estimators.lift import check_weights
 from thresher.estimators.many import MANY
@@ -297,10 +298,11 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         return np.transpose(found)
 
     def _deviations(self, inputs: Matrix) -> Matrix:
-        about = self._variance()
-        if about is None:
-            raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger ridge.")
-        with about.device.session():
+        device = self._predicting()
+        with device.session():
+            about = self._variance(device)
+            if about is None:
+                raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger ridge.")
             prior, variance = firing_probability(self.shift_), about.at(inputs)[:, None]
         stretch, addend, border = self.noise_
         most = np.maximum(border * stretch + addend, 1.0)  # 1 is the variance of the targets
@@ -308,11 +310,11 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         unknown = np.clip((variance - border) / np.maximum(prior - border, np.finfo(float).tiny), 0.0, 1.0)
         return np.sqrt(known + unknown * np.maximum(1.0 - known, 0.0))
 
-    def _variance(self) -> Variance | None:
+    def _variance(self, device: Device) -> Variance | None:
         """Return what the limit knows, from all training rows, or from pivots where they are many."""
         if self.pivots_ is None:
-            return Variance.exact(self.inputs_, self.penalty_, self.shift_)
-        return Variance.of_pivots(self.pivots_, self.shift_, self.core_, device=self._predicting())
+            return Variance.exact(self.inputs_, self.penalty_, self.shift_, device)
+        return Variance.of_pivots(self.pivots_, self.shift_, self.core_, device=device)
 
 
 def _calibrate(squares: Matrix, variances: Matrix, weights: Matrix) -> Matrix:
