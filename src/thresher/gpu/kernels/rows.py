@@ -131,7 +131,7 @@ def fill_sobol(points, out, first_row, count, d, bits, R: tl.constexpr, C: tl.co
     word = tl.load(points + k, mask=column, other=0)[None, :] + tl.zeros((R, C), tl.int32)
     for bit in range(bits):
         offset = tl.load(points + (bit + 1) * d + k, mask=column, other=0)[None, :]
-        word = word ^ tl.where(((row >> bit) & 1) != 0, offset, 0)
+        word = word ^ (offset * ((row >> bit) & 1).to(tl.int32))
     mine = (at < count)[:, None] & column[None, :]
     tl.store(out + at[:, None] * d + k[None, :], _normal(word), mask=mine)
 
