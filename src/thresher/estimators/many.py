@@ -176,6 +176,7 @@ class ManyFitting:
             ridges=ridges_near(choice.ridge) if self.options.ridge is None else [self.options.ridge],
             centres=CENTRES[0],
             device=self._device,
+            judge=large.judge,
         )
         errors = {"exact": math.inf if exact is None else exact.error, "centres": large.judge(made.held_outputs)}
         way = "exact" if errors["exact"] < _CLEARLY * errors["centres"] else "auto"
