@@ -18,8 +18,9 @@ from thresher.estimators.gradients import mix_outputs  # noqa: E402
 from thresher.estimators.observations import Observations  # noqa: E402
 from thresher.gpu.gram import start_rows  # noqa: E402
 from thresher.gpu.kernels import limit as kernels  # noqa: E402
-from thresher.model.network import NetworkSettings  # noqa: E402
+from thresher.model.network import Network, NetworkSettings  # noqa: E402
 from thresher.model.start import Start  # noqa: E402
+from thresher.model.weights import DenseWeights  # noqa: E402
 from thresher.theory import cofiring_probability, cofiring_slope, limit_kernel  # noqa: E402
 from thresher.theory.kernel import probability_table  # noqa: E402
 
@@ -158,6 +159,22 @@ class TestStartRows:
         assert (((inputs.astype(np.float32) @ rows.T.astype(np.float32)) >= 0.5) != fires).any()
         found = gpu.start_gram(inputs, settings).dense()
         np.testing.assert_allclose(found, (fires @ fires.T) * (inputs @ inputs.T) / 32, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("sequence", ["sobol", "random"])
+@pytest.mark.parametrize("drift", [1e-4, 0.3])  # few pairs near the threshold, and most
+def test_outputs_of_networks_of_twins(gpu, sequence, drift, monkeypatch):
+    monkeypatch.setattr("thresher.gpu.limit._BLOCK", 2000)
+    monkeypatch.setattr("thresher.gpu.twins._INPUTS", 17)
+    monkeypatch.setattr("thresher.gpu.twins._NUMBERS", 500)
+    settings = NetworkSettings.checked(width=96, dimension=5, shift=0.5, twins=True, sequence=sequence)
+    rng = np.random.default_rng(0)
+    moved = [(drift * rng.normal(size=(96, 5))).astype(np.float32) for _ in range(2)]
+    networks = [Network(settings, DenseWeights(settings.start, one)) for one in moved]
+    expected, found = (one.predict_twins(networks, sphere(40, 5)) for one in (CPU, gpu))
+    np.testing.assert_allclose(found, expected, atol=1e-13)
+    with pytest.raises(thresher.InvalidInput, match="dense twins of one start"):
+        gpu.predict_twins([networks[0], Network(settings._replace(shift=0.4), networks[1].weights)], sphere(3, 5))
 
 
 def friedman(n, seed=0):

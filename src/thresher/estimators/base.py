@@ -36,7 +36,6 @@ from thresher.export.arrays import bends
 from thresher.memory import require
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
-from thresher.model.twins import predict_twins
 from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
 from thresher.training.history import Callback, Iteration
@@ -368,7 +367,9 @@ class ThresherEstimator(Exports, BaseEstimator):
             return self._by_limit(inputs)
         networks, threads = self.networks_, self._threads()
         if isinstance(networks[0].weights, DenseWeights):
-            return predict_twins(networks, inputs, threads=threads) * self.gains_
+            device = self._predicting()
+            with device.session():
+                return device.predict_twins(networks, inputs) * self.gains_
         return np.column_stack([network.predict(inputs, threads=threads) for network in networks]) * self.gains_
 
     def _by_limit(self, inputs: Matrix) -> Matrix:

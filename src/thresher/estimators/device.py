@@ -8,7 +8,7 @@ matrices in double precision (:class:`DenseKernel`), those of many operators in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, Self
 
@@ -24,7 +24,8 @@ from thresher.devices import find_device
 from thresher.estimators.gradients import limit_gradients
 from thresher.estimators.kernels import ArrayKernel, ArrayLimit, evidence, explained, limit_of
 from thresher.memory import available_bytes
-from thresher.model.network import NetworkSettings
+from thresher.model.network import Network, NetworkSettings
+from thresher.model.twins import predict_twins
 from thresher.parallel import core_count
 from thresher.shards import start_gram
 from thresher.theory import limit_kernel
@@ -170,6 +171,9 @@ class Device(Protocol):
     def exact_product(self, others: Matrix, inputs: Matrix, vectors: Matrix, shift: float) -> Matrix:
         """Return the same as :meth:`product` in double precision."""
 
+    def predict_twins(self, networks: Sequence[Network], inputs: Matrix) -> Matrix:
+        """Return the outputs (m, networks) of dense networks of twins of one start, on inputs (m, d)."""
+
 
 class Cpu:
     """The processor."""
@@ -271,6 +275,10 @@ class Cpu:
         """Return the kernel times vectors, in blocks. Cost: O(nd) per row of the others."""
         blocks = (others[first : first + _ROW_BLOCK] @ inputs.T for first in range(0, len(others), _ROW_BLOCK))
         return np.concatenate([limit_kernel(one, shift, symmetric=False) @ vectors for one in blocks])
+
+    def predict_twins(self, networks: Sequence[Network], inputs: Matrix) -> Matrix:
+        """Return the outputs of networks. Cost: O(md/2) per row, and as much per network."""
+        return predict_twins(networks, inputs, threads=self.threads)
 
 
 def descend(

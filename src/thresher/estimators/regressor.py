@@ -76,8 +76,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         solver, engine, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
-    device : ``"cuda"`` for one NVIDIA GPU: there fits are computed, predictions of the limit, error bars, and training
-        with ridge=0; networks with a ridge are trained, and predict, on the ``"cpu"``. Files do not keep it
+    device : ``"cuda"`` for one NVIDIA GPU: there fits are computed, predictions, error bars, and training with
+        ridge=0; networks with a ridge are trained on the ``"cpu"``. Files do not keep it
     approximation : how more than 4,096 distinct rows are fitted. ``"auto"``: exactly up to 32,768; up to 131,072 too
         if that is clearly better on some of the rows (always with device="cuda"); else the better, on rows left out, of
         ``"centres"``, coefficients on some thousand chosen rows, and ``"leaves"``, exact fits of 4,096 rows each in a

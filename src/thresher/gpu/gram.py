@@ -12,6 +12,7 @@ from thresher.gpu.kernels import rows as kernels
 from thresher.gpu.rows import Rows
 from thresher.loops.rounding import NORM_TOLERANCE, of_margin
 from thresher.model.network import NetworkSettings
+from thresher.model.poisson import AnyStart
 from thresher.model.sobol import sobol_points
 from thresher.model.start import Start
 
@@ -31,7 +32,6 @@ def start_gram(inputs: Any, settings: NetworkSettings, slices: list[slice]) -> A
     n, device = len(inputs), inputs.device
     start, shift = settings.start, settings.shift
     neurons = settings.neurons // (2 if start.twins else 1)
-    assert isinstance(start, Start)
     make, fast = start_rows(start, inputs, neurons), inputs.float()
     counts = torch.zeros((n, n), dtype=torch.float64, device=device)
     for some in slices:
@@ -54,9 +54,10 @@ def _filled(size: int) -> int:
     return -(-size // _MULTIPLE) * _MULTIPLE
 
 
-def start_rows(start: Start, inputs: Any, neurons: int) -> Any:
+def start_rows(start: AnyStart, inputs: Any, neurons: int) -> Any:
     """Return a function that makes start rows ``first`` to ``last - 1``, (last - first, d), of at most ``neurons``."""
     device = inputs.device
+    assert isinstance(start, Start)
     if start.sequence != "sobol":
         made = Rows(start, inputs.cpu().numpy(), device)
         return lambda first, last: made.make(torch.arange(first, last, device=device))

@@ -6,7 +6,7 @@ Products of inputs are in full single precision: those of tensor cores (TF32) ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -23,8 +23,9 @@ from thresher.gpu.gram import start_gram
 from thresher.gpu.kernels.limit import evaluate, evaluate_slope
 from thresher.gpu.pivots import Inverse, random_pivots
 from thresher.gpu.solver import Lower, factor
+from thresher.gpu.twins import predict_twins
 from thresher.memory import require
-from thresher.model.network import NetworkSettings
+from thresher.model.network import Network, NetworkSettings
 from thresher.theory import cofiring_slope, limit_kernel
 from thresher.theory.limit_matrix import KINK, LimitInputs, polynomials
 
@@ -181,6 +182,10 @@ class Gpu:
         left, right, columns = self.put(others), self.put(inputs), self.put(vectors)
         blocks = [limit_of(left[rows] @ right.T, shift)[0] @ columns for rows in self.slices(len(left), len(right))]
         return self.get(torch.cat(blocks))
+
+    def predict_twins(self, networks: Sequence[Network], inputs: Matrix) -> Matrix:
+        """Return the outputs of networks. Cost: O(md/2) per row, and as much per network."""
+        return self.get(predict_twins(networks, inputs, self))
 
     def slices(self, rows: int, columns: int) -> list[slice]:
         """Return blocks of the rows of a kernel (rows, columns) that is not kept."""
