@@ -33,14 +33,12 @@ from thresher.estimators.progress import Progress
 from thresher.estimators.rows import new_rows, training_rows
 from thresher.estimators.scales import Options
 from thresher.estimators.scaling import SCALES, far_values, say_far
-from thresher.estimators.streams import Part, Stream, checked_part, joined, on_disk
+from thresher.estimators.streams import Part, checked_part, joined, on_disk
 from thresher.export import Arrays, Exports
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
-from thresher.model.twins import predict_twins
 from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
-from thresher.theory import limit_kernel
 from thresher.training.history import Callback, Iteration
 from thresher.training.options import check_path
 
@@ -52,7 +50,6 @@ _MOST_PAIRS = 1 << 39  # width times the square of the rows, with width="auto": 
 _PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
 _FAR = 0.2  # remainder, as a share of the targets, above which training counts as failed
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
-_ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
 STARTS = ("sobol", "random")
 APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
 
@@ -135,12 +132,10 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _fit(self, data: Observations, judge: Judge = mean_square) -> LeftOut:
         """Fit observations whose targets have the weighted mean 0; return the results of leaving them out."""
-        device = device_of(self.device, self._threads())
+        options = self._options(data, judge)
         self._warn_far(data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
-            options = self._options(data, judge)
-            few = len(data) <= MANY
-            fitted = (Fitting(data, options, progress) if few else ManyFitting(data, options, progress, device)).run()
+            fitted = (Fitting if len(data) <= MANY else ManyFitting)(data, options, progress).run()
         choice, lift = fitted.choice, fitted.lift
         self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.ridge
         self.loo_error_, self.tried_ = fitted.error, choice.tried
@@ -197,6 +192,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             threads=self._threads(),
             biases=self._biases,
             rows=self._rows,
+            device=device_of(self.device, self._threads()),
             judge=judge,
             checkpoint=check_path("checkpoint", self.checkpoint),
             approximation=self.approximation,
@@ -360,19 +356,20 @@ class ThresherEstimator(Exports, BaseEstimator):
             return self._by_limit(inputs)
         networks, threads = self.networks_, self._threads()
         if isinstance(networks[0].weights, DenseWeights):
-            return predict_twins(networks, inputs, threads=threads) * self.gains_
+            device = self._predicting()
+            with device.session():
+                return device.predict_twins(networks, inputs) * self.gains_
         return np.column_stack([network.predict(inputs, threads=threads) for network in networks]) * self.gains_
 
     def _by_limit(self, inputs: Matrix) -> Matrix:
-        if len(self.inputs_) > MANY or self.approximation_ == "centres":
-            device = self._predicting()
-            with device.session():
-                if self.leaves_ is None:
-                    return device.product(inputs, self.inputs_, self.alpha_, self.shift_)
+        device = self._predicting()
+        with device.session():
+            if self.leaves_ is not None:
                 rows = inputs[:, :-1] * (self.lift_.last_ / inputs[:, -1:])
                 return self.leaves_.predict(rows, device=device)
-        blocks = (block @ self.inputs_.T for _, block in Stream(inputs).blocks(_ROW_BLOCK))
-        return np.concatenate([limit_kernel(one, self.shift_, symmetric=False) @ self.alpha_ for one in blocks])
+            single = len(self.inputs_) > MANY or self.approximation_ == "centres"
+            product = device.product if single else device.exact_product
+            return product(inputs, self.inputs_, self.alpha_, self.shift_)
 
     def _predicting(self) -> Device:
         """Return the device; where it is missing, as it may be after a move to another machine, the processor."""
