@@ -18,7 +18,14 @@ class NotAvailable(ThresherError, NotImplementedError):
 
 
 class MemoryRefused(ThresherError, MemoryError):
-    """The estimated memory is over the budget; nothing was allocated."""
+    """The estimated memory is over the budget; nothing was allocated.
+
+    ``rows`` is about how many rows would fit; None where that is not known.
+    """
+
+    def __init__(self, message: str, *, rows: int | None = None) -> None:
+        super().__init__(message)
+        self.rows = rows
 
 
 class BrokenCertificate(ThresherError, AssertionError):

@@ -166,4 +166,5 @@ def require_memory(
             budget=budget,
             what=f"training {settings.width:,} neurons on {n:,} inputs with index={index!r}",
             remedy=f"{kind.REMEDY} About {fit:,} inputs would fit.",
+            rows=fit,
         )

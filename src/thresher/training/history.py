@@ -180,9 +180,8 @@ class Result(Exports):
             raise InvalidInput("this result does not know what it was trained on. Save one that train has returned.")
         return save_result(self, path, form=form)
 
-    def to_numpy(self) -> Arrays:
-        """Return the network as plain arrays, see :meth:`Network.to_numpy`."""
-        return self.network.to_numpy()
+    def _arrays(self, *, encoded: bool) -> Arrays:
+        return self.network._arrays(encoded=encoded)
 
     def __repr__(self) -> str:
         return f"Result({self.status.value}: {self.message} {self.network!r}, {self.history!r})"
