@@ -17,7 +17,7 @@ from thresher.errors import InvalidInput
 from thresher.pages import say_number
 from thresher.shards import Tournament
 from thresher.tables import read_table, split_table
-from thresher.theory import Statement, firing_probability
+from thresher.theory import Statement, check_growth, check_limit, firing_probability
 from thresher.verification import ladder, page, pictures
 from thresher.verification.ladder import Measured, Report, Row
 
@@ -158,6 +158,27 @@ class TestRow:
 
     def test_exponent(self):
         assert Measured([4, 16, 64], [2.0, 4.0, 8.0]).exponent == pytest.approx(0.5)
+
+    @pytest.mark.parametrize(
+        ("values", "words"),
+        [
+            ([1e3, 1e2, 0.0], r"nothing was counted at 2\^6 neurons"),
+            ([1e3, np.nan, 1.0], r"nothing was counted at 2\^4"),
+            ([1.0, 50.0, 2.0], r"± .* the points lie on no line"),
+            ([1.0, 2.0], "an exponent needs 3 widths, here are 2"),
+        ],
+    )
+    def test_an_exponent_that_cannot_be_known_is_not_measured(self, values, words):
+        found = Measured([4, 16, 64][: len(values)], values)
+        assert np.isnan(found.exponent)
+        facts = SimpleNamespace(inputs=4, firing=0.01)
+        for one in (
+            check_growth(found.exponent, what="looks", facts=facts, why_none=found.why_none),
+            check_limit(found.exponent, converged=True, why_none=found.why_none),
+        ):
+            assert (one.verdict, one.broken, one.holds) == ("not measured", False, False)
+            assert re.search(f"not measured, .*{words}", one.sentence)
+            assert Row({4: one}).where == ""
 
     def test_numbers(self):
         assert [say_number(value) for value in (0.0, 12.0, 1234.5, 2e9, 0.01234, np.inf)] == [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
@@ -23,11 +25,13 @@ MODEL_FILE = "model.thresher"
 
 
 class SavedModel(NamedTuple):
-    """An estimator, the name of its target, and its task."""
+    """An estimator, the name of its target, its task, and what a run knows besides."""
 
     model: Any
     target: str
     task: str
+    error: float  # about how far a prediction is off, in units of the target; NaN if that is not known
+    seen: NDArray[np.uint64] = np.empty(0, np.uint64)  # hashes of the rows trained on (n,)
 
     def frame(self, frame: Frame) -> Frame:
         """Return the columns of a file that the model was trained on; those of a file without names go by their place.
@@ -73,7 +77,8 @@ def load_model(path: Path, *, threads: int | None = None) -> SavedModel:
             raise InvalidInput(
                 f"{path} holds a network, which predicts rows of norm 1, and no estimator. Use thresher.load in Python."
             )
-        return SavedModel(model, "y", "classification" if hasattr(model, "classes_") else "regression")
+        task = "classification" if hasattr(model, "classes_") else "regression"
+        return SavedModel(model, "y", task, _error_of(model))
     run = read_run(path)
     stored: Mapping[str, Any] = run.model
     try:
@@ -82,11 +87,19 @@ def load_model(path: Path, *, threads: int | None = None) -> SavedModel:
         model = _of_first_version(run) if first else _load_file(path / MODEL_FILE, threads)
         if "columns" in stored:
             _adopt_columns(model, stored["columns"])
-        return SavedModel(model, target, task)
+        error = run.test.value if run.test is not None and task == "regression" else _error_of(model)
+        return SavedModel(model, target, task, error, run.seen)
     except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"{path} holds a run without a model. Train with thresher train --save.") from None
+
+
+def _error_of(model: Any) -> float:
+    """Return the error on rows left out of a regressor with one target, in its units; NaN where it is not known."""
+    if getattr(model, "target_", "log") == "log" or not model.single_target_:
+        return math.nan
+    return float(model.target_scaling_.unit[0]) * math.sqrt(max(float(model.loo_error_), 0.0))
 
 
 def _load_file(path: Path, threads: int | None) -> Any:

@@ -19,7 +19,7 @@ from thresher.tables.frame import Column, Frame, column_of
 from thresher.tables.saying import name_some, say_all
 from thresher.tables.text_files import INPUT, read_sheet
 
-__all__ = ["PARQUET", "ParquetRows", "gather", "read_frame", "split_names"]
+__all__ = ["PARQUET", "ParquetRows", "gather", "read_blocks", "read_frame", "split_names"]
 
 KINDS = "a CSV, Parquet, .npz or .npy file"
 PARQUET = (".parquet", ".pq")
@@ -49,6 +49,25 @@ def read_frame(path: Path, *, header: bool | None = None, drop: Sequence[str] = 
     frame, wrong, _ = gather(path, header=header, drop=drop)
     say_all(wrong, source=str(path))
     return frame
+
+
+def read_blocks(path: Path, *, header: bool | None = None, size: int) -> Iterator[Frame]:
+    """Yield the rows of a Parquet file, ``size`` at a time, or those of any other file at once; see :func:`read_frame`.
+
+    Cost: O(nd); memory for one block.
+    """
+    if path.suffix.lower() not in PARQUET:
+        yield read_frame(path, header=header)
+        return
+    count = 0
+    with _opened(path) as file:
+        _refuse_twice(path, file.schema_arrow.names)
+        for batch in file.iter_batches(batch_size=size):
+            names = batch.schema.names
+            yield Frame([_from_arrow(name, column) for name, column in zip(names, batch.columns, strict=True)])
+            count += len(batch)
+    if not count:
+        raise InvalidInput(f"{path} has no rows. Give {KINDS} with at least one.")
 
 
 def gather(

@@ -44,6 +44,7 @@ def read_table(
     header: bool | None = None,
     drop: Sequence[str] = (),
     most: int | None = None,
+    missing: bool = False,
 ) -> Table:
     """Return the table in a file: at least two rows, the last column the target unless one is named.
 
@@ -54,10 +55,11 @@ def read_table(
     header : whether a CSV file has one; None to guess
     drop : columns to leave out before anything is checked, one by one or several between commas
     most : rows of a Parquet file beyond which inputs stay in it, if all are numbers; None to read all
+    missing : whether some targets may be missing: NaN, or ""
 
     Raises InvalidInput, with everything that is wrong, by row and column. Cost: O(nd).
     """
-    if most is not None and (found := _left_in_file(path, target, drop, most)) is not None:
+    if most is not None and (found := _left_in_file(path, target, drop, most, missing=missing)) is not None:
         return found
     if path.suffix.lower() == ".npz" and target not in (None, "y"):
         raise InvalidInput(f"the target in {path} is the array y; got --target {target}. Leave --target out.")
@@ -84,24 +86,27 @@ def read_table(
         except InvalidInput as error:
             wrong.append(f"{error} Correct them, or leave the column out with --drop")
     try:
-        targets = read_targets(frame, target)
+        targets = read_targets(frame, target, missing=missing)
     except InvalidInput as error:
         wrong.append(str(error))
     say_all([one.rstrip(".") + "." for one in wrong], source=str(path))
     return Table(features, targets, target)
 
 
-def read_targets(frame: Frame, target: str) -> NDArray[Any]:
-    """Return a column as targets (n,), numbers or text; InvalidInput if some are missing, or are dates. Cost: O(n)."""
+def read_targets(frame: Frame, target: str, *, missing: bool = False) -> NDArray[Any]:
+    """Return a column as targets (n,), numbers or text; InvalidInput if they are dates. Cost: O(n).
+
+    Some may be ``missing``, NaN or "", or else are refused.
+    """
     column = frame[target]
     seen = look(column, decimal=frame.decimal)
     if seen.kind == "date":
         raise InvalidInput(f"the target {column.name[:40]!r} holds dates; expected numbers or text.")
     text = seen.kind == "text" or (column.is_text and truth_only(column))
     values = column.values.astype(np.str_) if text else numbers_of(column, decimal=seen.how)
-    missing = column.missing if text else np.isnan(values)
-    if missing.any():
-        raise InvalidInput(say_strange(column, missing, "the target must not be missing: remove such rows"))
+    none = column.missing if text else np.isnan(values)
+    if none.any() and not missing:
+        raise InvalidInput(say_strange(column, none, "the target must not be missing: remove such rows"))
     return values
 
 
@@ -159,7 +164,7 @@ def split_table(table: Table, *, rows: int, seed: int = 0) -> Split:
     )
 
 
-def _left_in_file(path: Path, target: str | None, drop: Sequence[str], most: int) -> Table | None:
+def _left_in_file(path: Path, target: str | None, drop: Sequence[str], most: int, *, missing: bool) -> Table | None:
     """Return the table of many rows of numbers in a Parquet file, of which targets alone are read; None for others."""
     if path.suffix.lower() not in PARQUET or not path.is_file():
         return None
@@ -177,7 +182,7 @@ def _left_in_file(path: Path, target: str | None, drop: Sequence[str], most: int
         return None
     frame, wrong, _ = gather(path, only=target)
     say_all(wrong, source=str(path))
-    return Table(rows, read_targets(frame, str(target)), str(target))
+    return Table(rows, read_targets(frame, str(target), missing=missing), str(target))
 
 
 def _read_targets(path: Path, target: str | None, rows: int) -> Column:
