@@ -178,6 +178,9 @@ def origins(found: dict[str, Any], rows: list[Row]) -> str:
     for name in CASES:
         if _of(rows, name):
             lines.append(f"| {name} | {', '.join(sorted({row['commit'] for row in _of(rows, name)}))} |")
-    runs = [found["runs"][run] for run in dict.fromkeys(row["run"] for row in rows)]
-    machines = dict.fromkeys(f"{computer(run['environment'])}; threads: {run['threads']}.\n" for run in runs)
+    made = dict.fromkeys((row["run"], row.get("at_once", 1)) for row in rows)
+    runs = [(found["runs"][run], "" if at_once == 1 else f"; {at_once} fits at a time") for run, at_once in made]
+    machines = dict.fromkeys(
+        f"{computer(run['environment'])}; threads: {run['threads']}{more}.\n" for run, more in runs
+    )
     return "\n".join([*lines, "", *machines])

@@ -18,7 +18,7 @@ from thresher.verification import ladder
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Nothing is compiled ahead, and the parts of a verification are as small as its widths."""
-    for command in ("demo", "train"):
+    for command in ("demo", "fit"):
         monkeypatch.setattr(sys.modules[f"thresher.cli.{command}"], "compile_loops", lambda *_: None)
     for name, size in {"_FEW": 2, "_SMALL": 3, "_FEW_WIDTH": 16, "_SMALL_WIDTH": 32, "_LIMIT_SEEDS": 1}.items():
         monkeypatch.setattr(ladder, name, size)
@@ -67,7 +67,8 @@ def test_train_predict_inspect_audit(capsys, table, tmp_path):
     code, out, _ = run(capsys, "audit", str(folder))
     assert code == 0
     assert "The residuals of all iterations match the saved run" in out
-    code, out, err = run(capsys, "predict", str(folder), str(table), "--output", str(tmp_path / "answers.csv"))
+    code, out, err = run(capsys, "predict", str(folder), str(table), "--digits", "full", "--output",
+                         str(tmp_path / "answers.csv"))  # fmt: skip
     assert code == 0
     assert "9 predictions" in err
     assert "RMSE" in err
@@ -115,7 +116,10 @@ def test_an_estimator_says_json(capsys, table, tmp_path):
         (["--resume", "--ridge", "0"], r"--resume needs --save RUN"),
         (["--save", "."], r"a folder with other files in it"),
         (["--report", "."], r"is a folder\. Give --report a file"),
-        (["--target", "colour", "--task", "regression"], r"is text, which a regression cannot predict"),
+        (
+            ["--target", "colour", "--task", "regression"],
+            r"such as 'blue', 'red', which a regression cannot predict",
+        ),
         (["--test-size", "0.9"], r"leaves 1 of 9 rows to train on"),
     ],
 )
@@ -189,7 +193,7 @@ def test_a_model_file_on_the_command_line(regressor, capsys, tmp_path, form):
     path, rows = tmp_path / "model", tmp_path / "rows.csv"
     model.save(path, form=form)
     rows.write_text("\n".join(",".join(map(str, row)) for row in X))
-    code, out, _ = run(capsys, "predict", str(path), str(rows))
+    code, out, _ = run(capsys, "predict", str(path), str(rows), "--digits", "full")
     assert code == 0
     np.testing.assert_allclose([float(line) for line in out.split()[1:]], model.predict(X), rtol=1e-12)
     code, out, _ = run(capsys, "inspect", str(path))

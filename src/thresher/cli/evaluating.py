@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from thresher.runs import Evaluation, evaluate
-from thresher.tables import Column, Table
+from thresher.tables import Frame, ParquetRows, Table
 
 __all__ = ["evaluate_table"]
 
@@ -32,7 +32,7 @@ def evaluate_table(
             known=table.targets[train],
             target=table.target,
             numbers=some + 1,
-            encode=lambda columns: table.encoding.matrix([Column(*one) for one in columns.items()], source="the test"),
+            encode=lambda columns: _frame(columns, like=table.inputs),
             progress=lambda done, total: status.update(f"Looking at which columns matter: {done} of {total} ..."),
         )
 
@@ -41,11 +41,13 @@ def _columns(table: Table, some: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """Return the columns of some rows as they were in the file."""
     from thresher.estimators.streams import Part
 
-    matrix = table.inputs[some] if isinstance(table.inputs, np.ndarray) else Part(table.inputs)[some]
-    found, first = {}, 0
-    for name, values in table.encoding.columns:
-        count = 1 if values is None else len(values)
-        block = matrix[:, first : first + count]
-        found[name] = block[:, 0] if values is None else np.array(values)[block.argmax(axis=1)]
-        first += count
-    return found
+    if isinstance(table.inputs, Frame):
+        return {one.name: one.values for one in table.inputs.take(some)}
+    return dict(zip(table.inputs.names, Part(table.inputs)[some].T, strict=True))
+
+
+def _frame(columns: dict[str, NDArray[Any]], *, like: Frame | ParquetRows) -> Any:
+    """Return columns as a model takes them: a frame, or numbers if those were left in a file."""
+    if not isinstance(like, Frame):
+        return np.column_stack(list(columns.values()))
+    return Frame([like[name]._replace(values=values) for name, values in columns.items()], decimal=like.decimal)

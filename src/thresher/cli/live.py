@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 from thresher import Callback, Iteration, Result, Status, train
+from thresher.cli.options import in_options
 from thresher.datasets import random_problem
 
-__all__ = ["Live", "compile_loops", "end", "say", "short"]
+__all__ = ["Live", "compile_loops", "end", "notes", "say", "short"]
 
 _BETWEEN = 2.0  # seconds between plain lines about the start scan
 
@@ -93,6 +96,19 @@ def compile_loops(console: Console, method: str | None = None) -> None:
         train(random_problem(inputs=20, dimension=10), width=4000, method=method)
     if (seconds := time.perf_counter() - began) > 2:
         console.print(f"Compiled, once for this machine ({seconds:.0f} s).", highlight=False)
+
+
+@contextmanager
+def notes(console: Console, *, drop: bool = False) -> Iterator[None]:
+    """Say warnings of thresher as notes, or drop them; those of other libraries are for programmers."""
+    with warnings.catch_warnings(record=True, action="always") as told:
+        yield
+    from sklearn.exceptions import ConvergenceWarning
+
+    for one in told:
+        ours = one.category.__module__.startswith("thresher") or issubclass(one.category, ConvergenceWarning)
+        if ours and not drop:
+            say(console, f"Note: {in_options(str(one.message))}")
 
 
 def say(console: Console, line: str) -> None:

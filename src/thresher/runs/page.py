@@ -98,13 +98,16 @@ def _remarks(run: Run) -> Iterator[str]:
 def _efforts(run: Run) -> Iterator[tuple[str, str]]:
     """Yield what training took, as pairs of a number and what it means."""
     trainings = run.trainings
+    if run.seconds:  # as the terminal said
+        parts = ", ".join(f"{part} {seconds:.1f}" for part, seconds in run.seconds.items())
+        yield f"{sum(run.seconds.values()):.1f} s", f"in all: {parts}"
     if not trainings:
         return
     converged = sum(one.status == Status.CONVERGED for one in trainings)
     yield (trainings[0].status.value if len(trainings) == 1 else f"{converged} of {len(trainings)} converged", "status")
     yield str(max(len(one.history) - 1 for one in trainings)), "iterations"
     records = [record for one in trainings for record in one.history]
-    yield f"{sum(sum(record.seconds.values()) for record in records):.3g} s", "of training"
+    yield f"{sum(sum(record.seconds.values()) for record in records):.1f} s", "of them in iterations"
     shares = (one.history[-1].residual / one.history[0].residual for one in trainings if one.history[0].residual)
     yield f"{max(shares, default=0.0):.1e}", "of the error on training rows is left, relative to the start"
     later = [record for one in trainings for record in one.history[2:]]
