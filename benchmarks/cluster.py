@@ -178,8 +178,8 @@ def page_part(found: dict[str, Any]) -> str:
         [
             f"**{measured.title}.** Medians of {len(found['runs']['ray'])} runs of each, in turn; with a {load}.\n",
             measured.markdown(),
-            f"**{paper.title}**, from the constants of that run: {each['per pair of the scan']:.2g} s per pair of a neuron "
-            f"and an input in the start scan, {each['per firing pair']:.2g} s per firing pair and iteration, "
+            f"**{paper.title}**, from the constants of that run: {each['per pair of the scan']:.2g} s per pair of a "
+            f"neuron and an input in the start scan, {each['per firing pair']:.2g} s per firing pair and iteration, "
             f"{each['solve']:.2g} s for a solve, {each['per call and shard']:.2g} s per call and shard.\n",
             paper.markdown(),
             f"{about['processor']}, {about['cores']} cores; commit {about['commit']}.\n",
