@@ -4,7 +4,15 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from thresher.errors import BrokenCertificate, InvalidInput, MemoryRefused, NotAvailable, ThresherError
+from thresher.engines import Ray
+from thresher.errors import (
+    BrokenCertificate,
+    InvalidInput,
+    MemoryRefused,
+    NotAvailable,
+    ThresherError,
+    WorkerLost,
+)
 from thresher.model.network import Network, default_shift
 from thresher.model.problem import Problem, to_sphere
 from thresher.training import (
@@ -44,6 +52,7 @@ __all__ = [
     "Network",
     "NotAvailable",
     "Problem",
+    "Ray",
     "Result",
     "SphereLift",
     "Status",
@@ -53,6 +62,7 @@ __all__ = [
     "ThresherError",
     "ThresherRegressor",
     "TooNarrow",
+    "WorkerLost",
     "__version__",
     "default_shift",
     "load",

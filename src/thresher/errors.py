@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BrokenCertificate", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError"]
+__all__ = ["BrokenCertificate", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError", "WorkerLost"]
 
 
 class ThresherError(Exception):
@@ -30,3 +30,7 @@ class MemoryRefused(ThresherError, MemoryError):
 
 class BrokenCertificate(ThresherError, AssertionError):
     """An audit found that what is maintained is not what is true; the message says where."""
+
+
+class WorkerLost(ThresherError, RuntimeError):
+    """A shard of a cluster was lost and did not come back; a checkpoint holds all iterations until then."""

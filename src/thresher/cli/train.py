@@ -14,6 +14,7 @@ from rich.console import Console
 
 from thresher import InvalidInput, MemoryRefused, Status
 from thresher.checks import check_number, check_whole
+from thresher.cli.cluster import cluster_options, take_engine
 from thresher.cli.fit import Tested, Work
 from thresher.cli.live import say
 from thresher.cli.options import Auto, Count
@@ -48,6 +49,7 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
     help="With --ridge 0: linear solver.",
 )
 @click.option("--device", type=click.Choice(DEVICES), default="cpu", show_default=True, help="Where to compute.")
+@cluster_options
 @click.option("--tol", type=float, help="Stop at this share of the first error; default: 1e-6, or 2e-2 with a ridge.")
 @click.option(
     "--dtype", type=click.Choice(["float32", "float64"]), help="With --ridge 0: working precision; default: float32."
@@ -148,6 +150,7 @@ def _check_options(options: dict[str, Any]) -> None:
         raise InvalidInput(f"--test-size must be at least 0 and below 1; got {options['test_size']:g}. Try 0.2.")
     check_whole(options["seed"], "--seed", least=0)
     find_device(options["device"])
+    take_engine(options)
     for name in ("shift", "ridge", "bias"):
         if options[name] != "auto":
             check_number(options[name], f"--{name}", least=0.0)

@@ -21,6 +21,7 @@ from thresher.errors import InvalidInput, NotAvailable
 from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.device import Cpu, Device, device_of
 from thresher.estimators.encoder import TableEncoder
+from thresher.estimators.engine import Engine, check_engine, refuse_limit
 from thresher.estimators.exporting import arrays_of
 from thresher.estimators.features import Plan
 from thresher.estimators.fitting import WORSE, Fitting, LeftOut
@@ -32,14 +33,12 @@ from thresher.estimators.progress import Progress
 from thresher.estimators.rows import new_rows, training_rows
 from thresher.estimators.scales import Options
 from thresher.estimators.scaling import SCALES, far_values, say_far
-from thresher.estimators.streams import Part, Stream, checked_part, joined, on_disk
+from thresher.estimators.streams import Part, checked_part, joined, on_disk
 from thresher.export import Arrays, Exports
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
-from thresher.model.twins import predict_twins
 from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
-from thresher.theory import limit_kernel
 from thresher.training.history import Callback, Iteration
 from thresher.training.options import check_path
 
@@ -51,7 +50,6 @@ _MOST_PAIRS = 1 << 39  # width times the square of the rows, with width="auto": 
 _PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
 _FAR = 0.2  # remainder, as a share of the targets, above which training counts as failed
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
-_ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
 STARTS = ("sobol", "random")
 APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
 
@@ -98,6 +96,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
+        engine: Engine = "local",
         approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
@@ -108,7 +107,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.feature_learning, self.scale, self.start = feature_learning, scale, start
         self.tol, self.max_iterations, self.train_options = tol, max_iterations, train_options
         self.random_state, self.n_jobs, self.device, self.checkpoint = random_state, n_jobs, device, checkpoint
-        self.approximation, self.verbose, self.callbacks = approximation, verbose, callbacks
+        self.approximation, self.verbose, self.callbacks, self.engine = approximation, verbose, callbacks, engine
         self.categorical_features = categorical_features
 
     def _table(self, X: Any, *, weights: Any = None, **more: Any) -> Any:
@@ -133,12 +132,10 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _fit(self, data: Observations, judge: Judge = mean_square) -> LeftOut:
         """Fit observations whose targets have the weighted mean 0; return the results of leaving them out."""
-        device = device_of(self.device, self._threads())
+        options = self._options(data, judge)
         self._warn_far(data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
-            options = self._options(data, judge)
-            few = len(data) <= MANY
-            fitted = (Fitting(data, options, progress) if few else ManyFitting(data, options, progress, device)).run()
+            fitted = (Fitting if len(data) <= MANY else ManyFitting)(data, options, progress).run()
         choice, lift = fitted.choice, fitted.lift
         self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.ridge
         self.loo_error_, self.tried_ = fitted.error, choice.tried
@@ -169,15 +166,9 @@ class ThresherEstimator(Exports, BaseEstimator):
     def _interpolate(self, data: Observations) -> None:
         """Fit observations so that every target is met; refuse those that cannot be."""
         self._warn_far(data.X)
-        engine = {} if self.device == "cpu" else {"engine": "gpu"}
-        interpolate(
-            self,
-            data,
-            self._options(data),
-            train_options={**engine, **(self.train_options or {})},
-            callbacks=self.callbacks or (),
-            verbose=self.verbose > 0,
-        )
+        more = {"engine": self.engine if self.device == "cpu" else "gpu", **(self.train_options or {})}
+        told, said = self.callbacks or (), self.verbose > 0
+        interpolate(self, data, self._options(data), train_options=more, callbacks=told, verbose=said)
 
     def _options(self, data: Observations, judge: Judge = mean_square) -> Options:
         def chosen(value: Any) -> float | None:
@@ -185,8 +176,10 @@ class ThresherEstimator(Exports, BaseEstimator):
 
         asked, tol, most = self.feature_learning, chosen(self.tol), chosen(self.max_iterations)
         plan = Plan(columns=True) if asked == "columns" else Plan(rounds=0 if asked == "auto" else int(asked))
+        width = self._width(len(data), data.targets.shape[1])
+        refuse_limit(self.engine, width)
         return Options(
-            width=self._width(len(data), data.targets.shape[1]),
+            width=width,
             shift=chosen(self.shift),
             ridge=chosen(self.ridge),
             bias=chosen(self.bias),
@@ -199,10 +192,12 @@ class ThresherEstimator(Exports, BaseEstimator):
             threads=self._threads(),
             biases=self._biases,
             rows=self._rows,
+            device=device_of(self.device, self._threads()),
             judge=judge,
             checkpoint=check_path("checkpoint", self.checkpoint),
             approximation=self.approximation,
             or_limit=self.width == "auto",
+            engine=self.engine,
         )
 
     def _check_parameters(self) -> None:
@@ -223,6 +218,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             if getattr(self, name) not in known:
                 told = ", ".join(map(repr, known))
                 raise InvalidInput(f"{name} must be one of {told}; got {getattr(self, name)!r}.")
+        check_engine(self.engine, device=self.device, width=self.width)
         self._threads()
         if self.tol != "auto":
             check_number(self.tol, "tol", least=0.0)
@@ -360,19 +356,20 @@ class ThresherEstimator(Exports, BaseEstimator):
             return self._by_limit(inputs)
         networks, threads = self.networks_, self._threads()
         if isinstance(networks[0].weights, DenseWeights):
-            return predict_twins(networks, inputs, threads=threads) * self.gains_
+            device = self._predicting()
+            with device.session():
+                return device.predict_twins(networks, inputs) * self.gains_
         return np.column_stack([network.predict(inputs, threads=threads) for network in networks]) * self.gains_
 
     def _by_limit(self, inputs: Matrix) -> Matrix:
-        if len(self.inputs_) > MANY or self.approximation_ == "centres":
-            device = self._predicting()
-            with device.session():
-                if self.leaves_ is None:
-                    return device.product(inputs, self.inputs_, self.alpha_, self.shift_)
+        device = self._predicting()
+        with device.session():
+            if self.leaves_ is not None:
                 rows = inputs[:, :-1] * (self.lift_.last_ / inputs[:, -1:])
                 return self.leaves_.predict(rows, device=device)
-        blocks = (block @ self.inputs_.T for _, block in Stream(inputs).blocks(_ROW_BLOCK))
-        return np.concatenate([limit_kernel(one, self.shift_, symmetric=False) @ self.alpha_ for one in blocks])
+            single = len(self.inputs_) > MANY or self.approximation_ == "centres"
+            product = device.product if single else device.exact_product
+            return product(inputs, self.inputs_, self.alpha_, self.shift_)
 
     def _predicting(self) -> Device:
         """Return the device; where it is missing, as it may be after a move to another machine, the processor."""

@@ -18,6 +18,7 @@ from sklearn.utils.validation import column_or_1d
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
+from thresher.estimators.engine import Engine
 from thresher.estimators.fitting import LeftOut
 from thresher.estimators.lift import check_weights
 from thresher.estimators.streams import some_of
@@ -76,6 +77,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
+        engine: Engine = "local",
         approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,

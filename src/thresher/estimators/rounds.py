@@ -13,17 +13,8 @@ from thresher.errors import InvalidInput
 from thresher.estimators.choose import Choice
 from thresher.estimators.columns import learn_columns
 from thresher.estimators.device import Device
-from thresher.estimators.features import (
-    COLUMNS,
-    MILD,
-    STRONG,
-    Learning,
-    Plan,
-    mix_outputs,
-    next_metric,
-    outer_product,
-    row_gradients,
-)
+from thresher.estimators.features import COLUMNS, MILD, STRONG, Learning, Plan, next_metric
+from thresher.estimators.gradients import mix_outputs, outer_product, row_gradients
 from thresher.estimators.holdout import HoldOut, Solved
 from thresher.estimators.journal import Journal
 from thresher.estimators.scales import Options
@@ -115,7 +106,8 @@ class Rounds:
         large, metric = self._large, None
         if plan.columns:
             some = large.kept.at(np.arange(min(_WEIGHED, len(large.kept))))
-            metric = np.diag(learn_columns(some, bias=choice.bias, shift=choice.shift, ridge=choice.ridge).weights)
+            asked = {"bias": choice.bias, "shift": choice.shift, "ridge": choice.ridge}
+            metric = np.diag(learn_columns(some, **asked, device=self._device).weights)
         found = self._rounds(large, choice, plan.power, metric=metric, rounds=plan.rounds, all_of_them=True)
         choice = choice._replace(ridge=found.solved.ridge)
         if found.metric is not None:

@@ -64,6 +64,7 @@ class Iteration:
     rank: int  # directions of the Gram matrix that were used
     solve: str  # how the linear solve ended; "limit" for a first step from the limit kernel
     seconds: dict[str, float] = field(default_factory=dict)  # by step: start, solve, move
+    traffic: dict[str, float] = field(default_factory=dict)  # on a cluster: bytes, seconds, restarts; see RayExecutor
     statements: tuple[Statement, ...] = ()  # of the paper, checked by callbacks such as CheckTheorems
 
 
@@ -118,10 +119,13 @@ class History(Sequence[Iteration]):
             import pandas
         except ModuleNotFoundError as error:
             raise NotAvailable("to_pandas needs pandas: pip install pandas") from error
-        names = [one.name for one in fields(Iteration) if one.name not in ("iteration", "seconds", "statements")]
+        names = [
+            one.name for one in fields(Iteration) if one.name not in ("iteration", "seconds", "traffic", "statements")
+        ]
         rows = [
             {name: getattr(record, name) for name in names}
             | {f"seconds_{part}": spent for part, spent in record.seconds.items()}
+            | {f"traffic_{part}": spent for part, spent in record.traffic.items()}
             for record in self
         ]
         return pandas.DataFrame(rows, index=pandas.Index([record.iteration for record in self], name="iteration"))
