@@ -96,7 +96,7 @@ def _remarks(run: Run) -> Iterator[str]:
             "should make it a little better."
         )
     if run.evaluation is None and run.test is not None:
-        yield "This run was written by an earlier version, which did not look at what the model does row by row."
+        yield "What the model does row by row was not stored with this run: thresher train does so, since version 0.2."
     elif run.evaluation is None and run.model:
         yield "No rows were kept for testing, so it is not known how good this model is on new ones."
     elif run.evaluation is not None and run.test is not None and MOST_ROWS <= run.evaluation.rows < run.test.rows:
