@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from thresher.algebra import DirectFactor
 from thresher.algebra.cholesky import factor
 from thresher.algebra.descent import Descent
 from thresher.algebra.pivots import LowRank, random_pivots
@@ -60,6 +61,9 @@ class DenseKernel(Protocol):
         The ``last`` numbers of its diagonal, or with ``whole`` all of them and how they change.
         """
 
+    def near(self, penalty: Matrix) -> DirectFactor | None:
+        """Return what preconditions solves with kernels near this one, with a penalty; None if none is needed."""
+
     def rest(self, alpha: Matrix) -> Matrix:
         """Return the kernel between the inputs beyond those of alpha (r, k) and these, times alpha, (n - r, k)."""
 
@@ -101,6 +105,7 @@ class Device(Protocol):
     threads: int  # that may call at the same time
     rows: int  # of a stream, that are best taken at a time
     dear: bool  # whether an exact fit of very many rows costs several times as much as others
+    engine: str  # of networks with a penalty that are trained on few rows
 
     @property
     def arrays(self) -> Any:
@@ -178,7 +183,7 @@ class Device(Protocol):
 class Cpu:
     """The processor."""
 
-    arrays, rows, dear = np, 256, True
+    arrays, rows, dear, engine = np, 256, True, "local"
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = core_count() if threads is None else threads
