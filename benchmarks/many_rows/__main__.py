@@ -100,16 +100,17 @@ def _fit(
 ) -> str:
     """Measure one fit in a process of its own, keep its row, and return how it ended."""
     mine = cores.get()
+    os.sched_setaffinity(0, mine)  # of this thread, and of the process that it starts
     try:
-        return _fit_on(mine, row, folder, asked, store, console)
+        return _fit_alone(row, folder, asked, store, console)
     finally:
         cores.put(mine)
 
 
-def _fit_on(cores: list[int], row: Row, folder: Path, asked: argparse.Namespace, store: Store, console: Console) -> str:
+def _fit_alone(row: Row, folder: Path, asked: argparse.Namespace, store: Store, console: Console) -> str:
     what = f"{row['model']} on {row['set']}, {row['split']}"
     task = {"case": row["set"], "part": row["split"], "model": row["model"], "folder": str(folder)}
-    task |= {"threads": asked.threads, "quick": asked.quick, "cores": cores}
+    task |= {"threads": asked.threads, "quick": asked.quick}
     count = str(asked.threads)
     console.print(f"{what} ...", highlight=False, markup=False)
     found, _ = in_child(

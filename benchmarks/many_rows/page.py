@@ -158,7 +158,7 @@ def write_page(path: Path, found: dict[str, Any]) -> None:
     if BEGIN not in text or END not in text:
         raise InvalidInput(f"{path} must hold the lines {BEGIN} and {END}, between which tables are written.")
     rows = [row for row in found["rows"] if row["suite"] == "many rows"]
-    drawn = draw({"many_rows": Picture(draw_growth, "")}, rows, background="white") if rows else []
+    drawn = draw({"many_rows": Picture(draw_growth, "")}, rows, background="white", size=(6.4, 3.8)) if rows else []
     parts = [part for sheet in sheets(rows) for part in (f"**{sheet.title}**\n", sheet.markdown())]
     for one in drawn:
         (path.parent / "figures").mkdir(exist_ok=True)

@@ -105,7 +105,6 @@ class Device(Protocol):
     threads: int  # that may call at the same time
     rows: int  # of a stream, that are best taken at a time
     dear: bool  # whether an exact fit of very many rows costs several times as much as others
-    engine: str  # of networks with a penalty that are trained on few rows
 
     @property
     def arrays(self) -> Any:
@@ -116,6 +115,9 @@ class Device(Protocol):
 
     def session(self) -> AbstractContextManager[object]:
         """Return a context for a fit or a prediction."""
+
+    def engine_for(self, asked: Any) -> Any:
+        """Return the engine that trains networks with a penalty on few rows, where this one was asked for."""
 
     def spare(self) -> float:
         """Return the bytes that are free where matrices are kept."""
@@ -183,7 +185,7 @@ class Device(Protocol):
 class Cpu:
     """The processor."""
 
-    arrays, rows, dear, engine = np, 256, True, "local"
+    arrays, rows, dear = np, 256, True
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = core_count() if threads is None else threads
@@ -195,6 +197,10 @@ class Cpu:
     def session(self) -> AbstractContextManager[object]:
         """Return a context in which nothing changes."""
         return nullcontext()
+
+    def engine_for(self, asked: Any) -> Any:
+        """Return the engine that was asked for."""
+        return asked
 
     def spare(self) -> float:
         """Return the free memory of the machine."""

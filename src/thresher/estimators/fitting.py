@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scales import FEW, Options, choose_scale
 from thresher.estimators.space import Space, in_span
-from thresher.memory import require
+from thresher.memory import allowed_bytes, require
 from thresher.model.network import NetworkSettings
 from thresher.parallel import blas_for_size
 from thresher.shards import block_bytes
@@ -86,15 +87,23 @@ class Fitting:
         self.data, self.options, self.progress = data, options, progress
         self.width, self.loss = options.width, 0.0
         (n, d), outputs = data.X.shape, data.targets.shape[1]
-        span = min(n, d)
-        taken = 8 * (6 * n * n + 48 * n * outputs + 8 * n * d + (8 * span * span if self._learns(d) else 0))
-        taken += 8 * len(data.row) * 6 * outputs
-        if options.width != math.inf:
-            taken += outputs * options.width * (9 * (span + 1) + n / 3) + options.threads * block_bytes(n, span + 1)
-        what = f"fitting {n:,} rows of {d:,} columns"
-        require(taken, budget=None, what=what, remedy="Fit on fewer rows or columns.")
+        if (taken := self._bytes(n)) > (allowed := allowed_bytes(None)):
+            fit = bisect_right(range(1, n), allowed, key=self._bytes)
+            what = f"fitting {n:,} rows of {d:,} columns"
+            remedy = f"Fit on fewer rows or columns. About {fit:,} rows would fit."
+            require(taken, budget=int(allowed), what=what, remedy=remedy, rows=fit)
         options.device.require(n, d, outputs)
-        progress.plan(self._costs(n, span, outputs))
+        progress.plan(self._costs(n, min(n, d), outputs))
+
+    def _bytes(self, n: int) -> float:
+        """Return about how many bytes a fit of so many of the rows takes."""
+        d, outputs, options = self.data.X.shape[1], self.data.targets.shape[1], self.options
+        span, observed = min(n, d), len(self.data.row) * n / len(self.data)
+        taken = 8 * (6 * n * n + 48 * n * outputs + 8 * n * d + (8 * span * span if self._learns(d) else 0))
+        taken += 8 * observed * 6 * outputs
+        if options.width == math.inf:
+            return taken
+        return taken + outputs * options.width * (9 * (span + 1) + n / 3) + options.threads * block_bytes(n, span + 1)
 
     def run(self) -> Fitted:
         """Return what was chosen, learnt and trained. Cost: see :class:`ThresherRegressor`."""
@@ -323,10 +332,10 @@ class Fitting:
             penalty=penalty,
             first=fit.alpha / gains,
             near=kernel.near(penalty),
-            engine=self.options.device.engine,
             tol=self.options.tol,
             max_iterations=self.options.max_iterations,
             threads=self.options.threads,
+            engine=self.options.device.engine_for(self.options.engine),
             callbacks=[self.progress.records()],
         )
 

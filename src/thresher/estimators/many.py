@@ -95,7 +95,7 @@ class ManyFitting:
         may = int((0.9 * available_bytes() - fixed) / per_row)
         remedy = f"About {may:,} rows would fit." if may >= MANY else "Close other programs, or use a larger machine."
         what = f"fitting {n:,} rows of {d:,} columns"
-        require(fixed + n * per_row, budget=None, what=what, remedy=remedy)
+        require(fixed + n * per_row, budget=None, what=what, remedy=remedy, rows=max(may, 0))
         self._device.require(n, d, outputs)
 
     def run(self) -> Fitted:

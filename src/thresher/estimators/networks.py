@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +44,10 @@ def train_penalised(
     penalty: Matrix,
     first: Matrix | None = None,
     near: Preconditioner | None = None,
-    engine: str = "local",
     tol: float,
     max_iterations: int | None,
     threads: int,
+    engine: Any = "local",
     callbacks: Sequence[Callback] = (),
 ) -> list[Result]:
     """Train one network for each column of the targets, all from one start.
@@ -67,14 +67,14 @@ def train_penalised(
     options = {
         "width": settings.width, "shift": settings.shift, "seed": start.seed, "twins": start.twins,
         "sequence": start.sequence, "penalty": penalty, "max_iterations": max_iterations,
-        "threads": threads, "callbacks": callbacks,
+        "threads": threads, "engine": engine, "callbacks": callbacks,
     }  # fmt: skip
     problems = [Problem(inputs, column) for column in np.ascontiguousarray(targets.T)]
     if first is None:
         setup = replace(Setup.of(problems, complete({**options, "solver": "pivots"})), tol=tol)
         setup.require_memory()
         return run_together(setup, Checkpoint(None, None, setup.problems, {}))
-    setup = Setup.of(problems, complete({**options, "engine": engine}))
+    setup = Setup.of(problems, complete(options))
     setup.require_memory()
     setup = replace(setup, first_step="given", tol=tol)
     if near is not None:
@@ -139,6 +139,7 @@ def train_many(
         tol=options.tol,
         max_iterations=options.max_iterations,
         threads=options.threads,
+        engine=options.engine,
         callbacks=callbacks,
     )
     return Networks(inputs, gains, results, ridge, penalty, loss)

@@ -19,6 +19,7 @@ from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.deviations import Variance
 from thresher.estimators.device import Device
+from thresher.estimators.engine import Engine
 from thresher.estimators.fitting import LeftOut
 from thresher.estimators.lift import check_weights
 from thresher.estimators.many import MANY
@@ -76,8 +77,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         solver, engine, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
-    device : ``"cuda"`` for one NVIDIA GPU: there fits are computed, predictions, error bars, and training with
-        ridge=0; networks with a ridge are trained on the ``"cpu"``. Files do not keep it
+    device : ``"cuda"`` for one NVIDIA GPU: there fits are computed, predictions, error bars, and networks
+        trained, but for networks with a ridge on more than 4,096 rows. Files do not keep it
+    engine : ``"ray"``, or a :class:`thresher.Ray`, for networks whose neurons live on a Ray cluster; what is chosen
+        before them, and the limit of infinite width, is computed here. Files do not keep it
     approximation : how more than 4,096 distinct rows are fitted. ``"auto"``: exactly up to 32,768; up to 131,072 too
         if that is clearly better on some of the rows (always with device="cuda"); else the better, on rows left out, of
         ``"centres"``, coefficients on some thousand chosen rows, and ``"leaves"``, exact fits of 4,096 rows each in a
@@ -129,6 +132,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     beyond O(n). Prediction O(md) per row and output, O(nd) for the limit.
     """
 
+    _task = "regression"
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 18, 1 << 18)
 
     def __init__(
@@ -148,10 +152,12 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
+        engine: Engine = "local",
         approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
+        categorical_features: Any = "from_dtype",
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "__class__", "target")}
         super().__init__(**given)
@@ -160,7 +166,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d), dense, sparse or on disk (see docs/many_rows.md), and targets y (n,) or (n, k)."""
         self._check_parameters()
-        rows, y = self._table(X, y=y, multi_output=True, y_numeric=True)
+        rows, y = self._table(X, y=y, weights=sample_weight, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, rows)
         targets = np.asarray(y, np.float64)
         columns = targets.reshape(len(targets), -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,7 @@ class Options(NamedTuple):
     judge: Judge = mean_square  # of scales and features
     checkpoint: Path | None = None  # where a long fit keeps its progress
     approximation: str = "auto"
+    engine: Any = "local"  # that networks are trained with
     or_limit: bool = False  # whether the limit of infinite width replaces a network that is measurably worse
 
 

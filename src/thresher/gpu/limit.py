@@ -43,7 +43,7 @@ _SQUARE, _RANK = 20_480, 2048  # rows of a kernel that choices are made on, and 
 class Gpu:
     """One GPU, as a device of the estimators."""
 
-    arrays, rows, dear, engine = torch, 1 << 14, False, "gpu"
+    arrays, rows, dear = torch, 1 << 14, False
 
     def __init__(self, device: Any, *, threads: int = 1) -> None:
         self.device, self.threads = device, min(threads, _CALLERS)
@@ -65,6 +65,10 @@ class Gpu:
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
+    def engine_for(self, asked: Any) -> str:
+        """Return the GPU: a cluster beside it was refused before."""
+        return "gpu"
+
     def spare(self) -> float:
         """Return the free bytes of the GPU."""
         return float(device_bytes(self.device))
@@ -79,7 +83,7 @@ class Gpu:
         may = max(int((free - fixed) / per_row), 0)
         what = f"fitting {rows:,} rows of {columns:,} columns on the GPU"
         remedy = f"About {may:,} rows would fit. Fit fewer, or use device='cpu'."
-        require(fixed + rows * per_row, budget=int(free), what=what, remedy=remedy)
+        require(fixed + rows * per_row, budget=int(free), what=what, remedy=remedy, rows=may)
 
     def put(self, values: NDArray[Any]) -> Any:
         """Return a tensor with these values."""
