@@ -1,4 +1,4 @@
-"""Figures as a part of the page: their lines and letters take its colours, light or dark, whichever the reader has chosen."""
+"""Figures as a part of the page: their lines and letters take its colours, light or dark, as the reader has chosen."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "BLUE", "COLOURS", "GREEN", "INK", "ORANGE", "PAPER", "PINK", "REMEDY", "SKY", "Drawn", "Picture", "draw", "follow",
-    "make_figure", "notebook_axes", "themed",
+    "BLUE", "COLOURS", "GREEN", "INK", "ORANGE", "PAPER", "PINK", "REMEDY", "SKY", "Drawn", "Picture", "draw",
+    "figure_style", "follow", "make_figure", "notebook_axes", "themed",
 ]  # fmt: skip
 
 REMEDY = "Figures need matplotlib: pip install -e '.[plot]'"
@@ -69,7 +69,7 @@ def draw(
     """
     drawn = []
     for name, picture in pictures.items():
-        with _style(name):
+        with figure_style(name):
             made = make_figure(picture, subject, size=size)
             if made is None:
                 continue  # this was not measured
@@ -139,7 +139,7 @@ def notebook_axes(axes: Axes | None) -> Axes:
     return made
 
 
-def _style(name: str) -> Any:
+def figure_style(name: str) -> Any:
     """Return the style of figures, as a context."""
     try:
         import matplotlib

@@ -98,7 +98,7 @@ def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]
     table = read_table(file, **given, most=EXACT, missing=True)
     known = _with_target(table)
     task = _say_task(table, known, options, file, console)
-    work = Work(table, task, options, console, {"reading": time.perf_counter() - began})
+    work = Work(_labelled(table, task), task, options, console, {"reading": time.perf_counter() - began})
     places = _choose(work, known)
     tested, model, recorder, trained = _test(work, places)
     whole = len(trained) == len(places)
@@ -179,6 +179,14 @@ def _with_target(table: Table) -> Places:
             "it. Name another column with --target."
         )
     return known
+
+
+def _labelled(table: Table, task: str) -> Table:
+    """Return the table with text in place of numbers that are classes and not whole."""
+    targets = table.targets
+    if task == "regression" or targets.dtype.kind != "f" or (targets == np.round(targets))[~np.isnan(targets)].all():
+        return table
+    return table._replace(targets=np.array(["" if one != one else say_label(one) for one in targets.tolist()]))
 
 
 def _say_task(table: Table, known: Places, options: dict[str, Any], file: Path, console: Console) -> str:

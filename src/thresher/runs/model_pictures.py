@@ -147,7 +147,7 @@ def _effect(axes: Axes, found: Evaluation, *, effect: Effect) -> str:
     low, high = float(means.min()), float(means.max())
     room = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
     axes.set(xlabel=_short(effect.column), ylim=(low - room, high + room))
-    of_class = f"probability of {_short(effect.names[0], 20)}, %" if len(effect.names) == 1 else "probability, %"
+    of_class = f"probability of {_short(effect.names[0], 14)}, %" if len(effect.names) == 1 else "probability, %"
     axes.set_ylabel(of_class if found.task == "classification" else f"predicted {_short(found.target, 30)}")
     if effect.kind == "date":
         _plain_ticks(axes, x=False)
@@ -193,10 +193,17 @@ def _plain_ticks(axes: Axes, *, x: bool = True) -> None:
         low, high = axis.get_view_interval()
         largest = max(abs(low), abs(high))
         if high - low >= 1e-3 and 1e-2 <= largest < 1e7:
-            comma = "," if largest >= 1e4 else ""  # years have none
-            axis.set_major_formatter(lambda value, _, comma=comma: f"{round(value, 12):{comma}.10g}")
+            axis.set_major_formatter(_with_commas if largest >= 1e4 else _without)  # years have none
         else:
             axes.ticklabel_format(axis=side, style="sci", scilimits=(0, 0), useMathText=True)
+
+
+def _with_commas(value: float, _: Any) -> str:
+    return f"{round(value, 12):,.10g}"
+
+
+def _without(value: float, _: Any) -> str:
+    return f"{round(value, 12):.10g}"
 
 
 def _date_ticks(axes: Axes, days: Any) -> None:
