@@ -245,6 +245,22 @@ def tree_weights(row, directions, thresholds, borders, children, leaves):
     return weights
 
 
+def means_by_value(values, targets, folds, prior):
+    """Means of targets by value, drawn to the mean of all as if ``prior`` more rows had it.
+
+    Returns a dict from values to means, and the mean (n,) that each row gets from rows of other folds.
+    """
+
+    def mean(value, rows):
+        everything = sum(targets[i] for i in rows) / len(rows)
+        some = [targets[i] for i in rows if values[i] == value]
+        return (sum(some) + prior * everything) / (len(some) + prior)
+
+    rows = range(len(values))
+    others = [[j for j in rows if folds[j] != folds[i]] for i in rows]
+    return {value: mean(value, rows) for value in values}, [mean(values[i], others[i]) for i in rows]
+
+
 def permutation_importance(predict, error, X, y, column, orders):
     """How much the error grows, on average, when the cells of a column are put into other orders."""
     grown = []

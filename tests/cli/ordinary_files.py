@@ -8,7 +8,7 @@ import numpy as np
 
 COLOURS = ["red", "pale blue", "green"]
 TOWNS = ["Köln", "Málaga", "Besançon", "Ålesund"]
-WORDS = "good bad great poor fine slow quick lovely broken late kind rude".split()
+WORDS = ["good", "bad", "great", "poor", "fine", "slow", "quick", "lovely", "broken", "late", "kind", "rude"]
 
 
 class Ordinary(NamedTuple):
@@ -46,7 +46,9 @@ def mixed(folder, rng):
         [float(a), int(r), c, g, f"{1950 + k % 60}-{1 + k % 12:02}-{1 + k % 28:02}", f"€{p:,.0f}"]
         for k, (a, r, c, g, p) in enumerate(zip(area, rooms, colour, garden, price, strict=True))
     ]
-    return Ordinary(_write(folder / "houses.csv", ["area", "rooms", "colour", "garden", "built", "price"], rows), "price")
+    return Ordinary(
+        _write(folder / "houses.csv", ["area", "rooms", "colour", "garden", "built", "price"], rows), "price"
+    )
 
 
 def dates(folder, rng):
@@ -54,7 +56,8 @@ def dates(folder, rng):
     hours = np.arange(n) * 5
     times = np.datetime64("2024-01-01T00:00") + hours.astype("timedelta64[h]")
     rides = 50 + 40 * np.sin(2 * np.pi * (hours % 24) / 24) + 5 * rng.normal(size=n)
-    rows = [[str(t).replace("T", " "), w, float(r)] for t, w, r in zip(times, rng.choice(["sun", "rain"], n), rides)]
+    weather = rng.choice(["sun", "rain"], n)
+    rows = [[str(times[k]).replace("T", " "), weather[k], float(rides[k])] for k in range(n)]
     return Ordinary(_write(folder / "rides.csv", ["time", "weather", "rides"], rows), "rides")
 
 
@@ -66,7 +69,7 @@ def missing(folder, rng):
     for k in range(n):
         cells = [float(a[k]), float(b[k]), str(kind[k])]
         holes = rng.random(3) < 0.15
-        cells = [("NA" if place == 0 else "") if hole else cell for place, (cell, hole) in enumerate(zip(cells, holes))]
+        cells = [none if hole else cell for cell, hole, none in zip(cells, holes, ("NA", "", ""), strict=True)]
         rows.append([*cells, "high" if y[k] > 0 else "low"])
     return Ordinary(_write(folder / "holes.csv", ["a", "b", "kind", "level"], rows), "level")
 

@@ -204,7 +204,7 @@ class TestRun:
     def test_the_page_is_whole(self, folder):
         text = (folder / "page.html").read_text(encoding="utf-8")
         Whole().check(text)
-        assert text.count('<figure role="img" aria-label="') == 6
+        assert text.count('<figure role="img" aria-label="') >= 6
         assert "lem:induction_part2" in text  # the certificates
         assert "pairs were compared with a full scan" in text
         assert f"thresher train {folder}/table.csv --ridge 0 --width" in text
@@ -306,7 +306,7 @@ BAD = {
     "damaged gzip": (b"\x1f\x8b nothing", "t.csv", [], r"packed by gzip and damaged"),
     "open quote": ('a,y\n"1,2\n3,4\n', "t.csv", [], r"no CSV file: .* quotation marks"),
     "ragged": ("a,y\n1,2\n3\n5,6\n", "t.csv", [], r"row 2 has 1 cells; expected 2"),
-    "missing target": ("a,y\n1,2\n2,\n", "t.csv", [], r"'y': row 2 is ''; the target must not be missing: remove"),
+    "missing target": ("a,y\n1,2\n2,\n", "t.csv", [], r"'y' is there in 1 of 2 rows; at least 2 must"),
     "nothing but missing": ("a,y\nNA,2\n?,4\n", "t.csv", [], r"no column .* can be used: 'a' \(it has no value\)"),
     "infinite": ("a,y\n1,2\ninf,4\n", "t.csv", [], r"column 'a': row 2 is 'inf'; numbers must be finite"),
     "mixed column": (MIXED, "t.csv", [], r"column 'a': row 41 is 'red'; expected numbers, as in other rows"),

@@ -177,7 +177,8 @@ class TestNothingIsOverwritten:
         assert (tmp_path / "run" / "checkpoint").read_text() == "something"
 
     @pytest.mark.parametrize("command", ["train", "report", "predict"])
-    def test_a_file(self, capsys, places, tmp_path, command):
+    def test_a_file(self, capsys, places, tmp_path, monkeypatch, command):
+        monkeypatch.setitem(sys.modules, "matplotlib", None)  # figures take time
         there = tmp_path / "there"
         there.write_text("mine")
         table, folder = str(places / "numbers.csv"), str(places / "numbers")

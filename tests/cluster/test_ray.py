@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'thresher[ray]'")
 import ray
+from test_cli import run
 
 from thresher import (
     InvalidInput,
@@ -30,6 +31,7 @@ from thresher import (
 )
 from thresher.engines import engine as engines
 from thresher.engines import ray_cluster
+from thresher.runs import read_run
 from thresher.training.history import Iteration
 
 SMALL = {"width": 2000, "shift": 0.6}
@@ -39,6 +41,7 @@ SMALL = {"width": 2000, "shift": 0.6}
 def cluster():
     assert not ray.is_initialized()
     logging.getLogger("ray").setLevel(logging.ERROR)
+    os.environ.setdefault("RAY_worker_niceness", "0")  # else tests take long where others work too
     ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False,
              object_store_memory=100 << 20)  # fmt: skip
     folder = ray._private.worker._global_node.get_session_dir_path()
@@ -281,6 +284,8 @@ def test_refusals(cluster, monkeypatch):
     (problem,) = problems()
     with pytest.raises(MemoryRefused, match=r"each of 2 shards needs about .* have room for 0\."):
         train(problem, engine="ray", width=10**12)
+    with pytest.raises(MemoryRefused, match=r"each of 2 shards needs about .* have room for 0\."):
+        train(problem, engine="ray", width=10**14, twins=True, start="poisson")
     with pytest.raises(NotAvailable, match="2 shards on GPUs need as many GPUs; the cluster has 0"):
         pytest.importorskip("torch")
         train(problem, engine=Ray(device="cuda", shards=2), **SMALL)
@@ -317,3 +322,22 @@ def test_estimators_on_a_cluster(cluster, diabetes, ridge):
     here, there = ThresherRegressor(**options).fit(X, y), ThresherRegressor(engine="ray", **options).fit(X, y)
     np.testing.assert_array_equal(here.predict(new), there.predict(new))
     assert there.results_[0].history[0].traffic["sent"]
+
+
+def test_the_command_trains_on_a_cluster_and_the_report_tells_what_travelled(cluster, capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 4))
+    np.savetxt(tmp_path / "table.csv", np.column_stack([rows, rows[:, 0] - rows[:, 1]]), delimiter=",")
+    base = ["train", str(tmp_path / "table.csv"), "--ridge", "0", "--width", "4000"]
+    there, here = (tmp_path / name for name in ("there", "here"))
+    assert run(capsys, *base, "--save", str(here), "--quiet")[0] == 0
+    page = tmp_path / "page.html"
+    more = ["--engine", "ray", "--shards", "2", "--save", str(there), "--report", str(page)]
+    assert run(capsys, *base, *more)[0] == 0
+    runs = [read_run(place).trainings[0] for place in (here, there)]
+    assert told(runs[0]) == told(runs[1])
+    assert runs[1].history[1].traffic["received"] > 0
+    assert "On the cluster" in page.read_text()
+    code, _, err = run(capsys, *base, "--shards", "2")
+    assert code
+    assert "--shards is only for a cluster. Add --engine ray" in err

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from thresher import CheckTheorems, Status
+from thresher.cli.cluster import watched
 from thresher.cli.evaluating import evaluate_table
 from thresher.cli.live import Live, compile_loops, notes, say
 from thresher.cli.options import in_options
@@ -111,7 +112,8 @@ class Work:
         ):
             warnings.simplefilter("ignore", ConvergenceWarning)  # reported below
             callbacks = [recorder, live, *([CheckTheorems()] if options["certify"] else [])]
-            model.set_params(callbacks=callbacks, train_options=self.train_options() | files).fit(X, y)
+            model.set_params(callbacks=callbacks, engine=watched(model.engine, live))
+            model.set_params(train_options=self.train_options() | files).fit(X, y)
         model.set_params(callbacks=None, train_options=self.train_options())
         self._say_columns(model)
         say(console, model.results_[0].solver)
@@ -169,7 +171,7 @@ class Work:
 
         kind = ThresherClassifier if self.task == "classification" else ThresherRegressor
         options = self.options
-        given = {name: options[name] for name in ("shift", "ridge", "bias", "device")}
+        given = {name: options[name] for name in ("shift", "ridge", "bias", "device", "engine")}
         given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
         return kind(**given, random_state=options["seed"], verbose=verbose)
 

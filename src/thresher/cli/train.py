@@ -14,6 +14,7 @@ from rich.console import Console
 
 from thresher import InvalidInput, MemoryRefused, Status
 from thresher.checks import check_number, check_whole
+from thresher.cli.cluster import cluster_options, take_engine
 from thresher.cli.fit import Tested, Work
 from thresher.cli.live import say
 from thresher.cli.options import Auto, Count
@@ -48,6 +49,7 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
     help="With --ridge 0: linear solver.",
 )
 @click.option("--device", type=click.Choice(DEVICES), default="cpu", show_default=True, help="Where to compute.")
+@cluster_options
 @click.option("--tol", type=float, help="Stop at this share of the first error; default: 1e-6, or 2e-2 with a ridge.")
 @click.option(
     "--dtype", type=click.Choice(["float32", "float64"]), help="With --ridge 0: working precision; default: float32."
@@ -96,7 +98,7 @@ def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]
     table = read_table(file, **given, most=EXACT, missing=True)
     known = _with_target(table)
     task = _say_task(table, known, options, file, console)
-    work = Work(table, task, options, console, {"reading": time.perf_counter() - began})
+    work = Work(_labelled(table, task), task, options, console, {"reading": time.perf_counter() - began})
     places = _choose(work, known)
     tested, model, recorder, trained = _test(work, places)
     whole = len(trained) == len(places)
@@ -148,6 +150,7 @@ def _check_options(options: dict[str, Any]) -> None:
         raise InvalidInput(f"--test-size must be at least 0 and below 1; got {options['test_size']:g}. Try 0.2.")
     check_whole(options["seed"], "--seed", least=0)
     find_device(options["device"])
+    take_engine(options)
     for name in ("shift", "ridge", "bias"):
         if options[name] != "auto":
             check_number(options[name], f"--{name}", least=0.0)
@@ -176,6 +179,14 @@ def _with_target(table: Table) -> Places:
             "it. Name another column with --target."
         )
     return known
+
+
+def _labelled(table: Table, task: str) -> Table:
+    """Return the table with text in place of numbers that are classes and not whole."""
+    targets = table.targets
+    if task == "regression" or targets.dtype.kind != "f" or (targets == np.round(targets))[~np.isnan(targets)].all():
+        return table
+    return table._replace(targets=np.array(["" if one != one else say_label(one) for one in targets.tolist()]))
 
 
 def _say_task(table: Table, known: Places, options: dict[str, Any], file: Path, console: Console) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import socket
 import time
 import weakref
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,7 @@ _LOST = (
     exceptions.OutOfMemoryError,
 )
 _TICK = 0.5  # seconds between looks at shards that have not answered
+_PATIENCE = 10.0  # seconds until a cluster that does not answer is none
 _INLINE = 50_000  # bytes above which a call goes into the object store, once for all shards
 _Actor: Any = ray.remote(concurrency_groups={"watch": 1})(Worker)
 
@@ -56,10 +58,12 @@ class Session:
         level = log.level
         log.setLevel(logging.ERROR)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_worker_niceness", "0")  # shards are the work itself, as threads would be
         more: dict[str, Any] = {"num_cpus": core_count(), "include_dashboard": False} if where == "local" else {}
         try:
+            _knock(where)
             ray.init(where, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False, **more)
-        except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             ray.shutdown()
             raise NotAvailable(
                 f"no Ray cluster at {where!r}: {_line(error)} Start one with `ray start --head`, or leave address out."
@@ -155,12 +159,15 @@ class RayExecutor:
         data = pickle.dumps(recipe, protocol=5)
         self._recipe = ray.put(data)
         self._log: list[Call] = []
-        self._spent = dict.fromkeys(("sent", "received", "wait", "compute", "restarts"), 0.0)
+        self._spent = dict.fromkeys(("sent", "received", "begin", "compute", "wait", "restarts"), 0.0)
         self._spent["sent"] += len(data)
         self.seats = [_Seat(number, part) for number, part in enumerate(parts)]
         weakref.finalize(self, _end, self.seats)
+        began = time.perf_counter()
         for seat in self.seats:
             self._begin(seat)
+        ray.wait([seat.awake for seat in self.seats], num_returns=len(parts), timeout=self._options.patience)
+        self._spent["begin"] = time.perf_counter() - began
 
     def map(self, method: str, *arguments: Any) -> Iterator[Any]:
         """Call a method of every slice and yield the results in the order of the slices."""
@@ -177,8 +184,8 @@ class RayExecutor:
     def traffic(self) -> dict[str, float]:
         """Return what was spent since the last time this was asked.
 
-        Bytes sent and received; seconds that the slowest shard computed, summed over calls, and that this process
-        waited besides; shards that were started again.
+        Bytes sent and received; seconds until all shards had begun, that the slowest computed, summed over calls, and
+        that this process waited besides; shards that were started again.
         """
         spent, self._spent = self._spent, dict.fromkeys(self._spent, 0.0)
         return spent
@@ -289,6 +296,13 @@ def _kill(actor: Any) -> None:
     if ray.is_initialized():
         with suppress(ValueError, RuntimeError):  # of a cluster that was left
             ray.kill(actor, no_restart=True)
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nobody answers at host:port: Ray itself would wait for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
 
 
 def _line(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from thresher.runs.evaluation import MOST_ROWS, Evaluation
 from thresher.runs.model_pictures import effect_pictures, model_pictures
 from thresher.runs.pictures import FIGURES
 from thresher.runs.run import Run
+from thresher.runs.traffic import TRAFFIC_HEAD, traffic_rows
 from thresher.theory import Statement
 from thresher.training import Status
 
@@ -58,6 +59,8 @@ def write_report(run: Run, path: Path, *, folder: Path | None = None) -> Path:
         remarks=remarks,
         efforts=list(_efforts(run)),
         rows=_iteration_rows(run),
+        traffic_head=TRAFFIC_HEAD,
+        traffic=traffic_rows(run),
         statements=_statements(run),
         settings=_settings(run),
         choices=_choices(run),

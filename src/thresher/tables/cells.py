@@ -10,7 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NO_VALUE", "ORDERS", "Read", "coded", "find_date_order", "find_decimal", "read_dates", "read_numbers"]
+__all__ = [
+    "NO_VALUE",
+    "ORDERS",
+    "Read",
+    "coded",
+    "find_date_order",
+    "find_decimal",
+    "read_dates",
+    "read_numbers",
+    "read_plain",
+]
 
 Cells = NDArray[np.object_]
 # What stands for no value among numbers and dates. Among words, only an empty cell does.
@@ -43,14 +53,18 @@ def coded(cells: Iterable[Any]) -> tuple[list[Any], NDArray[np.int64]]:
     return list(known), np.fromiter(map(known.__getitem__, cells), np.int64, len(cells))
 
 
+def read_plain(cells: Cells) -> NDArray[np.float64] | None:
+    """Return cells (n,) of text as numbers if all are written as programs do, which is fast; else None."""
+    try:
+        return cells.astype(np.float64)
+    except ValueError:
+        return None
+
+
 def read_numbers(cells: Cells, *, decimal: str = ".") -> Read:
     """Return cells (n,) of text as numbers. Cost: O(n), with one look at each different cell that is not plain."""
-    try:
-        if decimal == ".":
-            values = cells.astype(np.float64)
-            return Read(values, np.zeros(len(cells), np.bool_))
-    except ValueError:
-        pass
+    if decimal == "." and (plain := read_plain(cells)) is not None:
+        return Read(plain, np.zeros(len(cells), np.bool_))
     different, codes = coded(cells)
     found = [_number(cell, decimal) for cell in different]
     values = np.array([np.nan if one is None else one for one in found], np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.tables.cells import coded, find_date_order, find_decimal, read_dates, read_numbers
+from thresher.tables.cells import coded, find_date_order, find_decimal, read_dates, read_numbers, read_plain
 from thresher.tables.frame import Column, Frame
 from thresher.tables.kinds import (
     Dates,
@@ -63,8 +63,11 @@ def look(column: Column, *, decimal: str = ".", most: int = MOST_VALUES) -> Seen
     if not column.is_text:
         _refuse_infinite(column, column.values)
         return Seen("number", ".")
-    values, strange = read_numbers(column.values, decimal=".")
-    order = find_date_order(column.values) if strange.any() else None
+    plain = read_plain(column.values)
+    if plain is not None:
+        _refuse_infinite(column, plain)
+        return Seen("number", ".")
+    order = find_date_order(column.values)
     if order is not None:
         read = read_dates(column.values, order=order)
         if read.strange.any():
@@ -72,10 +75,8 @@ def look(column: Column, *, decimal: str = ".", most: int = MOST_VALUES) -> Seen
         return Seen("date", order)
     if truth_only(column):
         return Seen("number", ".")
-    sign = "."
-    if strange.any():
-        sign = find_decimal(column.values, default=decimal)
-        values, strange = read_numbers(column.values, decimal=sign)
+    sign = find_decimal(column.values, default=decimal)
+    values, strange = read_numbers(column.values, decimal=sign)
     there = ~np.isnan(values)
     if not strange.any():
         _refuse_infinite(column, values)

@@ -57,7 +57,10 @@ def read_sheet(path: Path, *, header: bool | None, remedy: str) -> Sheet:
         raise InvalidInput(f"{path} is empty. {remedy}")
     width = len(rows[0])
     ragged = [(place, len(row)) for place, row in enumerate(rows) if len(row) != width]
-    cells = [list(map(str.strip, column)) for column in zip(*(row for row in rows if len(row) == width), strict=True)]
+    whole = next((row for row in rows[1:] if len(row) == width), rows[0])
+    for place, _ in ragged:
+        rows[place] = whole  # so that all else that is wrong is found too, by its row
+    cells = [list(map(str.strip, column)) for column in zip(*rows, strict=True)]
     if header is None:
         header = _has_names(cells)
     names = [column[0] if header else "" for column in cells]
@@ -120,7 +123,10 @@ def _find_delimiter(text: str) -> str:
 
     def judge(delimiter: str) -> tuple[float, int]:
         try:
-            widths = Counter(len(row) for row in csv.reader(lines, delimiter=delimiter))
+            whole = (
+                row for row in csv.reader(lines, delimiter=delimiter) if not any(one.count('"') % 2 for one in row)
+            )
+            widths = Counter(map(len, whole))
         except csv.Error:
             return 0.0, 0
         ((width, count),) = widths.most_common(1) or [(1, 0)]

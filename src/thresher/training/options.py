@@ -40,7 +40,7 @@ from thresher.training.objectives import Interpolation, Penalised
 from thresher.training.result_files import Origin
 from thresher.training.solving import ALWAYS_FACTOR, EVER_FACTOR, LimitGram, Solving, choose_solving, first_solver
 
-__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "Setup", "check_path", "choose_name"]
+__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "Setup", "check_path", "choose_executor", "choose_name"]
 
 Choice = TypeVar("Choice")
 DEFAULT_INDEX, PENALTY_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
@@ -130,7 +130,7 @@ class Setup:
             direct=_device_solver() if solving.make is _device_solver else Cholesky(),
             matrix=solving.matrix,
             why=solving.why,
-            executor=_choose_executor(one["engine"]),
+            executor=choose_executor(one["engine"]),
             first_step=first_step,
             penalty=penalty,
             audit=bool(one["audit"]),
@@ -320,7 +320,7 @@ def _device_solver() -> Solver:
     return DeviceCholesky()
 
 
-def _choose_executor(engine: Any) -> Callable[..., Executor]:
+def choose_executor(engine: Any) -> Callable[..., Executor]:
     """Return what makes an executor: a name, or anything that is called with a recipe, ranges and threads."""
     made = engine if callable(engine) or isinstance(engine, Ray) else choose_name("engine", engine, EXECUTORS)
     made = Ray() if made is Ray else made
