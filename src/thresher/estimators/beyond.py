@@ -17,6 +17,7 @@ from thresher.estimators.exact import PIVOTS, LimitFit, Table
 from thresher.estimators.fitting import LeftOut
 from thresher.estimators.journal import Journal
 from thresher.estimators.leaves import fit_leaves
+from thresher.estimators.observations import Observations
 from thresher.estimators.streams import Stream
 from thresher.theory import firing_probability
 
@@ -55,8 +56,7 @@ def fit_beyond(
         if math.isfinite(error) and error < found.get(name, fit._replace(error=math.inf)).error:
             found[name] = fit._replace(error=error, left_out=fit.left_out._replace(outputs=outputs[left.row]))
 
-    unknown, nothing = LeftOut(left, np.zeros(0), lambda: np.zeros(0), 1.0), np.zeros((0, 1))
-    empty = LimitFit(nothing, nothing, 0.0, math.inf, unknown, nothing.astype(np.float32), None)
+    empty = _unfitted(left)
 
     def common(name: str) -> dict[str, Any]:
         kept = {"saved": journal.kept(name), "save": partial(journal.keep, name)}
@@ -99,6 +99,11 @@ def fit_beyond(
         centres(CENTRES[1], 0.6, 1.0)
         errors[f"{CENTRES[1]} centres"] = found[best].error
     return _with_variance(found[best], inputs, table)._replace(way=best, errors=errors)
+
+
+def _unfitted(left: Observations) -> LimitFit:
+    unknown, nothing = LeftOut(left, np.zeros(0), lambda: np.zeros(0), 1.0), np.zeros((0, 1))
+    return LimitFit(nothing, nothing, 0.0, math.inf, unknown, nothing.astype(np.float32), None)
 
 
 def _with_variance(fit: LimitFit, inputs: Stream, table: Table) -> LimitFit:
