@@ -30,7 +30,7 @@ def make_table():
     """A frame with a column of each kind."""
     columns = {
         "n": np.array([1.0, np.nan, 3, 4, 5, 6, 7, 8, 9]),
-        "w": np.array(list("abcabcab") + [""], object),
+        "w": np.array(["a", "b", "c", "a", "b", "c", "a", "b", ""], object),
         "d": np.arange("2024-01-01", "2024-01-10", dtype="datetime64[D]").astype("datetime64[us]"),
         "one": np.zeros(9),
     }
@@ -67,7 +67,8 @@ def read_and_use(kind, folder):
         use(thresher.load(folder / RUN_FILE, threads=1))
         return
     run = read_run(folder)
-    assert list(page.summarise(run))
+    assert page._settings(run)
+    list(page._tested(run)), page._iteration_rows(run), page._statements(run)
     use(saved.load_model(folder).model)
 
 
