@@ -30,7 +30,7 @@ def make_table():
     """A frame with a column of each kind."""
     columns = {
         "n": np.array([1.0, np.nan, 3, 4, 5, 6, 7, 8, 9]),
-        "w": np.array(["a", "b", "c", "a", "b", "c", "a", "b", ""], object),
+        "w": np.array([*list("abcabcab"), ""], object),
         "d": np.arange("2024-01-01", "2024-01-10", dtype="datetime64[D]").astype("datetime64[us]"),
         "one": np.zeros(9),
     }
