@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(path.stem for path in DOCS.glob("*.md"))
-RUNNABLE = ["quickstart", "choose", "estimators", "notebooks", "tutorial_digits", "tutorial_index"]
+RUNNABLE = ["quickstart", "choose", "estimators", "tables", "notebooks", "tutorial_digits", "tutorial_index"]
 SMALLER = [("10**6", "10**4")]  # the tutorial says a million; here the words count, not the width
 
 
@@ -21,7 +21,8 @@ def blocks(page):
 
 
 @pytest.mark.parametrize("page", RUNNABLE)
-def test_code_in_the_docs_runs(page, monkeypatch):
+def test_code_in_the_docs_runs(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # some of it writes files
     pytest.importorskip("matplotlib").use("agg")
     names = {"__name__": "docs"}
     found = blocks(page)
