@@ -47,7 +47,7 @@ def _say(value: Any) -> str:
 
 
 def _of_run(run: Run, folder: Path) -> dict[str, Any]:
-    columns = [name for name, _ in run.model.get("columns", [])]
+    columns = [str(one) for one in run.model.get("names", [])] or [str(one[0]) for one in run.model.get("columns", [])]
     shown = ", ".join(columns[:8]) + (f" and {len(columns) - 8} more" if len(columns) > 8 else "")
     facts = {"what": run.what, **run.network, "columns": shown or "none named"}
     facts |= {one.name: f"{one.status.value}, {_count(len(one.history) - 1, 'iteration')}" for one in run.trainings}
