@@ -1,6 +1,6 @@
 """Shards on Ray beside threads of one process, and what that means for larger clusters.
 
-    python -m benchmarks.cluster [--tiny] [--repeats 3] [--output results/cluster.json]
+    python -m benchmarks.cluster [--tiny] [--repeats 3] [--output results/cluster.json] [--page docs/cluster.md]
 
 First the same training is timed in turn with ``engine="local"``, as many threads as cores, and with as many shards on a
 local Ray. Starting Ray and its shards is timed apart: it does not grow with anything. Ratios of seconds are stretched
@@ -38,6 +38,7 @@ from thresher.theory import firing_probability
 Row = dict[str, Any]
 LINE = 1.25e9  # bytes per second of 10 Gbit/s
 WIDTHS, SHARDS_ON_PAPER = (10**6, 10**8, 10**10, 10**12), (1, 8, 64)
+MARK = "<!-- python -m benchmarks.cluster --page docs/cluster.md writes from here -->"
 CALLS = 2  # of an iteration: a move, and new counts
 
 
@@ -53,18 +54,30 @@ class Watch(Callback):
         def watched(executor: Any, *given: Any) -> None:
             begin(executor, *given)
             watch.executors[:] = [executor]
-            watch.began = watch.read()
+            since = time.perf_counter()
+            watch.began = watch.read(load=True)
+            executor._spent["begin"] += time.perf_counter() - since
 
         ray_cluster.RayExecutor.__init__ = watched  # type: ignore[method-assign]
 
-    def read(self) -> float:
-        asked = [seat.actor.__ray_call__.remote(lambda worker: time.process_time()) for seat in self.executors[0].seats]
-        return float(sum(ray.get(asked)))
+    def read(self, *, load: bool = False) -> float:
+        """Return the processor time of all shards; first have them load compiled loops, as this process has."""
+
+        def seconds(worker: Any) -> float:
+            if load:
+                compile_loops()
+            return time.process_time()
+
+        return float(sum(ray.get([seat.actor.__ray_call__.remote(seconds) for seat in self.executors[0].seats])))
 
     def on_end(self, result: Result) -> None:
         if self.executors:
             self.ended = self.read()
             self.executors.clear()
+
+
+def compile_loops() -> None:
+    train(random_problem(inputs=20, dimension=10), width=4000)
 
 
 def run(problem: Problem, width: int, engine: Any, watch: Watch) -> Row:
@@ -168,6 +181,24 @@ def sheets(found: dict[str, Any]) -> list[Sheet]:
     return [told, Sheet("On paper: one core per shard, 10 Gbit/s", head, paper)]
 
 
+def page_part(found: dict[str, Any]) -> str:
+    """Return the tables and where they come from, in Markdown."""
+    measured, paper = sheets(found)
+    each, about = found["constants"], found["environment"]
+    load = f"load of {about['load']:.1f} on {about['cores']} cores"
+    return "\n".join(
+        [
+            f"**{measured.title}.** Medians of {len(found['runs']['ray'])} runs of each, in turn; with a {load}.\n",
+            measured.markdown(),
+            f"**{paper.title}**, from the constants of that run: {each['per pair of the scan']:.2g} s per pair of a "
+            f"neuron and an input in the start scan, {each['per firing pair']:.2g} s per firing pair and iteration, "
+            f"{each['solve']:.2g} s for a solve, {each['per call and shard']:.2g} s per call and shard.\n",
+            paper.markdown(),
+            f"{about['processor']}, {about['cores']} cores; commit {about['commit']}.\n",
+        ]
+    )
+
+
 def say(seconds: float) -> str:
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
@@ -180,23 +211,25 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="a small width: whether it runs")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("results/cluster.json"))
+    parser.add_argument("--page", type=Path, help="page to write the tables to, from its mark on")
     options = parser.parse_args()
     console = Console(width=max(Console().width, 140))
     inputs, dimension, width = (50, 20, 2**16) if options.tiny else (500, 50, 2**20)
     cores, problem, watch = core_count(), random_problem(inputs=inputs, dimension=dimension), Watch()
-    train(problem, width=2**14)  # compiles
+    compile_loops()
     session = ray_cluster.Session(None)
     runs: dict[str, list[Row]] = {"local": [], "ray": []}
     for _ in range(options.repeats):
         for name, engine in (("local", "local"), ("ray", Ray(shards=cores))):
             with console.status(f"{name} ..."):
                 runs[name].append(run(problem, width, engine, watch))
-    local = {name: median(row[name] for row in runs["local"]) for name in ("start scan", "move", "solve", "firing")}
+    local = {name: median(row[name] for row in runs["local"]) for name in runs["local"][0] if name != "traffic"}
+    busy = local["processor seconds"] / local["seconds"]  # cores that this process really had
     with console.status("calls ..."):
         constants = {
-            "per pair of the scan": local["start scan"] * cores / (width * inputs),
-            "per firing pair": local["move"] * cores / local["firing"],
-            "solve": local["solve"],
+            "per pair of the scan": local["start scan"] * busy / (width * inputs),
+            "per firing pair": local["move"] * busy / local["firing"],
+            "solve": local["solve"] * min(busy, 1.0),
             "per call and shard": latency(random_problem(inputs=20, dimension=5)),
         }
     del session
@@ -212,7 +245,9 @@ def main() -> None:
     results.write(options.output, found)
     for sheet in sheets(found):
         console.print(sheet.rich())
-    console.print({name: f"{value:.3g}" for name, value in constants.items()})
+    if options.page:
+        text = options.page.read_text()
+        options.page.write_text(text[: text.index(MARK) + len(MARK)] + "\n\n" + page_part(found))
 
 
 if __name__ == "__main__":
