@@ -43,7 +43,9 @@ def _say(value: Any) -> str:
     """Return a value as people write it: thousands with commas, three figures, yes or no."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return say_number(float(value)) if isinstance(value, int | float) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return say_number(value) if isinstance(value, float) else str(value)
 
 
 def _of_run(run: Run, folder: Path) -> dict[str, Any]:

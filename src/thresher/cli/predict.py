@@ -173,7 +173,7 @@ def _say(value: Any, decimals: int | None) -> str:
 
 def _say_seen(seen: int, count: int) -> str:
     which = "all rows" if seen == count else f"{seen:,} of {count:,} rows"
-    return f"{which} have the inputs of rows that the model was trained on; on new rows it does worse than on these."
+    return f"{which} have the inputs of rows that the model was trained on; on new rows it is usually less good."
 
 
 def _tell_scores(saved: SavedModel, found: Sequence[Answers], y: NDArray[Any]) -> None:
@@ -199,6 +199,7 @@ def _opened(output: Path | None) -> Iterator[Any]:
     """Give what to write to: the terminal, or a file that is complete or not there."""
     if output is None:
         yield sys.stdout
+        sys.stdout.flush()  # here, where a closed pipe is understood
         return
     remedy = "Choose another place with --output."
     with (
