@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pages import Whole
+from pages import Whole, check_layout
 
-from thresher.figures import COLOURS, figure_style, make_figure, themed
+from thresher.figures import COLOURS, themed
 from thresher.pages import say_like
 from thresher.runs import Run, Training, evaluate, read_run, write_report
 from thresher.runs.model_pictures import effect_pictures, model_pictures
@@ -105,48 +105,6 @@ def a_run(iterations=21, outputs=1, *, evaluation=None, options=True):
     model = {"target": "price [EUR]", "columns": [["a", None], ["b", None]]}
     return Run("Trained.", trainings, {"width": width} if options else {}, np.zeros((50, 2)), np.zeros((outputs, 50)),
                network, model=model, evaluation=evaluation, data={"file": "folder/houses.csv"})  # fmt: skip
-
-
-def texts_of(figure):
-    """All letters of a figure: what they say, and their boxes in pixels."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.text import Text
-
-    FigureCanvasAgg(figure).draw()
-    shown = [one for one in figure.findobj(Text) if one.get_visible() and one.get_text().strip()]
-    boxes = [(one.get_text(), one.get_window_extent()) for one in shown]
-    inside = figure.bbox
-    # Ticks beyond the limits of an axis exist but are not drawn.
-    axes = figure.axes[0]
-    hidden = set()
-    for axis, low, high in ((axes.xaxis, *sorted(axes.get_xlim())), (axes.yaxis, *sorted(axes.get_ylim()))):
-        for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]:
-            if not low <= tick.get_loc() <= high:
-                hidden |= {id(tick.label1), id(tick.label2)}
-    boxes = [(one.get_text(), box) for one, (_, box) in zip(shown, boxes, strict=True) if id(one) not in hidden]
-    return boxes, inside
-
-
-def check_layout(pictures, subject):
-    checked = 0
-    for name, picture in pictures.items():
-        with figure_style(name):
-            made = make_figure(picture, subject)
-            if made is None:
-                continue
-            figure, seen = made
-            boxes, inside = texts_of(figure)
-        for k, (words, box) in enumerate(boxes):
-            assert inside.x0 - 1 <= box.x0 and box.x1 <= inside.x1 + 1, f"{name}: {words!r} is cut off"
-            assert inside.y0 - 1 <= box.y0 and box.y1 <= inside.y1 + 1, f"{name}: {words!r} is cut off"
-            for other, second in boxes[:k]:
-                assert not box.overlaps(second), f"{name}: {words!r} covers {other!r}"
-        for legend in figure.legends:
-            assert not legend.get_window_extent().overlaps(figure.axes[0].bbox), f"{name}: the legend covers the axes"
-        assert figure.axes[0].get_legend() is None
-        assert seen
-        checked += 1
-    return checked
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)
