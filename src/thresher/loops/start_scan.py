@@ -27,6 +27,8 @@ from thresher.loops.structures import Displacement, Scanned
 
 __all__ = ["places_at_least", "scan_block", "trailing_zeros"]
 
+NEAR, FAR_GATHER = 1 << 21, 24  # bytes of products that caches near the processor hold, and GATHER beyond them
+
 
 @intrinsic
 def trailing_zeros(typing, word):
@@ -79,6 +81,21 @@ def _add(coefficient, products, watched, count, changes):
         changes[c] += coefficient * products[watched[c]]
 
 
+@compiled(sums=True)
+def _changes_by_vector(coefficients, fires, firing, X, watched, count, vector, changes):
+    """Write to ``changes`` what the sum of coefficients times inputs does to the watched inputs, all from X (n, d)."""
+    vector[:] = 0
+    for q in range(firing):
+        coefficient = vector.dtype.type(coefficients[q])
+        for k in range(vector.size):
+            vector[k] += coefficient * X[fires[q], k]
+    for c in range(count):
+        change = vector.dtype.type(0)
+        for k in range(vector.size):
+            change += vector[k] * X[watched[c], k]
+        changes[c] = change
+
+
 @compiled
 def scan_block(rows, step, constants, inputs, sums, lists, used):
     """Find which neurons fire at the start and after the first step, and write watchlists for those.
@@ -93,7 +110,8 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
     row, entries = used
     n, d, copies = Z.shape[1], X.shape[1], 2 if twins else 1
     fires, watched = np.empty(n, lists.inputs.dtype), np.empty(n, lists.inputs.dtype)
-    changes = np.empty(n, K.dtype)
+    changes, fast_vector = np.empty(n, K.dtype), np.empty(d, K.dtype)
+    gather = GATHER if K.nbytes <= NEAR else FAR_GATHER
     scratch = make_scratch(n, d)
     coefficients, vector, weights = scratch.coefficients, scratch.vector, scratch.weights
     flips = before = after = looks = 0
@@ -136,17 +154,17 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
         # No pre-activation of an input that does not fire moves by more than the reach: what lies further below stays
         # below the band.
         candidates = places_at_least(z0, Z.dtype.type(safely_below(shift - width - reach, doubt)), watched)
-        by_vector = moves and (not K.size or GATHER * count > 2 * d)
+        fine = moves and doubt > 2.0 * guard  # a change in working precision may be off by more than z0 is
+        by_vector = fine and (not K.size or GATHER * count > 2 * d)
         if by_vector:
             add_up(moved, coefficients, fires, X, vector)
         for c in range(candidates):
             changes[c] = first_step_change[j, watched[c]] if known else 0.0
-        if not known and K.size:
+        if moves and not known and K.size and gather * count < d:
             for q in range(count):
                 _add(K.dtype.type(coefficients[q]), K[fires[q]], watched, candidates, changes)
-        elif not known and moves:
-            for c in range(candidates):
-                changes[c] = dot(vector, X[watched[c]])
+        elif moves and not known:
+            _changes_by_vector(coefficients, fires, count, rows.vectors, watched, candidates, fast_vector, changes)
         for twin in range(copies):
             sign = signs[copies * j + twin]
             moved = Displacement(sign, np.int64(0), count, total, False)
@@ -170,7 +188,7 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
                 if abs(z - shift) <= doubt:
                     z, error = decide(i, neuron + twin, moved, fires, constants, inputs, scratch)
                     looks += 1
-                elif z >= shift and moves:  # its value goes into the outputs: in float64, whatever decided
+                elif fine and z >= shift:  # its value goes into the outputs
                     if by_vector:
                         z = z0[i] + sign * dot(vector, X[i])
                     else:

@@ -144,6 +144,7 @@ class StartScan:
         self._copies = 2 if settings.start.twins else 1  # neurons that share a start row
         self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
         self._inputs = loop_inputs(settings, geometry)
+        self._vectors = np.ascontiguousarray(geometry.inputs, geometry.dtype)
         self._constants = shard_constants(settings, geometry, neurons, band=band, guards=(0.0, 0.0))
         n = len(geometry.inputs)
         self._step = np.zeros(n) if first_step is None else first_step
@@ -159,7 +160,8 @@ class StartScan:
         self.guards = max(self.guards, guards)  # both grow with the longest row
         signs = self._settings.start.signs(np.arange(block.start * self._copies, block.stop * self._copies))
         constants, neurons = self._constants._replace(guards=guards), self._used[0]
-        rows = StartRows(Z, self._first_step_change(Z), signs, first=0, place=block.start - self._rows.start)
+        change = self._first_step_change(Z)
+        rows = StartRows(Z, change, self._vectors, signs, first=0, place=block.start - self._rows.start)
         while True:
             done, *used, flips, before, after, looks = loops.scan_block(
                 rows, self._step, constants, self._inputs, self.sums, self._lists, self._used
