@@ -23,6 +23,7 @@ from thresher.loops.judgement import (
 )  # fmt: skip
 from thresher.loops.pairs import dot
 from thresher.loops.rounding import expiry_at, rounded_down, safely_below
+from thresher.loops.screen import CHUNK, bound_rows, room_for
 from thresher.loops.structures import Displacement, Scanned
 
 __all__ = ["places_at_least", "scan_block", "trailing_zeros"]
@@ -96,6 +97,38 @@ def _changes_by_vector(coefficients, fires, firing, X, watched, count, vector, c
         changes[c] = change
 
 
+@compiled(sums=True)
+def _look(weights, X, listed, count, low, values):
+    """Write pre-activations of the listed inputs to ``values`` (n,); keep those >= low in the list, return how many."""
+    kept = 0
+    for c in range(count):
+        i = listed[c]
+        z = values.dtype.type(0)
+        for k in range(weights.size):
+            z += weights[k] * X[i, k]
+        values[i] = z
+        listed[kept] = i
+        kept += z >= low
+    return kept
+
+
+@njit(inline="always")
+def _keep_near(bounds, changes, watched, count, fires, firing, sign, low):
+    """Keep of the watched inputs those that fire, and those whose bound may be >= low after their change.
+
+    With a sign of 0 changes have either sign. Returns how many are kept.
+    """
+    kept = q = 0
+    for c in range(count):
+        i = watched[c]
+        fired = q < firing and fires[q] == i
+        q += fired
+        change = abs(changes[c]) if sign == 0 else sign * changes[c]
+        watched[kept], changes[kept] = i, changes[c]
+        kept += fired or bounds[i] + change >= low
+    return kept
+
+
 @compiled
 def scan_block(rows, step, constants, inputs, sums, lists, used):
     """Find which neurons fire at the start and after the first step, and write watchlists for those.
@@ -108,7 +141,10 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
     K, X, products = inputs.fast_products, inputs.vectors, inputs.products
     shift, guard, unit, twins = constants.shift, constants.guards[0], constants.unit, constants.twins
     row, entries = used
-    n, d, copies = Z.shape[1], X.shape[1], 2 if twins else 1
+    (n, d), copies = X.shape, 2 if twins else 1
+    screened, last = rows.weights.size > 0, signs.size // copies
+    room, values = np.empty((CHUNK if screened else 0, n), Z.dtype), np.empty(n, Z.dtype)
+    eight_bit = room_for(rows.rounded_inputs)
     fires, watched = np.empty(n, lists.inputs.dtype), np.empty(n, lists.inputs.dtype)
     changes, fast_vector = np.empty(n, K.dtype), np.empty(d, K.dtype)
     gather = GATHER if K.nbytes <= NEAR else FAR_GATHER
@@ -119,11 +155,16 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
     for i in range(n):
         moves |= step[i] != 0
     low, threshold = Z.dtype.type(safely_below(shift, guard)), Z.dtype.type(shift)
-    for j in range(rows.first, Z.shape[0]):
+    for j in range(rows.first, last):
         if entries + copies * n > lists.inputs.size:
             return Scanned(j, row, entries, flips, before, after, looks)
-        z0, neuron = Z[j], copies * (rows.place + j)
-        candidates = places_at_least(z0, low, fires)
+        here, neuron = (j - rows.first) % CHUNK, copies * (rows.place + j)
+        if screened and here == 0:
+            bound_rows(rows.rounded, j, min(j + CHUNK, last), rows.rounded_inputs, d, eight_bit, room)
+        bounds, z0 = (room[here], values) if screened else (Z[j], Z[j])
+        candidates = places_at_least(bounds, low, fires)
+        if screened:
+            candidates = _look(rows.weights[j], rows.vectors, fires, candidates, low, values)
         if candidates == 0:
             continue
         count = 0
@@ -153,7 +194,7 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
         doubt = doubt_of(moved, constants, d)
         # No pre-activation of an input that does not fire moves by more than the reach: what lies further below stays
         # below the band.
-        candidates = places_at_least(z0, Z.dtype.type(safely_below(shift - width - reach, doubt)), watched)
+        candidates = places_at_least(bounds, Z.dtype.type(safely_below(shift - width - reach, doubt)), watched)
         fine = moves and doubt > 2.0 * guard  # a change in working precision may be off by more than z0 is
         by_vector = fine and (not K.size or GATHER * count > 2 * d)
         if by_vector:
@@ -165,6 +206,12 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
                 _add(K.dtype.type(coefficients[q]), K[fires[q]], watched, candidates, changes)
         elif moves and not known:
             _changes_by_vector(coefficients, fires, count, rows.vectors, watched, candidates, fast_vector, changes)
+        if screened:
+            near = safely_below(shift - width, doubt)
+            candidates = _keep_near(
+                bounds, changes, watched, candidates, fires, count, 0.0 if twins else signs[j], near
+            )
+            _look(rows.weights[j], rows.vectors, watched, candidates, -np.inf, values)
         for twin in range(copies):
             sign = signs[copies * j + twin]
             moved = Displacement(sign, np.int64(0), count, total, False)
@@ -211,4 +258,4 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
             lists.drift[row], lists.band[row], lists.soonest[row] = 0.0, width, soonest
             lists.seen[row] = -1 if flipped else 0
             row += 1
-    return Scanned(Z.shape[0], row, entries, flips, before, after, looks)
+    return Scanned(last, row, entries, flips, before, after, looks)
