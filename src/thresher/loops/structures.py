@@ -85,7 +85,7 @@ class StartRows(NamedTuple):
     """A block of start rows, to be scanned from row ``first`` on."""
 
     products: Floating  # pre-activations (rows, n), or (0, n): rows are screened
-    weights: Floating  # (rows, d) where they are screened, else (0, d)
+    weights: NDArray[np.float32]  # (rows, d) where they are screened, else (0, d)
     rounded: RoundedRows
     rounded_inputs: RoundedInputs
     first_step_change: Floating  # their change by the first step (rows, n), or (0, n): follow it pair by pair

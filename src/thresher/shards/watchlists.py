@@ -115,7 +115,7 @@ class StartBlock(NamedTuple):
 
     block: range
     products: Floating  # (rows, n), or (0, n)
-    weights: Floating  # (0, d), or (rows, d)
+    weights: NDArray[np.float32]  # (0, d), or (rows, d)
     rounded_inputs: RoundedInputs
     rounded: RoundedRows
     guards: tuple[float, float]  # bounds on the rounding of these products, and of looks at them
@@ -142,7 +142,7 @@ class StartBlock(NamedTuple):
             return cls(block, out[:0], screen.transpose(rows), rounded, screen.round_rows(rows), guards)
         products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T, out=out[: len(block)])
         products[norms == 0] = -np.inf  # rows that were not kept where they were drawn fire on nothing
-        return cls(block, products, np.empty((0, len(rows)), fast.dtype), screen.NO_INPUTS, screen.NO_ROWS, guards)
+        return cls(block, products, np.empty((0, len(rows)), np.float32), screen.NO_INPUTS, screen.NO_ROWS, guards)
 
 
 class StartScan:
@@ -182,7 +182,7 @@ class StartScan:
     def _few_pass(self, rounded: RoundedInputs) -> bool:
         """Return whether so few pairs would pass a screen with these inputs that it is worth while. Cost: O(n)."""
         (n, d), settings = self._geometry.inputs.shape, self._settings
-        if self._geometry.dtype != np.float32 or d > screen.LONGEST:
+        if d > screen.LONGEST:
             return False
         many = math.sqrt(n * firing_probability(settings.shift))
         width = self._constants.band * (many + 2)

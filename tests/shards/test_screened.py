@@ -1,0 +1,97 @@
+"""Start rows screened in 8 bits: what is tested of certified shards, once more."""
+
+import numpy as np
+import pytest
+from reliability.soak import make_problem
+from screened import Screened
+from test_certified import (  # noqa: F401
+    TestSabotage,
+    TestShardsAgree,
+    clustered_problem,
+    test_certificates_hold_whatever_the_scale_of_the_targets,
+    test_firing_sets_are_those_of_the_scan_in_every_iteration,
+    test_ties_are_decided_alike,
+)
+from test_judgement import (  # noqa: F401
+    test_a_guard_that_is_too_small_is_noticed,
+    test_pairs_that_float32_cannot_place_are_decided_in_float64,
+)
+
+from thresher import BrokenCertificate, Problem, train, train_together
+from thresher.datasets import random_problem
+from thresher.loops import screen
+from thresher.shards import SHARDS, Certified, watchlists
+
+
+@pytest.fixture(autouse=True, scope="module")
+def screened():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SHARDS, "certified", Screened)
+        yield
+
+
+def counted(result):
+    return [(one.firing, one.flips, one.moved) for one in result.history]
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_random_problems(number):
+    problem, options = make_problem(78, number)
+    width = min(options["width"], 2000)
+    train(problem, **options | {"width": width + width % 2, "index": "certified", "audit": True})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"twins": True}, {"first_step": "gram"}, {"dtype": "float64"}, {"twins": True, "start": "poisson"},
+     {"solver": "pivots"}],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["spread", "clustered"])
+def test_it_is_the_training_without_a_screen(kind, options, monkeypatch):
+    problem = random_problem(inputs=70, dimension=12) if kind == "spread" else clustered_problem(70, 12, spread=0.6)
+    given = {"width": 6000, "shift": 2.0, "audit": True, **options}
+    ours = train(problem, **given)
+    monkeypatch.setitem(SHARDS, "certified", Certified)
+    monkeypatch.setattr(screen, "INSTRUCTIONS", "")
+    plain = train(problem, **given)
+    assert (ours.screen, plain.screen) == ("8 bits, plain loops", options.get("dtype", "float32"))
+    assert counted(ours) == counted(plain)
+    np.testing.assert_allclose(ours.network.predict(problem.inputs), plain.network.predict(problem.inputs), atol=1e-5)
+
+
+def test_a_screen_that_misses_pairs_is_caught(monkeypatch):
+    original = screen.round_inputs
+    careless = lambda X, plainly: original(0.9 * X, plainly=plainly)  # noqa: E731
+    monkeypatch.setattr(screen, "round_inputs", careless)
+    with pytest.raises(BrokenCertificate, match=r"neuron \d+ fires on input \d+"):
+        train(random_problem(inputs=30, dimension=10), width=20_000, audit=True)
+
+
+# Which one is taken
+
+
+@pytest.fixture
+def able(monkeypatch):
+    monkeypatch.setitem(SHARDS, "certified", Certified)
+    monkeypatch.setattr(screen, "INSTRUCTIONS", screen.PLAIN)
+
+
+@pytest.mark.parametrize(("shift", "taken"), [(0.5, "float32"), (2.5, "8 bits, plain loops")])
+def test_a_screen_is_taken_where_few_pass(able, shift, taken):
+    result = train(random_problem(inputs=20, dimension=10), width=2**14, shift=shift, max_iterations=1)
+    assert result.screen == taken
+    assert "search of start rows" in result._repr_html_()
+
+
+def test_outputs_choose_for_themselves(able, monkeypatch):
+    """So that each is trained as if it were alone: large targets move neurons far, and then many pass."""
+    problem = random_problem(inputs=20, dimension=10)
+    problems = [problem, Problem(problem.inputs, 30 * problem.targets)]
+    options = {"width": 2**13, "shift": 2.2, "max_iterations": 1}
+    monkeypatch.setattr(watchlists, "_FEW", 0.3)
+    together = train_together(problems, **options)
+    assert [one.screen for one in together] == ["8 bits, plain loops", "float32"]
+    for one, problem in zip(together, problems, strict=True):
+        alone = train(problem, **options)
+        assert alone.screen == one.screen
+        np.testing.assert_array_equal(one.network.predict(problem.inputs), alone.network.predict(problem.inputs))
