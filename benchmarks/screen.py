@@ -150,6 +150,7 @@ def measure(case: Case, *, checked: int) -> dict[str, Any]:
         row["checked pairs"] = check(case, checked)
         row["microseconds a row"] = parts(case)
         evaluation = best(lambda: dense(case))
+        row["microseconds a row"]["evaluation"] = 1e6 * evaluation / case.settings.width
         floats, eights = case.recipe(eight=False), case.recipe(eight=True)
         row["float32 in evaluations"] = best(lambda: case.start(floats, case.settings.width)) / evaluation
         if screen.INSTRUCTIONS:

@@ -22,7 +22,7 @@ from thresher.loops.structures import RoundedInputs, RoundedRows
 
 __all__ = [
     "CHUNK", "INSTRUCTIONS", "LONGEST", "NO_INPUTS", "NO_ROWS", "PLAIN", "STEPS", "bound_rows", "room_for",
-    "round_inputs", "round_rows", "transpose", "write_tile",
+    "round_inputs", "round_rows", "squares", "transpose", "write_tile",
 ]  # fmt: skip
 
 STEPS, OFFSET = 127, 128
@@ -167,6 +167,16 @@ def _round(columns, words, sums, steps, norms, errors):
     for r in range(rows):
         norms[r] = steps[r] * np.sqrt(norms[r])
         errors[r] = np.sqrt(errors[r])
+
+
+@compiled(relaxed=True)
+def squares(columns):
+    """Return the squared norms of rows that are given as columns (d, rows)."""
+    out = np.zeros(columns.shape[1], columns.dtype)
+    for k in range(columns.shape[0]):
+        for r in range(columns.shape[1]):
+            out[r] += columns[k, r] * columns[k, r]
+    return out
 
 
 @compiled

@@ -136,7 +136,7 @@ class StartBlock(NamedTuple):
         """
         rows = start.base_block(block.start, block.stop)
         fast = geometry.fast_inputs
-        norms = np.sqrt(np.einsum("kr,kr->r", rows, rows))
+        norms = np.sqrt(screen.squares(rows))
         guards = geometry.guards(norms=norms)
         if rounded is not None:
             return cls(block, out[:0], screen.transpose(rows), rounded, screen.round_rows(rows), guards)
