@@ -20,7 +20,7 @@ from scipy import linalg
 
 from benchmarks import results
 from benchmarks.environment import environment
-from thresher import Problem
+from thresher import Problem, train
 from thresher.datasets import random_problem
 from thresher.interfaces import Step
 from thresher.loops import screen
@@ -161,6 +161,23 @@ def measure(case: Case, *, checked: int) -> dict[str, Any]:
     return row
 
 
+def predictions(*, shrink: int) -> dict[str, Any]:
+    """Return what a prediction of 1000 rows costs, in dense evaluations of the network on as many inputs."""
+    width = 2**20 // shrink
+    problem = random_problem(inputs=1000 // shrink, dimension=50)
+    network = train(problem, width=width, twins=True).network
+    others = random_problem(inputs=1000, dimension=50, seed=1)
+    evaluation = best(lambda: dense(Case(others, network.settings, Step(others.targets))))
+    row, instructions = {"inputs": problem.size, "dimension": 50, "width": width, "rows": 1000}, screen.INSTRUCTIONS
+    try:
+        for name, chosen in (("float32", ""), ("8 bits", instructions)):
+            screen.INSTRUCTIONS = chosen
+            row[f"prediction, {name}"] = best(lambda: network.predict(others.inputs, threads=THREADS)) / evaluation
+    finally:
+        screen.INSTRUCTIONS = instructions
+    return row
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", action="store_true", help="small widths, to see that it works")
@@ -171,12 +188,16 @@ def main(arguments: list[str] | None = None) -> None:
     has = {name: bool(features.get(name)) for name in names}
     print(f"{environment()['processor']}: {has}; products of bytes: {screen.INSTRUCTIONS or 'none'}", flush=True)
     rows = []
+    shrink = 16 if options.tiny else 1
     for inputs, dimension, width, twins in CASES:
-        shrink = 16 if options.tiny else 1
         case = Case.of(inputs // shrink, dimension, width // shrink, twins=twins)
         rows.append(measure(case, checked=2048 // shrink))
         print(rows[-1], flush=True)
-    results.write(options.output, {"environment": environment(), "features": has, "rows": rows})
+    predicted = predictions(shrink=shrink)
+    print(predicted, flush=True)
+    results.write(
+        options.output, {"environment": environment(), "features": has, "rows": rows, "prediction": predicted}
+    )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from thresher.loops.rounding import expiry_at, norm_at_most, rounded_down, safel
 from thresher.loops.screen import CHUNK, bound_rows, room_for
 from thresher.loops.structures import Displacement, Scanned
 
-__all__ = ["places_at_least", "scan_block", "trailing_zeros"]
+__all__ = ["dots", "places_at_least", "scan_block", "trailing_zeros"]
 
 NEAR, FAR_GATHER = 1 << 21, 24  # bytes of products that caches near the processor hold, and GATHER beyond them
 
@@ -98,7 +98,7 @@ def _sum_up(coefficients, listed, count, X, vector):
 
 
 @compiled(sums=True)
-def _dots(vector, X, listed, count, out):
+def dots(vector, X, listed, count, out):
     """Write the inner products of a vector with the listed inputs to ``out``, four at a time: they share its loads."""
     whole = count - count % 4
     for c in range(0, whole, 4):
@@ -120,7 +120,7 @@ def _dots(vector, X, listed, count, out):
 @compiled
 def _look(weights, X, listed, count, low, room, values):
     """Write pre-activations of the listed inputs to ``values`` (n,); keep those >= low in the list, return how many."""
-    _dots(weights, X, listed, count, room)
+    dots(weights, X, listed, count, room)
     kept = 0
     for c in range(count):
         i, z = listed[c], room[c]
@@ -219,7 +219,7 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
         if by_vector:
             add_up(moved, coefficients, fires, X, vector)
         if from_inputs:
-            _dots(fast_vector, rows.vectors, watched, candidates, changes)
+            dots(fast_vector, rows.vectors, watched, candidates, changes)
         else:
             for c in range(candidates):
                 changes[c] = first_step_change[j, watched[c]] if known else 0.0

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "Displacement", "Entries", "Found", "Inputs", "Point", "Rebuilt", "RoundedInputs", "RoundedRows", "Scanned",
-    "Scratch", "ShardConstants", "StartRows", "Visited", "WakeUps",
+    "Displacement", "Entries", "Found", "Inputs", "Point", "PredictedRows", "Rebuilt", "RoundedInputs", "RoundedRows",
+    "Scanned", "Scratch", "ShardConstants", "StartRows", "Visited", "WakeUps",
 ]  # fmt: skip
 
 Floating = NDArray[np.float32] | NDArray[np.float64]
@@ -93,6 +93,17 @@ class StartRows(NamedTuple):
     signs: NDArray[np.float64]  # of the neurons: one per row, or two if they are twins
     first: int
     place: int  # of row 0 of the block among the rows of the shard
+
+
+class PredictedRows(NamedTuple):
+    """A block of start rows whose outputs are asked for, with their products with the inputs, or rounded."""
+
+    base: NDArray[np.int64]  # (rows,): their numbers
+    signs: NDArray[np.float64]  # of the neurons: one per row, or two if they are twins
+    products: Floating  # (rows, k), or (0, k): rows are screened
+    weights: NDArray[np.float32]  # (rows, d) where they are screened, else (0, d)
+    rounded: RoundedRows
+    rounded_inputs: RoundedInputs
 
 
 class Displacement(NamedTuple):
