@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks.methods import load_method, method_names
 from benchmarks.summary import exponent_of, value_of
 from thresher import NotAvailable
+from thresher.figures import follow
 
 try:
     import matplotlib
@@ -46,6 +47,7 @@ def draw(results: dict[str, Any], folder: Path) -> list[Path]:
             path = folder / f"{name}.svg"
             with matplotlib.rc_context({"svg.hashsalt": name, "font.size": 9, "svg.fonttype": "path"}):
                 make(results[case]).savefig(path, metadata={"Date": None})  # equal results give equal files
+            path.write_text(follow(path.read_text(encoding="utf-8")), encoding="utf-8")
             written.append(path)
     return written
 

@@ -3,6 +3,8 @@
 Fits a case of ``benchmarks.many_rows`` with ``device="cuda"``: first some of its rows, which compiles and loads what is
 needed and is reported apart, then all of them. Prints and stores the seconds of each part of the fit, the score on the
 test rows, the peak memory of the GPU, and where the figures come from.
+
+``--case small`` fits tables of up to 4,096 rows with ``device="cuda"`` and ``"cpu"``, and compares their predictions.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.datasets import make_friedman1
 
 from benchmarks.environment import environment
 from benchmarks.many_rows.cases import CASES, Data
@@ -25,6 +28,7 @@ from thresher.estimators.progress import Progress
 # seconds of a fit at most; the score that is to be reached: accuracy in percent at least, or RMSE at most
 GOALS = {"mnist": (15.0, 98.6), "fashion": (15.0, 90.5), "protein": (30.0, 3.12), "friedman": (60.0, 1.046)}
 WARM = 6000  # rows of the first fit
+SMALL, LABELS = (500, 1000, 2000, 4000), 10  # rows of small tables, and classes of half of them
 WAYS = {"friedman": ("centres", "leaves")}  # what a fit of all rows tries, and one of few would not
 
 
@@ -103,6 +107,61 @@ def measure(case: str, data: Data, *, device: str, quick: bool) -> dict[str, Any
     return row
 
 
+def small_tables(*, device: str, quick: bool) -> dict[str, Any]:
+    """Return seconds of second fits of small tables on a device and on the processor, and how far they are apart.
+
+    Friedman's function of ten columns with noise 1, and its deciles as classes; widths as they are by default, and the
+    limit of infinite width.
+    """
+    found = []
+    for rows in SMALL[:1] if quick else SMALL:
+        X, y = make_friedman1(rows + 1000, n_features=10, noise=1.0, random_state=0)
+        labels = np.digitize(y, np.quantile(y, np.arange(1, LABELS) / LABELS))
+        for kind, targets in ((ThresherRegressor, y), (ThresherClassifier, labels)):
+            for width in (float("inf"), "auto"):
+                row: dict[str, Any] = {"rows": rows, "kind": kind.__name__, "width": str(width)}
+                models = {
+                    name: _second_fit(kind(device=name, width=width, random_state=0), X[:rows], targets[:rows], row)
+                    for name in (device, "cpu")
+                }
+                mine, theirs = models[device], models["cpu"]
+                row["same choices"] = all(
+                    getattr(mine, name) == getattr(theirs, name)
+                    for name in ("shift_", "ridge_", "scale_", "feature_learning_", "columns_weighed_", "width_")
+                )
+                told = [one.predict(X[rows:]) for one in (mine, theirs)]
+                if kind is ThresherClassifier:
+                    row["apart"] = float(np.mean(told[0] != told[1]))
+                    row["scores"] = [float(np.mean(one == targets[rows:])) for one in told]
+                else:
+                    row["apart"] = float(np.abs(told[0] - told[1]).max() / y.std())
+                    row["scores"] = [float(np.sqrt(np.mean((one - targets[rows:]) ** 2))) for one in told]
+                print(json.dumps(row), flush=True)
+                found.append(row)
+    return {"fits": found}
+
+
+def _second_fit(model: Any, X: Any, y: Any, row: dict[str, Any]) -> Any:
+    """Fit twice, note the seconds of the second fit and of its parts, and of a prediction; return the model."""
+    on_gpu = model.device != "cpu" and find_device(model.device).type == "cuda"
+    import torch
+
+    wait = torch.cuda.synchronize if on_gpu else lambda: None
+    first = time.perf_counter()
+    model.fit(X, y)
+    first, parts = time.perf_counter() - first, Parts(wait)
+    seconds = parts.watched(lambda: model.fit(X, y))
+    began = time.perf_counter()
+    model.predict(X[:1000])
+    row[model.device] = {
+        "first fit": first,
+        "seconds": seconds,
+        "parts": parts.seconds,
+        "prediction": time.perf_counter() - began,
+    }
+    return model
+
+
 def about() -> dict[str, Any]:
     """Return machine, versions and commit."""
     import torch
@@ -115,14 +174,18 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure one case; 0, or 2 for bad use."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_estimators", description=__doc__)
     parser.add_argument("--data-dir", type=Path, help="folder that holds uci-regression/, mnist/ and fashion-mnist/")
-    parser.add_argument("--case", choices=list(GOALS), required=True)
+    parser.add_argument("--case", choices=[*GOALS, "small"], required=True)
     parser.add_argument("--out", type=Path, help="a JSON file")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--quick", action="store_true", help=f"{WARM:,} rows, to see that it works")
     asked = parser.parse_args(arguments)
-    case = CASES[asked.case]
     try:
         find_device(asked.device)
+        if asked.case == "small":
+            return _tell(
+                {"case": "small", **small_tables(device=asked.device, quick=asked.quick), **about()}, asked.out
+            )
+        case = CASES[asked.case]
         if case.folder is not None and asked.data_dir is None:
             raise InvalidInput(f"case {asked.case} needs a folder {case.folder}/; give the one it is in by --data-dir.")
         folder = Path() if case.folder is None else asked.data_dir / case.folder
@@ -131,9 +194,13 @@ def main(arguments: list[str] | None = None) -> int:
     except (InvalidInput, NotAvailable) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
+    return _tell(row, asked.out)
+
+
+def _tell(row: dict[str, Any], out: Path | None) -> int:
     print(json.dumps(row, indent=1))
-    if asked.out is not None:
-        asked.out.write_text(json.dumps(row, indent=1) + "\n")
+    if out is not None:
+        out.write_text(json.dumps(row, indent=1) + "\n")
     return 0
 
 

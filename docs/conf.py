@@ -8,7 +8,8 @@ sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 project = "thresher"
 author = "the thresher developers"
 copyright = author
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "offline_math", "plain_docstrings"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "offline_math", "inline_figures",
+              "plain_docstrings"]  # fmt: skip
 html_math_renderer = "mathml"
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3

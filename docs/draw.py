@@ -14,12 +14,13 @@ import numpy as np
 
 from thresher import History, train
 from thresher.datasets import digits, random_problem
-from thresher.figures import BLUE, GREEN, INK, ORANGE, PINK, SKY, Picture, draw
+from thresher.figures import BLUE, GREEN, INK, ORANGE, PAPER, PINK, SKY, Picture, draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FOLDER = Path(__file__).parent / "figures"
+STYLE: dict[str, Any] = {"background": PAPER, "size": (6.4, 3.8)}
 WIDTH, ROWS = 2**16, 1000  # of the pictures of the idea
 LADDER, INPUTS, DIMENSION = [2**k for k in range(12, 21, 2)], 200, 50  # of the picture of the claim
 
@@ -79,7 +80,7 @@ def draw_flips(axes: Axes, story: Story) -> None:
     )
     for k, (label, values, colour) in enumerate(series):
         axes.bar(places + 0.2 * (k - 1.5), np.maximum(values, 0.8), 0.2, color=colour, label=label)
-    axes.set(yscale="log", xlabel="iteration", ylim=(0.8, story.pairs * 1e3), xticks=places)
+    axes.set(yscale="log", xlabel="iteration", ylim=(0.8, story.pairs * 2), xticks=places)
     axes.set_xticklabels([str(one.iteration) for one in steps])
 
 
@@ -168,10 +169,8 @@ def draw_architecture(axes: Axes, _: None) -> None:
         }[side]
         axes.text(middle[0] + shift[0], middle[1] + shift[1], words, fontsize=6.5, ha=align, va="center", color=INK)
     for x, y, name, room, colour in BOXES.values():
-        box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": colour, "linewidth": 1.6}
-        axes.text(
-            x, y, f"{name}\n{room}", ha="center", va="center", fontsize=7, color="#1d1d1f", bbox=box, linespacing=1.4
-        )
+        box = {"boxstyle": "round,pad=0.5", "facecolor": PAPER, "edgecolor": colour, "linewidth": 1.6}
+        axes.text(x, y, f"{name}\n{room}", ha="center", va="center", fontsize=7, color=INK, bbox=box, linespacing=1.4)
 
 
 def main() -> None:
@@ -180,11 +179,11 @@ def main() -> None:
     drawn = []
     if "idea" in names:
         pictures = {"idea_fires": draw_fires, "idea_flips": draw_flips, "idea_expiry": draw_expiry}
-        drawn += draw({name: Picture(make, "") for name, make in pictures.items()}, tell_story(), background="white")
+        drawn += draw({name: Picture(make, "") for name, make in pictures.items()}, tell_story(), **STYLE)
     if "claim" in names:
-        drawn += draw({"claim": Picture(draw_claim, "")}, measure_claim(), background="white")
+        drawn += draw({"claim": Picture(draw_claim, "")}, measure_claim(), **STYLE)
     if "architecture" in names:
-        drawn += draw({"architecture": Picture(draw_architecture, "")}, None, background="white")
+        drawn += draw({"architecture": Picture(draw_architecture, "")}, None, **STYLE)
     for one in drawn:
         path = FOLDER / f"{one.name}.svg"
         path.write_text(one.svg, encoding="utf-8")

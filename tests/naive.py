@@ -243,3 +243,68 @@ def tree_weights(row, directions, thresholds, borders, children, leaves):
 
     descend(0 if len(thresholds) else -1, 1.0)
     return weights
+
+
+def means_by_value(values, targets, folds, prior):
+    """Means of targets by value, drawn to the mean of all as if ``prior`` more rows had it.
+
+    Returns a dict from values to means, and the mean (n,) that each row gets from rows of other folds.
+    """
+
+    def mean(value, rows):
+        everything = sum(targets[i] for i in rows) / len(rows)
+        some = [targets[i] for i in rows if values[i] == value]
+        return (sum(some) + prior * everything) / (len(some) + prior)
+
+    rows = range(len(values))
+    others = [[j for j in rows if folds[j] != folds[i]] for i in rows]
+    return {value: mean(value, rows) for value in values}, [mean(values[i], others[i]) for i in rows]
+
+
+def permutation_importance(predict, error, X, y, column, orders):
+    """How much the error grows, on average, when the cells of a column are put into other orders."""
+    grown = []
+    for order in orders:
+        changed = X.copy()
+        for i, other in enumerate(order):
+            changed[i, column] = X[other, column]
+        grown.append(error(predict(changed), y) - error(predict(X), y))
+    return sum(grown) / len(grown)
+
+
+def partial_dependence(predict, X, column, value):
+    """The mean answer if every row had the same value in a column."""
+    answers = []
+    for row in X:
+        changed = row.copy()
+        changed[column] = value
+        answers.append(predict(changed[None])[0])
+    return sum(answers) / len(answers)
+
+
+def coverage(actual, predicted, deviations, level):
+    """The share of rows within error bars that should hold a share ``level``, if errors are normal."""
+    reach = norm.ppf(0.5 + level / 2)
+    inside = [abs(a - p) <= reach * s for a, p, s in zip(actual, predicted, deviations, strict=True)]
+    return sum(inside) / len(inside)
+
+
+def recall_and_precision(actual, predicted, label):
+    found = [p == label for a, p in zip(actual, predicted, strict=True) if a == label]
+    right = [a == label for a, p in zip(actual, predicted, strict=True) if p == label]
+    return tuple(sum(ones) / len(ones) if ones else float("nan") for ones in (found, right))
+
+
+def calibration(confidences, right, bins):
+    """For each tenth (or other share) of probability: the mean of it, how many are right, and how many there are."""
+    found = []
+    for k in range(bins):
+        inside = [
+            (c, r) for c, r in zip(confidences, right, strict=True)
+            if k / bins <= c < (k + 1) / bins or (k == bins - 1 and c == 1)
+        ]  # fmt: skip
+        if inside:
+            found.append(
+                (sum(c for c, _ in inside) / len(inside), sum(r for _, r in inside) / len(inside), len(inside))
+            )
+    return found

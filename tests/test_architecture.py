@@ -38,7 +38,7 @@ OUTSIDE = [
     "tensorboardX",
 ]
 ONE_FILE = {"matplotlib": "figures", "jinja2": "pages", "pandas": "training.history", "pyarrow": "tables.columns",
-            "tensorboardX": "training.tensorboard"}  # fmt: skip
+            "ray": "engines.ray_cluster", "tensorboardX": "training.tensorboard"}  # fmt: skip
 NO_ROOMS = {"utils", "util", "helpers", "helper", "misc", "core", "common"}
 LONGEST = 60
 
@@ -120,6 +120,12 @@ def test_torch_is_imported_where_a_gpu_or_an_export_was_asked_for(name):
     assert of_a_gpu or not {other.split(".")[0] for other in modules} & {"torch", "triton"}
     at_the_top = {node.module for node in TREES[name].body if isinstance(node, ast.ImportFrom)}
     assert of_a_gpu or not any((one or "").startswith("thresher.gpu") for one in at_the_top), f"{name} needs torch"
+
+
+def test_ray_is_imported_once_a_cluster_was_asked_for():
+    at_the_top = {name: {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+                  for name, tree in TREES.items()}  # fmt: skip
+    assert not [name for name, modules in at_the_top.items() if "thresher.engines.ray_cluster" in modules]
 
 
 def test_import_brings_no_optional_package():

@@ -158,7 +158,7 @@ def write_page(path: Path, found: dict[str, Any]) -> None:
     if BEGIN not in text or END not in text:
         raise InvalidInput(f"{path} must hold the lines {BEGIN} and {END}, between which tables are written.")
     rows = [row for row in found["rows"] if row["suite"] == "many rows"]
-    drawn = draw({"many_rows": Picture(draw_growth, "")}, rows, background="white") if rows else []
+    drawn = draw({"many_rows": Picture(draw_growth, "")}, rows, background="white", size=(6.4, 3.8)) if rows else []
     parts = [part for sheet in sheets(rows) for part in (f"**{sheet.title}**\n", sheet.markdown())]
     for one in drawn:
         (path.parent / "figures").mkdir(exist_ok=True)
@@ -178,6 +178,9 @@ def origins(found: dict[str, Any], rows: list[Row]) -> str:
     for name in CASES:
         if _of(rows, name):
             lines.append(f"| {name} | {', '.join(sorted({row['commit'] for row in _of(rows, name)}))} |")
-    runs = [found["runs"][run] for run in dict.fromkeys(row["run"] for row in rows)]
-    machines = dict.fromkeys(f"{computer(run['environment'])}; threads: {run['threads']}.\n" for run in runs)
+    made = dict.fromkeys((row["run"], row.get("at_once", 1)) for row in rows)
+    runs = [(found["runs"][run], "" if at_once == 1 else f"; {at_once} fits at a time") for run, at_once in made]
+    machines = dict.fromkeys(
+        f"{computer(run['environment'])}; threads: {run['threads']}{more}.\n" for run, more in runs
+    )
     return "\n".join([*lines, "", *machines])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BrokenCertificate", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError"]
+__all__ = ["BrokenCertificate", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError", "WorkerLost"]
 
 
 class ThresherError(Exception):
@@ -18,8 +18,19 @@ class NotAvailable(ThresherError, NotImplementedError):
 
 
 class MemoryRefused(ThresherError, MemoryError):
-    """The estimated memory is over the budget; nothing was allocated."""
+    """The estimated memory is over the budget; nothing was allocated.
+
+    ``rows`` is about how many rows would fit; None where that is not known.
+    """
+
+    def __init__(self, message: str, *, rows: int | None = None) -> None:
+        super().__init__(message)
+        self.rows = rows
 
 
 class BrokenCertificate(ThresherError, AssertionError):
     """An audit found that what is maintained is not what is true; the message says where."""
+
+
+class WorkerLost(ThresherError, RuntimeError):
+    """A shard of a cluster was lost and did not come back; a checkpoint holds all iterations until then."""

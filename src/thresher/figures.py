@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,14 +11,30 @@ from thresher.errors import NotAvailable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["BLUE", "GREEN", "INK", "ORANGE", "PINK", "REMEDY", "SKY", "Drawn", "Picture", "draw", "notebook_axes"]
+__all__ = [
+    "BLUE", "COLOURS", "GREEN", "INK", "ORANGE", "PAPER", "PINK", "REMEDY", "SKY", "Drawn", "Picture", "draw",
+    "figure_style", "follow", "make_figure", "notebook_axes", "themed",
+]  # fmt: skip
 
 REMEDY = "Figures need matplotlib: pip install -e '.[plot]'"
 
 # Okabe and Ito's colours, which colour-blind people tell apart.
 ORANGE, BLUE, GREEN, PINK, SKY = "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9"
-INK = "#4d4d4d"  # lines and letters; a page may replace it by its own
+INK, PAPER = "#4d4d4d", "#ffffff"  # lines and letters, and what they stand on
+SIZE = (4.3, 2.8)  # inches: letters of 9 points are legible when this is as wide as a phone
+# By name, in light and in dark surroundings; black and grey are what some figures have for ink.
+COLOURS = {
+    "ink": ((INK, "#000000", "#1d1d1f", "#7f7f7f"), "#d6d6da"),
+    "paper": ((PAPER,), "#16171a"),
+    "orange": ((ORANGE,), "#ff8a3d"),
+    "blue": ((BLUE,), "#4aa8e0"),
+    "green": ((GREEN,), "#35c79a"),
+    "pink": ((PINK,), "#e39cc4"),
+    "sky": ((SKY,), "#7cc8f5"),
+    "yellow": (("#E69F00",), "#ffc04d"),
+}
 
 
 class Picture(NamedTuple):
@@ -39,35 +56,74 @@ class Drawn(NamedTuple):
     svg: str
 
 
-def draw(pictures: Mapping[str, Picture], subject: object, *, background: str | None = None) -> list[Drawn]:
+def draw(
+    pictures: Mapping[str, Picture],
+    subject: object,
+    *,
+    background: str | None = None,
+    size: tuple[float, float] = SIZE,
+) -> list[Drawn]:
     """Return the figures of a subject, less those that it has no data for; equal subjects give equal figures.
 
     Raises NotAvailable if matplotlib is not installed.
     """
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise NotAvailable(REMEDY) from error
-
     drawn = []
-    for name, (make, caption) in pictures.items():
-        colours = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK)
-        style: Any = {"svg.hashsalt": name, "font.size": 9, "svg.fonttype": "path", **colours}
-        with matplotlib.rc_context(style):
-            figure = Figure(figsize=(6.4, 3.8), layout="constrained")
-            axes = figure.add_subplot()
-            _dress(axes)
-            seen = make(axes, subject)
-            if not axes.has_data():
+    for name, picture in pictures.items():
+        with figure_style(name):
+            made = make_figure(picture, subject, size=size)
+            if made is None:
                 continue  # this was not measured
-            if axes.get_legend_handles_labels()[0] and axes.get_legend() is None:
-                axes.legend(frameon=False, fontsize=8)
+            figure, seen = made
             written = io.StringIO()
             paper: Any = {"transparent": True} if background is None else {"facecolor": background}
             figure.savefig(written, format="svg", metadata={"Date": None}, **paper)
-        drawn.append(Drawn(name, caption, seen or caption, written.getvalue()))
+        drawn.append(Drawn(name, picture.caption, seen, follow(written.getvalue())))
     return drawn
+
+
+def make_figure(picture: Picture, subject: object, *, size: tuple[float, float] = SIZE) -> tuple[Figure, str] | None:
+    """Return the figure and what there is to see; None if there is no data. Its legend is above the axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.add_subplot()
+    _dress(axes)
+    seen = picture.make(axes, subject)
+    if not axes.has_data():
+        return None
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        longest = max(len(one) for one in labels) + 8
+        columns = max(1, min(len(labels), int(size[0] * 16) // longest))
+        figure.legend(handles, labels, loc="outside upper left", frameon=False, fontsize=8, ncols=columns)
+    return figure, seen or picture.caption
+
+
+def follow(svg: str) -> str:
+    """Return an SVG file whose colours follow the reader's choice of light or dark; viewers without it show light."""
+    rules = []
+    for known, dark in COLOURS.values():
+        for colour in known:
+            for what in ("fill", "stroke"):
+                rules.append(f'[style*="{what}: {colour.lower()}"]{{{what}:{dark}!important}}')
+    ink = COLOURS["ink"][1]
+    style = f"<style>@media (prefers-color-scheme:dark){{svg{{fill:{ink}}}{''.join(rules)}}}</style>"
+    return re.sub(r"(<svg [^>]*>)", lambda found: f"{found[1]}\n {style}", svg, count=1)
+
+
+def themed(svg: str) -> str:
+    """Return an SVG as a part of a page: its colours are the page's variables --ink, --paper, --blue, and so on.
+
+    It has no prologue, no style of its own, and no names that other figures have as well.
+    """
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<style>@media.*?</style>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
+    for name, (known, _) in COLOURS.items():
+        for colour in known:
+            svg = re.sub(rf"{colour}\b", f"var(--{name})", svg, flags=re.IGNORECASE)
+    # A figure around it has the words; letters without a colour of their own are the page's.
+    return svg.replace("<svg ", '<svg aria-hidden="true" fill="var(--ink)" ', 1)
 
 
 def notebook_axes(axes: Axes | None) -> Axes:
@@ -81,6 +137,17 @@ def notebook_axes(axes: Axes | None) -> Axes:
     made: Axes = pyplot.subplots(figsize=(6.4, 3.8), layout="constrained")[1]
     _dress(made)
     return made
+
+
+def figure_style(name: str) -> Any:
+    """Return the style of figures, as a context."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError as error:
+        raise NotAvailable(REMEDY) from error
+    colours = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK)
+    style: Any = {"svg.hashsalt": name, "font.size": 9, "svg.fonttype": "path", **colours}
+    return matplotlib.rc_context(style)
 
 
 def _dress(axes: Axes) -> None:

@@ -296,6 +296,9 @@ class Executor(Protocol):
     def add_up(self, method: str, *arguments: Any) -> NDArray[np.int32]:
         """Return the sum over slices of what a method adds to counts (n, n), which it takes as its last argument."""
 
+    def traffic(self) -> dict[str, float]:
+        """Return bytes and seconds of what has travelled since the last time, by name; empty within one process."""
+
 
 class Progress(Protocol):
     """Called with how far a long pass has come."""
@@ -336,6 +339,9 @@ class Engine(Protocol):
 
         Raises BrokenCertificate with the neuron and input of the first disagreement.
         """
+
+    def traffic(self) -> dict[str, float]:
+        """Return bytes and seconds of what has travelled since the last time, by name; empty within one process."""
 
     def release(self) -> None:
         """Forget the neurons: what was returned stays valid, nothing else may be called."""

@@ -97,10 +97,14 @@ def allowed_bytes(budget: int | None) -> float:
     return 0.9 * available_bytes() if budget is None else float(budget)
 
 
-def require(estimate: float, *, budget: int | None, what: str, remedy: str) -> None:
-    """Refuse with :class:`MemoryRefused` if ``estimate`` bytes are over the budget (default: 90 % of what is free)."""
+def require(estimate: float, *, budget: int | None, what: str, remedy: str, rows: int | None = None) -> None:
+    """Refuse with :class:`MemoryRefused` if ``estimate`` bytes are over the budget (default: 90 % of what is free).
+
+    ``rows`` is about how many rows would fit, if the caller knows.
+    """
     allowed = allowed_bytes(budget)
     if estimate > allowed:
         raise MemoryRefused(
-            f"{what} needs about {format_bytes(estimate)}, but {format_bytes(allowed)} may be taken. {remedy}"
+            f"{what} needs about {format_bytes(estimate)}, but {format_bytes(allowed)} may be taken. {remedy}",
+            rows=rows,
         )

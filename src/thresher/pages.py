@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
-from thresher.figures import INK, Drawn
+from thresher.figures import COLOURS, Drawn, themed
 from thresher.theory import Statement
 
-__all__ = ["render_page", "say_number", "sides"]
+__all__ = ["render_page", "say_like", "say_number", "sides"]
 
 
 def render_page(template: str, **values: Any) -> str:
     """Return the page made by a template of ``thresher/templates`` with these values.
 
-    It needs no network and no other file. Text is escaped; figures become part of the page, with its colour of ink.
+    It needs no network and no other file. Text is escaped; figures become part of the page, with its colours.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -24,7 +23,9 @@ def render_page(template: str, **values: Any) -> str:
         lstrip_blocks=True,
     )  # fmt: skip
     rooms.filters.update(inline=_inline, kind=_kind, sides=sides)
-    return rooms.get_template(template).render(**values) + "\n"
+    light = {name: known[0] for name, (known, _) in COLOURS.items()}
+    dark = {name: colour for name, (_, colour) in COLOURS.items()}
+    return rooms.get_template(template).render(light=light, dark=dark, **values) + "\n"
 
 
 def sides(one: Statement) -> tuple[str, str]:
@@ -43,14 +44,29 @@ def say_number(value: float) -> str:
     return f"{value:.3g}"
 
 
+def say_like(value: float, size: float, unit: str = "") -> str:
+    """Return a number with as many digits as two of ``size`` leave it, such as its error, and its unit."""
+    after = f"\u202f{unit}" if unit == "%" else f" {unit}" if unit else ""
+    if not (math.isfinite(value) and 0 < size < math.inf):
+        return say_number(value) + after
+    place = math.floor(math.log10(size)) - 1
+    top = math.floor(math.log10(abs(value))) if value else place
+    if top >= 9 or place < -6:
+        digits, power = f"{value:.{min(max(top - place, 0), 15)}e}".split("e")
+        said = f"{digits} × 10{str(int(power)).translate(_RAISED)}"
+    else:
+        said = f"{round(value, -place) + 0.0:,.{max(-place, 0)}f}"
+    return said + after
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
 def _inline(figure: Drawn) -> Any:
-    """Return the SVG as a part of a page: without a prologue, without names that other figures have as well."""
+    """Return the SVG as a part of a page."""
     from markupsafe import Markup
 
-    svg = figure.svg[figure.svg.index("<svg") :].replace(INK, "currentColor")
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
-    return Markup(svg.replace("<svg ", '<svg aria-hidden="true" ', 1))  # the figure around it has the words
+    return Markup(themed(figure.svg))
 
 
 def _kind(one: Statement) -> str:

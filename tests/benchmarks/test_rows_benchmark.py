@@ -1,6 +1,7 @@
 """The benchmark of many rows: every case at a small size, failures kept, and a page with what was stored."""
 
 import gzip
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,25 @@ def test_the_command_runs_what_is_missing_and_keeps_failures(tmp_path, folder, c
     assert "failed: ended after 9 s" in capsys.readouterr().out
     assert command.main(words) == 0 and len(asked) == 5  # stored
     assert command.main([*words, "--again"]) == 1 and len(asked) == 10
+
+
+def test_fits_at_the_same_time_have_cores_of_their_own(tmp_path, monkeypatch):
+    free, used = {0, 1, 2, 3}, []
+    inner = threading.local()
+    monkeypatch.setattr(command.os, "sched_getaffinity", lambda _: set(free))
+    monkeypatch.setattr(command.os, "sched_setaffinity", lambda _, cores: setattr(inner, "cores", frozenset(cores)))
+    both = threading.Barrier(2, timeout=30)
+
+    def in_child(module, task, *, allowed, variables):
+        both.wait()  # two at a time, no fewer
+        used.append(inner.cores)
+        return {"status": "failed", "reason": "not tried"}, []
+
+    monkeypatch.setattr(command, "in_child", in_child)
+    words = ["--quick", "--case", "growth", "--threads", "2", "--out", str(tmp_path / "a.json")]
+    assert command.main([*words, "--at-once", "2"]) == 1
+    assert len(used) == 4 and set(used) == {frozenset({0, 1}), frozenset({2, 3})}
+    assert command.main([*words, "--at-once", "3"]) == 2  # more than there are cores
 
 
 def test_a_fit_runs_in_a_process_of_its_own_for_as_long_as_is_allowed(folder):

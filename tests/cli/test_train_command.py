@@ -55,11 +55,13 @@ class TestTrain:
         table = write_csv(tmp_path / "table.csv", text=True)
         code, out, _ = run(capsys, "train", str(table), "--ridge", "0", "--width", "2^12")
         assert code == 0
-        assert f"Read {table}: 60 rows, 14 columns, target 'y'." in out
-        assert "Text encoded as one column of zeros and ones per value: 'colour' (2 values)." in out
+        assert f"Read {table}: 60 rows, 13 columns, target 'y'." in out
+        assert "A column of zeros and ones for each value of 'colour' (2 values)." in out
         assert "Task: regression (the target is a number with 60 values; --task overrides)." in out
         assert re.search(r"\n +1 +[\d.e-]+ +[\d.]+ ", out)
-        found = re.search(r"RMSE ([\d.]+) on 12 unseen rows \(the mean as a guess: ([\d.]+)", out)
+        found = re.search(
+            r"on 12 unseen rows: R2 [\d.]+, RMSE ([\d.]+), MAE [\d.]+ \(the mean as a guess: RMSE ([\d.]+)", out
+        )
         rmse, guess = map(float, found.groups())
         assert rmse < 0.8 * guess
 
@@ -101,7 +103,7 @@ class TestTrain:
         code, out, _ = run(capsys, "train", table, "--target", "y", "--save", folder, "--report", str(page))
         assert code == 0
         assert "Fitted in" in out
-        assert "The limit of infinite width was fitted to 240 rows" in page.read_text()
+        assert "The limit of infinite width was fitted to 300 rows" in page.read_text()
         Whole().check(page.read_text())
         assert "approximation" in run(capsys, "inspect", folder)[1]
         code, out, err = run(capsys, "predict", folder, table)
@@ -155,7 +157,7 @@ class TestTrain:
         code, out, _ = run(capsys, "train", str(table), *given)
         assert code == 0
         assert "Task: classification (the target is text with 2 values" in out
-        right = float(re.search(r"Test: ([\d.]+)% of 12", out).group(1))
+        right = float(re.search(r"Test on 12 unseen rows: accuracy ([\d.]+)%", out).group(1))
         assert right >= 75
         nameless = tmp_path / "nameless.csv"
         nameless.write_text("".join(line.rpartition(",")[0] + "\n" for line in table.read_text().splitlines()[1:]))
@@ -202,7 +204,7 @@ class TestRun:
     def test_the_page_is_whole(self, folder):
         text = (folder / "page.html").read_text(encoding="utf-8")
         Whole().check(text)
-        assert text.count('<figure role="img" aria-label="') == 6
+        assert text.count('<figure role="img" aria-label="') >= 6
         assert "lem:induction_part2" in text  # the certificates
         assert "pairs were compared with a full scan" in text
         assert f"thresher train {folder}/table.csv --ridge 0 --width" in text
@@ -291,28 +293,34 @@ class TestRun:
 
 GOOD = "a,b,y\n" + "".join(f"{k},{k * k % 7},{k % 5}.5\n" for k in range(20))
 MANY = "name,y\n" + "".join(f"person {k},{k}.5\n" for k in range(50))
+MIXED = "a,y\n" + "".join(f"{k},{k}.5\n" for k in range(40)) + "red,1\n"
 # What is in the file (None: there is none; bytes or text), its name, the arguments after it, and what is said.
 BAD = {
     "no such file": (None, "t.csv", [], r"cannot read .*t\.csv: No such file or directory"),
     "a folder": ("folder", "t.csv", [], r"cannot read .*t\.csv: it is not a file"),
     "empty": ("", "t.csv", [], r"is empty"),
     "header only": ("a,b,y\n", "t.csv", [], r"has no rows below its header"),
-    "one row": ("a,y\n1,2\n", "t.csv", [], r"at least 2 rows of numbers; it has 1"),
+    "one row": ("a,y\n1,2\n", "t.csv", [], r"at least 2 rows; it has 1"),
     "one column": ("y\n1\n2\n", "t.csv", [], r"at least 2 columns, inputs and a target; it has 1"),
     "binary": (bytes(range(256)), "t.csv", [], r"not a text file"),
-    "latin-1": ("a,y\nsüß,2\n".encode("latin-1"), "t.csv", [], r"not a text file"),
+    "damaged gzip": (b"\x1f\x8b nothing", "t.csv", [], r"packed by gzip and damaged"),
     "open quote": ('a,y\n"1,2\n3,4\n', "t.csv", [], r"no CSV file: .* quotation marks"),
-    "ragged": ("a,y\n1,2\n3\n", "t.csv", [], r"row 2 has 1 cells; expected 2"),
-    "missing cell": ("a,y\n1,2\n,4\n", "t.csv", [], r"row 2, column 'a' is missing\. Remove such rows or fill them in"),
-    "several missing": ("a,y\nNA,2\n?,4\n", "t.csv", [], r"row 1, column 'a' is missing, and in 1 more of 2 rows"),
-    "infinite": ("a,y\n1,2\ninf,4\n", "t.csv", [], r"row 2, column 'a' is inf; numbers must be finite"),
-    "mixed column": ("a,y\n1,2\nred,4\n", "t.csv", [], r"row 2, column 'a' is 'red', not a number"),
-    "names twice": ("a,a,y\n1,2,3\n4,5,6\n", "t.csv", [], r"two columns with the name 'a'"),
-    "text of many values": (MANY, "t.csv", [], r"'name' is text with 50 values in 50 rows.*--drop name"),
-    "unknown target": (GOOD, "t.csv", ["--target", "z"], r"no column 'z', as --target says; it has a, b, y"),
-    "unknown drop": (GOOD, "t.csv", ["--drop", "z"], r"no column 'z', as --drop says"),
+    "ragged": ("a,y\n1,2\n3\n5,6\n", "t.csv", [], r"row 2 has 1 cells; expected 2"),
+    "missing target": ("a,y\n1,2\n2,\n", "t.csv", [], r"'y' is there in 1 of 2 rows; at least 2 must"),
+    "nothing but missing": ("a,y\nNA,2\n?,4\n", "t.csv", [], r"no column .* can be used: 'a' \(it has no value\)"),
+    "infinite": ("a,y\n1,2\ninf,4\n", "t.csv", [], r"column 'a': row 2 is 'inf'; numbers must be finite"),
+    "mixed column": (MIXED, "t.csv", [], r"column 'a': row 41 is 'red'; expected numbers, as in other rows"),
+    "names twice": ("a,a,y\n1,2,3\n4,5,6\n", "t.csv", [], r"several columns have the same name: a"),
+    "text of many values": (MANY, "t.csv", [], r"'name' \(nearly every row has a value of its own\)"),
+    "unknown target": (GOOD, "t.csv", ["--target", "z"], r"no column 'z', as --target says; there are a, b, y"),
+    "unknown drop": (GOOD, "t.csv", ["--drop", "z"], r"no column z, as --drop says"),
     "target dropped": (GOOD, "t.csv", ["--drop", "y"], r"--drop y would leave out the target"),
-    "one class": ("a,y\n1,x\n2,x\n3,x\n", "t.csv", ["--ridge", "0"], r"at least two classes; got 1 class, x"),
+    "one class": (
+        "a,y\n1,x\n2,x\n3,x\n",
+        "t.csv",
+        ["--ridge", "0"],
+        r"'x' in all 3 rows: there is nothing",
+    ),
     "regression on text": ("a,y\n1,x\n2,z\n", "t.csv", ["--task", "regression"], r"a regression cannot predict"),
     "not an archive": (b"PK nothing", "t.npz", [], r"not a file of plain arrays\. Write it with numpy\.savez"),
     "pickle": ("pickle", "t.npy", ["--target", "y.npy"], r"not a file of plain arrays"),
@@ -324,7 +332,12 @@ BAD = {
     "negative ridge": (GOOD, "t.csv", ["--ridge", "-1"], r"--ridge must be at least 0; got -1"),
     "shift of words": (GOOD, "t.csv", ["--shift", "high"], r"expected a number such as 0\.5, or auto; got 'high'"),
     "tol of zero": (GOOD, "t.csv", ["--tol", "0"], r"--tol must be above 0; got 0"),
-    "tol beyond float32": (GOOD, "t.csv", ["--ridge", "0", "--tol", "1e-9"], r"tol=1e-09 is beyond float32"),
+    "tol beyond float32": (
+        GOOD,
+        "t.csv",
+        ["--ridge", "0", "--tol", "1e-9"],
+        r"--tol 1e-09 is.*--dtype float64",
+    ),
     "test size of one": (GOOD, "t.csv", ["--test-size", "1"], r"--test-size must be at least 0 and below 1; got 1"),
     "nothing to train on": (GOOD, "t.csv", ["--test-size", "0.97"], r"leaves 1 of 20 rows to train on"),
     "negative seed": (GOOD, "t.csv", ["--seed", "-1"], r"--seed must be at least 0; got -1"),
@@ -370,10 +383,9 @@ def test_bad_files_and_flags(capsys, tmp_path, monkeypatch, case):
         (["predict", "t.csv", "t.csv"], r"t\.csv is not a model of thresher"),
         (["inspect", "t.csv"], r"t\.csv is not a model of thresher"),
         (["predict", "RUN", "nowhere.csv"], r"cannot read nowhere\.csv"),
-        (["predict", "RUN", "fewer.csv"], r"no column 'b', which the model was trained on; it has a"),
-        (["predict", "RUN", "strange.csv"], r"row 1, column 'colour' is 'green', which was not there in training"),
-        (["predict", "RUN", "words.csv"], r"column 'a' is text \('x'\); expected numbers"),
-        (["predict", "RUN", "bare.csv"], r"has 1 columns without names; the model was trained on 13"),
+        (["predict", "RUN", "fewer.csv"], r"lacks columns that the model was trained on: b, c.*; it has a"),
+        (["predict", "RUN", "words.csv"], r"column 'a': row 1 is 'x'; expected numbers"),
+        (["predict", "RUN", "bare.csv"], r"has 1 columns without names; the model wants 13"),
         (["report", "nowhere"], r"nowhere holds no run\. Give a folder"),
         (["report", "half"], r"not a run of thresher, or its first bytes are damaged"),
         (["report", "future"], r"was written by a newer thresher"),
@@ -386,7 +398,6 @@ def test_bad_models_and_runs(capsys, folder, tmp_path, monkeypatch, arguments, m
     Path("t.csv").write_text(GOOD)
     names = ",".join("abcdefghijkl")
     Path("fewer.csv").write_text("a,colour\n1,red\n")
-    Path("strange.csv").write_text(f"{names},colour\n{'1,' * 12}green\n")
     Path("words.csv").write_text(f"{names},colour\nx,{'1,' * 11}red\n")
     Path("bare.csv").write_text("1\n2\n")
     for name in ("half", "future"):

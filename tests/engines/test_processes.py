@@ -35,6 +35,9 @@ class ProcessExecutor:
     def add_up(self, method, *arguments):
         return sum(self._ask(True, method, arguments))
 
+    def traffic(self):
+        return {}
+
     def _ask(self, *question):
         for _, pipe in self.workers:
             pipe.send(question)

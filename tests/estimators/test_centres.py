@@ -87,6 +87,21 @@ def error(said, targets, weights):
     return float(weights @ ((said - targets) ** 2).sum(axis=1) / weights.sum())
 
 
+def test_a_judge_of_its_own_chooses_the_ridge():
+    rows, targets, weights = rows_and_targets(300)
+    seen = []
+
+    def flattest(outputs):  # what no mean of squares would ask for
+        seen.append(outputs.shape)
+        return float((outputs**2).sum())
+
+    given = {"shift": SHIFT, "ridges": [1e-3, 1e3], "centres": 40}
+    fit = fit_centres(lift_single(rows, 1.0), targets, weights, **split(300, held=60), **given, judge=flattest)
+    usual = fit_centres(lift_single(rows, 1.0), targets, weights, **split(300, held=60), **given)
+    assert fit.ridge == 1e3 and usual.ridge == 1e-3
+    assert set(seen) == {(60, 1)}
+
+
 def test_weights_count_as_rows():
     rows, targets, _ = rows_and_targets(300)
     inputs, twice = lift_single(rows, 1.0), np.repeat(np.arange(300), np.arange(300) % 3 + 1)

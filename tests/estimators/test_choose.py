@@ -4,22 +4,28 @@ import numpy as np
 import pytest
 
 from thresher import to_sphere
-from thresher.estimators.choose import Choice, choose, fit_kernel, leave_one_out, limit_of, solve_kernel
+from thresher.estimators.choose import Choice, choose, fit_kernel, leave_one_out, solve_kernel
+from thresher.estimators.device import Cpu
 from thresher.estimators.features import (
     MILD,
     STRONG,
     Plan,
     choose_plan,
+    next_metric,
+)
+from thresher.estimators.gradients import (
     limit_gradients,
     mix_outputs,
-    next_metric,
     outer_product,
     row_gradients,
     sum_outer_products,
 )
+from thresher.estimators.kernels import ArrayKernel, limit_of
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
 from thresher.theory import cofiring_probability, cofiring_slope, firing_probability, limit_kernel
+
+CPU = Cpu(1)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.01, 0.5, 2.0])
@@ -39,7 +45,7 @@ def test_the_best_ridge_is_a_minimum():
     rng = np.random.default_rng(1)
     X = to_sphere(rng.normal(size=(60, 5)))
     data = Observations.merged(X, X[:, :1] ** 2 + 0.1 * rng.normal(size=(60, 1)))
-    K = limit_of(data.X, 0.5)
+    K = CPU.kernel(data.X, 0.5)
     errors = {
         power: leave_one_out(K, data, ridge=10 ** (power / 2), diagonal=firing_probability(0.5)).error
         for power in range(-16, 5)
@@ -50,7 +56,7 @@ def test_the_best_ridge_is_a_minimum():
     fixed = fit_kernel(K, data, shift=0.5, ridge=0.5)
     assert fixed.ridge == 0.5
     np.testing.assert_allclose(solve_kernel(K, data, shift=0.5, ridge=0.5), fixed.alpha)
-    assert solve_kernel(-K, data, shift=0.5, ridge=1e-6) is None
+    assert solve_kernel(ArrayKernel(-K.dense()), data, shift=0.5, ridge=1e-6) is None
 
 
 @pytest.fixture
@@ -60,25 +66,25 @@ def waves():
 
 
 def test_choice_is_the_least_of_what_was_tried(waves):
-    choice = choose(waves, biases=(1.0, 0.5), shifts=(0.5, 0.0, 1.0), ridge=None)
+    choice = choose(waves, biases=(1.0, 0.5), shifts=(0.5, 0.0, 1.0), ridge=None, kernel_of=CPU.kernel)
     assert len(choice.tried) == 4
     assert choice.error == min(error for *_, error in choice.tried)
     assert (choice.bias, choice.shift, choice.ridge, choice.error) in choice.tried
-    fixed = choose(waves, biases=[2.0], shifts=[0.3], ridge=0.1)
+    fixed = choose(waves, biases=[2.0], shifts=[0.3], ridge=0.1, kernel_of=CPU.kernel)
     assert fixed[:3] == (2.0, 0.3, 0.1)
 
 
 def test_a_favourite_keeps_its_place_unless_another_is_clearly_better(waves):
     lists = {"biases": (1.0, 0.5, 2.0), "shifts": (0.5, 0.0, 1.0), "ridge": None}
-    plain = choose(waves, **lists)
+    plain = choose(waves, **lists, kernel_of=CPU.kernel)
     worst = max(plain.tried, key=lambda one: one[3])
     assert plain.error < 0.99 * worst[3]
-    over = choose(waves, **lists, favourite=Choice(*worst, []))
+    over = choose(waves, **lists, favourite=Choice(*worst, []), kernel_of=CPU.kernel)
     assert over.tried[0][:2] == worst[:2]
     assert (over.bias, over.shift) != worst[:2]
 
     def alike(inputs, shift):  # kernels that hardly differ
-        return np.eye(50) * firing_probability(shift) * (1 + 1e-5 * shift)
+        return ArrayKernel(np.eye(50) * firing_probability(shift) * (1 + 1e-5 * shift))
 
     kept = choose(waves, **lists, favourite=Choice(*worst, []), kernel_of=alike)
     assert (kept.bias, kept.shift) == worst[:2]
@@ -139,14 +145,14 @@ def test_the_metric_finds_the_direction_that_matters():
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(200, 6))
     data = Observations.merged(rows, np.sin(2 * rows[:, :1]))
-    learning = choose_plan(data, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=False)
+    learning = choose_plan(data, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=False, device=CPU)
     assert learning.plan.rounds >= 1
     assert not learning.plan.columns
     errors = learning.errors[learning.plan.name]
     assert errors[learning.plan.rounds] == min(map(min, learning.errors.values())) < 0.7 * errors[0]
     assert learning.error == min(errors)
     inputs, norms = lift_rows(data.X, 2.0)
-    fit = fit_kernel(limit_of(inputs, 0.5), data, shift=0.5, ridge=None)
+    fit = fit_kernel(CPU.kernel(inputs, 0.5), data, shift=0.5, ridge=None)
     metric = metric_after_a_round(inputs, norms, fit.alpha, power=0.25, metric=np.eye(6))
     assert (metric**2).sum() == pytest.approx(6)
     assert metric[0, 0] > 1.5 * np.diag(metric)[1:].max()
@@ -156,7 +162,7 @@ def test_columns_are_weighed_where_few_of_them_matter():
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(200, 10))
     data = Observations.merged(rows, np.sin(2 * rows[:, :1]) * np.sign(rows[:, 1:2]))
-    asked = {"bias": 1.0, "shift": 0.5, "ridge": None, "guess": 1e-2}
+    asked = {"bias": 1.0, "shift": 0.5, "ridge": None, "guess": 1e-2, "device": CPU}
     learning = choose_plan(data, columns=True, **asked)
     assert learning.plan.columns
     assert Plan(columns=True).name in learning.errors
@@ -172,7 +178,7 @@ def test_the_error_without_learning_is_that_of_the_folds(bias, ridge):
     rows = rng.normal(size=(25, 3))[rng.integers(25, size=60)]
     targets = np.sin(rows[:, :1]) + rng.normal(size=(60, 1))
     data = Observations.merged(rows, targets, weights=rng.choice([0.2, 1.0, 3.0], 60))
-    learning = choose_plan(data, bias=bias, shift=0.5, ridge=ridge, guess=1e-2, columns=False)
+    learning = choose_plan(data, bias=bias, shift=0.5, ridge=ridge, guess=1e-2, columns=False, device=CPU)
     squares = 0.0
     for kept, held in data.folds(4):
         last = bias * typical_norm(kept.X, kept.weights)
@@ -208,5 +214,5 @@ def test_noise_is_not_learnt():
     np.testing.assert_array_equal(next_metric(np.zeros((5, 5)), metric=np.eye(5), power=0.25), np.eye(5))
     nothing = Observations.merged(rows, np.zeros((80, 1)))
     for columns in (False, True):
-        learning = choose_plan(nothing, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=columns)
+        learning = choose_plan(nothing, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=columns, device=CPU)
         assert learning.plan == Plan()

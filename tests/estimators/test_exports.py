@@ -7,7 +7,8 @@ import pytest
 
 from thresher import InvalidInput, NotAvailable, ThresherClassifier, ThresherRegressor
 from thresher.estimators.scaling import SCALES
-from thresher.export import predict_arrays
+from thresher.export import classify_arrays, predict_arrays
+from thresher.tables import Column, Frame
 
 SMALL = {"width": 512, "random_state": 0}
 FIXED = {"width": 64, "random_state": 0, "shift": 0.5, "bias": 1.0, "ridge": 0.1}
@@ -22,18 +23,40 @@ LEARNT = {  # what multiplies scaled columns, and how many of them there are
 }
 
 
-def by_onnx(model, rows):
+def run_onnx(model, rows, **options):
+    """What an ONNX model returns, by name."""
     onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")
-    return onnxruntime.InferenceSession(model.to_onnx().SerializeToString()).run(None, {"X": rows})[0]
+    session = onnxruntime.InferenceSession(model.to_onnx(**options).SerializeToString())
+    return dict(zip([one.name for one in session.get_outputs()], session.run(None, {"X": rows}), strict=True))
 
 
-def by_torch(model, rows):
+def by_onnx(model, rows, *, dtype="float64"):
+    found = run_onnx(model, rows.astype(dtype), dtype=dtype)
+    return found["scores"] if "scores" in found else found["outputs"]
+
+
+def by_torch(model, rows, *, dtype="float64"):
     torch = pytest.importorskip("torch", reason="an extra")
-    return model.to_torch()(torch.from_numpy(rows)).numpy()
+    return model.to_torch(dtype=dtype)(torch.from_numpy(rows.astype(dtype))).numpy()
 
 
-def by_arrays(model, rows):
-    return predict_arrays(model.to_numpy(), rows)
+def by_arrays(model, rows, *, dtype="float64"):
+    return predict_arrays(model.to_numpy(dtype=dtype), rows.astype(dtype))
+
+
+def classes_by_onnx(model, rows, *, dtype):
+    found = run_onnx(model, rows.astype(dtype), dtype=dtype)
+    return found["label"], found["probabilities"]
+
+
+def classes_by_torch(model, rows, *, dtype):
+    torch = pytest.importorskip("torch", reason="an extra")
+    module, given = model.to_torch(dtype=dtype), torch.from_numpy(rows.astype(dtype))
+    return module.labels(given), module.probabilities(given).numpy()
+
+
+def classes_by_arrays(model, rows, *, dtype):
+    return classify_arrays(model.to_numpy(dtype=dtype), rows.astype(dtype))
 
 
 exports = pytest.mark.parametrize("export", [by_arrays, by_onnx, by_torch])
@@ -64,6 +87,16 @@ def test_it_predicts_the_same(fitted, export):
     np.testing.assert_allclose(export(model, rows)[:, 0], expected, rtol=1e-7, atol=1e-7)
 
 
+@exports
+def test_single_precision_predicts_the_same_but_for_rounding(fitted, export):
+    model, rows = fitted
+    rows = rows[:15].astype(np.float32)
+    expected = model.predict(rows.astype(np.float64))
+    found = export(model, rows, dtype="float32")[:, 0]
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=2e-4 * np.ptp(expected))
+
+
 def test_what_was_to_be_exported_was_there(fitted, request):
     model, _ = fitted
     lift, learnt = model.lift_, request.node.callspec.params["fitted"][1]
@@ -88,6 +121,57 @@ def test_scores_of_several_labels(export):
     np.testing.assert_allclose(export(model, X), model.decision_function(X), atol=1e-9)
 
 
+classes = pytest.mark.parametrize("export", [classes_by_arrays, classes_by_onnx, classes_by_torch])
+precisions = pytest.mark.parametrize(("dtype", "apart"), [("float32", 1e-4), ("float64", 1e-9)])
+
+
+@classes
+@precisions
+@pytest.mark.parametrize("labels", [["no", "yes"], [3, 5], ["a", "bb", "c"], [1.0, 2.0, 7.0], [True, False]], ids=str)
+def test_labels_and_probabilities(export, dtype, apart, labels):
+    X = np.random.default_rng(0).normal(size=(60, 3)).round(2)
+    y = np.array(labels)[(X @ [1.0, 2.0, -1.0] * 0.5).round().astype(int) % len(labels)]
+    model = ThresherClassifier(**FIXED, feature_learning=0).fit(X, y)
+    told, chances = export(model, X, dtype=dtype)
+    np.testing.assert_array_equal(told, model.predict(X))
+    np.testing.assert_allclose(chances, model.predict_proba(X), atol=apart)
+
+
+@classes
+@precisions
+def test_several_labels_and_their_probabilities(export, dtype, apart):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    model = ThresherClassifier(**FIXED, feature_learning=0).fit(X, (X[:, :2] > 0).astype(int))
+    told, chances = export(model, X, dtype=dtype)
+    np.testing.assert_array_equal(told, model.predict(X))
+    np.testing.assert_allclose(chances, model.predict_proba(X), atol=apart)
+
+
+@exports
+@pytest.mark.parametrize(("dtype", "apart"), [("float32", 2e-4), ("float64", 1e-9)])
+def test_missing_numbers_are_part_of_an_export(export, dtype, apart):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    X[:, 3] = 1.0
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[0] = [1.0, 2.0, 3.0, 1.0]
+    model = ThresherRegressor(**FIXED, feature_learning=0).fit(X, np.nan_to_num(X[:, 0]) + np.isnan(X[:, 1]))
+    rows = np.vstack([X, np.full((1, 4), np.nan)])
+    expected = model.predict(rows)
+    np.testing.assert_allclose(export(model, rows, dtype=dtype)[:, 0], expected, atol=apart * np.ptp(expected))
+
+
+def test_tables_with_words_are_exported_behind_their_encoder():
+    table = Frame([Column("a", np.arange(9.0)), Column("b", np.array(list("xyz") * 3, object))])
+    model = ThresherRegressor(**FIXED, feature_learning=0).fit(table, np.arange(9.0))
+    with pytest.raises(InvalidInput, match=r"takes numbers, and b of the table are not\. Export with encoded=True"):
+        model.to_onnx()
+    found = predict_arrays(model.to_numpy(dtype="float64", encoded=True), model.encoder_.transform(table))
+    np.testing.assert_allclose(found[:, 0], model.predict(table), rtol=1e-9)
+    with pytest.raises(InvalidInput, match="dtype must be 'float32' or 'float64'; got 'float16'"):
+        model.to_numpy(dtype="float16", encoded=True)
+
+
 @exports
 @pytest.mark.parametrize("scale", SCALES)
 def test_one_row_and_no_change(export, scale):
@@ -105,8 +189,8 @@ def test_networks_that_never_moved_are_exported(diabetes, export):
 def test_neurons_that_never_moved_are_dropped(diabetes):
     X, y, others, _ = diabetes
     model = ThresherRegressor(shift=3.0, feature_learning=0, width=2000, random_state=0).fit(X[:20], y[:20])
-    arrays = model.to_numpy()
-    assert arrays["hidden"].shape[1] < 200
+    arrays = model.to_numpy(dtype="float64")
+    assert arrays["hidden"].shape[1] < 100
     np.testing.assert_allclose(predict_arrays(arrays, others)[:, 0], model.predict(others), rtol=1e-9)
 
 

@@ -243,10 +243,10 @@ class TestOldFiles:
 
     @pytest.mark.parametrize("name", ["run-r", "run-c"])
     def test_runs_without_a_ridge_are_estimators(self, name, tmp_path):
-        from thresher.tables import read_columns
+        from thresher.tables import read_frame
 
         found = saved.load_model(OLD / name)
-        rows = found.matrix(read_columns(OLD / name / "table.csv"), source="table")
+        rows = found.frame(read_frame(OLD / name / "table.csv"))
         predicted = found.model.predict(rows)
         expected = (OLD / name / "predictions.csv").read_text().split()[1:]
         if name == "run-r":

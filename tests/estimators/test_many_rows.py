@@ -148,7 +148,7 @@ def test_variance_from_pivots_is_that_of_all_rows_where_all_are_pivots():
     X = np.random.default_rng(0).normal(size=(80, 4))
     inputs = lift_rows(X, typical_norm(X))[0]
     penalty = np.random.default_rng(1).uniform(0.01, 0.1, size=60)
-    all_rows = Variance.exact(inputs[:60], penalty, 0.5)
+    all_rows = Variance.exact(inputs[:60], penalty, 0.5, Cpu(1))
     pivots = (
         Variance.of_pivots(inputs[:60], 0.5).with_rows(inputs[:40], penalty[:40]).with_rows(inputs[40:60], penalty[40:])
     )

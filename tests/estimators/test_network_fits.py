@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import thresher
 from thresher import MemoryRefused, ThresherRegressor, TooNarrow
-from thresher.estimators import choose, fitting, networks
+from thresher.estimators import choose, device, fitting, networks
 from thresher.shards.dense import start_gram
 
 SMALL = {"width": 512, "random_state": 0}
@@ -71,7 +71,7 @@ class TestTheirOwnKernel:
             asked.append((len(inputs), settings.width))
             return start_gram(inputs, settings, threads=threads)
 
-        monkeypatch.setattr(fitting, "start_gram", spy)
+        monkeypatch.setattr(device, "start_gram", spy)
         X = np.random.default_rng(0).normal(size=(1024, 3))
         options = {"feature_learning": 0, "scale": "standardise", "target": "linear"}
         model = ThresherRegressor(width=3000, random_state=0, **options).fit(X, np.sin(2 * X[:, 0]))
@@ -89,7 +89,7 @@ class TestTheirOwnKernel:
 
         monkeypatch.setattr(choose, "SHIFTS", (1.0,))
         assert ThresherRegressor(feature_learning=0, width=float("inf")).fit(X, y).shift_ == 1
-        monkeypatch.setattr(fitting, "start_gram", partial_to_zero)
+        monkeypatch.setattr(device, "start_gram", partial_to_zero)
         assert ThresherRegressor(feature_learning=0, **SMALL).fit(X, y).shift_ == 0
         assert ThresherRegressor(feature_learning=0, shift=1.0, **SMALL).fit(X, y).shift_ == 1
 

@@ -204,7 +204,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
 
     columns = [arrow.array(np.arange(5.0)) for _ in range(3)]
     parquet.write_table(arrow.table(columns, names=["a", "a", "y"]), tmp_path / "twice.parquet")
-    with pytest.raises(InvalidInput, match="two columns with the name 'a'"):
+    with pytest.raises(InvalidInput, match="several columns have the same name: a"):
         ParquetRows(tmp_path / "twice.parquet")
 
 

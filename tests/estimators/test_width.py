@@ -8,11 +8,13 @@ import pytest
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor, TooNarrow, load, to_sphere
 from thresher.estimators import base, choose, features, fitting
-from thresher.estimators.choose import fit_kernel, leave_one_out, limit_of
+from thresher.estimators.choose import fit_kernel, leave_one_out
+from thresher.estimators.device import Cpu
+from thresher.estimators.kernels import ArrayKernel, limit_of
 from thresher.estimators.observations import Observations
 from thresher.theory import firing_probability
 
-POWERS = range(-10, 5)
+POWERS, CPU = range(-10, 5), Cpu(1)
 
 
 def rough_table(seed, *, rows, noise):
@@ -35,7 +37,7 @@ class TestTheRidge:
     @pytest.mark.parametrize("seed", range(6))
     def test_that_of_some_rows_is_as_good_as_the_best_of_all(self, seed):
         data = rough_table(seed, rows=choose.SEARCHED + 300, noise=(0.03, 0.3, 1.0)[seed % 3]).shuffled(choose.SEARCHED)
-        kernel, shift = limit_of(data.X, 0.5), 0.5
+        kernel, shift = CPU.kernel(data.X, 0.5), 0.5
         diagonal = firing_probability(shift)
         fits = [leave_one_out(kernel, data, ridge=10 ** (power / 2), diagonal=diagonal) for power in POWERS]
         found = fit_kernel(kernel, data, shift=shift, ridge=None)
@@ -53,10 +55,10 @@ class TestTheRidge:
             sizes.append(len(kernel))
             return invert(kernel, *more, **asked)
 
-        invert = choose._invert
-        monkeypatch.setattr(choose, "_invert", counted)
+        invert = ArrayKernel.invert
+        monkeypatch.setattr(ArrayKernel, "invert", counted)
         data = rough_table(0, rows=choose.SEARCHED + 40, noise=0.1)
-        fit_kernel(limit_of(data.X, 0.5), data, shift=0.5, ridge=None)
+        fit_kernel(CPU.kernel(data.X, 0.5), data, shift=0.5, ridge=None)
         assert sizes.count(len(data)) == 1
         assert set(sizes) == {choose.SEARCHED, len(data)}
 
@@ -67,10 +69,10 @@ class TestTheRidge:
         kernel = limit_of(data.X, 0.5)
         rest = 0, 1  # not of the last 20
         kernel[rest[0], rest[1]] = kernel[rest[1], rest[0]] = 1.001 * kernel[rest[0], rest[0]]  # not positive
-        found = fit_kernel(kernel, data, shift=0.5, ridge=None)
-        some = fit_kernel(kernel[-20:, -20:], data.last(20), shift=0.5, ridge=None)
+        found = fit_kernel(ArrayKernel(kernel), data, shift=0.5, ridge=None)
+        some = fit_kernel(ArrayKernel(kernel[-20:, -20:]), data.last(20), shift=0.5, ridge=None)
         assert found.ridge > some.ridge
-        assert fit_kernel(kernel - 1e3 * np.eye(60), data, shift=0.5, ridge=None) is None
+        assert fit_kernel(ArrayKernel(kernel - 1e3 * np.eye(60)), data, shift=0.5, ridge=None) is None
 
 
 class TestFolds:
@@ -86,7 +88,7 @@ class TestFolds:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(160, 6))
         data = Observations.merged(X, np.sin(2 * X[:, :1]) + 0.1 * rng.normal(size=(160, 1)))
-        found = features.choose_plan(data, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=True)
+        found = features.choose_plan(data, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=True, device=CPU)
         assert len(found.errors) >= 3  # both powers, and columns
         assert len(set(folds)) == len(folds)
 
@@ -102,7 +104,7 @@ class TestFolds:
         rng = np.random.default_rng(1)
         X = rng.normal(size=(200, 3))
         data = Observations.merged(X, X[:, :1])
-        found = features.choose_plan(data, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=True)
+        found = features.choose_plan(data, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=True, device=CPU)
         assert len(learnt) == 1
         assert not any("columns" in name for name in found.errors)
 

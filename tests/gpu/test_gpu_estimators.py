@@ -16,7 +16,7 @@ from thresher.estimators import base, beyond, exact, many, regressor  # noqa: E4
 from thresher.estimators.centres import fit_centres  # noqa: E402
 from thresher.estimators.deviations import Variance  # noqa: E402
 from thresher.estimators.device import Cpu, descend, device_of  # noqa: E402
-from thresher.estimators.features import mix_outputs  # noqa: E402
+from thresher.estimators.gradients import mix_outputs  # noqa: E402
 from thresher.estimators.leaves import fit_leaves  # noqa: E402
 from thresher.theory import firing_probability, limit_kernel  # noqa: E402
 
@@ -272,12 +272,6 @@ def test_leaves_learn_metrics(gpu):
     np.testing.assert_allclose(found.tree.thresholds, expected.tree.thresholds, atol=1e-6)
     np.testing.assert_allclose(found.rounds, expected.rounds, rtol=1e-2)
     np.testing.assert_allclose(found.held_outputs, expected.held_outputs, atol=3e-2)
-
-
-def test_few_rows_are_accepted():
-    X, y = friedman(60)
-    expected, found = both(ThresherRegressor, X, y, width=256)
-    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
 
 
 def test_without_the_device_a_fit_is_refused_and_a_prediction_warns(few_are_many, monkeypatch):

@@ -22,7 +22,7 @@ class TestShown:
     def test_a_result(self, result):
         page = ElementTree.fromstring(f"<div>{result._repr_html_()}</div>")
         text = " ".join(page.itertext())
-        assert "Converged: The residual is within 1e-06 of the first." in text
+        assert "Converged: The residual fell to 1e-06 of its size at the start." in text
         assert "2,000" in text
         rows = page.findall("table")[1].find("tbody").findall("tr")
         assert len(rows) == len(result.history)

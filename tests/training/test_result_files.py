@@ -80,11 +80,13 @@ def test_other_libraries_predict_the_same(to):
     if to == "onnx":
         import onnxruntime
 
-        told = onnxruntime.InferenceSession(network.export(to).SerializeToString()).run(None, {"X": OTHERS})[0]
+        told = onnxruntime.InferenceSession(network.export(to, dtype="float64").SerializeToString()).run(
+            None, {"X": OTHERS}
+        )[0]
     else:
         import torch
 
-        told = network.export(to)(torch.from_numpy(OTHERS)).numpy()
+        told = network.export(to, dtype="float64")(torch.from_numpy(OTHERS)).numpy()
     np.testing.assert_allclose(told[:, 0], network.predict(OTHERS), atol=1e-5)
 
 

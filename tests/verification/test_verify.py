@@ -17,7 +17,7 @@ from thresher.errors import InvalidInput
 from thresher.pages import say_number
 from thresher.shards import Tournament
 from thresher.tables import read_table, split_table
-from thresher.theory import Statement, firing_probability
+from thresher.theory import Statement, check_growth, check_limit, firing_probability
 from thresher.verification import ladder, page, pictures
 from thresher.verification.ladder import Measured, Report, Row
 
@@ -159,6 +159,27 @@ class TestRow:
     def test_exponent(self):
         assert Measured([4, 16, 64], [2.0, 4.0, 8.0]).exponent == pytest.approx(0.5)
 
+    @pytest.mark.parametrize(
+        ("values", "words"),
+        [
+            ([1e3, 1e2, 0.0], r"nothing was counted at 2\^6 neurons"),
+            ([1e3, np.nan, 1.0], r"nothing was counted at 2\^4"),
+            ([1.0, 50.0, 2.0], r"± .* the points lie on no line"),
+            ([1.0, 2.0], "an exponent needs 3 widths, here are 2"),
+        ],
+    )
+    def test_an_exponent_that_cannot_be_known_is_not_measured(self, values, words):
+        found = Measured([4, 16, 64][: len(values)], values)
+        assert np.isnan(found.exponent)
+        facts = SimpleNamespace(inputs=4, firing=0.01)
+        for one in (
+            check_growth(found.exponent, what="looks", facts=facts, why_none=found.why_none),
+            check_limit(found.exponent, converged=True, why_none=found.why_none),
+        ):
+            assert (one.verdict, one.broken, one.holds) == ("not measured", False, False)
+            assert re.search(f"not measured, .*{words}", one.sentence)
+            assert Row({4: one}).where == ""
+
     def test_numbers(self):
         assert [say_number(value) for value in (0.0, 12.0, 1234.5, 2e9, 0.01234, np.inf)] == [
             "0", "12", "1,234", "2.0e+09", "0.0123", "∞",
@@ -248,14 +269,13 @@ class TestCommand:
                 r"cannot read .*table\.csv: No such file or directory\. Give a CSV, Parquet, \.npz or",
             ),
             ("", [], r"is empty"),
-            ("a,b\n1,2\n", [], r"at least 2 rows of numbers; it has 1"),
+            ("a,b\n1,2\n", [], r"at least 2 rows; it has 1"),
             ("1\n2\n3\n", [], r"at least 2 columns, inputs and a target; it has 1"),
-            ("a,b\n1,2\n3,\n", [], r"row 2, column 'b' is missing"),
-            ("a,b\n1,2\n3,NA\n", [], r"row 2, column 'b' is missing"),
-            ("a,b\n1,2\nred,4\n", [], r"row 2, column 'a' is 'red', not a number"),
-            ("1,2\n3,inf\n", [], r"row 2, column 'column 2' is inf"),
+            ("a,b\n1,2\n3,\n", [], r"column 'b': row 2 is ''; the target must not be missing"),
+            ("a,b\n1,2\n3,NA\n", [], r"column 'b': row 2 is 'NA'; the target must not be missing"),
+            ("1,2\n3,inf\n", [], r"column 'column 2': row 2 is 'inf'; numbers must be finite"),
             ("a,b\n1,2\n3,4,5\n", [], r"row 2 has 3 cells; expected 2"),
-            ("a,b\n1,2\n3,4\n", ["--target", "c"], r"no column 'c', as --target says; it has a, b"),
+            ("a,b\n1,2\n3,4\n", ["--target", "c"], r"no column 'c', as --target says; there are a, b"),
             ("1,2\n3,4\n5,7\n", [], r"row 2 is the mean of those trained on and has no direction"),
             ("1,2\n3,4\n5,7\n", ["--rows", "1"], r"rows must be at least 2; got 1"),
             ("1,2\n3,4\n5,7\n", ["--widths", "2^8,many"], r"expected a whole number"),
@@ -272,19 +292,23 @@ class TestCommand:
         assert "Traceback" not in err
 
 
+def cells(table):
+    return [one.values.tolist() for one in table.inputs]
+
+
 class TestTables:
     def test_header_target_and_delimiters(self, tmp_path):
         for name, text in {"comma": "a,b,c\n1,2,3\n4,5,6\n", "semicolon": "a;b;c\n1;2;3\n4;5;6\n"}.items():
             path = tmp_path / name
             path.write_text(text)
             last, named = read_table(path), read_table(path, target="a")
-            assert (last.target, last.targets.tolist(), last.inputs.tolist()) == ("c", [3, 6], [[1, 2], [4, 5]])
-            assert (named.targets.tolist(), named.inputs.tolist()) == ([1, 4], [[2, 3], [5, 6]])
+            assert (last.target, last.targets.tolist(), cells(last)) == ("c", [3, 6], [["1", "4"], ["2", "5"]])
+            assert (named.targets.tolist(), cells(named)) == ([1, 4], [["2", "5"], ["3", "6"]])
 
     def test_no_header(self, tmp_path):
         path = tmp_path / "bare.csv"
         path.write_text("\ufeff1\t2e-1\n\n3\t-4\n", encoding="utf-8")
-        assert read_table(path).inputs.tolist() == [[1], [3]]
+        assert cells(read_table(path)) == [["1", "3"]]
         assert read_table(path).targets.tolist() == [0.2, -4]
 
     def test_npz(self, tmp_path):
@@ -299,8 +323,8 @@ class TestTables:
         np.savez(path, X=np.ones((3, 2)), y=np.ones(4))
         with pytest.raises(InvalidInput, match=r"has 3 and \(4,\)"):
             read_table(path)
-        np.savez(path, X=np.array([[1.0, np.nan], [1, 2]]), y=np.ones(2))
-        with pytest.raises(InvalidInput, match="row 1, column 'column 2' is missing"):
+        np.savez(path, X=np.eye(2), y=np.array([1.0, np.nan]))
+        with pytest.raises(InvalidInput, match="'y': row 2 is 'nan'; the target must not be missing"):
             read_table(path)
         path.write_bytes(b"PK no archive")
         with pytest.raises(InvalidInput, match="is not a file of plain arrays"):

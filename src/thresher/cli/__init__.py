@@ -17,6 +17,7 @@ from thresher.cli.audit import audit
 from thresher.cli.bench import bench
 from thresher.cli.demo import demo
 from thresher.cli.inspect import inspect
+from thresher.cli.options import in_options
 from thresher.cli.predict import predict
 from thresher.cli.report import report
 from thresher.cli.train import train
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         click.echo("Interrupted.", err=True)
         sys.exit(130)
     except ThresherError as error:
-        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Error: {in_options(str(error))}", err=True)
         sys.exit(1 if isinstance(error, BrokenCertificate) else 2)
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 from thresher import Callback, Iteration, Result, Status, train
+from thresher.cli.options import in_options
 from thresher.datasets import random_problem
 
-__all__ = ["Live", "compile_loops", "end", "say", "short"]
+__all__ = ["Live", "compile_loops", "end", "notes", "say", "short"]
 
 _BETWEEN = 2.0  # seconds between plain lines about the start scan
+_EACH = 8  # shards up to which each is shown by itself
 
 
 class Live(Callback):
@@ -33,6 +37,7 @@ class Live(Callback):
         self._bar = console.is_terminal and not console.quiet
         self._task = self._progress.add_task("  start scan", total=neurons)
         self._began = self._told = time.perf_counter()
+        self._by_shard, self._done = "", 0
 
     def __enter__(self) -> Live:
         if self._bar:
@@ -43,14 +48,26 @@ class Live(Callback):
         if self._bar:
             self._progress.stop()
 
+    def on_shards(self, done: Sequence[int], total: Sequence[int]) -> None:
+        """Show how far each shard of a cluster has come, or the slowest and the fastest of many."""
+        shares = [f"{part / whole:.0%}" for part, whole in zip(done, total, strict=True)]
+        if len(shares) > _EACH:
+            order = sorted(range(len(shares)), key=lambda place: done[place] / total[place])
+            shares = [f"{shares[order[0]]} to {shares[order[-1]]}"]
+        self._by_shard = f", {len(done)} shards: {', '.join(shares)}"
+        self._progress.update(self._task, description=f"  start scan{self._by_shard}")
+        self.on_progress(sum(done), sum(total))
+
     def on_progress(self, done: int, total: int) -> None:
         """Move the bar, or print the progress of the scan."""
+        self._done = done = max(done, self._done)  # shards of a cluster are told of before their sums are made
         self._progress.update(self._task, completed=done, total=total, refresh=self._bar)
         now = time.perf_counter()
         if not self._bar and now - self._told > _BETWEEN and done < total:
             rate = done / (now - self._began)
             left = (total - done) / rate if rate else math.inf
-            self._say(f"  start scan: {done / total:.0%} of {total:,} neurons, {short(int(rate))}/s, {left:.0f} s left")
+            spent = f"{short(int(rate))}/s, {left:.0f} s left{self._by_shard}"
+            self._say(f"  start scan: {done / total:.0%} of {total:,} neurons, {spent}")
             self._told = now
 
     def on_iteration(self, record: Iteration) -> None:
@@ -93,6 +110,19 @@ def compile_loops(console: Console, method: str | None = None) -> None:
         train(random_problem(inputs=20, dimension=10), width=4000, method=method)
     if (seconds := time.perf_counter() - began) > 2:
         console.print(f"Compiled, once for this machine ({seconds:.0f} s).", highlight=False)
+
+
+@contextmanager
+def notes(console: Console, *, drop: bool = False) -> Iterator[None]:
+    """Say warnings of thresher as notes, or drop them; those of other libraries are for programmers."""
+    with warnings.catch_warnings(record=True, action="always") as told:
+        yield
+    from sklearn.exceptions import ConvergenceWarning
+
+    for one in told:
+        ours = one.category.__module__.startswith("thresher") or issubclass(one.category, ConvergenceWarning)
+        if ours and not drop:
+            say(console, f"Note: {in_options(str(one.message))}")
 
 
 def say(console: Console, line: str) -> None:

@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import click
 
-__all__ = ["Auto", "Count", "Counts"]
+__all__ = ["Auto", "Count", "Counts", "in_options"]
+
+# How the library names what this command line has options for.
+_ARGUMENT = re.compile(r"\b(width|shift|ridge|bias|index|solver|device|tol|dtype|rows|seed)=(?:'([^']*)'|([\w.+-]*\w))")
+_SENTENCES = {
+    "or pass damping": "or leave --ridge 0 out",
+    "Allow more with max_iterations, or widen the network; on inputs that all point the same way, centre them first "
+    "(thresher.to_sphere(X, centre=True)).": "Use a larger --width, or leave --ridge 0 out.",
+    "a larger tol)": "a larger --tol)",
+    "raise the width (now": "raise --width (now",
+    "lower the shift (now": "lower --shift (now",
+    "The width (now": "--width (now",
+    "Lower the shift from": "Lower --shift from",
+    "(its width is": "(its --width is",
+    "Widen, or": "Raise it, or",
+}
+
+
+def in_options(message: str) -> str:
+    """Return a message of the library in words of the command line: --dtype float64 for dtype='float64'."""
+    for said, here in _SENTENCES.items():
+        message = message.replace(said, here)
+    return _ARGUMENT.sub(lambda found: f"--{found[1]} {found[2] or found[3]}", message)
 
 
 class Count(click.ParamType):  # type: ignore[type-arg]

@@ -4,19 +4,39 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
+from thresher import InvalidInput
+from thresher.cli.live import notes
+from thresher.cli.places import new_file, new_folders
 from thresher.devices import DEVICES, find_device
-from thresher.output import make_folder, write_text
-from thresher.runs.saved import load_model
-from thresher.runs.scores import score
-from thresher.tables import read_columns, say_label
+from thresher.output import writing
+from thresher.runs.saved import SavedModel, load_model
+from thresher.runs.scores import digits_for, say_recall, say_scores, score_all
+from thresher.runs.seen import count_seen, hash_rows_of
+from thresher.tables import Frame, read_blocks, read_targets, say_label
 
 __all__ = ["predict"]
+
+_BLOCK = 1 << 16  # rows of a Parquet file that are read, predicted and written at a time
+_PROBABILITY = 4  # decimals
+
+
+class Answers(NamedTuple):
+    """What a model says of rows: answers (k,) or (k, outputs), and probabilities or deviations if asked for."""
+
+    predicted: NDArray[Any]
+    chances: NDArray[np.float64] | None = None
+    deviations: NDArray[np.float64] | None = None
 
 
 @click.command(short_help="Predict the rows of a table.")
@@ -25,36 +45,167 @@ __all__ = ["predict"]
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="CSV", help="File to write to; default: the terminal."
 )
+@click.option("--proba", is_flag=True, help="Add the probability of each class, one column for each.")
+@click.option("--std", is_flag=True, help="Add a column with the standard deviation of each prediction.")
+@click.option(
+    "--digits",
+    type=click.Choice(["auto", "full"]),
+    default="auto",
+    show_default=True,
+    help="auto: as many as the model's error warrants; full: all.",
+)
 @click.option("--device", type=click.Choice(DEVICES), default="cpu", show_default=True, help="Where to compute.")
 @click.option("--header/--no-header", default=None, help="Whether FILE has column names; default: guessed.")
-def predict(model: Path, file: Path, output: Path | None, device: str, header: bool | None) -> None:
+@click.option("--force", is_flag=True, help="Replace the file of --output if it is there already.")
+def predict(model: Path, file: Path, output: Path | None, device: str, header: bool | None, **options: Any) -> None:
     """Predict the rows of FILE with a MODEL: a folder written by thresher train --save, or a saved estimator.
 
-    Prints one column, prediction. If FILE also has the target, the score is printed to standard error.
+    Prints a column, prediction, and more with --proba or --std. If FILE also has the target, the scores are printed
+    to standard error, as is a note if rows of it were trained on.
 
     Example: thresher predict runs/houses new.csv --output prices.csv
     """
     find_device(device)
     if output is not None:
-        make_folder(output.parent, remedy="Choose another place with --output.")
-    columns = read_columns(file, header=header)
-    with Console(stderr=True).status("Loading the model ..."):
+        new_file(output, option="--output", force=options["force"])
+    console = Console(stderr=True)
+    with console.status("Loading the model ..."):
         saved = load_model(model)
-        saved.model.device = device
-        answers = saved.model.predict(saved.matrix(columns, source=str(file)))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["prediction"])
-    writer.writerows([say_label(one.item() if isinstance(one, np.generic) else one)] for one in answers)
-    if output is None:
-        click.echo(text.getvalue(), nl=False)
-    else:
-        write_text(output, text.getvalue(), remedy="Choose another place with --output.")
-        click.echo(f"Written: {output}, {len(answers):,} predictions.", err=True)
-    target = next((one for one in columns if one.name == saved.target), None)
-    if target is not None and saved.task == "regression" and target.values.dtype.kind not in "iufb":
+    saved.model.device = device
+    _check_options(saved, options)
+    blocks = _in_blocks(saved, file, header)
+    found: list[Answers] = []
+    wanted: list[NDArray[Any]] = []
+    seen, unseen = 0, Counter[str]()
+    decimals = None if options["digits"] == "full" else digits_for(saved.error)
+    with notes(console), _opened(output) as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        for X, targets in blocks:
+            answers = _ask(saved, X, options, scored=targets is not None)
+            if not found:
+                writer.writerow(_names(saved, answers, options))
+            writer.writerows(_cells(answers, decimals, options))
+            seen += count_seen(hash_rows_of(saved.model, X), saved.seen)
+            unseen.update(saved.model.encoder_.unseen(X) if saved.model.encoder_ is not None else {})
+            found.append(answers)
+            if targets is not None:
+                wanted.append(targets)
+    count = sum(len(one.predicted) for one in found)
+    if output is not None:
+        click.echo(f"Written: {output}, {count:,} predictions.", err=True)
+    for name, strange in unseen.items():
+        click.echo(f"Column {name!r}: {strange:,} of {count:,} rows have a value that no training row has.", err=True)
+    if seen:
+        click.echo(f"Note: {_say_seen(seen, count)}", err=True)
+    if wanted:
+        _tell_scores(saved, found, np.concatenate(wanted))
+
+
+def _check_options(saved: SavedModel, options: dict[str, Any]) -> None:
+    classes = saved.task == "classification"
+    if options["proba"] and not classes:
+        raise InvalidInput("--proba is for classes; this model predicts numbers. Use --std for their error bars.")
+    if options["std"] and classes:
+        raise InvalidInput("--std is for numbers; this model predicts classes. Use --proba for their probabilities.")
+    if options["std"] and saved.model.ridge_ == 0:
+        raise InvalidInput("--std needs a model with a ridge; this one was trained with --ridge 0. Train without it.")
+
+
+def _in_blocks(saved: SavedModel, file: Path, header: bool | None) -> Iterator[tuple[Any, NDArray[Any] | None]]:
+    """Yield rows as the model wants them, and their targets if the file has them; a Parquet file is read in blocks."""
+    for frame in read_blocks(file, header=header, size=_BLOCK):
+        yield saved.frame(frame), _targets(saved, frame)
+
+
+def _targets(saved: SavedModel, frame: Frame) -> NDArray[Any] | None:
+    """Return the targets in a file (k,), as the model knows them; None if there are none that can be compared."""
+    if saved.target not in frame:
+        return None
+    try:
+        found = read_targets(frame, saved.target, missing=True)
+    except InvalidInput:
+        found = frame[saved.target].as_text().astype(np.str_)
+    classes = getattr(saved.model, "classes_", np.empty(0))
+    if classes.dtype.kind in "UO" and found.dtype.kind == "f":
+        return np.array(["" if np.isnan(one) else say_label(one) for one in found.tolist()])
+    return found
+
+
+def _ask(saved: SavedModel, X: Any, options: dict[str, Any], *, scored: bool) -> Answers:
+    model = saved.model
+    if saved.task == "classification" and (options["proba"] or scored) and not model.multilabel_:
+        chances = model.predict_proba(X)
+        return Answers(model.classes_[chances.argmax(axis=1)], chances=chances)
+    if options["std"]:
+        values, deviations = model.predict(X, return_std=True)
+        return Answers(values, deviations=deviations)
+    return Answers(model.predict(X))
+
+
+def _names(saved: SavedModel, answers: Answers, options: dict[str, Any]) -> list[str]:
+    """Return the names of the columns of the output."""
+    outputs = answers.predicted.shape[1:]
+    numbers = [f" {k + 1}" for k in range(outputs[0])] if outputs else [""]
+    names = [f"prediction{number}" for number in numbers]
+    if options["std"]:
+        names += [f"std{number}" for number in numbers]
+    if options["proba"]:
+        names += [say_label(one) for one in saved.model.classes_.tolist()]
+    return names
+
+
+def _cells(answers: Answers, decimals: int | None, options: dict[str, Any]) -> Iterator[list[str]]:
+    """Yield the cells of each row of the output."""
+    columns: list[NDArray[Any]] = [answers.predicted.reshape(len(answers.predicted), -1)]
+    if options["std"] and answers.deviations is not None:
+        columns.append(answers.deviations.reshape(len(answers.deviations), -1))
+    for place, one in enumerate(np.concatenate(columns, axis=1).tolist()):
+        cells = [_say(value, decimals) for value in one]
+        if options["proba"] and answers.chances is not None:
+            few = None if options["digits"] == "full" else _PROBABILITY
+            cells += [_say(value, few) for value in answers.chances[place].tolist()]
+        yield cells
+
+
+def _say(value: Any, decimals: int | None) -> str:
+    return say_label(value) if decimals is None or not isinstance(value, float) else f"{value:.{decimals}f}"
+
+
+def _say_seen(seen: int, count: int) -> str:
+    which = "all rows" if seen == count else f"{seen:,} of {count:,} rows"
+    return f"{which} have the inputs of rows that the model was trained on; on new rows it does worse than on these."
+
+
+def _tell_scores(saved: SavedModel, found: Sequence[Answers], y: NDArray[Any]) -> None:
+    """Print how well the answers do to standard error."""
+    if y.dtype.kind == "U" and (saved.task == "regression" or saved.model.classes_.dtype.kind not in "UO"):
         click.echo(f"Column {saved.target!r} holds text, so predictions are not compared with it.", err=True)
-    elif target is not None:
-        test = score(answers, target.values, task=saved.task, known=target.values)
-        said = f"{test.value:.1%}" if test.measure == "accuracy" else f"{test.value:.4g}"
-        click.echo(f"Compared with column {saved.target!r}: {test.measure} {said} on {test.rows:,} rows.", err=True)
+        return
+    predicted = np.concatenate([one.predicted for one in found])
+    known = y != "" if y.dtype.kind == "U" else ~np.isnan(y)
+    if predicted.ndim > 1 or not known.any():
+        return
+    parts = [one.chances for one in found if one.chances is not None]
+    chances, classes = (np.concatenate(parts)[known], saved.model.classes_) if parts else (None, None)
+    y = y[known]
+    scores = score_all(predicted[known], y, task=saved.task, chances=chances, classes=classes)
+    click.echo(f"Compared with column {saved.target!r} of {len(y):,} rows: {say_scores(scores)}.", err=True)
+    if line := say_recall(scores):
+        click.echo(line, err=True)
+
+
+@contextmanager
+def _opened(output: Path | None) -> Iterator[Any]:
+    """Give what to write to: the terminal, once all went well, or a file that is complete or not there."""
+    if output is None:
+        text = io.StringIO()
+        yield text
+        click.echo(text.getvalue(), nl=False)
+        return
+    remedy = "Choose another place with --output."
+    with (
+        new_folders((output.parent, "--output")),
+        writing(output, remedy=remedy) as unfinished,
+        unfinished.open("w", encoding="utf-8") as stream,
+    ):
+        yield stream

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from thresher import CheckTheorems, InvalidInput, Status
+from thresher import InvalidInput, MemoryRefused, Status
 from thresher.checks import check_number, check_whole
-from thresher.cli.live import Live, compile_loops, say
+from thresher.cli.cluster import cluster_options, take_engine
+from thresher.cli.fit import Tested, Work
+from thresher.cli.live import say
 from thresher.cli.options import Auto, Count
+from thresher.cli.places import new_places
+from thresher.cli.record import make_run, say_classes, tell_end, write
+from thresher.cli.rows import Parts, Places, choose_rows, fold, split
 from thresher.devices import DEVICES, find_device
-from thresher.output import make_folder
-from thresher.runs import RUN_FILE, Recorder, Run, Test, Training, write_report, write_run
-from thresher.runs.saved import MODEL_FILE
-from thresher.runs.scores import score
+from thresher.runs import Recorder
+from thresher.runs.scores import say_scores
 from thresher.shards import SHARDS
-from thresher.tables import Table, guess_task, read_table, say_label
+from thresher.tables import INPUT, Table, guess_task, read_table, say_label
 
 __all__ = ["train"]
 
-_EXACT_ONLY = ("index", "solver", "certify", "audit", "resume")
-_CHECKPOINT = "checkpoint"
-
-
-class Parts(NamedTuple):
-    """Rows to train on and rows to test on."""
-
-    train: NDArray[np.int64]
-    test: NDArray[np.int64]
+_EXACT_ONLY = ("index", "solver", "dtype", "certify", "audit", "resume")
+_TEST_SIZE = 0.2
+_MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
 
 
 @click.command(short_help="Train a network on a table.")
@@ -54,268 +49,205 @@ class Parts(NamedTuple):
     help="With --ridge 0: linear solver.",
 )
 @click.option("--device", type=click.Choice(DEVICES), default="cpu", show_default=True, help="Where to compute.")
-@click.option("--tol", type=float, help="When to stop; default: 1e-6 of the first residual, or 2e-2 with a ridge.")
+@cluster_options
+@click.option("--tol", type=float, help="Stop at this share of the first error; default: 1e-6, or 2e-2 with a ridge.")
+@click.option(
+    "--dtype", type=click.Choice(["float32", "float64"]), help="With --ridge 0: working precision; default: float32."
+)
 @click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of start weights and choice of rows.")
-@click.option("--test-size", type=float, default=0.2, show_default=True, help="Share of rows kept for testing.")
+@click.option("--rows", type=Count(), help="Use so many random rows of the file; default: all.")
+@click.option("--test-size", type=float, help="Share of rows kept for testing; default: 0.2, or none with --cv.")
+@click.option("--cv", type=Count(), metavar="FOLDS", help="Test by cross-validation, such as --cv 5.")
+@click.option("--refit/--no-refit", default=True, help="Fit to all rows again before saving; default: yes.")
 @click.option("--header/--no-header", default=None, help="Whether a CSV file has column names; default: guessed.")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
 @click.option("--certify", is_flag=True, help="With --ridge 0: check the paper's statements after every iteration.")
 @click.option("--audit", is_flag=True, help="With --ridge 0: compare with a full scan after every iteration.")
 @click.option("--save", type=click.Path(path_type=Path), metavar="RUN", help="Folder for the run and its model.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="PAGE", help="HTML report to write.")
+@click.option("--force", is_flag=True, help="Replace a run or a report that is there already.")
 @click.option("--resume", is_flag=True, help="Continue an interrupted run with the same --save.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else.")
 @click.option("--quiet", is_flag=True, help="Print only the last line.")
 def train(file: Path, **options: Any) -> None:
     """Train a network on a table: CSV, Parquet, .npz with X and y, or X.npy with --target y.npy.
 
-    With a ridge (the default, chosen by leave-one-out) this fits an estimator, for prediction. With --ridge 0 it trains
-    exactly, to zero loss, with certificates, and reports every look (pre-activation computed) and flip.
+    With a ridge (the default, chosen by leave-one-out) this fits an estimator, for prediction: a part of the rows is
+    kept for testing, then the model is fitted again to all rows and saved. With --ridge 0 it trains exactly, to zero
+    loss, with certificates, and reports every look (pre-activation computed) and flip.
 
     Example: thresher train houses.csv --target price --save runs/houses --report houses.html
     """
     console = Console(quiet=options["as_json"] or options["quiet"])
     _check_options(options)
-    began = time.perf_counter()
+    with new_places(options["save"], options["report"], force=options["force"], resume=options["resume"]):
+        try:
+            states = _train(file, options, console)
+        except MemoryRefused as error:
+            raise MemoryRefused(f"{error}{_fewer(error.rows)}") from None
+    if options["ridge"] == 0 and states != {Status.CONVERGED}:
+        sys.exit(130 if Status.INTERRUPTED in states else 1)
+
+
+def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]:
+    """Do it all; return how the trainings ended."""
     from thresher.estimators.many import EXACT
 
-    table = read_table(file, target=options["target"], header=options["header"], drop=options["drop"], most=EXACT)
-    task = _say_task(table, options, file, console)
-    parts = _split(len(table.targets), options["test_size"], options["seed"])
-    model, recorder = _fit(table, task, parts, options, console)
-    run = _make_run(file, table, task, parts, options, model, recorder)
-    written = _write(run, model, options)
-    _tell_end(run, written, time.perf_counter() - began, options, console)
-    if any(one.status != Status.CONVERGED for one in run.trainings) and options["ridge"] == 0:
-        sys.exit(130 if any(one.status == Status.INTERRUPTED for one in run.trainings) else 1)
+    began = time.perf_counter()
+    given = {name: options[name] for name in ("target", "header", "drop")}
+    table = read_table(file, **given, most=EXACT, missing=True)
+    known = _with_target(table)
+    task = _say_task(table, known, options, file, console)
+    work = Work(_labelled(table, task), task, options, console, {"reading": time.perf_counter() - began})
+    places = _choose(work, known)
+    tested, model, recorder, trained = _test(work, places)
+    whole = len(trained) == len(places)
+    if options["save"] is not None and options["refit"] and not whole and not work.exact:
+        say(console, f"Fitting again, to all {len(places):,} rows: that model is saved, and should be a little better.")
+        with work.timed("fitting again"):
+            model, trained = work.fit(places), places
+    run = make_run(file, work, trained, tested, model, recorder, refit=not whole and len(trained) == len(places))
+    written = write(run, model, options)
+    tell_end(run, written, work)
+    return {one.status for one in run.trainings}
+
+
+def _test(work: Work, places: Places) -> tuple[Tested | None, Any, Recorder | None, Places]:
+    """Return the scores, the model, what recorded its training if that was exact, and the rows it was trained on."""
+    options, classes = work.options, work.task == "classification"
+    targets, given = work.table.targets[places], {"seed": options["seed"], "classes": classes}
+    tested = recorder = None
+    if options["cv"] is not None:
+        folds = [Parts(places[one.train], places[one.test]) for one in fold(targets, options["cv"], **given)]
+        with work.timed("cross-validation"):
+            model, tested = work.cross_validate(folds)
+        trained = folds[-1].train
+        if not work.exact:
+            say_classes(work, tested)
+            return tested, model, None, trained
+    share = 0.0 if options["cv"] is not None else _TEST_SIZE if options["test_size"] is None else options["test_size"]
+    local = split(targets, share, **given)
+    parts = Parts(places[local.train], places[local.test])
+    with work.timed("fitting"):
+        if work.exact:
+            model, recorder = work.fit_exactly(parts.train)
+        else:
+            say(work.console, f"Choosing scale, shift, ridge and features on {len(parts.train):,} rows, then training.")
+            model = work.fit(parts.train)
+    if getattr(model, "target_", "linear") == "log":
+        say(work.console, "The targets are learnt as logarithms, which gives a lower error.")
+    if len(parts.test):
+        with work.timed("testing"):
+            tested = work.test(model, parts, evaluate=True)
+        say(work.console, f"Test on {len(parts.test):,} rows that were kept for it: {say_scores(tested.scores)}.")
+        say_classes(work, tested)
+    return tested, model, recorder, parts.train
 
 
 def _check_options(options: dict[str, Any]) -> None:
     """Refuse impossible options before any work is done."""
-    if not 0 <= check_number(options["test_size"], "--test-size") < 1:
+    if options["test_size"] is not None and not 0 <= check_number(options["test_size"], "--test-size") < 1:
         raise InvalidInput(f"--test-size must be at least 0 and below 1; got {options['test_size']:g}. Try 0.2.")
     check_whole(options["seed"], "--seed", least=0)
     find_device(options["device"])
+    take_engine(options)
     for name in ("shift", "ridge", "bias"):
         if options[name] != "auto":
             check_number(options[name], f"--{name}", least=0.0)
     if options["tol"] is not None:
         check_number(options["tol"], "--tol", above=0.0)
+    for name in ("rows", "cv"):
+        if options[name] is not None:
+            check_whole(options[name], f"--{name}", least=2)
+    if options["cv"] is not None and options["test_size"] is not None:
+        raise InvalidInput("--cv tests on all rows in turn, --test-size on some of them; give only one.")
+    if options["cv"] is not None and not options["refit"]:
+        raise InvalidInput("--cv fits one model for each fold and keeps none of them. Leave --no-refit out.")
     if options["ridge"] != 0:
         for name in _EXACT_ONLY:
             if options[name]:
                 raise InvalidInput(f"--{name} is only for exact training. Add --ridge 0, or leave it out.")
-    save = options["save"]
-    if options["resume"] and (save is None or not (save / _CHECKPOINT).is_file()):
-        raise InvalidInput("--resume needs --save RUN, the folder of an interrupted run; no checkpoint was found.")
-    if save is not None:
-        known = [RUN_FILE, _CHECKPOINT]
-        if save.is_dir() and any(save.iterdir()) and not any((save / name).exists() for name in known):
-            raise InvalidInput(f"{save} is a folder with other files in it. Give --save a new folder.")
-        make_folder(save, remedy="Choose another folder with --save.")
-    if (page := options["report"]) is not None:
-        if page.is_dir():
-            raise InvalidInput(f"{page} is a folder. Give --report a file, such as {page / 'report.html'}.")
-        make_folder(page.parent, remedy="Choose another place with --report.")
 
 
-def _say_task(table: Table, options: dict[str, Any], file: Path, console: Console) -> str:
-    task, why = guess_task(table.targets) if options["task"] == "auto" else (options["task"], "as requested")
-    if task == "regression" and table.targets.dtype.kind != "f":
+def _with_target(table: Table) -> Places:
+    """Return the places of the rows whose target is there, at least two."""
+    targets = table.targets
+    known = np.flatnonzero(targets != "" if targets.dtype.kind == "U" else ~np.isnan(targets))
+    if len(known) < 2:
         raise InvalidInput(
-            f"column {table.target!r} is text, which a regression cannot predict. Use --task classification."
+            f"the target {table.target[:40]!r} is there in {len(known)} of {len(targets):,} rows; at least 2 must have "
+            "it. Name another column with --target."
         )
-    if task == "classification" and len(np.unique(table.targets)) > max(100, len(table.targets) // 2):
-        raise InvalidInput(f"column {table.target!r} has too many values for classes. Use --task regression.")
+    return known
+
+
+def _labelled(table: Table, task: str) -> Table:
+    """Return the table with text in place of numbers that are classes and not whole."""
+    targets = table.targets
+    if task == "regression" or targets.dtype.kind != "f" or (targets == np.round(targets))[~np.isnan(targets)].all():
+        return table
+    return table._replace(targets=np.array(["" if one != one else say_label(one) for one in targets.tolist()]))
+
+
+def _say_task(table: Table, known: Places, options: dict[str, Any], file: Path, console: Console) -> str:
+    """Print what was read and what is to be learnt; return the task."""
+    targets = table.targets[known]
+    task, why = guess_task(targets) if options["task"] == "auto" else (options["task"], "as requested")
+    _check_target(table.target[:40], targets, task)
     n, d = table.inputs.shape
-    say(console, f"Read {file}: {n:,} rows, {d} columns, target {table.target!r}.")
-    if table.encoding.words:
-        say(console, table.encoding.words)
+    say(
+        console,
+        f"Read {'standard input' if file == INPUT else file}: {n:,} rows, {d} columns, target {table.target!r}.",
+    )
+    if len(known) < n:
+        say(console, f"Left out {n - len(known):,} rows without a target.")
     hint = "" if options["task"] != "auto" else "; --task overrides"
     say(console, f"Task: {task} ({why}{hint}).")
     return task
 
 
-def _split(rows: int, share: float, seed: int) -> Parts:
-    order = np.random.default_rng(seed).permutation(rows)
-    kept = round(share * rows)
-    if rows - kept < 2:
+def _check_target(name: str, targets: NDArray[Any], task: str) -> None:
+    """Refuse targets (n,) that cannot be learnt, with advice that can be followed."""
+    values = np.unique(targets)
+    shown = ", ".join(repr(say_label(one)[:20]) for one in values[:3].tolist())
+    most, text = max(_MOST_CLASSES, len(targets) // 2), targets.dtype.kind != "f"
+    if len(values) == 1:
         raise InvalidInput(
-            f"--test-size {share:g} leaves {rows - kept} of {rows} rows to train on. Use a smaller value."
+            f"the target {name!r} is {shown} in all {len(targets):,} rows: there is nothing to learn. "
+            "Name another column with --target."
         )
-    return Parts(order[kept:], order[:kept])
+    if text and len(values) > most:
+        raise InvalidInput(
+            f"the target {name!r} is text with {len(values):,} different values in {len(targets):,} rows, such as "
+            f"{shown}: names rather than classes or numbers. Name another column with --target, and leave this one out "
+            f"with --drop."
+        )
+    if text and task == "regression":
+        raise InvalidInput(
+            f"the target {name!r} is text, such as {shown}, which a regression cannot predict. Leave --task out: its "
+            f"{len(values):,} values are classes."
+        )
+    if task == "classification" and len(values) > most:
+        raise InvalidInput(
+            f"the target {name!r} has {len(values):,} different numbers in {len(targets):,} rows, too many for "
+            "classes. Leave --task out: it is a number to predict."
+        )
 
 
-def _fit(
-    table: Table, task: str, parts: Parts, options: dict[str, Any], console: Console
-) -> tuple[Any, Recorder | None]:
-    """Return the fitted estimator, and what recorded its training if that was exact."""
-    from thresher.estimators import FarOutside, ThresherClassifier, ThresherRegressor, TooNarrow
-    from thresher.estimators.scaling import far_values, say_far
-
-    kind = ThresherClassifier if task == "classification" else ThresherRegressor
-    given = {name: options[name] for name in ("shift", "ridge", "bias", "device")} | {"random_state": options["seed"]}
-    given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
-    X, y = _rows(table, parts.train)
-    model = kind(**given, verbose=0 if console.quiet or options["ridge"] == 0 else 1)
-    if found := far_values(X):
-        say(console, say_far(found, table.encoding.names))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FarOutside)  # reported above, with the names of the columns
-        if options["ridge"] == 0:
-            return model, _fit_exactly(model, X, y, _names(task, y), options, console)
-        say(console, f"Choosing scale, shift, ridge and features on {len(y):,} rows, then training.")
-        if options["width"] is None:  # a network is what this command is for
-            model.width = model._width(len(y), len(_names(task, y)))
-        warnings.simplefilter("ignore", TooNarrow)
-        with warnings.catch_warnings(record=True, action="always", category=TooNarrow) as told:
-            model.fit(X, y)
-        for one in told:
-            say(console, f"Note: {one.message}")
-    if getattr(model, "target_", "linear") == "log":
-        say(console, "The targets are learnt as logarithms, which gives a lower error.")
-    return model, None
+def _choose(work: Work, known: Places) -> Places:
+    """Return the places of the rows to use, some of those whose target is known."""
+    targets, wanted = work.table.targets[known], work.options["rows"]
+    places = known[choose_rows(targets, wanted, seed=work.options["seed"], classes=work.task == "classification")]
+    if wanted is not None and len(places) < len(targets):
+        say(work.console, f"Using {len(places):,} of {len(targets):,} rows, chosen at random.")
+    elif wanted is not None and wanted > len(targets):
+        say(work.console, f"--rows {wanted:,} is more than the file has; using all {len(targets):,}.")
+    return places
 
 
-def _fit_exactly(
-    model: Any, X: NDArray[np.float64], y: NDArray[Any], names: list[str], options: dict[str, Any], console: Console
-) -> Recorder:
-    from sklearn.exceptions import ConvergenceWarning
-
-    from thresher.estimators.interpolation import WIDTH
-
-    model.width = WIDTH if options["width"] is None else model.width
-    place = options["save"] and options["save"] / _CHECKPOINT
-    more = {**_given(options), "checkpoint": place, "resume": place if options["resume"] else None}
-    recorder = Recorder(names)
-    compile_loops(console)
-    outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
-    say(console, f"Training {model.width:,} neurons on {len(y):,} rows to zero loss{outputs}.")
-    with Live(console, model.width, inputs=len(y), names=names) as live, warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # reported below
-        callbacks = [recorder, live, *([CheckTheorems()] if options["certify"] else [])]
-        model.set_params(callbacks=callbacks, train_options=more).fit(X, y)
-    model.set_params(callbacks=None, train_options=_given(options))
-    say(console, model.results_[0].solver)
-    for result in model.results_:
-        if result.status != Status.CONVERGED:
-            say(console, f"{result.status.value.capitalize()}: {result.message}")
-            if place and result.status == Status.INTERRUPTED:
-                say(console, "The same command with --resume continues from here.")
-            break
-    return recorder
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of thresher.train that were given, besides those of an estimator."""
-    return {name: options[name] for name in ("index", "solver", "audit") if options[name]}
-
-
-def _names(task: str, y: NDArray[Any]) -> list[str]:
-    """Return what the outputs are called."""
-    if task == "regression":
-        return ["output"]
-    classes = np.unique(y)
-    return [say_label(one) for one in (classes[1:] if len(classes) == 2 else classes)]
-
-
-def _make_run(
-    file: Path, table: Table, task: str, parts: Parts, options: dict[str, Any], model: Any, recorder: Recorder | None
-) -> Run:
-    results, rows = model.results_, len(parts.train)
-    settings = results[0].network.settings if results else None
-    fitted = (
-        "The limit of infinite width was fitted to"
-        if settings is None
-        else f"{settings.width:,} neurons were trained on"
-    )
-    what = f"{fitted} {rows:,} rows of {file.name} ({table.inputs.shape[1]} columns) to predict {table.target!r}, "
-    told: dict[str, Any] = {
-        "model": {"kind": "estimator", "task": task, "target": table.target, "columns": table.encoding.to_json()},
-        "test": _test(model, table, task, parts),
-        "data": {"file": str(file), "target": table.target, "rows trained on": rows, "rows tested on": len(parts.test)},
-        "command": _command(),
-    }
-    if recorder is not None and settings is not None:
-        repeat = {"width": settings.width, "shift": settings.shift, "seed": settings.start.seed, "twins": True}
-        repeat |= _given(options) | ({} if options["tol"] is None else {"tol": options["tol"]})
-        return recorder.run(f"{what}to zero loss ({task}).", options=repeat, **told)
-    network: dict[str, Any] = {"approximation": model.approximation_, "shift": model.shift_}
-    if settings is not None:
-        start = settings.start
-        network = {"width": settings.width, "shift": settings.shift, "seed": start.seed, "twins": start.twins}
-        network["dimension"] = start.dimension
-    network |= {
-        "inputs": len(model.inputs_), "ridge": model.ridge_, "bias": model.bias_, "scale": model.scale_,
-        "columns weighed": model.columns_weighed_, "rounds of feature learning": model.feature_learning_,
-        "error on rows left out": model.loo_error_,
-    }  # fmt: skip
-    both = zip(_names(task, table.targets[parts.train]), results, strict=bool(results))
-    trainings = [Training(name, one.history, one.status, one.message) for name, one in both]
-    what, none = f"{what}with a ridge of {model.ridge_:.2g} ({task}).", np.empty((0, 0))
-    return Run(what, trainings, {}, inputs=none, targets=none, network=network, **told)
-
-
-def _test(model: Any, table: Table, task: str, parts: Parts) -> Test | None:
-    if not len(parts.test):
-        return None
-    X, y = _rows(table, parts.test)
-    return score(model.predict(X), y, task=task, known=table.targets[parts.train])
-
-
-def _rows(table: Table, places: NDArray[np.int64]) -> tuple[Any, NDArray[Any]]:
-    """Return some inputs and targets; inputs that are left in a file are read in its order."""
-    from thresher.estimators.streams import Part
-
-    if isinstance(table.inputs, np.ndarray):
-        return table.inputs[places], table.targets[places]
-    part = Part(table.inputs, np.sort(places))
-    part.names = None  # the run keeps them, and hands a model plain numbers
-    return part, table.targets[np.sort(places)]
-
-
-def _command() -> str:
-    from shlex import join
-
-    arguments = click.get_current_context().obj
-    return join(["thresher", *arguments]) if arguments else ""
-
-
-def _write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
-    """Write the requested files; return their paths."""
-    written = {}
-    if (folder := options["save"]) is not None:
-        model.save(folder / MODEL_FILE)
-        written["run"] = str(write_run(run, folder))
-        if all(one.status != Status.INTERRUPTED for one in run.trainings):
-            for name in (_CHECKPOINT, f"{_CHECKPOINT}.previous"):
-                (folder / name).unlink(missing_ok=True)
-    if options["report"] is not None:
-        written["report"] = str(write_report(run, options["report"], folder=folder))
-    return written
-
-
-def _tell_end(run: Run, written: dict[str, str], seconds: float, options: dict[str, Any], console: Console) -> None:
-    test = run.test
-    if options["as_json"]:
-        told = {
-            "what": run.what,
-            "status": [one.status.value for one in run.trainings],
-            "iterations": [len(one.history) - 1 for one in run.trainings],
-            "residual": [one.history[-1].residual for one in run.trainings],
-            "test": test._asdict() if test else None,
-            "network": run.network,
-            "seconds": round(seconds, 3),
-            "written": written,
-        }
-        click.echo(json.dumps(told))
-        return
-    for what, place in written.items():
-        say(console, f"Written, {what}: {place}")
-    states = sorted({one.status.value for one in run.trainings})
-    line = f"{(', '.join(states) or 'fitted').capitalize()} in {seconds:.1f} s."
-    if test is not None and test.measure == "accuracy":
-        line += f" Test: {test.value:.1%} of {test.rows:,} unseen rows right (a constant guess: {test.guess:.1%})."
-    elif test is not None:
-        line += f" Test: RMSE {test.value:.4g} on {test.rows:,} unseen rows (the mean as a guess: {test.guess:.4g})."
-    click.echo(line)
+def _fewer(rows: int | None) -> str:
+    """Return the advice to use fewer rows, a round number of them."""
+    if rows is None or rows < 2:
+        return ""
+    unit = 10 ** max(len(str(rows)) - 2, 0)
+    return f" Use --rows {rows // unit * unit} to train on a random part of the file."

@@ -29,16 +29,15 @@ _MOST_SHARDS = 64
 _MANY_INPUTS = 1000  # with so many times more inputs shards may be that many times smaller
 
 
-def shard_ranges(neurons: int, *, share: int = 1, inputs: int = 0) -> list[range]:
+def shard_ranges(neurons: int, *, share: int = 1, inputs: int = 0, devices: int = 1) -> list[range]:
     """Return the slices of neurons that make up a network: a function of their number, the inputs and the kind.
 
     The order of every sum over neurons is fixed by these slices, so results depend neither on the number of threads nor
     on how slices are dealt out to machines. Slices of an even number are even: twins stay together.
     """
-    if not share:  # of a device: all neurons in one
-        return [range(neurons)]
-    unit, share = 1 if neurons % 2 else 2, max(share, inputs // _MANY_INPUTS)
-    count = max(min(share * neurons // _SHARD, neurons // unit, _MOST_SHARDS), 1)
+    unit, share = 1 if neurons % 2 else 2, share and max(share, inputs // _MANY_INPUTS)
+    count = min(share * neurons // _SHARD, _MOST_SHARDS) if share else devices  # each device holds one
+    count = max(min(count, neurons // unit), 1)
     edges = [unit * (neurons // unit * k // count) for k in range(count + 1)]
     return [range(first, last) for first, last in pairwise(edges)]
 
@@ -139,6 +138,10 @@ class ShardEngine:
                 pair = f"inputs {wrong[0][0]} and {wrong[0][1]}"
                 raise BrokenCertificate(f"the co-firing count of {pair} is off. {REMEDY}")
         return Audit(self._recipe.settings.neurons * n, float(error[worst]), ties)
+
+    def traffic(self) -> dict[str, float]:
+        """Return what the executor has sent, received and waited for since the last time; empty in one process."""
+        return self._executor.traffic()
 
     def release(self) -> None:
         """Forget the neurons. What was returned stays valid."""

@@ -14,10 +14,10 @@ from thresher.algebra import RandomPivots
 from thresher.memory import allowed_bytes, require
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
-from thresher.shards import SHARDS, Kind
+from thresher.shards import SHARDS, Dense, Kind
 from thresher.theory import firing_probability
 
-__all__ = ["Facts", "estimate_memory", "matrix_bytes", "require_memory"]
+__all__ = ["Facts", "Shares", "estimate_memory", "estimate_shares", "matrix_bytes", "require_memory"]
 
 _FIXED = 230 << 20  # interpreter, libraries and compiled code
 _PER_STORED_PAIR = 12  # of the weights: input and coefficient
@@ -41,6 +41,10 @@ class Facts(NamedTuple):
     def weights(self) -> float:
         """Bytes of the coefficients of a network."""
         return 1.2 * (self.pairs * _PER_STORED_PAIR + self.awake * 16)
+
+    def part_of(self, workers: int) -> Facts:
+        """Return the facts of the neurons that one of several workers holds."""
+        return self._replace(**{name: getattr(self, name) / workers for name in ("neurons", "pairs", "awake")})
 
     @classmethod
     def of(cls, targets: NDArray[np.float64], settings: NetworkSettings, *, dtype: str, first_step: str) -> Facts:
@@ -93,6 +97,39 @@ def _estimate(
     return int(_FIXED + total + each + threads * kind.block_memory(facts))
 
 
+class Shares(NamedTuple):
+    """Bytes of the process that trains, and of each worker which holds a part of the neurons."""
+
+    driver: int
+    worker: int
+
+
+def estimate_shares(
+    problems: Sequence[Problem],
+    settings: NetworkSettings,
+    *,
+    kind: Kind,
+    dtype: str,
+    first_step: str,
+    matrix: bool,
+    workers: int,
+    threads: int,
+) -> Shares:
+    """Return about how many bytes training takes where ``workers`` of some ``threads`` hold the neurons.
+
+    At the end the driver receives the weights and joins them. Cost: O(n) per problem.
+    """
+    each = [Facts.of(one.targets, settings, dtype=dtype, first_step=first_step) for one in problems]
+    facts, n = each[0], problems[0].size
+    weights = sum(one.neurons * one.item * one.dimension if kind is Dense else one.weights for one in each)
+    shared = matrix_bytes(facts, threads=1) if matrix else _pivots_bytes(facts)
+    products = n * n * (8 + facts.item + 4 * (threads + 1)) if matrix else 3 * 8 * n * facts.dimension
+    held = sum(kind.memory(one) for one in each) / workers
+    return Shares(
+        int(_FIXED + 3 * weights + shared), int(_FIXED + held + products + threads * kind.block_memory(facts))
+    )
+
+
 def matrix_bytes(facts: Facts, *, threads: int) -> float:
     """Return about how many bytes the n x n matrices of a training take: products, Gram, factor, counts per thread."""
     return float(facts.inputs**2 * (8 * 4 + facts.item + 4 * (threads + 2)))
@@ -129,4 +166,5 @@ def require_memory(
             budget=budget,
             what=f"training {settings.width:,} neurons on {n:,} inputs with index={index!r}",
             remedy=f"{kind.REMEDY} About {fit:,} inputs would fit.",
+            rows=fit,
         )

@@ -27,6 +27,10 @@ class Threads:
         """Call a method of every slice and yield the results in the order of the slices."""
         return in_order(lambda one: getattr(one, method)(*arguments), self._slices, threads=self._threads)
 
+    def traffic(self) -> dict[str, float]:
+        """Return nothing: nothing travels."""
+        return {}
+
     def add_up(self, method: str, *arguments: Any) -> NDArray[np.int32]:
         """Return the sum over slices of what a method adds to counts (n, n). Memory: a copy for each thread."""
         n = self._inputs

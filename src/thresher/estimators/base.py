@@ -10,17 +10,19 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from thresher.checks import check_number, check_whole
 from thresher.devices import DEVICES
 from thresher.errors import InvalidInput, NotAvailable
 from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.device import Cpu, Device, device_of
+from thresher.estimators.encoder import TableEncoder
+from thresher.estimators.engine import Engine, check_engine, refuse_limit
+from thresher.estimators.exporting import arrays_of
 from thresher.estimators.features import Plan
 from thresher.estimators.fitting import WORSE, Fitting, LeftOut
 from thresher.estimators.interpolation import TRAIN_OPTIONS, WIDTH, interpolate
@@ -28,18 +30,15 @@ from thresher.estimators.many import EXACT, MANY, ManyFitting
 from thresher.estimators.model_files import save_model
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
+from thresher.estimators.rows import new_rows, training_rows
 from thresher.estimators.scales import Options
 from thresher.estimators.scaling import SCALES, far_values, say_far
-from thresher.estimators.streams import Part, Stream, checked_part, joined, on_disk
-from thresher.export import Arrays, Exports, make_arrays
-from thresher.export.arrays import bends
-from thresher.memory import require
+from thresher.estimators.streams import Part, checked_part, joined, on_disk
+from thresher.export import Arrays, Exports
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
-from thresher.model.twins import predict_twins
 from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
-from thresher.theory import limit_kernel
 from thresher.training.history import Callback, Iteration
 from thresher.training.options import check_path
 
@@ -51,7 +50,6 @@ _MOST_PAIRS = 1 << 39  # width times the square of the rows, with width="auto": 
 _PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
 _FAR = 0.2  # remainder, as a share of the targets, above which training counts as failed
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
-_ROW_BLOCK = 1024  # new rows that the limit kernel predicts at a time
 STARTS = ("sobol", "random")
 APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
 
@@ -77,6 +75,8 @@ class ThresherEstimator(Exports, BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there."""
 
     _biases: tuple[float, ...]  # the biases that bias="auto" chooses from
+    _task: str  # what an encoder is told
+    encoder_: TableEncoder | None
     _rows: int  # number of rows on which bias, shift and features are chosen; the ridge on 1024
     _auto_widths: tuple[int, int]  # fewest and most neurons per output with width="auto", if there are few outputs
 
@@ -96,33 +96,30 @@ class ThresherEstimator(Exports, BaseEstimator):
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
+        engine: Engine = "local",
         approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
+        categorical_features: Any = "from_dtype",
     ) -> None:
         self.width, self.shift, self.ridge, self.bias = width, shift, ridge, bias
         self.feature_learning, self.scale, self.start = feature_learning, scale, start
         self.tol, self.max_iterations, self.train_options = tol, max_iterations, train_options
         self.random_state, self.n_jobs, self.device, self.checkpoint = random_state, n_jobs, device, checkpoint
-        self.approximation, self.verbose, self.callbacks = approximation, verbose, callbacks
+        self.approximation, self.verbose, self.callbacks, self.engine = approximation, verbose, callbacks, engine
+        self.categorical_features = categorical_features
 
-    def _table(self, X: Any, **more: Any) -> Any:
-        """Return checked rows (n, d), dense, and whatever else scikit-learn checks with them.
+    def _table(self, X: Any, *, weights: Any = None, **more: Any) -> Any:
+        """Return checked training rows (n, d), dense, and targets.
 
         Many rows on disk stay there: a :class:`Part`, read once to check that its numbers are finite.
         """
         if on_disk(X) and (len(X) > EXACT or not isinstance(X, np.ndarray)):
+            self.encoder_ = None
             part, targets = checked_part(self, X, **more)
             return part if len(part) > EXACT else part[np.arange(len(part))], targets
-        checked = validate_data(self, X, accept_sparse="csr", dtype=np.float64, **more)
-        rows = checked[0] if isinstance(checked, tuple) else checked
-        if sparse.issparse(rows):
-            n, d = rows.shape
-            what = f"{n:,} sparse rows of {d:,} columns, made dense,"
-            require(8 * n * d * 3, budget=None, what=what, remedy="Use fewer rows, or fewer columns.")
-            rows = rows.toarray()
-        return (rows, *checked[1:]) if isinstance(checked, tuple) else rows
+        return training_rows(self, X, task=self._task, weights=weights, **more)
 
     def _observations(self, rows: Any, targets: Matrix, **more: Any) -> Observations:
         """Return the observations at rows, which stay where they are if they are many and need not be in memory."""
@@ -135,19 +132,17 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _fit(self, data: Observations, judge: Judge = mean_square) -> LeftOut:
         """Fit observations whose targets have the weighted mean 0; return the results of leaving them out."""
-        device = device_of(self.device, self._threads())
+        options = self._options(data, judge)
         self._warn_far(data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
-            options = self._options(data, judge)
-            few = len(data) <= MANY
-            fitted = (Fitting(data, options, progress) if few else ManyFitting(data, options, progress, device)).run()
+            fitted = (Fitting if len(data) <= MANY else ManyFitting)(data, options, progress).run()
         choice, lift = fitted.choice, fitted.lift
         self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.ridge
         self.loo_error_, self.tried_ = fitted.error, choice.tried
         plan = fitted.learning.plan
         self.feature_learning_, self.columns_weighed_ = plan.rounds, plan.columns
         self.feature_learning_errors_ = fitted.learning.errors
-        self.feature_importances_ = fitted.importances
+        self.feature_importances_ = self._by_column(fitted.importances)
         self.scale_, self.lift_ = lift.scale, lift
         self.inputs_, self.alpha_, self.penalty_ = fitted.inputs, fitted.alpha, fitted.penalty
         self.gains_, self.results_ = fitted.gains, fitted.results
@@ -157,6 +152,12 @@ class ThresherEstimator(Exports, BaseEstimator):
         self._warn(fitted.loss)
         return fitted.left_out
 
+    def _by_column(self, shares: Matrix) -> Matrix:
+        """Return shares (n_features_in_,) of the columns of X from those (d,) of the columns of numbers they became."""
+        if self.encoder_ is None:
+            return shares
+        return np.bincount(self.encoder_.sources_, shares, minlength=self.n_features_in_).astype(np.float64)
+
     @property
     def _interpolates(self) -> bool:
         """Whether networks are trained without a penalty, until every row is met."""
@@ -165,15 +166,9 @@ class ThresherEstimator(Exports, BaseEstimator):
     def _interpolate(self, data: Observations) -> None:
         """Fit observations so that every target is met; refuse those that cannot be."""
         self._warn_far(data.X)
-        engine = {} if self.device == "cpu" else {"engine": "gpu"}
-        interpolate(
-            self,
-            data,
-            self._options(data),
-            train_options={**engine, **(self.train_options or {})},
-            callbacks=self.callbacks or (),
-            verbose=self.verbose > 0,
-        )
+        more = {"engine": self.engine if self.device == "cpu" else "gpu", **(self.train_options or {})}
+        told, said = self.callbacks or (), self.verbose > 0
+        interpolate(self, data, self._options(data), train_options=more, callbacks=told, verbose=said)
 
     def _options(self, data: Observations, judge: Judge = mean_square) -> Options:
         def chosen(value: Any) -> float | None:
@@ -181,8 +176,10 @@ class ThresherEstimator(Exports, BaseEstimator):
 
         asked, tol, most = self.feature_learning, chosen(self.tol), chosen(self.max_iterations)
         plan = Plan(columns=True) if asked == "columns" else Plan(rounds=0 if asked == "auto" else int(asked))
+        width = self._width(len(data), data.targets.shape[1])
+        refuse_limit(self.engine, width)
         return Options(
-            width=self._width(len(data), data.targets.shape[1]),
+            width=width,
             shift=chosen(self.shift),
             ridge=chosen(self.ridge),
             bias=chosen(self.bias),
@@ -195,10 +192,12 @@ class ThresherEstimator(Exports, BaseEstimator):
             threads=self._threads(),
             biases=self._biases,
             rows=self._rows,
+            device=device_of(self.device, self._threads()),
             judge=judge,
             checkpoint=check_path("checkpoint", self.checkpoint),
             approximation=self.approximation,
             or_limit=self.width == "auto",
+            engine=self.engine,
         )
 
     def _check_parameters(self) -> None:
@@ -219,6 +218,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             if getattr(self, name) not in known:
                 told = ", ".join(map(repr, known))
                 raise InvalidInput(f"{name} must be one of {told}; got {getattr(self, name)!r}.")
+        check_engine(self.engine, device=self.device, width=self.width)
         self._threads()
         if self.tol != "auto":
             check_number(self.tol, "tol", least=0.0)
@@ -290,6 +290,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         if not found:
             return
         names = getattr(self, "feature_names_in_", [f"column {k}" for k in range(X.shape[1])])
+        names = names if self.encoder_ is None else list(self.encoder_.get_feature_names_out())
         moved = self.scale in ("standardise", "centre", "none")
         remedy = " With scale='auto' they do not affect the rest." if moved else ""
         warnings.warn(say_far(found, names) + remedy, FarOutside, stacklevel=4)
@@ -298,7 +299,7 @@ class ThresherEstimator(Exports, BaseEstimator):
     def metric_(self) -> Matrix:
         """The matrix (d, r) that multiplies scaled columns before rows are lifted: column weights times the metric."""
         check_is_fitted(self, "results_")
-        d = self.n_features_in_
+        d = self.lift_.n_features_in_
         metric = np.eye(d) if self.lift_.metric is None else np.asarray(self.lift_.metric)
         return metric if self.lift_.weights is None else np.asarray(self.lift_.weights)[:, None] * metric
 
@@ -324,26 +325,9 @@ class ThresherEstimator(Exports, BaseEstimator):
         check_is_fitted(self, "results_")
         return save_model(self, path, form=form)
 
-    def to_numpy(self) -> Arrays:
-        """Return the fitted estimator as plain arrays, without twins that never moved; see ``export/arrays.py``.
-
-        They give the predictions of a regressor, or the scores of a classifier. Cost: O(md) per output.
-        """
+    def _arrays(self, *, encoded: bool) -> Arrays:
         check_is_fitted(self, "results_")
-        if not self.results_:
-            raise InvalidInput("an infinite network has no neurons to export. Fit with a finite width.")
-        mean, unit = self._target_frame()
-        both = zip((network.compact() for network in self.networks_), self.gains_, strict=True)
-        parts = [one._replace(coefficients=gain * one.coefficients) for one, gain in both]
-        lift, scaling, d = self.lift_, self.lift_.scaling_, self.n_features_in_
-        more = {name: getattr(lift, name) for name in ("weights", "metric") if getattr(lift, name) is not None}
-        if scaling.low is not None:
-            more |= {"input_low": scaling.low, "input_high": scaling.high, "input_soft": scaling.soft}
-        if self._floor is not None:
-            more |= {"logarithmic": 1.0, "floor": self._floor}
-        more |= {"rest": float(lift.rest), "last": [lift.last_] if lift.bias else [], "mean": mean, "unit": unit}
-        more |= {"input_mean": scaling.mean, "input_unit": scaling.unit, **bends(scaling.knots, d)}
-        return make_arrays(parts, **{name: np.asarray(value, np.float64) for name, value in more.items()})
+        return arrays_of(self, encoded=encoded)
 
     def _target_frame(self) -> tuple[Matrix, Matrix]:
         """Return (mean, unit): outputs of networks are multiplied by the unit, then the mean is added."""
@@ -362,28 +346,30 @@ class ThresherEstimator(Exports, BaseEstimator):
         """Return what is predicted for the lifted inputs of rows; of rows on disk block by block, which are joined."""
         check_is_fitted(self, "results_")
         if not on_disk(X):
-            return predict(self.lift_.transform(self._table(X, reset=False)))
+            return predict(self.lift_.transform(new_rows(self, X)))
         blocks = Part(X).read(self.n_features_in_, getattr(self, "feature_names_in_", None))
-        return joined([predict(self.lift_.transform(block)) for block in blocks])
+        encode = self.encoder_.transform if self.encoder_ is not None else np.asarray
+        return joined([predict(self.lift_.transform(encode(block))) for block in blocks])
 
     def _outputs_of(self, inputs: Matrix) -> Matrix:
         if not self.results_:
             return self._by_limit(inputs)
         networks, threads = self.networks_, self._threads()
         if isinstance(networks[0].weights, DenseWeights):
-            return predict_twins(networks, inputs, threads=threads) * self.gains_
+            device = self._predicting()
+            with device.session():
+                return device.predict_twins(networks, inputs) * self.gains_
         return np.column_stack([network.predict(inputs, threads=threads) for network in networks]) * self.gains_
 
     def _by_limit(self, inputs: Matrix) -> Matrix:
-        if len(self.inputs_) > MANY or self.approximation_ == "centres":
-            device = self._predicting()
-            with device.session():
-                if self.leaves_ is None:
-                    return device.product(inputs, self.inputs_, self.alpha_, self.shift_)
+        device = self._predicting()
+        with device.session():
+            if self.leaves_ is not None:
                 rows = inputs[:, :-1] * (self.lift_.last_ / inputs[:, -1:])
                 return self.leaves_.predict(rows, device=device)
-        blocks = (block @ self.inputs_.T for _, block in Stream(inputs).blocks(_ROW_BLOCK))
-        return np.concatenate([limit_kernel(one, self.shift_, symmetric=False) @ self.alpha_ for one in blocks])
+            single = len(self.inputs_) > MANY or self.approximation_ == "centres"
+            product = device.product if single else device.exact_product
+            return product(inputs, self.inputs_, self.alpha_, self.shift_)
 
     def _predicting(self) -> Device:
         """Return the device; where it is missing, as it may be after a move to another machine, the processor."""
@@ -395,5 +381,5 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
         return tags

@@ -47,8 +47,11 @@ def fit_beyond(
     data, left = table.data, table.data.at(table.held)
     found = dict[str, LimitFit]()
 
+    def judge(outputs: Matrix) -> float:
+        return table.judge(left, outputs[left.row])
+
     def finish(name: str, outputs: Matrix, fit: LimitFit) -> None:
-        error = table.judge(left, outputs[left.row])
+        error = judge(outputs)
         if math.isfinite(error) and error < found.get(name, fit._replace(error=math.inf)).error:
             found[name] = fit._replace(error=error, left_out=fit.left_out._replace(outputs=outputs[left.row]))
 
@@ -67,6 +70,7 @@ def fit_beyond(
             kept=table.kept,
             held=table.held,
             centres=number,
+            judge=judge,
             tell=lambda share: tell(first + (last - first) * share),
             **common(f"centres {number}"),
         )

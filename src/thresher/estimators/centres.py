@@ -17,6 +17,7 @@ rows costs M² per row instead of M per row and step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +63,7 @@ def fit_centres(
     ridges: Sequence[float],
     centres: int = 4096,
     device: Device | None = None,
+    judge: Callable[[Matrix], float] | None = None,
     seed: int = 0,
     tell: Callable[[float], object] = lambda share: None,
     saved: Mapping[str, Any] | None = None,
@@ -79,6 +81,7 @@ def fit_centres(
     ridges : penalties to choose from, relative to the diagonal of the kernel; without held-out rows only one
     centres : how many at most
     device : None for all cores
+    judge : returns the error of outputs (h, k) on the held-out rows; None for the weighted mean of squares
     tell : called with the share that is done
     saved, save : what ``save`` was called with in the last step of a fit that was stopped; the model is the same
 
@@ -89,7 +92,7 @@ def fit_centres(
         raise InvalidInput(f"without held-out rows there must be one ridge; got {len(ridges)}. Hold some rows out.")
     stream = inputs if isinstance(inputs, Stream) else Stream(inputs)
     device = Cpu() if device is None else device
-    fit = _Fit(stream, targets, weights, kept, held, shift, ridges, centres, device, seed)
+    fit = _Fit(stream, targets, weights, kept, held, shift, ridges, centres, device, judge, seed)
     return fit.descend(tell, saved or {}, save)
 
 
@@ -107,10 +110,12 @@ class _Fit:
         ridges: Sequence[float],
         centres: int,
         device: Device,
+        judge: Callable[[Matrix], float] | None,
         seed: int,
     ) -> None:
         self._stream, self._targets, self._held = stream, targets, held
-        self._shift, self._ridges, self._judged = shift, list(ridges), weights[held]
+        self._shift, self._ridges = shift, list(ridges)
+        self._judge = partial(_mean_square, targets[held], weights[held]) if judge is None else judge
         self._weights = np.zeros(len(stream))  # of the rows that are fitted
         self._weights[kept] = weights[kept]
         self._place_held = np.full(len(stream), -1)
@@ -187,10 +192,8 @@ class _Fit:
         return Centres(self._centres, alpha, self._ridges[ridge], said, tried)
 
     def _errors(self, said: Matrix) -> Matrix:
-        """Return for each ridge the weighted mean of squares of outputs (held, c)."""
-        truth, weights = self._targets[self._held], self._judged
-        away = said.reshape(len(truth), len(self._ridges), -1) - truth[:, None]
-        return np.einsum("hro,hro,h->r", away, away, weights / weights.sum())
+        """Return the error of each ridge, from outputs (held, c)."""
+        return np.array([self._judge(one) for one in np.split(said, len(self._ridges), axis=1)])
 
     def _sweep(self, alpha: Any, tell: Callable[[float], object]) -> tuple[Any, Any]:
         """Return Kᵀ W K alpha (M, c), and the outputs of held-out rows (held, c); without alpha, Kᵀ W y."""
@@ -217,6 +220,10 @@ class _Fit:
             held[device.put(places[places >= 0])] = self._double(said)
             tell(min(1.0, here.stop / len(self._stream)))
         return sums, held
+
+
+def _mean_square(truth: Matrix, weights: Matrix, said: Matrix) -> float:
+    return float(weights @ ((said - truth) ** 2).sum(axis=1) / weights.sum())
 
 
 def _positive(core: Any, penalty: float, device: Device) -> Any:

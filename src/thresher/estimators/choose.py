@@ -8,13 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs, sposv, spotri
 
-from thresher.algebra.cholesky import factor
+from thresher.estimators.device import DenseKernel
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
-from thresher.parallel import blas_for_size
-from thresher.theory import firing_probability, limit_kernel
+from thresher.theory import firing_probability
 
 __all__ = [
     "SEARCHED",
@@ -24,14 +22,10 @@ __all__ = [
     "Judge",
     "choose",
     "fit_kernel",
-    "invert_factor",
     "leave_one_out",
-    "limit_of",
     "mean_square",
-    "products_of",
     "search",
     "solve_kernel",
-    "solve_single",
 ]
 
 Matrix = NDArray[np.float64]
@@ -39,7 +33,6 @@ Numbers = NDArray[np.int64]
 # Tried one after the other: first the biases with the first shift, then the other shifts with the best bias.
 SHIFTS = (0.5, 0.0, 1.0, 1.5)
 _WORTH = 0.99  # share of the favourite's error that another must stay below: kernels of networks are noisy
-_MOST_WORK = 10**9  # multiplications in one call
 SEARCHED = 1024  # rows on which the ridge is searched for, and that are left out; the one found is used for all
 _REACH = math.log(10)  # how far the slope of an error, by the logarithm of the ridge, says what can be gained
 _LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of a network is not enough
@@ -91,7 +84,7 @@ def mean_square(data: Observations, outputs: Matrix) -> float:
 
 
 def leave_one_out(
-    kernel: Matrix, data: Observations, *, ridge: float, diagonal: float, slope: bool = False
+    kernel: DenseKernel, data: Observations, *, ridge: float, diagonal: float, slope: bool = False
 ) -> Fit | None:
     """Return ridge regression with a penalty ``ridge * diagonal`` per observation; None if the matrix is not positive.
 
@@ -103,7 +96,7 @@ def leave_one_out(
     Cost: O(n³) for one factor, and half as much for the slope; O(c) for c observations that differ.
     """
     penalty = ridge * diagonal / data.weights
-    made = _invert(kernel, penalty, data.targets, whole=slope)
+    made = kernel.invert(penalty, data.targets, last=SEARCHED, whole=slope)
     if made is None:
         return None
     alpha, last = made.alpha, data.last(SEARCHED)
@@ -126,68 +119,18 @@ def leave_one_out(
     return Fit(ridge, ridge * diagonal, alpha, data.targets - away, slack, error, rise)
 
 
-class _Inverse(NamedTuple):
-    """What leaving out needs of A⁻¹, with A = H + p."""
-
-    alpha: Matrix  # A⁻¹ y (n, k)
-    diagonal: Matrix  # of A⁻¹, at the last rows (s,)
-    changes: tuple[Matrix, Matrix] | None  # by how much both fall as log p grows; None if only part of A⁻¹ was made
-
-
-def _invert(kernel: Matrix, penalty: Matrix, targets: Matrix, *, whole: bool) -> _Inverse | None:
-    """Return what is needed of the inverse of kernel + penalty; None if that is not positive."""
-    if not whole:
-        made = factor(kernel, added=penalty)
-        return None if made is None else _Inverse(made.solve(targets), made.inverse_diagonal(SEARCHED), None)
-    matrix = kernel.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
-    np.einsum("ii->i", matrix)[:] += penalty
-    with blas_for_size(len(kernel)):
-        lower, failed = dpotrf(matrix, lower=1, overwrite_a=1)
-        if failed or not np.isfinite(lower.diagonal()).all():
-            return None
-        alpha = dpotrs(lower, targets, lower=1)[0]
-        change = dpotrs(lower, penalty[:, None] * alpha, lower=1)[0]
-        inverse, unit = invert_factor(lower)
-        relative = penalty / unit
-        squares, single = inverse**2, relative.astype(np.float32)
-        fall = squares @ single + single @ squares - squares.diagonal() * relative
-        diagonal = inverse.diagonal().astype(np.float64)
-        return _Inverse(np.ascontiguousarray(alpha), diagonal / unit, (change, fall / unit))
-
-
-def invert_factor(lower: Matrix) -> tuple[NDArray[np.float32], float]:
-    """Return the lower triangle, zeros above, of the inverse of a matrix from its Cholesky factor (n, n), float32.
-
-    It is that of the matrix divided by a unit, which is the second result, so that nothing is out of range. Of an exact
-    factor it has six digits, whatever the condition of the matrix, and takes less time. Cost: O(n³).
-    """
-    size = float(lower.diagonal().max())
-    return spotri((lower / size).astype(np.float32), lower=1, overwrite_c=1)[0], size**2
-
-
 def _rest(slack: Matrix, row: Numbers, unit: Matrix, weights: Matrix) -> Matrix:
     share = unit / weights[row]
     return (1 - share) + share * slack[row]  # no cancellation where a row has one observation
 
 
-def solve_kernel(kernel: Matrix, data: Observations, *, shift: float, ridge: float) -> Matrix | None:
+def solve_kernel(kernel: DenseKernel, data: Observations, *, shift: float, ridge: float) -> Matrix | None:
     """Return only alpha (n, k); None if the matrix is not positive. Cost: O(n³/3), half of leaving rows out."""
-    made = factor(kernel, added=ridge * firing_probability(shift) / data.weights)
-    return None if made is None else made.solve(data.targets)
-
-
-def solve_single(kernel: NDArray[np.float32], data: Observations, *, shift: float, ridge: float) -> Matrix | None:
-    """Return alpha (n, k) from a kernel in single precision, which is lost; None if that is not positive enough."""
-    matrix = kernel.T  # symmetric; the transpose is in LAPACK's order
-    np.einsum("ii->i", matrix)[:] += (ridge * firing_probability(shift) / data.weights).astype(np.float32)
-    rhs = np.asfortranarray(data.targets, np.float32)
-    with blas_for_size(len(matrix)):
-        _, alpha, failed = sposv(matrix, rhs, lower=1, overwrite_a=1, overwrite_b=1)
-    return None if failed or not np.isfinite(alpha).all() else alpha.astype(np.float64)
+    return kernel.solve(ridge * firing_probability(shift) / data.weights, data.targets)
 
 
 def fit_kernel(
-    kernel: Matrix,
+    kernel: DenseKernel,
     data: Observations,
     *,
     shift: float,
@@ -207,7 +150,7 @@ def fit_kernel(
     """
     diagonal = firing_probability(shift)
     if ridge is None and len(data) > SEARCHED:
-        last = kernel[-SEARCHED:, -SEARCHED:]
+        last = kernel.last(SEARCHED)
         some = fit_kernel(last, data.last(SEARCHED), shift=shift, ridge=None, guess=guess, tell=tell)
         power = _MOST if some is None else round(2 * math.log10(some.ridge))
         fits_all = (
@@ -237,20 +180,6 @@ def _nearest(guess: float, least: int, most: int) -> int:
     return min(max(round(2 * math.log10(guess)), least), most)
 
 
-def limit_of(inputs: Matrix, shift: float) -> Matrix:
-    """Return the limit kernel (n, n) of inputs (n, d). Cost: O(n²d)."""
-    return limit_kernel(products_of(inputs), shift)
-
-
-def products_of(inputs: Matrix) -> Matrix:
-    """Return the inner products (n, n) of inputs (n, d). Cost: O(n²d)."""
-    products = np.empty((len(inputs), len(inputs)))
-    rows = max(1, _MOST_WORK // inputs.size)
-    for first in range(0, len(inputs), rows):  # an interrupt takes effect between two of these
-        np.matmul(inputs[first : first + rows], inputs.T, out=products[first : first + rows])
-    return products
-
-
 def choose(
     data: Observations,
     *,
@@ -258,14 +187,14 @@ def choose(
     shifts: Sequence[float],
     ridge: float | None,
     guess: float = 1e-2,
-    kernel_of: Callable[[Matrix, float], Matrix] = limit_of,
+    kernel_of: Callable[[Matrix, float], DenseKernel],
     favourite: Choice | None = None,
     enough: float = 0.0,
     known: Sequence[Tried] = (),
 ) -> Choice:
     """Return the bias, shift and ridge of the lowest leave-one-out error, for observations at scaled rows.
 
-    A list of one value fixes it. ``ridge=None`` is chosen. ``kernel_of`` returns the kernel (n, n) of lifted inputs
+    A list of one value fixes it. ``ridge=None`` is chosen. ``kernel_of`` returns the kernel of lifted inputs (n, d)
     and a shift: that of the limit, or of a network. The favourite is tried first and kept
     unless another is better by a hundredth; others are not tried if its error is ``enough``. What is ``known`` of
     the same kernels is not tried again.

@@ -18,6 +18,7 @@ from sklearn.utils.validation import column_or_1d
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
+from thresher.estimators.engine import Engine
 from thresher.estimators.fitting import LeftOut
 from thresher.estimators.lift import check_weights
 from thresher.estimators.streams import some_of
@@ -56,6 +57,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     trained one after the other, each by all threads.
     """
 
+    _task = "classification"
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0), 256, (1 << 12, 1 << 14)
 
     def __init__(
@@ -75,10 +77,12 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
+        engine: Engine = "local",
         approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
+        categorical_features: Any = "from_dtype",
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "__class__", "class_weight")}
         super().__init__(**given)
@@ -87,7 +91,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d), dense or sparse, and labels y (n,), or (n, labels) of 0 and 1 for several per row."""
         self._check_parameters()
-        rows, labels = self._table(X, y=y, multi_output=True)
+        rows, labels = self._table(X, y=y, weights=sample_weight, multi_output=True)
         labels = labels.toarray() if sparse.issparse(labels) else labels
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = column_or_1d(labels, warn=True)

@@ -11,15 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import minimize
 
-from thresher.estimators.choose import invert_factor
+from thresher.estimators.device import Device
 from thresher.estimators.lift import typical_norm
 from thresher.estimators.observations import Observations
-from thresher.loops.limit import multiply_symmetric
-from thresher.parallel import blas_for_size
-from thresher.theory import cofiring_slope, firing_probability, limit_kernel
+from thresher.theory import firing_probability
 
 __all__ = ["ColumnWeights", "learn_columns", "likelihood"]
 
@@ -38,7 +35,7 @@ class ColumnWeights(NamedTuple):
     ridge: float
 
 
-def likelihood(values: Matrix, data: Observations, *, shift: float) -> tuple[float, Matrix]:
+def likelihood(values: Matrix, data: Observations, *, shift: float, device: Device) -> tuple[float, Matrix]:
     """Return the negative logarithm of the marginal likelihood per observation, and its gradient (d + 2,).
 
     ``values`` are logarithms of the column weights (d,), of the bias coordinate, and of the ridge; the scale of the
@@ -49,38 +46,22 @@ def likelihood(values: Matrix, data: Observations, *, shift: float) -> tuple[flo
     noise = np.exp(values[-1]) * firing_probability(shift)
     lifted = np.column_stack([rows * np.exp(values[:d]), np.full(n, np.exp(values[d]))])
     inputs = lifted / np.linalg.norm(lifted, axis=1, keepdims=True)
-    products = inputs @ inputs.T
-    kernel = limit_kernel(products, shift)
-    matrix = kernel.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
-    matrix[np.diag_indices(n)] += noise / data.weights
-    with blas_for_size(n):
-        factor, failed = dpotrf(matrix, lower=1, overwrite_a=1)
-        if failed:
-            return np.inf, np.zeros_like(values)
-        alpha = dpotrs(factor, data.targets, lower=1)[0]
-        half = float(np.log(np.diag(factor)).sum())  # of the logarithm of the determinant
-        single, unit = invert_factor(factor)  # for slopes only
-        inverse = single / unit
-        outputs, count = data.targets.shape[1], float(data.count.sum())
-        within = float((data.weight @ (data.target - data.targets[data.row]) ** 2).sum()) / noise
-        scale = max((float((data.targets * alpha).sum()) + within) / (count * outputs), np.finfo(float).tiny)
-        repeated = count - n
-        value = outputs * (0.5 * count * np.log(scale) + half + 0.5 * repeated * np.log(noise))
-        scaled = np.ascontiguousarray(alpha) / np.sqrt(outputs * scale)
-        by_diagonal = (
-            0.5 * outputs * (inverse.diagonal() - (scaled**2).sum(axis=1))
-        )  # gradient by entries of the matrix
-        by_noise = float((by_diagonal / data.weights).sum() * noise)
-        by_noise += 0.5 * outputs * repeated - 0.5 * within / scale
-        by_product = cofiring_slope(products, kernel, shift, symmetric=True)
-        multiply_symmetric(inverse.T, scaled, by_product)
-        by_product *= 0.5 * outputs
-        pulled = (inputs * (by_product @ inputs)).sum(axis=0)
-        shrunk = (np.einsum("ij,ij->i", by_product, products)[:, None] * inputs**2).sum(axis=0)  # rows keep the norm 1
-    return value / count, np.append(2 * (pulled - shrunk), by_noise) / count
+    made = device.evidence(inputs, shift, noise / data.weights, data.targets)
+    if made is None:
+        return np.inf, np.zeros_like(values)
+    outputs, count = data.targets.shape[1], float(data.count.sum())
+    within = float((data.weight @ (data.target - data.targets[data.row]) ** 2).sum()) / noise
+    scale = max((float((data.targets * made.alpha).sum()) + within) / (count * outputs), np.finfo(float).tiny)
+    repeated = count - n
+    value = outputs * (0.5 * count * np.log(scale) + made.half + 0.5 * repeated * np.log(noise))
+    scaled = np.ascontiguousarray(made.alpha) / np.sqrt(outputs * scale)
+    by_diagonal = 0.5 * outputs * (made.diagonal - (scaled**2).sum(axis=1))  # gradient by entries of the matrix
+    by_noise = float((by_diagonal / data.weights).sum() * noise)
+    by_noise += 0.5 * outputs * repeated - 0.5 * within / scale
+    return value / count, np.append(2 * made.pull(scaled, 0.5 * outputs), by_noise) / count
 
 
-def learn_columns(data: Observations, *, bias: float, shift: float, ridge: float) -> ColumnWeights:
+def learn_columns(data: Observations, *, bias: float, shift: float, ridge: float, device: Device) -> ColumnWeights:
     """Return the column weights that make the targets most likely, starting from equal weights and this bias and ridge.
 
     The mean square of the weights is 1. Cost: O(n³ + n²d) for each of about fifteen likelihoods.
@@ -90,7 +71,7 @@ def learn_columns(data: Observations, *, bias: float, shift: float, ridge: float
     start = np.concatenate([np.zeros(d), [last, np.clip(np.log(ridge), _LEAST_RIDGE, _MOST_RIDGE)]])
     bounds = [(_LEAST, _MOST)] * d + [(last - 3, last + 4), (_LEAST_RIDGE, _MOST_RIDGE)]
     found = minimize(
-        lambda values: likelihood(values, data, shift=shift),
+        lambda values: likelihood(values, data, shift=shift, device=device),
         start,
         jac=True,
         method="L-BFGS-B",

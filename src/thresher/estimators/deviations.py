@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from thresher.algebra.cholesky import LowerFactor, factor
 from thresher.estimators.device import Cpu, Device
 from thresher.theory import firing_probability, limit_kernel
 
@@ -28,17 +28,17 @@ class Variance(NamedTuple):
     """
 
     pivots: NDArray[Any]  # (r, d)
-    lower: LowerFactor | None  # exact: of K + P
+    known: Callable[[Matrix], Matrix] | None  # exact: see Device.explained
     triangle: Matrix | None  # of the kernel of the pivots
     core: Matrix | None
     shift: float
     device: Device
 
     @classmethod
-    def exact(cls, inputs: Matrix, penalty: Matrix, shift: float) -> Variance | None:
+    def exact(cls, inputs: Matrix, penalty: Matrix, shift: float, device: Device) -> Variance | None:
         """Return the variance from all inputs (n, d) with penalties (n,); None if that is singular. Cost: O(n³/3)."""
-        made = factor(limit_kernel(inputs @ inputs.T, shift), added=penalty, overwrite=True)
-        return None if made is None else cls(inputs, made, None, None, shift, Cpu())
+        known = device.explained(inputs, shift, penalty)
+        return None if known is None else cls(inputs, known, None, None, shift, device)
 
     @classmethod
     def of_pivots(
@@ -71,9 +71,8 @@ class Variance(NamedTuple):
 
     def _at(self, inputs: NDArray[Any]) -> Matrix:
         prior = firing_probability(self.shift)
-        if self.lower is not None:
-            cross = limit_kernel(inputs @ self.pivots.T, self.shift, symmetric=False)
-            return prior - (self.lower.half_solve(cross.T) ** 2).sum(axis=0)
+        if self.known is not None:
+            return prior - self.known(inputs)
         assert self.core is not None
         coordinates = self._coordinates(inputs)
         known = self.device.divide(self.core, coordinates)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from copy import copy
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -23,28 +23,17 @@ from numpy.typing import NDArray
 
 from thresher.estimators.choose import Judge, fit_kernel, mean_square, solve_kernel
 from thresher.estimators.columns import learn_columns
+from thresher.estimators.device import Device
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
-from thresher.theory import cofiring_slope, limit_kernel
 
-__all__ = [
-    "Learning",
-    "Plan",
-    "choose_plan",
-    "limit_gradients",
-    "mix_outputs",
-    "next_metric",
-    "outer_product",
-    "row_gradients",
-    "sum_outer_products",
-]
+__all__ = ["Learning", "Plan", "choose_plan", "next_metric"]
 
 Matrix = NDArray[np.float64]
 COLUMNS = 512  # most columns for which features are learnt with "auto"
 MOST_ROUNDS = 5
 MILD, STRONG = 0.25, 0.4  # powers of the metric
 _FOLDS = 4
-MIXED = 16  # outputs whose gradients are taken one by one
 _A_ROUND = 0.99  # rounds are tried while each leaves at most this share of the error
 _CLEARLY = 0.95  # column weights are used if they leave at most this share of the error without them
 _DOUBT = 0.08  # column weights are given up if k folds put them behind by a k-th of this share of the whole error
@@ -92,88 +81,6 @@ class Learning(NamedTuple):
         return max(1.0, (after / learnt) / (before / plain))
 
 
-def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: float) -> Iterator[Matrix]:
-    """Yield for each output the gradients (n, d) of h(x) alpha at the inputs (n, d) themselves, alpha (n, k).
-
-    ``kernel`` (n, n) is that of the inputs.
-
-    The kernel has a kink at x = x_i, where its gradient is undefined: such a pair contributes nothing.
-
-    Cost: O(n²d) per output, in single precision: what is learnt from gradients needs no more.
-    """
-    return _gradients(inputs, alpha, cofiring_slope(inputs @ inputs.T, kernel, shift, symmetric=True))
-
-
-def _gradients(inputs: Matrix, alpha: Matrix, slopes: Matrix) -> Iterator[Matrix]:
-    sizes = [max(float(np.abs(one).max()), np.finfo(float).tiny) for one in (slopes, *alpha.T)]  # within its range
-    short = (slopes / sizes[0]).astype(np.float32)
-    for size, one in zip(sizes[1:], alpha.T, strict=True):
-        yield np.float64(size * sizes[0]) * (short @ ((one / size)[:, None] * inputs).astype(np.float32))
-
-
-def sum_outer_products(
-    inputs: Matrix, alpha: Matrix, *, products: Matrix, kernel: Matrix, shift: float, scale: Matrix, columns: int
-) -> Matrix:
-    """Return the sum over rows and outputs of outer products (columns, columns) of gradients by rows.
-
-    ``products`` and ``kernel`` (n, n) are those of the inputs (n, d), alpha is (n, k); ``scale`` (n,) multiplies the
-    outer product at each row: its weight over the squared norm that it was divided by when it was lifted.
-
-    With the slopes S of the kernel, the gradient at input i along the sphere is sum_j (S_ij alpha_j - delta_ij c_i) x_j
-    with c = (S * products) alpha. So the sum is X' B X with an n x n matrix B, in which outputs are summed first.
-
-    Cost: O(n²(n + d)) for any number of outputs, or O(n²d) for each, in single precision, where that is less.
-    """
-    n, d = inputs.shape
-    slopes = cofiring_slope(products, kernel, shift, symmetric=True)
-    if alpha.shape[1] * d <= n + 2 * d:
-        along = row_gradients(
-            _gradients(inputs, alpha, slopes), inputs=inputs, norms=1 / np.sqrt(scale), columns=columns
-        )
-        return outer_product(along, weights=np.ones(n), metric=np.eye(columns))
-    radial = (slopes * products) @ alpha
-    scaled = np.sqrt(scale)[:, None] * slopes
-    matrix = scaled.T @ scaled  # of a product with itself BLAS makes one triangle
-    matrix *= alpha @ alpha.T
-    slopes *= alpha @ (scale[:, None] * radial).T
-    matrix -= slopes
-    matrix -= slopes.T
-    np.einsum("ii->i", matrix)[:] += scale * (radial**2).sum(axis=1)
-    some = inputs[:, :columns]
-    return some.T @ (matrix @ some)
-
-
-def mix_outputs(alpha: Matrix) -> Matrix:
-    """Return alpha (n, k) of at most MIXED outputs: random sums of all, with the same mean outer product.
-
-    Otherwise a hundred classes would make a round a hundred times as expensive. The sums are always the same.
-    """
-    outputs = alpha.shape[1]
-    if outputs <= MIXED:
-        return alpha
-    return alpha @ np.random.default_rng(0).normal(size=(outputs, MIXED)) / np.sqrt(MIXED)
-
-
-def row_gradients(gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, columns: int) -> Iterator[Matrix]:
-    """Yield for each output the gradients (n, columns) by rows, from those by lifted inputs (n, d).
-
-    ``norms`` (n,) are the norms that rows were divided by when they were lifted. Cost: O(nd) per output.
-    """
-    for one in gradients:
-        along = one - (one * inputs).sum(axis=1, keepdims=True) * inputs  # on the sphere only directions matter
-        yield (along / norms[:, None])[:, :columns]
-
-
-def outer_product(gradients: Iterator[Matrix], *, weights: Matrix, metric: Matrix) -> Matrix:
-    """Return the weighted sum over rows and outputs of outer products (d, d) of gradients by rows before a metric.
-
-    ``metric`` (d, r) multiplied the rows; the gradients (n, r) are by what came of them. Cost: O(nr²) per output.
-    """
-    scaled = (np.sqrt(weights)[:, None] * one for one in gradients)
-    inner = sum((one.T @ one for one in scaled), np.zeros(()))  # of a product with itself BLAS makes one triangle
-    return metric @ inner @ metric.T
-
-
 def next_metric(outer: Matrix, *, metric: Matrix, power: float) -> Matrix:
     """Return the next metric (d, d): a power of the outer products (d, d), scaled so that its squares sum to d.
 
@@ -196,6 +103,7 @@ def choose_plan(
     guess: float,
     columns: bool,
     judge: Judge = mean_square,
+    device: Device,
 ) -> Learning:
     """Return the plan of the lowest cross-validated error, with all of the learning repeated in each fold.
 
@@ -225,7 +133,7 @@ def choose_plan(
             if handicapped(plan, ahead) > min(map(best_of, errors)):  # it cannot become the best
                 break
 
-    plain = _Folds(data, bias=bias, shift=shift, ridge=ridge, judge=judge)
+    plain = _Folds(data, bias=bias, shift=shift, ridge=ridge, judge=judge, device=device)
     plain.begin(guess)
     for folds in (plain, plain.weighed(guess) if columns else None):
         if folds is None:
@@ -251,11 +159,13 @@ class _Held(NamedTuple):
 class _Folds:
     """Cross-validation that repeats the learning in every fold. What comes before the first round is made once."""
 
-    def __init__(self, data: Observations, *, bias: float, shift: float, ridge: float | None, judge: Judge) -> None:
+    def __init__(
+        self, data: Observations, *, bias: float, shift: float, ridge: float | None, judge: Judge, device: Device
+    ) -> None:
         number = int(min(_FOLDS, max(2, data.count.sum())))
         self._folds, self._total = data.folds(number), float(data.weight.sum())
         self._biases, self._shift, self._ridge = [bias] * number, shift, ridge
-        self._judge = judge
+        self._judge, self._device = judge, device
         self._begun = list[_Held]()
         self._metrics = [np.eye(data.X.shape[1])] * number
 
@@ -269,7 +179,8 @@ class _Folds:
         found._folds, found._biases, found._begun = list(self._folds), list(self._biases), []
         ridge = guess if self._ridge is None else self._ridge
         for fold, (kept, held) in enumerate(self._folds):
-            learnt = learn_columns(kept, bias=self._biases[fold], shift=self._shift, ridge=ridge)
+            bias, device = self._biases[fold], self._device
+            learnt = learn_columns(kept, bias=bias, shift=self._shift, ridge=ridge, device=device)
             found._folds[fold] = kept.with_rows(kept.X * learnt.weights), held.with_rows(held.X * learnt.weights)
             found._biases[fold] = learnt.bias
             known = found._begun[0].ridge if fold else self._ridge
@@ -306,8 +217,7 @@ class _Folds:
         inputs, norms = lift_rows(rows, last)
         asked, place = np.unique(held.row, return_inverse=True)
         others, _ = lift_rows(held.X[asked] @ metric, last)
-        products = inputs @ inputs.T
-        kernel = limit_kernel(products, self._shift)
+        kernel = self._device.kernel(inputs, self._shift, gradients=True)
         if ridge is None:
             fit = fit_kernel(kernel, kept, shift=self._shift, ridge=None, guess=guess)
             alpha, ridge = (None, guess) if fit is None else (fit.alpha, fit.ridge)
@@ -315,17 +225,8 @@ class _Folds:
             alpha = solve_kernel(kernel, kept, shift=self._shift, ridge=ridge)
         if alpha is None:
             return _Held(np.inf, ridge, None)
-        outputs = limit_kernel(others @ inputs.T, self._shift, symmetric=False) @ alpha
+        outputs = self._device.exact_product(others, inputs, alpha, self._shift)
         error = float(held.weight.sum()) * self._judge(held, outputs[place])
-        inner = partial(
-            sum_outer_products,
-            inputs,
-            alpha,
-            products=products,
-            kernel=kernel,
-            shift=self._shift,
-            scale=kept.weights / norms**2,
-            columns=len(metric),
-        )
-        outer = cache(lambda: metric @ inner() @ metric.T)
+        scale, columns = kept.weights / norms**2, len(metric)
+        outer = cache(lambda: metric @ kernel.outer_products(alpha, scale=scale, columns=columns) @ metric.T)
         return _Held(error, ridge, outer)

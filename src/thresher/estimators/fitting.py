@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from thresher.errors import InvalidInput
 from thresher.estimators import choose
 from thresher.estimators.choose import Choice, Fit, Tried, leave_one_out
 from thresher.estimators.columns import learn_columns
+from thresher.estimators.device import DenseKernel
 from thresher.estimators.features import (
     COLUMNS,
     Learning,
@@ -27,10 +29,10 @@ from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scales import FEW, Options, choose_scale
 from thresher.estimators.space import Space, in_span
-from thresher.memory import require
+from thresher.memory import allowed_bytes, require
 from thresher.model.network import NetworkSettings
 from thresher.parallel import blas_for_size
-from thresher.shards import block_bytes, start_gram
+from thresher.shards import block_bytes
 from thresher.theory import firing_probability
 from thresher.training import Result
 
@@ -85,28 +87,42 @@ class Fitting:
         self.data, self.options, self.progress = data, options, progress
         self.width, self.loss = options.width, 0.0
         (n, d), outputs = data.X.shape, data.targets.shape[1]
-        span = min(n, d)
+        if (taken := self._bytes(n)) > (allowed := allowed_bytes(None)):
+            fit = bisect_right(range(1, n), allowed, key=self._bytes)
+            what = f"fitting {n:,} rows of {d:,} columns"
+            remedy = f"Fit on fewer rows or columns. About {fit:,} rows would fit."
+            require(taken, budget=int(allowed), what=what, remedy=remedy, rows=fit)
+        options.device.require(n, d, outputs)
+        progress.plan(self._costs(n, min(n, d), outputs))
+
+    def _bytes(self, n: int) -> float:
+        """Return about how many bytes a fit of so many of the rows takes."""
+        d, outputs, options = self.data.X.shape[1], self.data.targets.shape[1], self.options
+        span, observed = min(n, d), len(self.data.row) * n / len(self.data)
         taken = 8 * (6 * n * n + 48 * n * outputs + 8 * n * d + (8 * span * span if self._learns(d) else 0))
-        taken += 8 * len(data.row) * 6 * outputs
-        if options.width != math.inf:
-            taken += outputs * options.width * (9 * (span + 1) + n / 3) + options.threads * block_bytes(n, span + 1)
-        what = f"fitting {n:,} rows of {d:,} columns"
-        require(taken, budget=None, what=what, remedy="Fit on fewer rows or columns.")
-        progress.plan(self._costs(n, span, outputs))
+        taken += 8 * observed * 6 * outputs
+        if options.width == math.inf:
+            return taken
+        return taken + outputs * options.width * (9 * (span + 1) + n / 3) + options.threads * block_bytes(n, span + 1)
 
     def run(self) -> Fitted:
         """Return what was chosen, learnt and trained. Cost: see :class:`ThresherRegressor`."""
-        options = self.options
+        with self.options.device.session():
+            return self._run()
+
+    def _run(self) -> Fitted:
+        options, device = self.options, self.options.device
         with blas_for_size(options.rows):  # threads of BLAS would wait for each other over small matrices
             scale, space, choice, learning, optimism = self._choose_all()
         self.progress.begin("fitting all rows")
         self.data, space = self.data.shuffled(choose.SEARCHED), space.shuffled(choose.SEARCHED)
         inputs, _ = space.inputs(choice.bias)
         settings = None if self.width == math.inf else self._settings(inputs, choice.shift, int(self.width))
+        kernel: DenseKernel
         if settings is None:
-            kernel = choose.limit_of(inputs, choice.shift)
+            kernel = device.kernel(inputs, choice.shift)
         else:
-            kernel = start_gram(inputs, settings, threads=options.threads)
+            kernel = device.start_gram(inputs, settings)
         fit = self._fit_kernel(kernel, choice)
         penalty = fit.noise / self.data.weights
         gains = gains_of(fit.alpha, fit.outputs, self.width)
@@ -139,21 +155,21 @@ class Fitting:
         limit: Fit | None = fit
         if self.width != math.inf:
             diagonal = firing_probability(shift)
-            limit = leave_one_out(choose.limit_of(inputs, shift), self.data, ridge=fit.ridge, diagonal=diagonal)
+            kernel = self.options.device.kernel(inputs, shift)
+            limit = leave_one_out(kernel, self.data, ridge=fit.ridge, diagonal=diagonal)
         if limit is None:  # a tiny ridge that was enough for the network's own kernel
             limit = fit
         return np.maximum(limit.left_out_variance(self.data.last(choose.SEARCHED)), 0.0)
 
     def _choose_all(self) -> tuple[str, Space, Choice, Learning, float]:
         """Choose scale, bias, shift and features; return the space of rows, the choices, how optimistic they are."""
-        limit = choose.limit_of
         self.progress.begin("choosing the scale")
         scale, scaling, guess = choose_scale(self.data, self.options)
         space = Space(self.data.with_rows(scaling.apply(self.data.X)))
         if self.data.X.shape[1] > COLUMNS and (self.options.plan is None or not self.options.plan.columns):
             space = in_span(space)  # no weights of columns will be learnt
         self.progress.begin("choosing bias and shift")
-        plain = choice = self._choose(space, limit, guess=guess, known=guess.tried)
+        plain = choice = self._choose(space, guess=guess, known=guess.tried)
         self.progress.begin("choosing features")
         learning = self._choose_plan(space, choice)
         self.progress.begin("learning features")
@@ -162,7 +178,7 @@ class Fitting:
             self.progress.begin("choosing for the network")
         best = choice
         if learning.plan != Plan():
-            best = self._choose(space, limit, guess=choice, favourite=choice, known=choice.tried)
+            best = self._choose(space, guess=choice, favourite=choice, known=choice.tried)
         network = self._choose_network(space, choice, best)
         if network is None:
             return scale, space, best, learning, learning.optimism(plain.error, best.error)
@@ -176,7 +192,7 @@ class Fitting:
         if self.width == math.inf:
             return None
         enough = limit.error * (1 + WORSE / 2)
-        network = self._choose(space, self._kernel_of(), guess=choice, favourite=choice, enough=enough)
+        network = self._choose(space, guess=choice, favourite=choice, enough=enough, network=True)
         if self.data.count.sum() >= FEW and network.error > limit.error + _NOTHING:
             self.loss = network.error / max(limit.error, _NOTHING) - 1
         if not (self.options.or_limit and self.loss > WORSE):
@@ -187,17 +203,17 @@ class Fitting:
     def _choose(
         self,
         space: Space,
-        kernel_of: Callable[[Matrix, float], Matrix],
         *,
         guess: Choice,
         favourite: Choice | None = None,
         enough: float = 0.0,
         known: Sequence[Tried] = (),
+        network: bool = False,
     ) -> Choice:
-        """Choose bias, shift and ridge on some rows; see :func:`choose.choose`."""
+        """Choose bias, shift and ridge on some rows, for the limit or a network; see :func:`choose.choose`."""
         options = self.options
         shifts = choose.SHIFTS if options.shift is None else [options.shift]
-        if favourite is not None and options.shift is None and kernel_of is not choose.limit_of:
+        if favourite is not None and options.shift is None and network:
             shifts = [favourite.shift, _QUIETEST]
         return choose.choose(
             space.turned().some(options.rows),
@@ -205,24 +221,19 @@ class Fitting:
             shifts=shifts,
             ridge=options.ridge,
             guess=guess.ridge,
-            kernel_of=kernel_of,
+            kernel_of=self._start_gram if network else options.device.kernel,
             favourite=favourite,
             enough=enough,
             known=known,
         )
 
-    def _kernel_of(self) -> Callable[[Matrix, float], Matrix]:
-        """Return what makes a kernel of lifted inputs and a shift: that of a network at its start.
+    def _start_gram(self, inputs: Matrix, shift: float) -> DenseKernel:
+        """Return the kernel of lifted inputs and a shift: that of a network at its start.
 
         Of fewer inputs than all rows it is that of a network with as much fewer neurons: as noisy as the whole one.
         """
-        whole = len(self.data)
-
-        def kernel_of(inputs: Matrix, shift: float) -> Matrix:
-            width = _even(self.options.width * len(inputs) / whole)
-            return start_gram(inputs, self._settings(inputs, shift, width), threads=self.options.threads)
-
-        return kernel_of
+        width = _even(self.options.width * len(inputs) / len(self.data))
+        return self.options.device.start_gram(inputs, self._settings(inputs, shift, width))
 
     def _settings(self, inputs: Matrix, shift: float, width: int) -> NetworkSettings:
         return settings_of(self.options, dimension=inputs.shape[1], shift=shift, width=width)
@@ -246,13 +257,15 @@ class Fitting:
             guess=choice.ridge,
             columns=columns <= COLUMNS and self.data.count.sum() >= _FOR_COLUMNS,
             judge=self.options.judge,
+            device=self.options.device,
         )
 
     def _learn(self, space: Space, choice: Choice, plan: Plan) -> tuple[Space, Choice]:
         """Return the space with weights of columns and metric as planned, in a basis of the rows if that is smaller."""
         if plan.columns:
             some = space.data.some(_WEIGHED)
-            learnt = learn_columns(some, bias=choice.bias, shift=choice.shift, ridge=choice.ridge)
+            asked = {"bias": choice.bias, "shift": choice.shift, "ridge": choice.ridge}
+            learnt = learn_columns(some, **asked, device=self.options.device)
             space = space._replace(data=space.data.with_rows(space.data.X * learnt.weights), weights=learnt.weights)
             bias = learnt.bias if self.options.bias is None else choice.bias
             choice = self._ridge_of(space, choice._replace(bias=bias, ridge=learnt.ridge))
@@ -265,14 +278,20 @@ class Fitting:
     def _ridge_of(self, space: Space, choice: Choice) -> Choice:
         """Return the choice with the best ridge for a space, and its error there."""
         some = space.turned().some(self.options.rows)
-        ridge = self.options.ridge
-        return choose.choose(some, biases=[choice.bias], shifts=[choice.shift], ridge=ridge, guess=choice.ridge)
+        return choose.choose(
+            some,
+            biases=[choice.bias],
+            shifts=[choice.shift],
+            ridge=self.options.ridge,
+            guess=choice.ridge,
+            kernel_of=self.options.device.kernel,
+        )
 
     def _next_round(self, space: Space, choice: Choice, power: float, *, rows: int) -> Space:
         """Return the space after one more round on some rows; the same one if their kernel has no solution."""
         some = space._replace(data=space.data.some(rows))
         metric = np.eye(space.data.X.shape[1]) if space.metric is None else space.metric
-        inner = some.outer_products(choice)
+        inner = some.outer_products(choice, self.options.device)
         if inner is None:
             return space
         outer = metric @ inner @ metric.T
@@ -282,7 +301,7 @@ class Fitting:
         """Return the mean square of the gradient by each scaled column (d,), as a share of the sum of all."""
         d = self.data.X.shape[1]
         some = space._replace(data=space.data.some(self.options.rows))
-        inner, matrix = some.outer_products(choice), space.matrix()
+        inner, matrix = some.outer_products(choice, self.options.device), space.matrix()
         if inner is None:
             return np.full(d, 1 / d)
         squares = np.maximum(inner.diagonal() if matrix is None else ((matrix @ inner) * matrix).sum(axis=1), 0.0)
@@ -290,7 +309,7 @@ class Fitting:
             squares *= space.weights**2
         return squares / squares.sum() if squares.sum() > 0 else np.full(d, 1 / d)
 
-    def _fit_kernel(self, kernel: Matrix, choice: Choice) -> Fit:
+    def _fit_kernel(self, kernel: DenseKernel, choice: Choice) -> Fit:
         ridge, shift = self.options.ridge, choice.shift
         tell = self.progress.tried
         fit = choose.fit_kernel(kernel, self.data, shift=shift, ridge=ridge, guess=choice.ridge, tell=tell)
@@ -303,7 +322,7 @@ class Fitting:
         return fit
 
     def _train(
-        self, inputs: Matrix, settings: NetworkSettings, kernel: Matrix, fit: Fit, penalty: Matrix, gains: Matrix
+        self, inputs: Matrix, settings: NetworkSettings, kernel: DenseKernel, fit: Fit, penalty: Matrix, gains: Matrix
     ) -> list[Result]:
         """Train one network per output; the first step is the solution of the kernel of the network's start."""
         return train_penalised(
@@ -312,10 +331,11 @@ class Fitting:
             settings=settings,
             penalty=penalty,
             first=fit.alpha / gains,
-            gram=kernel,
+            near=kernel.near(penalty),
             tol=self.options.tol,
             max_iterations=self.options.max_iterations,
             threads=self.options.threads,
+            engine=self.options.device.engine_for(self.options.engine),
             callbacks=[self.progress.records()],
         )
 

@@ -19,7 +19,6 @@ from thresher.estimators import choose
 from thresher.estimators.beyond import CENTRES, fit_beyond
 from thresher.estimators.centres import fit_centres
 from thresher.estimators.choose import Choice
-from thresher.estimators.device import Device
 from thresher.estimators.exact import RANK, LimitFit, Table, fit_exact
 from thresher.estimators.features import (
     COLUMNS,
@@ -51,7 +50,8 @@ HELD, SMALL, LARGE = 4096, 2048, 16384  # rows left out; rows on which most is c
 _SCALED, _SORTED = 1 << 16, 1 << 23  # rows and numbers at most from which the scales of columns are learnt
 _GUESS = 1e-2  # the first ridge that is tried
 _CLEARLY = 0.98  # share of the error that another scale must leave, and an exact fit of that of centres
-_NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit")
+_NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit",
+                 "device")  # fmt: skip
 _LEAST_FIRING = 1e-30  # probability that a neuron fires, in single precision with room for products
 _OUTPUTS = 4  # beyond so many, ridges are compared on some rows only
 
@@ -59,8 +59,8 @@ _OUTPUTS = 4  # beyond so many, ridges are compared on some rows only
 class ManyFitting:
     """One fit of observations at many raw rows."""
 
-    def __init__(self, data: Observations, options: Options, progress: Progress, device: Device) -> None:
-        self.data, self.options, self.progress, self._device = data, options, progress, device
+    def __init__(self, data: Observations, options: Options, progress: Progress) -> None:
+        self.data, self.options, self.progress, self._device = data, options, progress, options.device
         n = len(data)
         self._bare = data.with_rows(np.zeros((n, 0)))  # without the inputs, which are large
         if n > EXACT and options.width != math.inf and options.approximation != "exact":
@@ -80,7 +80,7 @@ class ManyFitting:
             data.row,
             data.target,
             data.weight,
-            compared=(device.dear, options.width == math.inf),  # decide which fits are made
+            compared=(options.device.dear, options.width == math.inf),  # decide which fits are made
             **{name: value for name, value in options._asdict().items() if name not in _NOT_DECISIVE},
         )
         progress.plan(self._costs())
@@ -95,7 +95,7 @@ class ManyFitting:
         may = int((0.9 * available_bytes() - fixed) / per_row)
         remedy = f"About {may:,} rows would fit." if may >= MANY else "Close other programs, or use a larger machine."
         what = f"fitting {n:,} rows of {d:,} columns"
-        require(fixed + n * per_row, budget=None, what=what, remedy=remedy)
+        require(fixed + n * per_row, budget=None, what=what, remedy=remedy, rows=max(may, 0))
         self._device.require(n, d, outputs)
 
     def run(self) -> Fitted:
@@ -176,6 +176,7 @@ class ManyFitting:
             ridges=ridges_near(choice.ridge) if self.options.ridge is None else [self.options.ridge],
             centres=CENTRES[0],
             device=self._device,
+            judge=large.judge,
         )
         errors = {"exact": math.inf if exact is None else exact.error, "centres": large.judge(made.held_outputs)}
         way = "exact" if errors["exact"] < _CLEARLY * errors["centres"] else "auto"

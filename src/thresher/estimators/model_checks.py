@@ -93,7 +93,9 @@ def _valid_pivots(pivots: NDArray[Any], core: Matrix, estimator: Any) -> bool:
 
 def _shapes(estimator: Any, solved: list[Matrix], noise: Matrix) -> dict[str, tuple[Any, Any]]:
     """Return the shape of each part, and the one that it should have."""
-    (n, _), (outputs,), d = estimator.inputs_.shape, estimator.gains_.shape, estimator.n_features_in_
+    (n, _), (outputs,), raw = estimator.inputs_.shape, estimator.gains_.shape, estimator.n_features_in_
+    encoder = estimator.encoder_
+    d = raw if encoder is None else len(encoder.sources_)
     lift, scaling, labels = estimator.lift_, estimator.lift_.scaling_, getattr(estimator, "classes_", None)
     turned = d if lift.metric is None else np.shape(lift.metric)[-1]
     knots = np.shape(scaling.knots)
@@ -117,9 +119,11 @@ def _shapes(estimator: Any, solved: list[Matrix], noise: Matrix) -> dict[str, tu
     if estimator._floor is not None:
         shapes["floor"] = (estimator._floor.shape, (outputs,))
     if hasattr(estimator, "feature_names_in_"):
-        shapes["names"] = (estimator.feature_names_in_.shape, (d,))
+        shapes["names"] = (estimator.feature_names_in_.shape, (raw,))
     if hasattr(estimator, "feature_importances_"):  # not in files of version 1, nor with ridge=0
-        shapes["feature importances"] = (estimator.feature_importances_.shape, (d,))
+        shapes["feature importances"] = (estimator.feature_importances_.shape, (raw,))
+    if encoder is not None:
+        shapes["encoder"] = (len(encoder.kinds_), raw)
     return shapes
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
+from thresher.estimators.encoder import TableEncoder
 from thresher.estimators.leaves import Leaves, check_leaves
 from thresher.estimators.lift import SphereLift
 from thresher.estimators.model_checks import bring_up_to_date, check_fitted, check_model
@@ -30,7 +31,7 @@ __all__ = ["load_model", "save_model"]
 
 _ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "floor_", "prior_", "feature_importances_",
            "temperature_", "pivots_", "core_")  # fmt: skip
-_LEFT_OUT = ("callbacks", "checkpoint", "device")  # parameters that are of one fit alone
+_LEFT_OUT = ("callbacks", "checkpoint", "device", "engine")  # parameters that are of one fit alone
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
 _WITH_ESTIMATOR = ("inputs", "alpha", "held_outputs", "ridges", "errors", "rounds", "shift", "ridge")  # of leaves
 _VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "feature_learning_", "n_iter_", "n_features_in_",
@@ -45,6 +46,8 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     form = choose_form(form, estimator.results_)
     parameters = {name: _plain(value) for name, value in estimator.get_params().items() if name not in _LEFT_OUT}
     parameters |= {"class_weight": _describe_class_weight(estimator)} if "class_weight" in parameters else {}
+    if not isinstance(parameters["categorical_features"], str | None):
+        parameters["categorical_features"] = np.asarray(parameters["categorical_features"]).tolist()
     if not isinstance(parameters["random_state"], int | None):
         parameters["random_state"] = None
     if parameters["train_options"] is not None:
@@ -90,8 +93,10 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
         "networks": networks,
         "names": list(map(str, estimator.feature_names_in_)) if hasattr(estimator, "feature_names_in_") else None,
         "classes": _describe_classes(estimator),
+        "encoder": None if estimator.encoder_ is None else estimator.encoder_.to_json(),
     }
-    write_file(Path(path), tensors, metadata, kind=KIND, version=version_for(estimator.results_))
+    version = version_for(estimator.results_) if estimator.encoder_ is None else VERSION
+    write_file(Path(path), tensors, metadata, kind=KIND, version=version)
     return form
 
 
@@ -137,7 +142,7 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     )
     lift.scaling_ = Scaling(*(tensors.get(name) for name in Scaling._fields))  # type: ignore[arg-type]
     lift.last_ = float(about["last"])
-    lift.n_features_in_ = estimator.n_features_in_
+    lift.n_features_in_ = len(lift.scaling_.mean)
     estimator.lift_ = lift
     if about["classes"] is not None and not estimator.multilabel_:
         (temperature,) = estimator.temperature_
@@ -146,6 +151,8 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         estimator.target_scaling_ = Scaling(tensors["target_mean"], tensors["target_unit"])
     if about["names"] is not None:
         estimator.feature_names_in_ = np.array(about["names"], dtype=object)
+    told = about.get("encoder")  # not in files of versions below 5
+    estimator.encoder_ = None if told is None else TableEncoder.from_json(told, named=about["names"] is not None)
     if about["classes"] is not None:
         estimator.classes_ = _restore_classes(about["classes"])
     check_model(estimator, networks=len(about["networks"]))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import ConjugateGradient, DirectFactor, MatrixGram
+from thresher.algebra import ConjugateGradient
+from thresher.algebra.cg import Preconditioner
 from thresher.estimators.choose import Choice, solve_kernel
 from thresher.estimators.holdout import HoldOut
 from thresher.estimators.observations import Observations
@@ -20,7 +21,6 @@ from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.model.sobol import MOST_COLUMNS as SOBOL_COLUMNS
 from thresher.parallel import blas_for_size
-from thresher.shards import start_gram
 from thresher.theory import firing_probability
 from thresher.training import Callback, Result
 from thresher.training.checkpoint import Checkpoint
@@ -43,10 +43,11 @@ def train_penalised(
     settings: NetworkSettings,
     penalty: Matrix,
     first: Matrix | None = None,
-    gram: Matrix | None = None,
+    near: Preconditioner | None = None,
     tol: float,
     max_iterations: int | None,
     threads: int,
+    engine: Any = "local",
     callbacks: Sequence[Callback] = (),
 ) -> list[Result]:
     """Train one network for each column of the targets, all from one start.
@@ -55,9 +56,10 @@ def train_penalised(
     ----------
     inputs, targets : (n, d) and (n, k)
     penalty : (n,), above 0
-    first : the first solutions (n, k), (G + penalty)⁻¹ y with the Gram matrix of the start
-    gram : that matrix (n, n); it preconditions all later solves, factored when the first of them needs it. Without it
-        no n x n matrix is made, and the first step is that of the limit
+    first : the first solutions (n, k), (G + penalty)⁻¹ y with the Gram matrix of the start; without it no n x n matrix
+        is made, and the first step is that of the limit
+    near : that matrix with the penalty, as what preconditions all later solves; None for what the engine solves with
+    engine : where networks are trained
 
     Cost: O(mnd) per iteration and output, and for each product of a solve.
     """
@@ -65,18 +67,19 @@ def train_penalised(
     options = {
         "width": settings.width, "shift": settings.shift, "seed": start.seed, "twins": start.twins,
         "sequence": start.sequence, "penalty": penalty, "max_iterations": max_iterations,
-        "threads": threads, "callbacks": callbacks,
+        "threads": threads, "engine": engine, "callbacks": callbacks,
     }  # fmt: skip
     problems = [Problem(inputs, column) for column in np.ascontiguousarray(targets.T)]
-    if first is None or gram is None:
+    if first is None:
         setup = replace(Setup.of(problems, complete({**options, "solver": "pivots"})), tol=tol)
         setup.require_memory()
         return run_together(setup, Checkpoint(None, None, setup.problems, {}))
     setup = Setup.of(problems, complete(options))
     setup.require_memory()
-    near = DirectFactor(MatrixGram(gram), penalty)
-    solver = ConjugateGradient(tol=_INNER_TOLERANCE, preconditioner=near, max_iterations=_MOST_PRODUCTS)
-    setup = replace(setup, first_step="given", tol=tol, solvers=[solver for _ in problems])
+    setup = replace(setup, first_step="given", tol=tol)
+    if near is not None:
+        solver = ConjugateGradient(tol=_INNER_TOLERANCE, preconditioner=near, max_iterations=_MOST_PRODUCTS)
+        setup = replace(setup, solvers=[solver for _ in problems])
     damping = float(penalty.mean())
     known = [
         Solution(alpha, SolveStatus.SOLVED, 0, 0.0, damping, len(alpha), factored=True)
@@ -136,6 +139,7 @@ def train_many(
         tol=options.tol,
         max_iterations=options.max_iterations,
         threads=options.threads,
+        engine=options.engine,
         callbacks=callbacks,
     )
     return Networks(inputs, gains, results, ridge, penalty, loss)
@@ -164,15 +168,15 @@ def ridge_of_networks(
     """
     limit = hold.fit(metric, bias=choice.bias, shift=choice.shift, ridge=options.ridge, guess=choice.ridge)
     kept, held, _ = hold.lifted(metric, choice.bias)
-    both, n = np.concatenate([kept, held]).astype(np.float64), len(kept)
+    both = np.concatenate([kept, held]).astype(np.float64)
     both /= np.linalg.norm(both, axis=1, keepdims=True)
     width = 2 * math.ceil(float(options.width) * len(both) / whole / 2)
     settings = settings_of(options, dimension=both.shape[1], shift=choice.shift, width=width)
-    kernel = start_gram(both, settings, threads=options.threads)
+    kernel = options.device.start_gram(both, settings)
     found = dict[float, float]()
     for ridge in [choice.ridge * 10 ** (power / 2) for power in range(5)] if options.ridge is None else [options.ridge]:
-        alpha = solve_kernel(kernel[:n, :n], hold.kept, shift=choice.shift, ridge=ridge)
-        found[ridge] = math.inf if alpha is None else hold.judge(kernel[n:, :n] @ alpha)
+        alpha = solve_kernel(kernel, hold.kept, shift=choice.shift, ridge=ridge)
+        found[ridge] = math.inf if alpha is None else hold.judge(kernel.rest(alpha))
     best = min(found, key=lambda ridge: found[ridge])
     error = math.inf if limit is None else max(limit.error, _NOTHING)
     return best, max(0.0, found[best] / error - 1)

@@ -18,6 +18,8 @@ from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.deviations import Variance
+from thresher.estimators.device import Device
+from thresher.estimators.engine import Engine
 from thresher.estimators.fitting import LeftOut
 from thresher.estimators.lift import check_weights
 from thresher.estimators.many import MANY
@@ -75,8 +77,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         solver, engine, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
-    device : ``"cuda"`` for one NVIDIA GPU: there fits of more than 4,096 distinct rows are computed, their predictions
-        and error bars, and training with ridge=0; all else is computed on ``"cpu"``. Files do not keep it
+    device : ``"cuda"`` for one NVIDIA GPU: there fits are computed, predictions, error bars, and networks
+        trained, but for networks with a ridge on more than 4,096 rows. Files do not keep it
+    engine : ``"ray"``, or a :class:`thresher.Ray`, for networks whose neurons live on a Ray cluster; what is chosen
+        before them, and the limit of infinite width, is computed here. Files do not keep it
     approximation : how more than 4,096 distinct rows are fitted. ``"auto"``: exactly up to 32,768; up to 131,072 too
         if that is clearly better on some of the rows (always with device="cuda"); else the better, on rows left out, of
         ``"centres"``, coefficients on some thousand chosen rows, and ``"leaves"``, exact fits of 4,096 rows each in a
@@ -128,6 +132,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     beyond O(n). Prediction O(md) per row and output, O(nd) for the limit.
     """
 
+    _task = "regression"
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 18, 1 << 18)
 
     def __init__(
@@ -147,10 +152,12 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
+        engine: Engine = "local",
         approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
+        categorical_features: Any = "from_dtype",
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "__class__", "target")}
         super().__init__(**given)
@@ -159,7 +166,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d), dense, sparse or on disk (see docs/many_rows.md), and targets y (n,) or (n, k)."""
         self._check_parameters()
-        rows, y = self._table(X, y=y, multi_output=True, y_numeric=True)
+        rows, y = self._table(X, y=y, weights=sample_weight, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, rows)
         targets = np.asarray(y, np.float64)
         columns = targets.reshape(len(targets), -1)
@@ -297,10 +304,11 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         return np.transpose(found)
 
     def _deviations(self, inputs: Matrix) -> Matrix:
-        about = self._variance()
-        if about is None:
-            raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger ridge.")
-        with about.device.session():
+        device = self._predicting()
+        with device.session():
+            about = self._variance(device)
+            if about is None:
+                raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger ridge.")
             prior, variance = firing_probability(self.shift_), about.at(inputs)[:, None]
         stretch, addend, border = self.noise_
         most = np.maximum(border * stretch + addend, 1.0)  # 1 is the variance of the targets
@@ -308,11 +316,11 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         unknown = np.clip((variance - border) / np.maximum(prior - border, np.finfo(float).tiny), 0.0, 1.0)
         return np.sqrt(known + unknown * np.maximum(1.0 - known, 0.0))
 
-    def _variance(self) -> Variance | None:
+    def _variance(self, device: Device) -> Variance | None:
         """Return what the limit knows, from all training rows, or from pivots where they are many."""
         if self.pivots_ is None:
-            return Variance.exact(self.inputs_, self.penalty_, self.shift_)
-        return Variance.of_pivots(self.pivots_, self.shift_, self.core_, device=self._predicting())
+            return Variance.exact(self.inputs_, self.penalty_, self.shift_, device)
+        return Variance.of_pivots(self.pivots_, self.shift_, self.core_, device=device)
 
 
 def _calibrate(squares: Matrix, variances: Matrix, weights: Matrix) -> Matrix:

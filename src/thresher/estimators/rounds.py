@@ -13,17 +13,8 @@ from thresher.errors import InvalidInput
 from thresher.estimators.choose import Choice
 from thresher.estimators.columns import learn_columns
 from thresher.estimators.device import Device
-from thresher.estimators.features import (
-    COLUMNS,
-    MILD,
-    STRONG,
-    Learning,
-    Plan,
-    mix_outputs,
-    next_metric,
-    outer_product,
-    row_gradients,
-)
+from thresher.estimators.features import COLUMNS, MILD, STRONG, Learning, Plan, next_metric
+from thresher.estimators.gradients import mix_outputs, outer_product, row_gradients
 from thresher.estimators.holdout import HoldOut, Solved
 from thresher.estimators.journal import Journal
 from thresher.estimators.scales import Options
@@ -40,6 +31,7 @@ _A_ROUND, _ROUNDS, _FEW = 0.9995, 10, 5
 _WORSE = 1.02  # times the least error: after such a round there is no other
 _A_FIT = 0.85  # share of the learning that remains when one more metric has been tried
 _SURELY = 0.9  # share of the error on few rows below which a metric helps on many as well
+_SOFT = 0.5  # times the identity that is added to a metric of few rows
 _WEIGHED = 512  # rows at most that weights of columns are learnt on
 
 
@@ -114,7 +106,8 @@ class Rounds:
         large, metric = self._large, None
         if plan.columns:
             some = large.kept.at(np.arange(min(_WEIGHED, len(large.kept))))
-            metric = np.diag(learn_columns(some, bias=choice.bias, shift=choice.shift, ridge=choice.ridge).weights)
+            asked = {"bias": choice.bias, "shift": choice.shift, "ridge": choice.ridge}
+            metric = np.diag(learn_columns(some, **asked, device=self._device).weights)
         found = self._rounds(large, choice, plan.power, metric=metric, rounds=plan.rounds, all_of_them=True)
         choice = choice._replace(ridge=found.solved.ridge)
         if found.metric is not None:
@@ -124,8 +117,9 @@ class Rounds:
     def _more_rows(
         self, large: HoldOut, choice: Choice, found: Learnt, power: float, errors: dict[str, list[float]]
     ) -> tuple[Learnt, float]:
-        """Go on from a metric on more rows, which bear a higher power; without one if that is no worse there."""
-        best = self._rounds(large, choice, power, metric=found.metric, done=found.rounds)
+        """Go on from a softened metric on more rows, which bear a higher power; without one if that is no worse."""
+        begin = None if found.metric is None else _softened(found.metric)
+        best = self._rounds(large, choice, power, metric=begin, done=found.rounds)
         errors[_say(large, power)] = best.errors
         if found.metric is not None and found.error > _SURELY * found.errors[0]:
             plain = self.fit(large, None, choice)
@@ -200,6 +194,12 @@ class Rounds:
             by_column = one if metric is None else one @ metric.T
             squares += hold.kept.weights[:_GRADIENTS] @ by_column**2
         return squares / squares.sum() if squares.sum() > 0 else np.full(d, 1 / d)
+
+
+def _softened(metric: Matrix) -> Matrix:
+    """Return a metric (d, d) that has lost no direction: few rows give up some that more rows would show to matter."""
+    found = metric + _SOFT * np.eye(len(metric))
+    return found * np.sqrt(len(metric) / (found**2).sum())
 
 
 def _say(hold: HoldOut, power: float) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from thresher.errors import InvalidInput
 from thresher.estimators import choose
 from thresher.estimators.choose import Choice, Judge, mean_square
+from thresher.estimators.device import Device
 from thresher.estimators.features import COLUMNS, Plan
 from thresher.estimators.observations import Observations
 from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
@@ -43,9 +44,11 @@ class Options(NamedTuple):
     threads: int
     biases: Sequence[float]  # to choose from
     rows: int  # on which bias, shift, scale and features are chosen; the ridge on 1024
+    device: Device
     judge: Judge = mean_square  # of scales and features
     checkpoint: Path | None = None  # where a long fit keeps its progress
     approximation: str = "auto"
+    engine: Any = "local"  # that networks are trained with
     or_limit: bool = False  # whether the limit of infinite width replaces a network that is measurably worse
 
 
@@ -131,10 +134,16 @@ def _judged(
     ridge = options.ridge if ridge is None else ridge
     guess = _NOTHING if guess is None else guess
     choice = choose.choose(
-        some, biases=biases, shifts=shifts, ridge=ridge, guess=guess.ridge, known=() if quick else guess.tried
+        some,
+        biases=biases,
+        shifts=shifts,
+        ridge=ridge,
+        guess=guess.ridge,
+        kernel_of=options.device.kernel,
+        known=() if quick else guess.tried,
     )
     if options.judge is mean_square or choice.error == math.inf:
         return choice
-    kernel = choose.limit_of(Space(some).inputs(choice.bias)[0], choice.shift)
+    kernel = options.device.kernel(Space(some).inputs(choice.bias)[0], choice.shift)
     fit = choose.fit_kernel(kernel, some, shift=choice.shift, ridge=choice.ridge)
     return choice._replace(error=math.inf if fit is None else options.judge(some, fit.left_out(some)))

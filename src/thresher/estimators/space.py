@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.estimators.choose import Choice, products_of, solve_kernel, solve_single
-from thresher.estimators.features import MIXED, mix_outputs, outer_product, row_gradients, sum_outer_products
+from thresher.estimators.choose import Choice
+from thresher.estimators.device import Device
+from thresher.estimators.gradients import MIXED, mix_outputs, outer_product, row_gradients
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
-from thresher.theory import limit_kernel
-from thresher.theory.limit_matrix import limit_gradients_at, limit_square
+from thresher.theory import firing_probability
 
 __all__ = ["Space", "in_span"]
 
@@ -65,30 +65,24 @@ class Space(NamedTuple):
         inputs, norms = lift_rows(np.column_stack([rows, np.zeros(len(rows))]) if self.rest else rows, last)
         return inputs if bias else inputs[:, :-1], norms
 
-    def outer_products(self, choice: Choice) -> Matrix | None:
+    def outer_products(self, choice: Choice, device: Device) -> Matrix | None:
         """Return the weighted sum (r, r) of outer products of gradients of the limit by coordinates after the metric.
 
         None without a fit. Of many rows in single precision, unless that fails. Cost: O(n³ + n²r).
         """
         inputs, norms = self.inputs(choice.bias)
         numbers = min(self.data.targets.shape[1], MIXED) * self.columns  # in the gradients at a row
+        penalty = choice.ridge * firing_probability(choice.shift) / self.data.weights
         if len(inputs) > _SINGLE and numbers <= len(inputs) + 2 * self.columns:
-            fast = inputs.astype(np.float32)
-            kernel = limit_square(fast, choice.shift)
-            alpha = solve_single(kernel, self.data, shift=choice.shift, ridge=choice.ridge)
-            if alpha is not None:
-                found = iter(limit_gradients_at(fast, fast, mix_outputs(alpha), choice.shift))
-                by_row = row_gradients(found, inputs=inputs, norms=norms, columns=self.columns)
+            found = device.quick_gradients(inputs, self.data.targets, penalty, choice.shift, mix_outputs)
+            if found is not None:
+                by_row = row_gradients(iter(found), inputs=inputs, norms=norms, columns=self.columns)
                 return outer_product(by_row, weights=self.data.weights, metric=np.eye(self.columns))
-        products = products_of(inputs)
-        exact = limit_kernel(products, choice.shift)
-        alpha = solve_kernel(exact, self.data, shift=choice.shift, ridge=choice.ridge)
+        kernel = device.kernel(inputs, choice.shift, gradients=True)
+        alpha = kernel.solve(penalty, self.data.targets)
         if alpha is None:
             return None
-        scale = self.data.weights / norms**2
-        return sum_outer_products(
-            inputs, alpha, products=products, kernel=exact, shift=choice.shift, scale=scale, columns=self.columns
-        )
+        return kernel.outer_products(alpha, scale=self.data.weights / norms**2, columns=self.columns)
 
 
 def in_span(space: Space) -> Space:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.estimators.device import Device
-from thresher.estimators.features import mix_outputs, outer_product, row_gradients
+from thresher.estimators.gradients import mix_outputs, outer_product, row_gradients
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.parallel import in_order
 from thresher.theory.kernel import firing_probability

@@ -1,58 +1,55 @@
 """A network, or an estimator, as plain arrays, and what they mean.
 
-Columns are pulled in beyond their bounds, bent at knots and scaled; rows are multiplied by weights and metric, given
-the length that the metric loses (if ``rest`` is 1) and a bias coordinate, and divided by their norms; then output k is
-mean_k + unit_k sum over r of coefficients[k, r] max(<hidden[k, r], x> - shift, 0), or floor_k plus the
-exponential of that if it is logarithmic. The outputs of twins nearly cancel, and the rest is multiplied by the gain:
-single precision would not do. A network without an estimator takes rows of norm 1 as they are.
+Missing numbers are replaced, and told by columns of their own, if the estimator was fitted to some. Columns are pulled
+in beyond their bounds, bent at knots and scaled; rows are multiplied by weights and metric, given the length that the
+metric loses (if ``rest`` is 1) and a bias coordinate, and divided by their norms. Then output k is
+mean_k + unit_k sum over r of coefficients[k, r] a_r, or floor_k plus the exponential of that if it is logarithmic.
+
+A neuron has a_r = max(<hidden[k, r], x> - shift, 0). A pair of twins, whose outputs nearly cancel, has
+a_r = max(<apart[k, r], x>, q) - max(q, 0) with q = shift - <hidden[k, r], x>: the difference of the two, in which no
+large numbers cancel, so that single precision will do. A network without an estimator takes rows of norm 1 as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOTHING", "SEGMENTS", "Arrays", "Neurons", "bends", "make_arrays", "predict_arrays"]
+__all__ = ["NOTHING", "SEGMENTS", "Arrays", "Neurons", "bends", "classify_arrays", "make_arrays", "predict_arrays",
+           "with_precision"]  # fmt: skip
 
-Arrays = dict[str, NDArray[np.float64]]
+Arrays = dict[str, NDArray[Any]]
 NOTHING = 1e-12  # share of a squared length that rounding leaves
 SEGMENTS = ("segment_begin", "segment_slope", "segment_low", "segment_high")
 
 
-class Neurons(Protocol):
-    """f(x) = offset + sum of coefficients[r] max(<vectors[r], x> - shift, 0): vectors (k, d) and coefficients (k,)."""
+class Neurons(NamedTuple):
+    """The neurons (k,) of an output, or its pairs of twins: then ``hidden`` (k, d) is the one with a negative factor.
 
-    @property
-    def vectors(self) -> NDArray[np.floating]:
-        """Weight vectors (k, d)."""
+    ``apart`` (k, d) is what the other twin has more; (0, d) for single neurons.
+    """
 
-    @property
-    def coefficients(self) -> NDArray[np.floating]:
-        """Factors (k,)."""
-
-    @property
-    def shift(self) -> float:
-        """Threshold above which a neuron fires."""
-
-    @property
-    def offset(self) -> float:
-        """What is added to every output."""
+    hidden: NDArray[np.float64]
+    apart: NDArray[np.float64]
+    coefficients: NDArray[np.float64]
+    shift: float
+    offset: float  # added to every output
 
 
-def make_arrays(outputs: Sequence[Neurons], **more: NDArray[np.float64]) -> Arrays:
+def make_arrays(outputs: Sequence[Neurons], **more: NDArray[Any]) -> Arrays:
     """Return the arrays of neurons of each output, on rows (k, d) of norm 1; ``more`` replaces some of them.
 
     Outputs with fewer neurons than others, or with none, are filled up with coefficients 0. Cost: O(md) per output.
     """
-    most, inside = max(1, *(len(one.vectors) for one in outputs)), outputs[0].vectors.shape[1]
-    hidden = np.zeros((len(outputs), most, inside))
+    most, inside = max(1, *(len(one.hidden) for one in outputs)), outputs[0].hidden.shape[1]
+    hidden, apart = np.zeros((2, len(outputs), most, inside))
     coefficients = np.zeros((len(outputs), most))
     for place, one in enumerate(outputs):
-        hidden[place, : len(one.vectors)] = one.vectors
-        coefficients[place, : len(one.vectors)] = one.coefficients
+        hidden[place, : len(one.hidden)], apart[place, : len(one.apart)] = one.hidden, one.apart
+        coefficients[place, : len(one.hidden)] = one.coefficients
     d = len(more.get("input_mean", hidden[0, 0]))
     plain = {
         "input_low": np.full(d, -np.inf),
@@ -66,6 +63,7 @@ def make_arrays(outputs: Sequence[Neurons], **more: NDArray[np.float64]) -> Arra
         "rest": np.array(0.0),
         "last": np.array([]),
         "hidden": hidden,
+        "apart": apart if any(len(one.apart) for one in outputs) else apart[:, :0],
         "shift": np.array(outputs[0].shift),
         "coefficients": coefficients,
         "mean": np.array([one.offset for one in outputs]),
@@ -74,6 +72,12 @@ def make_arrays(outputs: Sequence[Neurons], **more: NDArray[np.float64]) -> Arra
         "floor": np.zeros(len(outputs)),
     }
     return {**plain, **more}
+
+
+def with_precision(arrays: Arrays, dtype: Any) -> Arrays:
+    """Return the arrays with their numbers in single or double precision; labels and places stay what they are."""
+    return {name: one.astype(dtype) if one.dtype.kind == "f" and name != "classes" else one
+            for name, one in arrays.items()}  # fmt: skip
 
 
 def bends(knots: NDArray[np.float64] | None, columns: int) -> Arrays:
@@ -99,8 +103,43 @@ def bends(knots: NDArray[np.float64] | None, columns: int) -> Arrays:
     }
 
 
-def predict_arrays(arrays: Arrays, X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what exported arrays predict for raw rows (k, d): (k, outputs). NumPy alone; memory O(km)."""
+def predict_arrays(arrays: Arrays, X: NDArray[Any]) -> NDArray[Any]:
+    """Return what exported arrays predict for raw rows (k, d): (k, outputs), of a classifier the scores.
+
+    NumPy alone, in the precision of the arrays; memory O(km).
+    """
+    rows = _inputs(arrays, np.asarray(X, arrays["hidden"].dtype))
+    outputs = []
+    for hidden, apart, coefficients in zip(arrays["hidden"], arrays["apart"], arrays["coefficients"], strict=True):
+        if len(apart):
+            below = arrays["shift"] - rows @ hidden.T
+            active = np.maximum(rows @ apart.T, below) - np.maximum(below, 0)
+        else:
+            active = np.maximum(rows @ hidden.T - arrays["shift"], 0)
+        outputs.append(active @ coefficients)
+    told = np.stack(outputs, axis=1) * arrays["unit"] + arrays["mean"]
+    return np.exp(told) + arrays["floor"] if arrays["logarithmic"] else told
+
+
+def classify_arrays(arrays: Arrays, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the labels (k,) and the probabilities (k, classes) that exported arrays of a classifier give rows (k, d).
+
+    For several labels per row, both are (k, labels).
+    """
+    scores, temperature = predict_arrays(arrays, X), arrays["temperature"]
+    if arrays["multilabel"]:
+        return (scores > 0).astype(np.int64), 1 / (1 + np.exp(-temperature * scores))
+    both = np.hstack([-scores / 2, scores / 2]) if scores.shape[1] == 1 else scores
+    powers = np.exp(temperature * (both - both.max(axis=1, keepdims=True)))
+    return arrays["classes"][both.argmax(axis=1)], powers / powers.sum(axis=1, keepdims=True)
+
+
+def _inputs(arrays: Arrays, X: NDArray[Any]) -> NDArray[Any]:
+    """Return the unit-norm inputs of raw rows (k, d)."""
+    if "source" in arrays:
+        missing = np.isnan(X)
+        X = np.where(missing, arrays["fill"], X)[:, arrays["source"]]
+        X = np.where(arrays["indicator"], missing[:, arrays["source"]], X).astype(arrays["fill"].dtype)
     inside = np.clip(X, arrays["input_low"], arrays["input_high"])
     out, soft = X - inside, arrays["input_soft"]
     pulled = inside + np.sign(out) * soft * np.log1p(np.abs(out) / soft)
@@ -109,16 +148,9 @@ def predict_arrays(arrays: Arrays, X: NDArray[np.float64]) -> NDArray[np.float64
         bent = bent + slope * np.clip(pulled - begin, low, high)
     weighed = (bent - arrays["input_mean"]) / arrays["input_unit"] * arrays["weights"]
     rows = weighed @ arrays["metric"]
-    if arrays["rest"]:
-        whole = (weighed**2).sum(axis=1)
-        lost = whole - (rows**2).sum(axis=1)
+    if arrays["rest"]:  # the columns of the metric are orthonormal
+        whole, lost = (weighed**2).sum(axis=1), ((weighed - rows @ arrays["metric"].T) ** 2).sum(axis=1)
         rows = np.hstack([rows, np.sqrt(np.where(lost > NOTHING * whole, lost, 0))[:, None]])
     rows = np.hstack([rows, np.broadcast_to(arrays["last"], (len(rows), len(arrays["last"])))])
     rows = rows / np.abs(rows).max(axis=1, keepdims=True)  # so that squares do not overflow
-    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    outputs = [
-        np.maximum(rows @ hidden.T - arrays["shift"], 0) @ coefficients
-        for hidden, coefficients in zip(arrays["hidden"], arrays["coefficients"], strict=True)
-    ]
-    told = np.stack(outputs, axis=1) * arrays["unit"] + arrays["mean"]
-    return np.exp(told) + arrays["floor"] if arrays["logarithmic"] else told
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""The limit kernel of many inputs on a GPU: what a fit asks of a device, see ``estimators/device.py``.
+"""A GPU as a device of the estimators, see ``estimators/device.py``, and the limit kernel of many inputs there.
 
 A float32 matrix of n² numbers stays on the GPU, as many of its rows as fit; the others are made again for each product.
 Products of inputs are in full single precision: those of tensor cores (TF32) keep ten bits, too few.
@@ -6,7 +6,7 @@ Products of inputs are in full single precision: those of tensor cores (TF32) ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -16,13 +16,17 @@ import torch
 from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
+from thresher.algebra.ridge import Evidence
 from thresher.devices import device_bytes
+from thresher.gpu.dense import TensorKernel, TensorLimit, evidence, explained, limit_of
+from thresher.gpu.gram import start_gram
 from thresher.gpu.kernels.limit import evaluate, evaluate_slope
 from thresher.gpu.pivots import Inverse, random_pivots
 from thresher.gpu.solver import Lower, factor
+from thresher.gpu.twins import predict_twins
 from thresher.memory import require
+from thresher.model.network import Network, NetworkSettings
 from thresher.theory import cofiring_slope, limit_kernel
-from thresher.theory.kernel import probability_table
 from thresher.theory.limit_matrix import KINK, LimitInputs, polynomials
 
 __all__ = ["Gpu", "GpuMatrix"]
@@ -32,6 +36,7 @@ Matrix = NDArray[np.float64]
 _COLUMNS = 8192  # of a matrix that are summed in single precision; these sums are added in double
 _BLOCK = 1 << 28  # entries at most of a block of the kernel that is not kept, as much as an eighth of what is free
 _CALLERS = 4  # threads at most that use the device at the same time
+_FEW = 4096  # rows up to which kernels are in double precision; eight matrices of them are on the GPU at a time
 _SQUARE, _RANK = 20_480, 2048  # rows of a kernel that choices are made on, and of a preconditioner, at the most
 
 
@@ -60,6 +65,10 @@ class Gpu:
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
+    def engine_for(self, asked: Any) -> str:
+        """Return the GPU: a cluster beside it was refused before."""
+        return "gpu"
+
     def spare(self) -> float:
         """Return the free bytes of the GPU."""
         return float(device_bytes(self.device))
@@ -69,11 +78,12 @@ class Gpu:
         rank = min(_RANK, rows // 8)
         per_row = 4 * (2 * columns + rank) + 8 * 36 * outputs
         fixed = 4 * min(rows, _SQUARE) ** 2 + 64 * rank**2 + 8 * min(_BLOCK, rows**2)
+        fixed = 64 * rows**2 if rows <= _FEW else fixed
         free = 0.9 * self.spare()
         may = max(int((free - fixed) / per_row), 0)
         what = f"fitting {rows:,} rows of {columns:,} columns on the GPU"
         remedy = f"About {may:,} rows would fit. Fit fewer, or use device='cpu'."
-        require(fixed + rows * per_row, budget=int(free), what=what, remedy=remedy)
+        require(fixed + rows * per_row, budget=int(free), what=what, remedy=remedy, rows=may)
 
     def put(self, values: NDArray[Any]) -> Any:
         """Return a tensor with these values."""
@@ -145,29 +155,41 @@ class Gpu:
     ) -> Matrix | None:
         """Return the gradients (c, n, d), all in double precision. Cost: O(n³ + n²d)."""
         rows = self.put(inputs)
-        kernel, slopes = self._exact(rows @ rows.T, shift)
+        kernel, slopes = limit_of(rows @ rows.T, shift, slopes=True)
         made = factor(kernel, self.put(penalty))
         if made is None:
             return None
         columns = self.put(mix(self.get(made.solve(self.put(targets)))))
         return self.get(torch.stack([slopes @ (one[:, None] * rows) for one in columns.T]))
 
-    def _exact(self, products: Any, shift: float) -> tuple[Any, Any]:
-        """Return the kernel and its slope (n, n) in double precision; see ``interpolate`` in ``loops/limit.py``."""
-        table = probability_table(shift)
-        if table is None:
-            exact = self.get(products)
-            kernel = limit_kernel(exact, shift)
-            return self.put(kernel), self.put(cofiring_slope(exact, kernel, shift, symmetric=True))
-        size, rho = table.shape[1], products.clamp(-1.0, 1.0)
-        root = (1.0 - rho.abs()).sqrt()
-        node = (root * size).long().clamp(max=size - 1)
-        t = root * size - node
-        first, second, third, fourth = self.put(table)[(rho < 0).long(), node].unbind(dim=-1)
-        both = (first + t * (second + t * (third + t * fourth))).clamp(min=0.0)
-        change = second + t * (2.0 * third + t * 3.0 * fourth)
-        slopes = both - rho.abs() * change * size / (2.0 * root)
-        return rho * both, torch.where(root > 1e-5, slopes, 0.0)
+    quick_gradients = fit_gradients  # double precision is fast here
+
+    def kernel(self, inputs: Matrix, shift: float, *, gradients: bool = False) -> TensorLimit:
+        """Return the limit kernel. Cost: O(n²d)."""
+        return TensorLimit(inputs, shift, self, gradients=gradients)
+
+    def start_gram(self, inputs: Matrix, settings: NetworkSettings) -> TensorKernel:
+        """Return the Gram matrix of a start. Cost: O(mn(n + d))."""
+        rows = settings.neurons // (2 if settings.start.twins else 1)
+        return TensorKernel(start_gram(self.put(inputs), settings, self.slices(rows, len(inputs))), self)
+
+    def evidence(self, inputs: Matrix, shift: float, penalty: Matrix, targets: Matrix) -> Evidence | None:
+        """Return what the likelihood needs. Cost: O(n³ + n²d)."""
+        return evidence(inputs, shift, penalty, targets, self)
+
+    def explained(self, inputs: Matrix, shift: float, penalty: Matrix) -> Callable[[Matrix], Matrix] | None:
+        """Return what tells how much is known. Cost: O(n³/3), then O(n²) for each input."""
+        return explained(inputs, shift, penalty, self)
+
+    def exact_product(self, others: Matrix, inputs: Matrix, vectors: Matrix, shift: float) -> Matrix:
+        """Return the kernel times vectors, in blocks. Cost: O(nd) per row of the others."""
+        left, right, columns = self.put(others), self.put(inputs), self.put(vectors)
+        blocks = [limit_of(left[rows] @ right.T, shift)[0] @ columns for rows in self.slices(len(left), len(right))]
+        return self.get(torch.cat(blocks))
+
+    def predict_twins(self, networks: Sequence[Network], inputs: Matrix) -> Matrix:
+        """Return the outputs of networks. Cost: O(md/2) per row, and as much per network."""
+        return self.get(predict_twins(networks, inputs, self))
 
     def slices(self, rows: int, columns: int) -> list[slice]:
         """Return blocks of the rows of a kernel (rows, columns) that is not kept."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from thresher.checks import check_number, check_whole
 from thresher.errors import InvalidInput
-from thresher.export import Arrays, Exports, make_arrays
+from thresher.export import Arrays, Exports, Neurons, make_arrays
 from thresher.memory import require
 from thresher.model.compact import CompactNetwork
 from thresher.model.outputs import few_near, sum_near
@@ -201,12 +201,22 @@ class Network(Exports):
         coefficients = (self.settings.scale * start.signs(neurons)).astype(self.weights.dtype)
         return CompactNetwork(vectors, coefficients, self.shift, self.settings.offset())
 
-    def to_numpy(self) -> Arrays:
-        """Return the neurons that count as plain arrays: rows (k, d) of norm 1 to outputs (k, 1).
+    def neurons(self) -> Neurons:
+        """Return the neurons that count, or the pairs of twins, for an export. Cost and memory as :meth:`compact`."""
+        start, offset = self.settings.start, self.settings.offset()
+        if not start.twins:
+            compact = self.compact()
+            one = np.asarray(compact.vectors, np.float64)
+            return Neurons(one, one[:0], np.asarray(compact.coefficients, np.float64), self.shift, offset)
+        pairs = np.unique(self.weights.moved_neurons() // 2)
+        what = f"arrays of {len(pairs):,} pairs of neurons"
+        require(6 * 8 * len(pairs) * start.dimension, budget=None, what=what, remedy="Use predict on the network.")
+        first, second = (self.weights.vectors(2 * pairs + twin) for twin in (0, 1))
+        coefficients = self.settings.scale * start.signs(2 * pairs)
+        return Neurons(second, first - second, coefficients, self.shift, offset)
 
-        Cost: that of :meth:`compact`, whose neurons these are, in double precision.
-        """
-        return make_arrays([self.compact()])
+    def _arrays(self, *, encoded: bool) -> Arrays:
+        return make_arrays([self.neurons()])
 
     def _checked(self, inputs: ArrayLike, threads: int | None) -> tuple[NDArray[np.float64], int]:
         X = check_inputs(inputs, dimension=self.settings.start.dimension)

@@ -16,7 +16,7 @@ from thresher.errors import InvalidInput
 from thresher.loops.philox import fill_block
 from thresher.loops.sobol import fill_points, fill_points_from
 
-__all__ = ["MOST_COLUMNS", "check_sobol", "sobol_block", "sobol_rows"]
+__all__ = ["MOST_COLUMNS", "check_sobol", "sobol_block", "sobol_points", "sobol_rows"]
 
 MOST_COLUMNS = 21201  # of the published sequence
 _BITS = 32  # of a word, and of the number of a row
@@ -43,7 +43,7 @@ def sobol_block(seed: int, dimension: int, first: int, last: int) -> NDArray[np.
     Cost: O(d) per row; once per dimension O(d) for each row up to ``last``, however few are requested, and again when
     ``last`` has doubled; once per seed O(d).
     """
-    points = _points_for(seed, dimension, int(last))
+    points = sobol_points(seed, dimension, int(last))
     words = np.empty((dimension, last - first), np.uint32)
     fill_points_from(points, first, words)
     return words
@@ -54,13 +54,14 @@ def sobol_rows(seed: int, dimension: int, rows: NDArray[np.int64]) -> NDArray[np
 
     Cost: O(d) for each bit of a row's number; once as for :func:`sobol_block`, for the largest.
     """
-    points = _points_for(seed, dimension, int(rows.max(initial=-1)) + 1)
+    points = sobol_points(seed, dimension, int(rows.max(initial=-1)) + 1)
     words = np.empty((dimension, len(rows)), np.uint32)
     fill_points(points, rows.astype(np.uint32), words)
     return words
 
 
-def _points_for(seed: int, dimension: int, rows: int) -> NDArray[np.uint32]:
+def sobol_points(seed: int, dimension: int, rows: int) -> NDArray[np.uint32]:
+    """Return the words that make that many rows, (1 + bits, d): point 0, and points 1, 2, 4, 8, ... xor it."""
     check_sobol(dimension, rows)
     return _points(seed, dimension, max((rows - 1).bit_length(), _FEWEST))
 

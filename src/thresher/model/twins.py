@@ -20,7 +20,7 @@ from thresher.model.network import Network, NetworkSettings, row_blocks
 from thresher.model.weights import DenseWeights
 from thresher.parallel import in_order
 
-__all__ = ["predict_twins"]
+__all__ = ["moved_twins", "predict_twins"]
 
 Matrix = NDArray[np.float64]
 _INPUTS = 4096  # rows for which start weights are made once
@@ -37,12 +37,7 @@ def predict_twins(networks: Sequence[Network], inputs: Matrix, *, threads: int =
     Cost: O(md/2) per row to find which neurons fire, and as much per network; many times that if neurons have moved by
     more than some hundredths. Memory for some blocks of 2^20 numbers, or of 64 neurons of all networks, per thread.
     """
-    settings = networks[0].settings
-    moved = [network.weights.moved for network in networks if isinstance(network.weights, DenseWeights)]
-    if len(moved) < len(networks) or not settings.start.twins or any(one.settings != settings for one in networks):
-        raise InvalidInput(
-            "networks can predict together only if they are dense twins of one start. Call predict on each."
-        )
+    settings, moved = networks[0].settings, moved_twins(networks)
     most = _NUMBERS // (len(networks) * inputs.shape[1])
     size, together = max(64, min(2048, most) // 2 * 2), max(16, min(_TOGETHER, most))
 
@@ -58,6 +53,17 @@ def predict_twins(networks: Sequence[Network], inputs: Matrix, *, threads: int =
 
     none = np.empty((0, len(networks)))
     return np.concatenate([none, *(sums(rows) for rows in _blocks(inputs, _INPUTS))])
+
+
+def moved_twins(networks: Sequence[Network]) -> list[NDArray[Any]]:
+    """Return what was added to the neurons of each network, (m, d); refuse networks that are not twins of one start."""
+    settings = networks[0].settings
+    moved = [network.weights.moved for network in networks if isinstance(network.weights, DenseWeights)]
+    if len(moved) < len(networks) or not settings.start.twins or any(one.settings != settings for one in networks):
+        raise InvalidInput(
+            "networks can predict together only if they are dense twins of one start. Call predict on each."
+        )
+    return moved
 
 
 def _blocks(inputs: Matrix, size: int) -> Iterator[Matrix]:

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from thresher.errors import NotAvailable
 from thresher.figures import Drawn, draw
 from thresher.output import write_text
 from thresher.pages import render_page, say_number
+from thresher.runs import words
+from thresher.runs.evaluation import MOST_ROWS, Evaluation
+from thresher.runs.model_pictures import effect_pictures, model_pictures
 from thresher.runs.pictures import FIGURES
 from thresher.runs.run import Run
+from thresher.runs.traffic import TRAFFIC_HEAD, traffic_rows
 from thresher.theory import Statement
 from thresher.training import Status
 
-__all__ = ["summarise", "write_report"]
+__all__ = ["write_report"]
+
+_MEANINGS = {  # of settings of an estimator's network
+    "approximation": "how the limit of infinite width was fitted",
+    "width": "neurons of each network",
+    "inputs": "rows, or centres, that it keeps",
+    "ridge": "penalty on the distance from the start weights, relative to the kernel; larger is smoother",
+    "shift": "threshold above which a neuron fires; larger makes fewer fire",
+    "bias": "bias coordinate of a row; smaller lets directions matter more",
+    "scale": "how columns are put on one footing",
+    "columns weighed": "whether columns got weights of their own",
+    "rounds of feature learning": "rounds in which directions of the inputs were learnt",
+    "error on rows left out": "mean squared error on left-out rows of the training, where 1 is a constant guess",
+}
 
 
 def write_report(run: Run, path: Path, *, folder: Path | None = None) -> Path:
@@ -22,44 +40,91 @@ def write_report(run: Run, path: Path, *, folder: Path | None = None) -> Path:
 
     Without matplotlib the page has no figures, and says how to get them.
     """
-    remark, drawn = "", list[Drawn]()
+    remarks, found = list(_remarks(run)), run.evaluation
+    drawn: dict[str, list[Drawn]] = {"figures": [], "curves": [], "training": []}
     try:
-        drawn = draw(FIGURES, run) if run.trainings else []
+        if found is not None:
+            drawn |= {"figures": draw(model_pictures(found), found), "curves": draw(effect_pictures(found), found)}
+        if run.trainings:
+            drawn["training"] = draw(FIGURES, run)
     except NotAvailable as error:
-        remark = str(error)
+        remarks.append(str(error))
     page = render_page(
         "report.html",
         run=run,
-        facts=list(summarise(run)),
+        title=words.title(run),
+        lead=words.lead(found) if found else "",
+        facts=list(words.facts(found) if found else _tested(run)),
+        validated=words.validated(run),
+        remarks=remarks,
+        efforts=list(_efforts(run)),
         rows=_iteration_rows(run),
+        traffic_head=TRAFFIC_HEAD,
+        traffic=traffic_rows(run),
         statements=_statements(run),
         settings=_settings(run),
-        figures=drawn,
-        remark=remark,
+        choices=_choices(run),
         folder=str(folder or ""),
+        **drawn,
+        **_model_parts(found),
     )
     return write_text(path, page, remedy="Choose another file for the report.")
 
 
-def summarise(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield what a run comes to, as pairs of a number and what it means."""
+def _model_parts(found: Evaluation | None) -> dict[str, Any]:
+    """Return what the page shows of an evaluation, besides figures."""
+    if found is None:
+        return {"evaluation": None}
+    groups = [one for one in found.effects if one.kind == "category"]
+    return {
+        "evaluation": found,
+        "matrix": words.matrix_of(found),
+        "classes": words.classes_of(found),
+        "importances": words.bars_of_importance(found),
+        "categories": [(one.column, words.bars_of_effect(found, one)) for one in groups],
+        "examples": words.examples_of(found),
+    }
+
+
+def _remarks(run: Run) -> Iterator[str]:
+    """Yield what a reader should know before the details."""
+    if run.options:
+        for message in sorted({one.message for one in run.trainings if one.status != Status.CONVERGED}):
+            yield f"Training did not reach zero loss. {message}"
+    if run.folds:
+        yield "What follows is of the last fold: its model, on the rows that it had not seen."
+    elif str(run.data.get("tested", "")).startswith("before"):
+        yield (
+            "The numbers are of a model fitted without these rows. The saved model was then fitted to all rows, which "
+            "should make it a little better."
+        )
+    if run.evaluation is None and run.test is not None:
+        yield "What the model does row by row was not stored with this run: thresher train does so, since version 0.2."
+    elif run.evaluation is None and run.model:
+        yield "No rows were kept for testing, so it is not known how good this model is on new ones."
+    elif run.evaluation is not None and run.test is not None and MOST_ROWS <= run.evaluation.rows < run.test.rows:
+        yield f"{run.evaluation.rows:,} of the {run.test.rows:,} rows that were kept for testing are looked at here."
+
+
+def _efforts(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield what training took, as pairs of a number and what it means."""
     trainings = run.trainings
+    if run.seconds:  # as the terminal said
+        parts = ", ".join(f"{part} {seconds:.1f}" for part, seconds in run.seconds.items())
+        yield f"{sum(run.seconds.values()):.1f} s", f"in all: {parts}"
     if not trainings:
-        yield "infinite", "width: the limit was fitted, no network was trained"
-        yield from _tested(run)
         return
     converged = sum(one.status == Status.CONVERGED for one in trainings)
     yield (trainings[0].status.value if len(trainings) == 1 else f"{converged} of {len(trainings)} converged", "status")
-    yield from _tested(run)
     yield str(max(len(one.history) - 1 for one in trainings)), "iterations"
     records = [record for one in trainings for record in one.history]
-    yield f"{sum(sum(record.seconds.values()) for record in records):.3g} s", "of training"
+    yield f"{sum(sum(record.seconds.values()) for record in records):.1f} s", "of them in iterations"
     shares = (one.history[-1].residual / one.history[0].residual for one in trainings if one.history[0].residual)
-    share = max(shares, default=0.0)
-    yield f"{share:.1e}", "residual left, of the first"
+    yield f"{max(shares, default=0.0):.1e}", "of the error on training rows is left, relative to the start"
     later = [record for one in trainings for record in one.history[2:]]
     if later:
-        yield f"{sum(r.looks for r in later) / len(later) / run.pairs:.1e}", "of a dense step's looks, per iteration"
+        share = sum(r.looks for r in later) / len(later) / run.pairs
+        yield f"{share:.1e}", "of all pre-activations are computed per iteration"
 
 
 def _tested(run: Run) -> Iterator[tuple[str, str]]:
@@ -67,6 +132,14 @@ def _tested(run: Run) -> Iterator[tuple[str, str]]:
         value = f"{run.test.value:.1%}" if run.test.measure == "accuracy" else f"{run.test.value:.4g}"
         guess = f"{run.test.guess:.1%}" if run.test.measure == "accuracy" else f"{run.test.guess:.4g}"
         yield value, f"{run.test.measure} on {run.test.rows:,} unseen rows; a constant guess: {guess}"
+
+
+def _choices(run: Run) -> list[tuple[str, str, str]]:
+    """Return what an estimator has chosen, and what it means; nothing for exact training, which chooses nothing."""
+    if run.options:
+        return []
+    found = [(name, run.network[name], meaning) for name, meaning in _MEANINGS.items() if name in run.network]
+    return [(name, _say(value), meaning) for name, value, meaning in found]
 
 
 def _iteration_rows(run: Run) -> list[tuple[str, list[list[str]]]]:
@@ -113,4 +186,10 @@ def _badness(one: Statement) -> tuple[bool, bool, float]:
 def _settings(run: Run) -> list[tuple[str, str]]:
     told = {**run.network, **{key: value for key, value in run.options.items() if key not in run.network}}
     told |= {f"data: {key}": value for key, value in run.data.items()} | dict(run.environment)
-    return [(key, say_number(value) if type(value) is float else f"{value}") for key, value in told.items()]
+    return [(key, _say(value)) for key, value in told.items()]
+
+
+def _say(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return say_number(value) if isinstance(value, int | float) and abs(value) < 2**53 else f"{value}"

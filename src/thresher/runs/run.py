@@ -21,13 +21,14 @@ from thresher.files import read_file, write_file
 from thresher.interfaces import Step
 from thresher.model.problem import Problem
 from thresher.output import make_folder
+from thresher.runs.evaluation import Evaluation, evaluation_of
 from thresher.theory import Statement
 from thresher.training import History, Iteration, Status
 
 __all__ = ["RUN_FILE", "Histogram", "Run", "Test", "Training", "read_run", "write_run"]
 
 RUN_FILE = "run.thresher"
-_VERSION = 2  # 1 wrote steps as what was taken away, and kept all of the displacement
+_VERSION = 3  # 1 wrote steps as what was taken away, and kept all of the displacement; 2 had no evaluation
 _PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn")
 _REMEDY = "Give a folder that thresher train --save has written."
 
@@ -87,6 +88,11 @@ class Run:
     network: dict[str, Any]  # width, shift, seed, ... and the number of inputs; of the limit, its approximation
     model: dict[str, Any] = field(default_factory=dict)  # how raw rows become inputs, and outputs answers
     test: Test | None = None
+    scores: dict[str, Any] = field(default_factory=dict)  # all of them, of the same rows
+    folds: dict[str, Any] = field(default_factory=dict)  # of a cross-validation: scores of each, standard errors
+    seconds: dict[str, float] = field(default_factory=dict)  # reading, fitting, testing, ...
+    seen: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # hashes of rows trained on (n,)
+    evaluation: Evaluation | None = None  # of the model on the rows of the test; None if there were none
     data: dict[str, Any] = field(default_factory=dict)
     command: str = ""  # that made it
     when: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
@@ -105,7 +111,7 @@ class Run:
 def write_run(run: Run, folder: Path) -> Path:
     """Write a run to a folder, which is made if there is none; a run that was there is replaced."""
     make_folder(folder, remedy="Choose another folder.")
-    tensors: dict[str, NDArray[Any]] = {"inputs": run.inputs, "targets": run.targets}
+    tensors: dict[str, NDArray[Any]] = {"inputs": run.inputs, "targets": run.targets, "seen": run.seen}
     told = []
     for place, one in enumerate(run.trainings):
         for name, (edges, counts) in one.histograms.items():
@@ -119,8 +125,9 @@ def write_run(run: Run, folder: Path) -> Path:
                 "histograms": list(one.histograms), "history": [asdict(record) for record in one.history],
             }
         )  # fmt: skip
-    plain = {one.name: getattr(run, one.name) for one in fields(run) if one.name not in ("inputs", "targets")}
+    plain = {one.name: getattr(run, one.name) for one in fields(run) if one.name not in ("inputs", "targets", "seen")}
     plain |= {"trainings": told, "test": run.test._asdict() if run.test else None}
+    plain["evaluation"] = asdict(run.evaluation) if run.evaluation else None
     write_file(folder / RUN_FILE, tensors, _finite(plain), kind="run", version=_VERSION)
     return folder
 
@@ -132,20 +139,28 @@ def read_run(folder: Path) -> Run:
     tensors, plain, written = read_file(folder / RUN_FILE, kind="run", newest=_VERSION)
     try:
         trainings = [_training(one, place, tensors, written) for place, one in enumerate(plain.pop("trainings"))]
-        test = plain.pop("test")
+        test, evaluated = plain.pop("test"), plain.pop("evaluation", None)
         test = test and {key: _float(value) for key, value in test.items()}
         check_fields(Test, test or {})
+        plain |= {name: _float(plain[name]) for name in ("scores", "folds") if name in plain}
         check_fields(Run, plain)
         run = Run(
             **plain,
             trainings=trainings,
             inputs=tensors["inputs"],
             targets=tensors["targets"],
+            seen=tensors.get("seen", np.empty(0, np.uint64)),
             test=Test(**test) if test else None,
+            evaluation=None if evaluated is None else evaluation_of(evaluated),
         )
         check_fields(_Sizes, run.network)
         whole = trainings and set(_Sizes.__annotations__) <= set(run.network)
-        if run.inputs.ndim != 2 or run.targets.ndim != 2 or (whole and not run.pairs > 0):
+        if (
+            run.inputs.ndim != 2
+            or run.targets.ndim != 2
+            or run.seen.dtype != np.uint64
+            or (whole and not run.pairs > 0)
+        ):
             raise ValueError("its sizes are not valid")
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidInput(f"{folder} holds a run that cannot be understood: {str(error)[:200]}. {_REMEDY}") from None
@@ -184,7 +199,11 @@ def _statement(one: dict[str, Any]) -> Statement:
 
 
 def _float(value: Any) -> Any:
-    """Return the number that JSON has no way to write, or the value as it is."""
+    """Return the number that JSON has no way to write, also inside others, or the value as it is."""
+    if isinstance(value, dict):
+        return {key: _float(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_float(one) for one in value]
     return float(value) if value in ("nan", "inf", "-inf") else value
 
 

@@ -2,71 +2,140 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-import thresher
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.runs.run import Run, read_run
-from thresher.tables import Column, Encoding
+from thresher.tables.frame import Frame
+from thresher.tables.saying import name_some
 from thresher.training import Result, replay_together
 from thresher.training.options import Setup
 from thresher.training.train import complete
 
-__all__ = ["MODEL_FILE", "SavedModel", "load_model"]
+__all__ = ["MODEL_FILE", "SavedModel", "load", "load_model"]
 
 MODEL_FILE = "model.thresher"
 
 
 class SavedModel(NamedTuple):
-    """A model with ``predict``, and the columns that it was trained on."""
+    """An estimator, the name of its target, its task, and what a run knows besides."""
 
     model: Any
-    encoding: Encoding
     target: str
     task: str
+    error: float  # about how far a prediction is off, in units of the target; NaN if that is not known
+    seen: NDArray[np.uint64] = np.empty(0, np.uint64)  # hashes of the rows trained on (n,)
 
-    def matrix(self, columns: Sequence[Column], *, source: str) -> NDArray[np.float64]:
-        """Return the rows of a file as the model wants them (k, d); columns without names go by their place."""
-        names = [name for name, _ in self.encoding.columns]
-        if all(one.name.startswith("column ") for one in columns):
-            if len(columns) not in (len(names), len(names) + 1):  # the target may be there, as the last one
-                raise InvalidInput(
-                    f"{source} has {len(columns)} columns without names; the model was trained on {len(names)}."
-                )
-            columns = [Column(name, one.values) for name, one in zip([*names, self.target], columns, strict=False)]
-        return self.encoding.matrix(columns, source=source)
+    def frame(self, frame: Frame) -> Frame:
+        """Return the columns of a file that the model was trained on; those of a file without names go by their place.
+
+        The target may be there too, in a file without names as the last column.
+        """
+        model = self.model
+        named = hasattr(model, "feature_names_in_")
+        count = int(model.n_features_in_)
+        names = list(model.feature_names_in_) if named else [f"column {place}" for place in range(1, count + 1)]
+        if all(name.startswith("column ") for name in frame.columns):
+            if frame.shape[1] not in (count, count + 1):
+                raise InvalidInput(f"the table has {frame.shape[1]} columns without names; the model wants {count}.")
+            frame = frame.renamed([*names, self.target][: frame.shape[1]])
+        if missing := [name for name in names if name not in frame]:
+            raise InvalidInput(
+                f"the table lacks columns that the model was trained on: {name_some(missing)}; "
+                f"it has {name_some(frame.columns)}."
+            )
+        return frame.without(set(frame.columns) - set(names))
 
 
-def load_model(path: Path) -> SavedModel:
+def load(path: str | Path, *, threads: int | None = None) -> Any:
+    """Return the estimator, or the :class:`Result`, that ``save`` or ``thresher train --save`` wrote.
+
+    ``path`` is a file, or the folder of a run. An estimator predicts tables with the columns that it was trained on,
+    categories, dates and missing values among them. Nothing in a file is executed.
+
+    Cost: O(bytes); for a recipe also the passes of training, O(mnd) per step and output.
+    """
+    path = Path(path)
+    return load_model(path, threads=threads).model if path.is_dir() else _load_file(path, threads)
+
+
+def load_model(path: Path, *, threads: int | None = None) -> SavedModel:
     """Return the model in a run's folder, or in a file that an estimator's ``save`` has written; to the bit.
 
-    Cost: that of :func:`thresher.load`.
+    Cost: that of :func:`load`.
     """
     if path.is_file():
-        return _of_estimator(thresher.load(path), path)
+        model = _load_file(path, threads)
+        if isinstance(model, Result):
+            raise InvalidInput(
+                f"{path} holds a network, which predicts rows of norm 1, and no estimator. Use thresher.load in Python."
+            )
+        task = "classification" if hasattr(model, "classes_") else "regression"
+        return SavedModel(model, "y", task, _error_of(model))
     run = read_run(path)
     stored: Mapping[str, Any] = run.model
     try:
-        encoding, target, task = Encoding.from_json(stored["columns"]), str(stored["target"]), str(stored["task"])
-        model: Any = _of_first_version(run) if stored["kind"] == "exact" else thresher.load(path / MODEL_FILE)
-        if len(encoding.names) != model.n_features_in_:
-            raise ValueError(f"{len(encoding.names)} columns are encoded for a model of {model.n_features_in_}")
-        return SavedModel(model, encoding, target, task)
+        target, task = str(stored["target"]), str(stored["task"])
+        first = stored["kind"] == "exact"
+        model = _of_first_version(run) if first else _load_file(path / MODEL_FILE, threads)
+        if "columns" in stored:
+            _adopt_columns(model, stored["columns"])
+        error = run.test.value if run.test is not None and task == "regression" else _error_of(model)
+        return SavedModel(model, target, task, error, run.seen)
     except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"{path} holds a run without a model. Train with thresher train --save.") from None
 
 
+def _error_of(model: Any) -> float:
+    """Return the error on rows left out of a regressor with one target, in its units; NaN where it is not known."""
+    if getattr(model, "target_", "log") == "log" or not model.single_target_:
+        return math.nan
+    return float(model.target_scaling_.unit[0]) * math.sqrt(max(float(model.loo_error_), 0.0))
+
+
+def _load_file(path: Path, threads: int | None) -> Any:
+    from thresher.estimators import ThresherClassifier, ThresherRegressor
+    from thresher.estimators.model_files import load_model
+
+    return load_model(path, (ThresherClassifier, ThresherRegressor), threads=threads)
+
+
+def _adopt_columns(model: Any, stored: Any) -> None:
+    """Give a model the columns that a run of an earlier version kept apart: names, with the values of text or None."""
+    from thresher.estimators import TableEncoder
+
+    columns = [(str(name), None if values is None else tuple(map(str, values))) for name, values in stored]
+    if len(columns) != len(set(columns)) or sum(1 if values is None else len(values) for _, values in columns) != (
+        model.n_features_in_
+    ):
+        raise ValueError("the columns of the run are not those of its model")
+    scaling = model.lift_.scaling_
+    centre = scaling.mean if scaling.knots is None else scaling.knots[0][len(scaling.knots[0]) // 2]
+    told, place = [], 0
+    for name, values in columns:
+        about = {"kind": "category", "values": values} if values else {
+            "kind": "number", "fill": float(centre[place]), "indicator": False, "decimal": "."
+        }  # fmt: skip
+        told.append((name, about))
+        place += 1 if values is None else len(values)
+    model.encoder_ = TableEncoder.from_json(told)
+    model.n_features_in_, model.feature_names_in_ = len(told), model.encoder_.feature_names_in_
+    if hasattr(model, "feature_importances_"):
+        model.feature_importances_ = model._by_column(model.feature_importances_)
+
+
 def _of_first_version(run: Run) -> Any:
     """Return the estimator of a run that version 0.1.0 trained with ``--ridge 0`` and wrote without a model file."""
-    from thresher.estimators import Scaling, SphereLift
+    from thresher.estimators import Scaling, SphereLift, ThresherClassifier, ThresherRegressor
     from thresher.estimators.interpolation import adopt
     from thresher.estimators.model_checks import check_model
 
@@ -91,27 +160,15 @@ def _of_first_version(run: Run) -> Any:
     }
     model: Any
     if stored["classes"] is None:
-        model = thresher.ThresherRegressor(**given)
+        model = ThresherRegressor(**given)
         frame = (np.array([float(stored[f"target {name}"])]) for name in ("mean", "unit"))
         model.target_scaling_, model.single_target_ = Scaling(*frame), True
         model.target_, model.floor_ = "linear", np.zeros(outputs)
     else:
-        model = thresher.ThresherClassifier(**given)
+        model = ThresherClassifier(**given)
         model.classes_, model.multilabel_ = np.array(stored["classes"]), False
         model.prior_, model.temperature_ = np.zeros(outputs), 1.0
     adopt(model, lift, problems[0].inputs, results)
-    model.n_features_in_ = lift.n_features_in_
+    model.n_features_in_, model.encoder_ = lift.n_features_in_, None
     check_model(model, networks=outputs)
     return model
-
-
-def _of_estimator(model: Any, path: Path) -> SavedModel:
-    """Return an estimator that knows the names of its columns, or only how many there are."""
-    if isinstance(model, Result):
-        raise InvalidInput(
-            f"{path} holds a network, which predicts rows of norm 1, and no estimator. Use thresher.load in Python."
-        )
-    count = int(model.n_features_in_)
-    names = getattr(model, "feature_names_in_", [f"column {place}" for place in range(1, count + 1)])
-    task = "classification" if hasattr(model, "classes_") else "regression"
-    return SavedModel(model, Encoding(tuple((str(name), None) for name in names)), "y", task)

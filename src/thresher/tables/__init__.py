@@ -1,17 +1,22 @@
-"""Tables from files: CSV, Parquet, .npz with X and y, or a pair of .npy; text columns become numbers."""
+"""Tables from files: CSV, Parquet, .npz with X and y, or a pair of .npy; columns of any kind become numbers."""
 
-from thresher.tables.columns import Column, ParquetRows, read_columns
-from thresher.tables.encoding import Encoding
-from thresher.tables.table import Table, guess_task, read_table, say_label, split_table
+from thresher.tables.columns import ParquetRows, read_blocks, read_frame
+from thresher.tables.frame import Column, Frame, is_frame, say_label
+from thresher.tables.table import Table, guess_task, read_table, read_targets, split_table
+from thresher.tables.text_files import INPUT
 
 __all__ = [
+    "INPUT",
     "Column",
-    "Encoding",
+    "Frame",
     "ParquetRows",
     "Table",
     "guess_task",
-    "read_columns",
+    "is_frame",
+    "read_blocks",
+    "read_frame",
     "read_table",
+    "read_targets",
     "say_label",
     "split_table",
 ]

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.memory import require
+from thresher.tables.saying import name_some
 
-__all__ = ["name_some", "read_arrays"]
+__all__ = ["read_arrays"]
 
 # What comes out of the depths of an archive that is none, or is damaged, or wants to be more than it is.
 _NO_ARCHIVE = (
@@ -79,8 +80,3 @@ def _parse(raw: bytes) -> NDArray[Any]:
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > len(raw) - stream.tell():
         raise ValueError
     return np.asarray(npy.read_array(io.BytesIO(raw), allow_pickle=False))
-
-
-def name_some(names: list[str]) -> str:
-    """Return the first dozen of the names, shortened, and how many there are besides."""
-    return ", ".join(name[:40] for name in names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

@@ -1,143 +1,115 @@
-"""Read: a file as columns of numbers or of text, with every cell there. The one file that imports pyarrow."""
+"""Read: a file as a frame, whatever its kind. The one file that imports pyarrow."""
 
 from __future__ import annotations
 
-import csv
 import stat
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput, NotAvailable
 from thresher.memory import require
-from thresher.tables.arrays import name_some, read_arrays
+from thresher.tables.arrays import read_arrays
+from thresher.tables.frame import Column, Frame, column_of
+from thresher.tables.saying import name_some, say_all
+from thresher.tables.text_files import INPUT, read_sheet
 
-__all__ = ["Column", "ParquetRows", "read_columns"]
+__all__ = ["PARQUET", "ParquetRows", "gather", "read_blocks", "read_frame", "split_names"]
 
 KINDS = "a CSV, Parquet, .npz or .npy file"
-_MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
-_BYTES_A_BYTE = 12  # of a file of text, in memory at the same time: cells are Python's strings
-_BYTES_A_CELL = 100  # of a Parquet file, in memory at the same time: cells are Python's numbers and strings
+PARQUET = (".parquet", ".pq")
+_BYTES_A_BYTE = 12  # of a file, in memory at the same time
+_BYTES_A_CELL = 100  # of a Parquet file, in memory at the same time: cells may be Python's strings
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool")  # how the types of columns of numbers begin
 _FILL_IN = "Remove such rows or fill them in."
 
 
-class Column(NamedTuple):
-    """A column: its name, and its values (n,), float64 or str; none is missing, and numbers are finite."""
-
-    name: str
-    values: NDArray[Any]
-
-    @property
-    def is_text(self) -> bool:
-        """Whether the values are text."""
-        return self.values.dtype.kind != "f"
-
-
-def read_columns(path: Path, *, header: bool | None = None, only: str | None = None) -> list[Column]:
+def read_frame(path: Path, *, header: bool | None = None, drop: Sequence[str] = ()) -> Frame:
     """Return the columns of a file, in order. In an .npz file ``y`` is the last one.
 
     Parameters
     ----------
-    path : CSV (with commas, semicolons or tabs), .parquet, .npz with arrays X and y, or .npy with an array (n, d)
+    path : CSV (see :func:`read_sheet`), ``-`` for CSV from standard input, .parquet, .npz with arrays X and y, or .npy
+        with an array (n, d)
     header : whether the first line of a CSV file has the names; None to guess: it has text that does not come again
-    only : the one column of a Parquet file to read; None for all
+    drop : columns to leave out before anything is checked, one by one or several between commas
 
     Raises
     ------
     InvalidInput
-        With the row and column at fault. Rows count from 1 and leave out the header.
+        With everything that is wrong. Rows count from 1 and leave out the header.
 
     Cost: O(nd).
     """
-    kind = path.suffix.lower()
+    frame, wrong, _ = gather(path, header=header, drop=drop)
+    say_all(wrong, source=str(path))
+    return frame
+
+
+def read_blocks(path: Path, *, header: bool | None = None, size: int) -> Iterator[Frame]:
+    """Yield the rows of a Parquet file, ``size`` at a time, or those of any other file at once; see :func:`read_frame`.
+
+    Cost: O(nd); memory for one block.
+    """
+    if path.suffix.lower() not in PARQUET:
+        yield read_frame(path, header=header)
+        return
+    count = 0
+    with _opened(path) as file:
+        _refuse_twice(path, file.schema_arrow.names)
+        for batch in file.iter_batches(batch_size=size):
+            names = batch.schema.names
+            yield Frame([_from_arrow(name, column) for name, column in zip(names, batch.columns, strict=True)])
+            count += len(batch)
+    if not count:
+        raise InvalidInput(f"{path} has no rows. Give {KINDS} with at least one.")
+
+
+def gather(
+    path: Path, *, header: bool | None = None, drop: Sequence[str] = (), only: str | None = None
+) -> tuple[Frame, list[str], list[str]]:
+    """Return the columns of a file, what is wrong with them, and all names in the file; see :func:`read_frame`.
+
+    ``only`` is the one column of a Parquet file to read; None for all.
+    """
+    kind, wrong, decimal = path.suffix.lower(), list[str](), "."
     try:
-        status = path.stat()
-        if not (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
-            raise InvalidInput(f"cannot read {path}: it is not a file. Give {KINDS}.")
-        require(_BYTES_A_BYTE * status.st_size, budget=None, what=f"reading {path}", remedy="Give a smaller file.")
-        if kind in (".parquet", ".pq"):
-            columns = _read_parquet(path, only)
+        if path != INPUT:
+            status = path.stat()
+            if not (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
+                raise InvalidInput(f"cannot read {path}: it is not a file. Give {KINDS}.")
+            require(_BYTES_A_BYTE * status.st_size, budget=None, what=f"reading {path}", remedy="Give a smaller file.")
+        if kind in PARQUET:
+            columns = _read_parquet(path, only, drop, wrong)
         elif kind in (".npz", ".npy"):
             columns = _read_arrays(path)
         else:
-            columns = _read_csv(path, header)
+            columns, decimal, wrong = read_sheet(path, header=header, remedy=f"Give {KINDS} with at least 2 rows.")
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}. Give {KINDS}.") from None
     if not columns or not len(columns[0].values):
         raise InvalidInput(f"{path} has no rows. Give {KINDS} with at least 2 rows.")
-    return columns
+    names = [one.name for one in columns]
+    left_out = split_names(drop, names)
+    if strange := [name for name in left_out if name not in names and only is None]:
+        wrong.append(f"there is no column {name_some(strange)}, as --drop says; there are {name_some(names)}")
+    return Frame([one for one in columns if one.name not in left_out], decimal=decimal), wrong, names
 
 
-def _read_csv(path: Path, header: bool | None) -> list[Column]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            first = next((line for line in stream if line.strip()), "")
-            if "\0" in first:
-                raise UnicodeDecodeError("utf-8", b"", 0, 1, "not text")
-            stream.seek(0)
-            reader = csv.reader(stream, delimiter=max(",;\t", key=first.count), strict=True)
-            rows = [
-                [cell.strip() for cell in row] for row in reader if any(cell.strip() for cell in row) or len(row) > 1
-            ]
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path} is not a text file. Give {KINDS}.") from None
-    except csv.Error as error:
-        raise InvalidInput(f"{path} is no CSV file: {error}. Are its quotation marks in pairs?") from None
-    if not rows:
-        raise InvalidInput(f"{path} is empty. Give {KINDS} with at least 2 rows.")
-    names = _take_names(rows, header)
-    _refuse_twice(path, names)
-    if not rows:
-        raise InvalidInput(f"{path} has no rows below its header. Give {KINDS} with at least 2 rows.")
-    for place, row in enumerate(rows, start=1):
-        if len(row) != len(names):
-            raise InvalidInput(
-                f"{path}: row {place} has {len(row)} cells; expected {len(names)}, as in the first line."
-            )
-    return [_parse(path, name, cells) for name, cells in zip(names, zip(*rows, strict=True), strict=True)]
-
-
-def _refuse_twice(path: Path, names: list[str]) -> None:
-    """Refuse columns of one name."""
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput(f"{path} has two columns with the name {twice[:40]!r}. Rename one of them.")
-
-
-def _take_names(rows: list[list[str]], header: bool | None) -> list[str]:
-    """Return the names of the columns, and take the line they stand in from the rows."""
-    if header is None:
-        texts = [place for place, cell in enumerate(rows[0]) if _number(cell) is None and cell.lower() not in _MISSING]
-        again = any(len(row) > place and row[place] == rows[0][place] for row in rows[1:] for place in texts)
-        header = bool(texts) and not again
-    names = rows.pop(0) if header else [""] * len(rows[0])
-    return [name or f"column {place}" for place, name in enumerate(names, start=1)]
-
-
-def _parse(path: Path, name: str, cells: Sequence[str]) -> Column:
-    missing = [place for place, cell in enumerate(cells, start=1) if cell.lower() in _MISSING]
-    _refuse_missing(path, name, missing, len(cells))
-    numbers = [_number(cell) for cell in cells]
-    text = next((place for place, number in enumerate(numbers) if number is None), None)
-    if text is None:
-        return _finite(path, name, np.array(numbers, dtype=np.float64))
-    if any(number is not None for number in numbers):
-        raise InvalidInput(
-            f"{path}: row {text + 1}, column {name[:40]!r} is {cells[text][:40]!r}, not a number as others there. "
-            "Correct it, or remove such rows."
-        )
-    return Column(name, np.array(cells, dtype=np.str_))
+def split_names(given: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return the names in a list, of which some may hold several between commas."""
+    return [part for one in given for part in ([one] if one in names else map(str.strip, one.split(","))) if part]
 
 
 def _read_arrays(path: Path) -> list[Column]:
     arrays = read_arrays(path)
-    columns = [_from_array(path, f"column {place}", values) for place, values in enumerate(arrays["X"].T, start=1)]
-    return [*columns, _from_array(path, "y", arrays["y"])] if "y" in arrays else columns
+    columns = [column_of(f"column {place}", values) for place, values in enumerate(arrays["X"].T, start=1)]
+    return [*columns, column_of("y", arrays["y"])] if "y" in arrays else columns
 
 
 class ParquetRows:
@@ -210,10 +182,14 @@ def _opened(path: Path) -> Iterator[Any]:
         raise InvalidInput(f"{path} is no Parquet file: {said} Give {KINDS}.") from None
 
 
-def _read_parquet(path: Path, only: str | None) -> list[Column]:
-    with _opened(path) as file:
-        from pyarrow.types import is_nested
+def _refuse_twice(path: Path, names: list[str]) -> None:
+    """Refuse columns of one name."""
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise InvalidInput(f"{path}: several columns have the same name: {name_some(twice)}. Rename all but one.")
 
+
+def _read_parquet(path: Path, only: str | None, drop: Sequence[str], wrong: list[str]) -> list[Column]:
+    with _opened(path) as file:
         about = file.metadata
         _refuse_twice(path, file.schema_arrow.names)
         groups = [about.row_group(place).num_rows for place in range(about.num_row_groups)]
@@ -221,53 +197,29 @@ def _read_parquet(path: Path, only: str | None) -> list[Column]:
         cells = max(about.num_rows, sum(groups)) * columns  # few bytes may stand for many equal ones
         require(_BYTES_A_CELL * cells, budget=None, what=f"reading {path}", remedy="Give a smaller file.")
         table = file.read(columns=None if only is None else [only])
-        return [
-            _from_arrow(path, name, column, nested=is_nested(column.type))
-            for name, column in zip(table.column_names, table.columns, strict=True)
-        ]
+        left_out = split_names(drop, table.column_names)
+        found = []
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            try:
+                empty = name in left_out
+                found.append(Column(name, np.zeros(len(column))) if empty else _from_arrow(name, column))
+            except InvalidInput as error:
+                wrong.append(str(error))
+                found.append(Column(name, np.zeros(len(column))))
+        return found
 
 
-def _from_arrow(path: Path, name: str, column: Any, *, nested: bool) -> Column:
-    missing = np.flatnonzero(column.is_null().to_numpy()) + 1
-    _refuse_missing(path, name, missing.tolist(), len(column))
-    if nested:
+def _from_arrow(name: str, column: Any) -> Column:
+    from pyarrow import compute, types
+
+    kind, category = column.type, types.is_dictionary(column.type)
+    if types.is_nested(kind) or types.is_binary(kind):
         raise InvalidInput(
-            f"{path}: column {name[:40]!r} holds {str(column.type)[:40]}; expected numbers or text. "
+            f"column {name[:40]!r} holds {str(kind)[:40]}; expected numbers, text or dates. "
             "Convert the column, or leave it out with --drop."
         )
-    return _from_array(path, name, np.asarray(column.to_pylist()))
-
-
-def _from_array(path: Path, name: str, values: NDArray[Any]) -> Column:
-    if values.dtype.kind in "US":
-        cells = values.astype(np.str_)
-        _refuse_missing(path, name, [k for k, cell in enumerate(cells, start=1) if not cell.strip()], len(cells))
-        return Column(name, cells)
-    if values.dtype.kind not in "fiub":
-        raise InvalidInput(
-            f"{path}: column {name[:40]!r} holds values of type {values.dtype}; expected numbers or text. "
-            "Convert the column, or leave it out with --drop."
-        )
-    return _finite(path, name, values.astype(np.float64))
-
-
-def _finite(path: Path, name: str, values: NDArray[np.float64]) -> Column:
-    _refuse_missing(path, name, (np.flatnonzero(np.isnan(values)) + 1).tolist(), len(values))
-    infinite = np.flatnonzero(np.isinf(values))
-    if len(infinite):
-        place = infinite[0]
-        raise InvalidInput(f"{path}: row {place + 1}, column {name[:40]!r} is {values[place]}; numbers must be finite.")
-    return Column(name, values)
-
-
-def _refuse_missing(path: Path, name: str, missing: Sequence[int], rows: int) -> None:
-    if missing:
-        more = f", and in {len(missing) - 1} more of {rows} rows" if len(missing) > 1 else ""
-        raise InvalidInput(f"{path}: row {missing[0]}, column {name[:40]!r} is missing{more}. {_FILL_IN}")
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None
+    if types.is_timestamp(kind) and kind.tz is not None:
+        column = compute.local_timestamp(column)
+    column = column.cast(kind.value_type) if category else column
+    made = column_of(name, np.asarray(column.to_numpy(zero_copy_only=False)))
+    return made._replace(values=made.as_text(), category=True) if category else made

@@ -13,11 +13,13 @@ from thresher.checks import check_whole
 from thresher.datasets import Split
 from thresher.errors import InvalidInput
 from thresher.model.problem import Problem, to_sphere
-from thresher.tables.arrays import name_some
-from thresher.tables.columns import Column, ParquetRows, read_columns
-from thresher.tables.encoding import Encoding
+from thresher.tables.columns import PARQUET, ParquetRows, gather, split_names
+from thresher.tables.frame import Column, Frame
+from thresher.tables.kinds import numbers_of, say_strange, truth_only
+from thresher.tables.learning import encode_rows, look
+from thresher.tables.saying import name_some, say_all
 
-__all__ = ["Table", "Task", "guess_task", "read_table", "say_label", "split_table"]
+__all__ = ["Table", "Task", "guess_task", "read_table", "read_targets", "split_table"]
 
 Task = Literal["regression", "classification"]
 _MOST_UNSEEN = 200
@@ -25,14 +27,13 @@ _MOST_CLASSES = 20  # whole numbers that are taken for classes
 
 
 class Table(NamedTuple):
-    """Inputs (n, d) and targets (n,), numbers or text, and what the columns are called.
+    """Inputs of n rows and targets (n,), numbers or text, and what the target is called.
 
     Many inputs of a Parquet file stay there, if :func:`read_table` was asked to leave them.
     """
 
-    inputs: Any  # NDArray[np.float64] or ParquetRows
+    inputs: Frame | ParquetRows
     targets: NDArray[Any]
-    encoding: Encoding
     target: str
 
 
@@ -43,42 +44,70 @@ def read_table(
     header: bool | None = None,
     drop: Sequence[str] = (),
     most: int | None = None,
+    missing: bool = False,
 ) -> Table:
     """Return the table in a file: at least two rows, the last column the target unless one is named.
 
     Parameters
     ----------
-    path : see :func:`read_columns`
+    path : see :func:`read_frame`
     target : name of the column to predict; for an .npy file, the .npy file with the targets
     header : whether a CSV file has one; None to guess
-    drop : columns to leave out
+    drop : columns to leave out before anything is checked, one by one or several between commas
     most : rows of a Parquet file beyond which inputs stay in it, if all are numbers; None to read all
+    missing : whether some targets may be missing: NaN, or ""
 
-    Raises InvalidInput, with the row and column at fault. Cost: O(nd).
+    Raises InvalidInput, with everything that is wrong, by row and column. Cost: O(nd).
     """
-    if most is not None and (found := _left_in_file(path, target, drop, most)) is not None:
+    if most is not None and (found := _left_in_file(path, target, drop, most, missing=missing)) is not None:
         return found
-    columns = read_columns(path, header=header)
-    if path.suffix.lower() == ".npy":
-        columns.append(_read_targets(path, target, len(columns[0].values)))
-        target = "y"
-    elif path.suffix.lower() == ".npz" and target not in (None, "y"):
+    if path.suffix.lower() == ".npz" and target not in (None, "y"):
         raise InvalidInput(f"the target in {path} is the array y; got --target {target}. Leave --target out.")
-    names = [one.name for one in columns]
-    target = names[-1] if target is None else target
-    for name, role in ((target, "--target"), *((name, "--drop") for name in drop)):
-        if name not in names:
-            raise InvalidInput(f"{path} has no column {name[:40]!r}, as {role} says; it has {name_some(names)}.")
-    if target in drop:
-        raise InvalidInput(f"--drop {target} would leave out the target. Name other columns.")
-    chosen = next(one for one in columns if one.name == target)
-    features = [one for one in columns if one.name != target and one.name not in drop]
-    if not features:
-        raise InvalidInput(f"{path} must have at least 2 columns, inputs and a target; it has {len(columns)}.")
-    if len(chosen.values) < 2:
-        raise InvalidInput(f"{path} must have at least 2 rows of numbers; it has {len(chosen.values)}.")
-    encoding = Encoding.of(features)
-    return Table(encoding.matrix(features, source=str(path)), chosen.values, encoding, target)
+    frame, wrong, everything = gather(path, header=header, drop=drop)
+    if path.suffix.lower() == ".npy":
+        frame = Frame([*frame, _read_targets(path, target, len(frame))])
+        target = "y"
+    names = frame.columns
+    if target is None:
+        target = "y" if path.suffix.lower() == ".npz" else everything[-1]
+    if target in split_names(drop, everything):
+        raise InvalidInput(f"--drop {target} would leave out the target. Name another with --target.")
+    if target not in names:
+        wrong.append(f"there is no column {target[:40]!r}, as --target says; there are {name_some(names)}")
+        target = names[-1]
+    features = frame.without([target])
+    if not features.columns:
+        wrong.append(f"it must have at least 2 columns, inputs and a target; it has {len(names)}")
+    if len(frame) < 2:
+        wrong.append(f"it must have at least 2 rows; it has {len(frame)}")
+    for one in features:
+        try:
+            look(one, decimal=frame.decimal)
+        except InvalidInput as error:
+            wrong.append(f"{error} Correct them, or leave the column out with --drop")
+    try:
+        targets = read_targets(frame, target, missing=missing)
+    except InvalidInput as error:
+        wrong.append(str(error))
+    say_all([one.rstrip(".") + "." for one in wrong], source=str(path))
+    return Table(features, targets, target)
+
+
+def read_targets(frame: Frame, target: str, *, missing: bool = False) -> NDArray[Any]:
+    """Return a column as targets (n,), numbers or text; InvalidInput if they are dates. Cost: O(n).
+
+    Some may be ``missing``, NaN or "", or else are refused.
+    """
+    column = frame[target]
+    seen = look(column, decimal=frame.decimal)
+    if seen.kind == "date":
+        raise InvalidInput(f"the target {column.name[:40]!r} holds dates; expected numbers or text.")
+    text = seen.kind == "text" or (column.is_text and truth_only(column))
+    values = column.values.astype(np.str_) if text else numbers_of(column, decimal=seen.how)
+    none = column.missing if text else np.isnan(values)
+    if none.any() and not missing:
+        raise InvalidInput(say_strange(column, none, "the target must not be missing: remove such rows"))
+    return values
 
 
 def guess_task(targets: NDArray[Any]) -> tuple[Task, str]:
@@ -93,17 +122,12 @@ def guess_task(targets: NDArray[Any]) -> tuple[Task, str]:
     return "regression", f"the target is a number with {len(values):,} values"
 
 
-def say_label(label: Any) -> str:
-    """Return a class as people write it: 3 rather than 3.0."""
-    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
-
-
 def split_table(table: Table, *, rows: int, seed: int = 0) -> Split:
     """Return up to ``rows`` random rows to train on and others to test on, lifted to the sphere.
 
-    The means of the rows trained on are subtracted, then every row is divided by its norm. Targets are shifted and
-    scaled to mean 0 and variance 1 over the same rows. At least a fifth of the rows is kept for testing, unless there
-    are fewer than five.
+    Columns become numbers by what the rows trained on tell of them. The means of these rows are subtracted, then every
+    row is divided by its norm. Targets are shifted and scaled to mean 0 and variance 1 over the same rows. At least a
+    fifth of the rows is kept for testing, unless there are fewer than five.
 
     Cost: O(nd).
     """
@@ -116,9 +140,12 @@ def split_table(table: Table, *, rows: int, seed: int = 0) -> Split:
     order = np.random.default_rng(check_whole(seed, "seed", least=0)).permutation(count)
     train, test = order[:used], order[used : used + _MOST_UNSEEN]
     test = test if len(test) else train
+    if not isinstance(table.inputs, Frame):
+        raise InvalidInput("rows that are left in a file cannot be split. Read the table without ``most``.")
+    table_rows = encode_rows(table.inputs, train)
     try:
         with np.errstate(over="raise"):
-            rows_centred = table.inputs - table.inputs[train].mean(axis=0)
+            rows_centred = table_rows - table_rows[train].mean(axis=0)
             centred = table.targets - table.targets[train].mean()
             targets = centred / (centred[train].std() or 1.0)
     except FloatingPointError:
@@ -137,30 +164,32 @@ def split_table(table: Table, *, rows: int, seed: int = 0) -> Split:
     )
 
 
-def _left_in_file(path: Path, target: str | None, drop: Sequence[str], most: int) -> Table | None:
+def _left_in_file(path: Path, target: str | None, drop: Sequence[str], most: int, *, missing: bool) -> Table | None:
     """Return the table of many rows of numbers in a Parquet file, of which targets alone are read; None for others."""
-    if path.suffix.lower() not in (".parquet", ".pq") or not path.is_file():
+    if path.suffix.lower() not in PARQUET or not path.is_file():
         return None
     whole = ParquetRows(path, [])
     target = whole.all_names[-1] if target is None and whole.all_names else target
-    names = [name for name in whole.all_names if name != target and name not in drop]
-    if len(whole) <= most or target not in whole.all_names or target in drop or not names:
+    left_out = set(split_names(drop, whole.all_names))
+    names = [name for name in whole.all_names if name != target and name not in left_out]
+    if len(whole) <= most or target not in whole.all_names or target in left_out or not names:
         return None
-    if not set(drop) <= set(whole.all_names):
+    if not left_out <= set(whole.all_names):
         return None
     try:
         rows = ParquetRows(path, names)
     except InvalidInput:  # some are text, which is encoded in memory
         return None
-    targets = read_columns(path, only=target)[0].values
-    return Table(rows, targets, Encoding(tuple((name, None) for name in names)), str(target))
+    frame, wrong, _ = gather(path, only=target)
+    say_all(wrong, source=str(path))
+    return Table(rows, read_targets(frame, str(target), missing=missing), str(target))
 
 
 def _read_targets(path: Path, target: str | None, rows: int) -> Column:
     if target is None or not target.endswith(".npy"):
         raise InvalidInput(f"{path} holds inputs only. Name the file with the targets: --target y.npy")
-    found = read_columns(Path(target))
-    if len(found) != 1 or len(found[0].values) != rows:
-        shape = (len(found[0].values), len(found)) if len(found) > 1 else (len(found[0].values),)
+    found, *_ = gather(Path(target))
+    if found.shape != (rows, 1):
+        shape = found.shape if found.shape[1] > 1 else found.shape[:1]
         raise InvalidInput(f"{target} must have one target a row of {path}, shape ({rows},); it has {shape}.")
-    return Column("y", found[0].values)
+    return next(iter(found))._replace(name="y")

@@ -78,29 +78,39 @@ def check_inner_iterations(facts: Facts, iterations: int, *, proven: bool) -> St
     )
 
 
-def check_growth(exponent: float, *, what: str, facts: Facts) -> Statement:
-    """Compare the exponent of the width in ``what`` a step costs with 1; ``facts`` are those of the widest network."""
+def check_growth(exponent: float, *, what: str, facts: Facts, why_none: str = "") -> Statement:
+    """Compare the exponent of the width in ``what`` a step costs with 1; ``facts`` are those of the widest network.
+
+    ``why_none`` says why the exponent is NaN, if it is; then nothing is promised.
+    """
     return Statement(
         name=f"growth, {what}",
         label="thm:running_time_formal",
-        sentence=f"A step costs less than in proportion to the width ({what}: exponent of the width).",
+        sentence=f"A step costs less than in proportion to the width ({what}: {_exponent(why_none)}).",
         measured=exponent,
         bound=1.0,
         constant="the proof has exponent 0.76, and n² before it",
         when="once most neurons fire on nothing, n P(Z >= b) < 1",
-        promised=facts.inputs * facts.firing < 1,
+        promised=facts.inputs * facts.firing < 1 and not why_none,
     )
 
 
-def check_limit(exponent: float, *, converged: bool) -> Statement:
-    """Compare the exponent of the width in the distance to the limit's predictions with -1/4. Cost: O(1)."""
+def check_limit(exponent: float, *, converged: bool, why_none: str = "") -> Statement:
+    """Compare the exponent of the width in the distance to the limit's predictions with -1/4. Cost: O(1).
+
+    ``why_none`` as in :func:`check_growth`.
+    """
     return Statement(
         name="infinite width",
         label="lem:small-move_formal",
-        sentence="On unseen inputs wide networks predict what the limit does (error: exponent of the width).",
+        sentence=f"On unseen inputs wide networks predict what the limit does (error: {_exponent(why_none)}).",
         measured=exponent,
         bound=-0.25,
         constant="the Jacobian changes by O(m^-1/4); the constant does not matter to an exponent",
         when="if training converged at every width",
-        promised=converged,
+        promised=converged and not why_none,
     )
+
+
+def _exponent(why_none: str) -> str:
+    return f"not measured, {why_none}" if why_none else "exponent of the width"

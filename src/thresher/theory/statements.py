@@ -55,6 +55,8 @@ class Statement:
     @property
     def verdict(self) -> str:
         """In a word or two: holds, FAILS, or what happened without a promise."""
+        if math.isnan(self.measured) and not self.promised:
+            return "not measured"
         if self.promised:
             return "holds" if self.holds else "FAILS"
         return "holds, not promised" if self.holds else "not promised"

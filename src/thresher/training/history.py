@@ -64,6 +64,7 @@ class Iteration:
     rank: int  # directions of the Gram matrix that were used
     solve: str  # how the linear solve ended; "limit" for a first step from the limit kernel
     seconds: dict[str, float] = field(default_factory=dict)  # by step: start, solve, move
+    traffic: dict[str, float] = field(default_factory=dict)  # on a cluster: bytes, seconds, restarts; see RayExecutor
     statements: tuple[Statement, ...] = ()  # of the paper, checked by callbacks such as CheckTheorems
 
 
@@ -118,10 +119,13 @@ class History(Sequence[Iteration]):
             import pandas
         except ModuleNotFoundError as error:
             raise NotAvailable("to_pandas needs pandas: pip install pandas") from error
-        names = [one.name for one in fields(Iteration) if one.name not in ("iteration", "seconds", "statements")]
+        names = [
+            one.name for one in fields(Iteration) if one.name not in ("iteration", "seconds", "traffic", "statements")
+        ]
         rows = [
             {name: getattr(record, name) for name in names}
             | {f"seconds_{part}": spent for part, spent in record.seconds.items()}
+            | {f"traffic_{part}": spent for part, spent in record.traffic.items()}
             for record in self
         ]
         return pandas.DataFrame(rows, index=pandas.Index([record.iteration for record in self], name="iteration"))
@@ -177,9 +181,8 @@ class Result(Exports):
             raise InvalidInput("this result does not know what it was trained on. Save one that train has returned.")
         return save_result(self, path, form=form)
 
-    def to_numpy(self) -> Arrays:
-        """Return the network as plain arrays, see :meth:`Network.to_numpy`."""
-        return self.network.to_numpy()
+    def _arrays(self, *, encoded: bool) -> Arrays:
+        return self.network._arrays(encoded=encoded)
 
     def __repr__(self) -> str:
         return f"Result({self.status.value}: {self.message} {self.network!r}, {self.history!r})"

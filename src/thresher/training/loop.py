@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra import MatrixGram
-from thresher.engines import shard_ranges, start_engines
+from thresher.engines import start_engines
 from thresher.interfaces import Audit, Effort, Engine, Objective, Solution, Solver, Started, Step
 from thresher.model.network import Network
 from thresher.parallel import uninterrupted
@@ -52,7 +52,7 @@ def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Soluti
 def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tuple[Engine, Started]]:
     """Start one engine per problem, from one pass over the start weights. Cost: O(mnd) once, and O(mn) per problem."""
     recipe, progress = setup.recipe, setup.callbacks.on_progress
-    ranges = shard_ranges(setup.settings.neurons, share=recipe.kind.SHARE, inputs=len(recipe.inputs))
+    ranges = setup.ranges()
     executor = setup.executor(recipe, ranges, threads=setup.threads)
     targets = [problem.targets for problem in setup.problems]
     return [*start_engines(recipe, executor, progress, ranges=ranges, targets=targets, first_steps=first_steps)]
@@ -212,6 +212,7 @@ class _Run:
             rank=solution.rank if solution else len(residual),
             solve=self._how_solved(solution),
             seconds=self.clock.taken(),
+            traffic=self.engine.traffic(),
         )
         state = State(objective.problem, self.setup.settings, residual, self.engine)
         record = replace(record, statements=self.setup.callbacks.certify(record, state))

@@ -63,7 +63,7 @@ class Interpolation:
 
     def reached(self, tol: float) -> str:
         """Return that the residual is small enough."""
-        return f"The residual is within {tol:g} of the first."
+        return f"The residual fell to {tol:g} of its size at the start."
 
     def missed(self, remainder: float) -> str:
         """Return that the residual was still falling, and what to do."""

@@ -15,11 +15,20 @@ from numpy.typing import NDArray
 
 from thresher.algebra import Cholesky, Sketched, SketchQR
 from thresher.checks import check_number, check_values, check_whole
-from thresher.devices import find_device
-from thresher.engines import EXECUTORS, Facts, estimate_memory, require_memory
+from thresher.devices import INSTALL, find_device
+from thresher.engines import (
+    EXECUTORS,
+    Facts,
+    Ray,
+    Shares,
+    estimate_memory,
+    estimate_shares,
+    require_memory,
+    shard_ranges,
+)
 from thresher.errors import InvalidInput, NotAvailable
 from thresher.interfaces import Executor, Gram, Objective, Solver
-from thresher.memory import allowed_bytes
+from thresher.memory import allowed_bytes, require
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.parallel import core_count
@@ -31,12 +40,11 @@ from thresher.training.objectives import Interpolation, Penalised
 from thresher.training.result_files import Origin
 from thresher.training.solving import ALWAYS_FACTOR, EVER_FACTOR, LimitGram, Solving, choose_solving, first_solver
 
-__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "Setup", "check_path", "choose_name"]
+__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "Setup", "check_path", "choose_executor", "choose_name"]
 
 Choice = TypeVar("Choice")
 DEFAULT_INDEX, PENALTY_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
 GPU = "gpu"  # the engine whose shards live on a device
-_PLANNED = {"engine": ("ray",)}  # known names that are not built yet
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
 _SMALLEST_PENALTY = 1e-200  # and the inverse of the largest: squares of residuals over it must not overflow
 _SPARE = 0.8  # of the memory that is left over, for the limit kernel while the first step is solved for
@@ -93,10 +101,10 @@ class Setup:
             first_step = "gram"  # the limit kernel is next to nothing
         dtype = check_dtype(one["dtype"], tol=tol if penalty is None else 1.0)
         facts = _facts(problems, settings, dtype=dtype, first_step=first_step)
-        if one["engine"] == GPU:
-            kind = _device_kind(index, dtype)
-        elif one["index"] is None and one["method"] is None and (penalty is not None or _moves_far(facts)):
+        if one["index"] is None and one["method"] is None and (penalty is not None or _moves_far(facts)):
             index, kind = PENALTY_INDEX, SHARDS[PENALTY_INDEX]
+        if _on_gpu(one["engine"]):
+            kind = _device_kind(index, dtype, here=one["engine"] == GPU)
         kind.refuse(settings, penalty=penalty is not None)
         damping = check_number(one["damping"], "damping", least=0.0)
         if damping and penalty is not None:
@@ -122,7 +130,7 @@ class Setup:
             direct=_device_solver() if solving.make is _device_solver else Cholesky(),
             matrix=solving.matrix,
             why=solving.why,
-            executor=_choose_executor(one["engine"]),
+            executor=choose_executor(one["engine"]),
             first_step=first_step,
             penalty=penalty,
             audit=bool(one["audit"]),
@@ -136,7 +144,9 @@ class Setup:
         )
 
     def memory(self) -> int:
-        """Return about how many bytes training takes. Cost: O(n)."""
+        """Return about how many bytes training takes in this process. Cost: O(n)."""
+        if self._cluster is not None:
+            return self._shares().driver
         return estimate_memory(
             self.problems, self.settings, index=self.kind, dtype=self.dtype, threads=self.threads,
             first_step=self.first_step, matrix=self.matrix,
@@ -144,13 +154,36 @@ class Setup:
 
     def require_memory(self) -> None:
         """Refuse with MemoryRefused, before any work, what would take more memory than the budget. Cost: O(n)."""
-        if self.problems:
-            facts = _facts(self.problems, self.settings, dtype=self.dtype, first_step=self.first_step)
-            self.kind.require_device(facts, len(self.problems))
-            require_memory(
-                self.problems, self.settings, kind=self.kind, index=self.index, dtype=self.dtype, threads=self.threads,
-                first_step=self.first_step, matrix=self.matrix, budget=self.memory_budget,
-            )  # fmt: skip
+        if not self.problems:
+            return
+        facts = _facts(self.problems, self.settings, dtype=self.dtype, first_step=self.first_step)
+        if self._cluster is not None:
+            shares, shards = self._shares(), self._cluster.shards(self.ranges())
+            self._cluster.require(shares, shards, facts=facts, outputs=len(self.problems), kind=self.kind)
+            what = f"the process that trains {self.settings.width:,} neurons on a cluster"
+            require(shares.driver, budget=self.memory_budget, what=what, remedy=self.kind.REMEDY)
+            return
+        self.kind.require_device(facts, len(self.problems))
+        require_memory(
+            self.problems, self.settings, kind=self.kind, index=self.index, dtype=self.dtype, threads=self.threads,
+            first_step=self.first_step, matrix=self.matrix, budget=self.memory_budget,
+        )  # fmt: skip
+
+    @property
+    def _cluster(self) -> Any:
+        """What makes executors on a cluster, and knows its machines; None in one process."""
+        return self.executor if hasattr(self.executor, "require") else None
+
+    def _shares(self) -> Shares:
+        return estimate_shares(
+            self.problems, self.settings, kind=self.kind, dtype=self.dtype, first_step=self.first_step,
+            matrix=self.matrix, workers=self._cluster.shards(self.ranges()), threads=self._cluster.options.cpus,
+        )  # fmt: skip
+
+    def ranges(self) -> list[range]:
+        """Return the slices of neurons, in the order of all sums."""
+        devices = 1 if self._cluster is None else self._cluster.devices
+        return shard_ranges(self.settings.neurons, share=self.kind.SHARE, inputs=self.problems[0].size, devices=devices)
 
     def origin(self) -> Origin:
         """Return what files of the result need to know besides it."""
@@ -221,7 +254,7 @@ def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any]) -> 
     names = ("width", "shift", "seed", "activation", "twins", "sequence")
     dimension = problems[0].dimension if problems else 1
     settings = NetworkSettings.checked(dimension=dimension, **{name: options[name] for name in names})
-    start, on_gpu = options["start"], options["engine"] == GPU
+    start, on_gpu = options["start"], _on_gpu(options["engine"])
     if start not in ("scan", "poisson", "auto"):
         raise InvalidInput(f"start must be 'scan', 'poisson' or 'auto'; got {start!r}.")
     if start == "auto":
@@ -262,16 +295,27 @@ def _check_penalty(penalty: Any, size: int) -> NDArray[np.float64] | None:
     return values
 
 
-def _device_kind(index: str, dtype: str) -> Kind:
-    """Return the kind of shard that lives on a GPU; refuse where there is none, or something else was asked for."""
+def _on_gpu(engine: Any) -> bool:
+    return engine == GPU if isinstance(engine, str) else isinstance(engine, Ray) and engine.device == "cuda"
+
+
+def _device_kind(index: str, dtype: str, *, here: bool) -> Kind:
+    """Return the kind of shard that lives on a GPU; refuse where none is ``here``, or something else was asked for."""
     if dtype != "float32":
         raise InvalidInput(f"engine='gpu' works in float32, and decides in float64; got dtype={dtype!r}. Drop it.")
-    if index != DEFAULT_INDEX:
-        raise InvalidInput(f"engine='gpu' searches with index={DEFAULT_INDEX!r}; got {index!r}. Use engine='local'.")
-    find_device("cuda")
-    from thresher.gpu.shard import DeviceShard  # needs torch
-
-    return DeviceShard
+    if index not in (DEFAULT_INDEX, PENALTY_INDEX):
+        raise InvalidInput(
+            f"engine='gpu' searches with index={DEFAULT_INDEX!r} or {PENALTY_INDEX!r}; got {index!r}. "
+            "Use engine='local'."
+        )
+    if here:
+        find_device("cuda")
+    try:
+        from thresher.gpu.dense_shard import DenseDeviceShard  # needs torch
+        from thresher.gpu.shard import DeviceShard
+    except ModuleNotFoundError as error:
+        raise NotAvailable(f"shards on GPUs need {error.name}, here as well. Run: {INSTALL}") from None
+    return DeviceShard if index == DEFAULT_INDEX else DenseDeviceShard
 
 
 def _device_solver() -> Solver:
@@ -280,9 +324,22 @@ def _device_solver() -> Solver:
     return DeviceCholesky()
 
 
-def _choose_executor(engine: Any) -> Callable[..., Executor]:
+def choose_executor(engine: Any) -> Callable[..., Executor]:
     """Return what makes an executor: a name, or anything that is called with a recipe, ranges and threads."""
-    return engine if callable(engine) else choose_name("engine", engine, EXECUTORS)
+    made = engine if callable(engine) or isinstance(engine, Ray) else choose_name("engine", engine, EXECUTORS)
+    made = Ray() if made is Ray else made
+    return _cluster_of(made) if isinstance(made, Ray) else made
+
+
+def _cluster_of(options: Ray) -> Callable[..., Executor]:
+    """Return what makes executors on a cluster; from here on Ray is needed."""
+    try:
+        from thresher.engines.ray_cluster import Cluster
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise NotAvailable("engine='ray' needs Ray, which is not installed: pip install 'thresher[ray]'") from None
+    return Cluster(options)
 
 
 def check_path(name: str, path: object) -> Path | None:
@@ -314,8 +371,6 @@ def choose_name(kind: str, name: str, available: Mapping[str, Choice]) -> Choice
     if isinstance(name, str) and name in available:
         return available[name]
     choices = ", ".join(repr(one) for one in available)
-    if isinstance(name, str) and name in _PLANNED.get(kind, ()):
-        raise NotAvailable(f"{kind} {name!r} is not available in this version. Use one of: {choices}.")
     raise InvalidInput(f"{kind} must be one of {choices}; got {name!r}.")
 
 

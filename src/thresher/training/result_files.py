@@ -24,8 +24,9 @@ __all__ = [
 ]  # fmt: skip
 
 FORMS = ("auto", "full", "recipe")
-KIND, VERSION = "model", 4
+KIND, VERSION = "model", 5
 STEPS = 3  # the version since which files tell steps, and what rows scanned at the start still have
+POISSON = 4  # that since which rows may be drawn where they fire; 5 is that of estimators with an encoder
 RESULT = "Result"  # what a file holds that is no estimator's
 Tensors = dict[str, NDArray[Any]]
 
@@ -75,7 +76,7 @@ def save_result(result: Any, path: str | Path, *, form: str) -> str:
 
 def version_for(results: Sequence[Any]) -> int:
     """Return the first version of files that can hold these results: older programs read what they understand."""
-    return VERSION if any(result.network.settings.start.kind == "poisson" for result in results) else STEPS
+    return POISSON if any(result.network.settings.start.kind == "poisson" for result in results) else STEPS
 
 
 def _weights(result: Any) -> Tensors:

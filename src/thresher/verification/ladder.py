@@ -41,6 +41,7 @@ _SMALL, _FEW = 32, 12  # inputs for the paper's solver, and for a Gaussian sketc
 _SMALL_WIDTH, _FEW_WIDTH = 1 << 13, 1 << 10
 _LIMIT_SHIFT, _LIMIT_SEEDS = 1.0, 3  # a limit needs a shift that does not grow with the width
 _LIMIT_WIDEST = 1 << 18  # with that shift one neuron in six fires
+_POINTS, _SCATTER = 3, 0.25  # of an exponent: the fewest widths, and the largest standard error
 
 
 class Rung(NamedTuple):
@@ -85,7 +86,7 @@ class Row(NamedTuple):
         if len(holding) == len(widths):
             return "everywhere"
         if not holding:
-            return "nowhere"
+            return "nowhere" if self.widest.measured == self.widest.measured else ""
         from_here_on = widths[len(widths) - len(holding) :]
         return f"from {power(holding[0])} on" if holding == from_here_on else f"{len(holding)} of {len(widths)} widths"
 
@@ -98,8 +99,26 @@ class Measured(NamedTuple):
 
     @property
     def exponent(self) -> float:
-        """Slope of log value against log width."""
-        return float(np.polyfit(np.log(self.widths), np.log(np.maximum(self.values, 1e-300)), 1)[0])
+        """Slope of log value against log width; NaN where ``why_none`` says why it cannot be known."""
+        return math.nan if self.why_none else self._line()[0]
+
+    @property
+    def why_none(self) -> str:
+        """Why there is no exponent, in words; empty if there is one."""
+        if len(self.widths) < _POINTS:
+            return f"an exponent needs {_POINTS} widths, here are {len(self.widths)}"
+        none = [width for width, value in zip(self.widths, self.values, strict=True) if not 0 < value < math.inf]
+        if none:
+            return f"nothing was counted at {power(none[0])} neurons"
+        slope, error = self._line()
+        return "" if error <= _SCATTER else f"{slope:.1f} ± {error:.1f}, the points lie on no line"
+
+    def _line(self) -> tuple[float, float]:
+        """Return the slope of the line through the points, and its standard error."""
+        x, y = np.log(self.widths), np.log(self.values)
+        slope, height = np.polyfit(x, y, 1)
+        left = float(np.sum((y - slope * x - height) ** 2)) / (len(x) - 2)
+        return float(slope), math.sqrt(left / float(np.sum((x - x.mean()) ** 2)))
 
 
 @dataclass
@@ -129,7 +148,10 @@ class Report:
 
     def costs(self, name: str) -> Measured:
         """Return the mean of a counter of ``Iteration`` over the iterations of each training."""
-        means = [float(np.mean([getattr(record, name) for record in rung.history[1:]])) for rung in self.rungs]
+        means = [
+            sum(float(getattr(record, name)) for record in rung.history[1:]) / max(len(rung.history) - 1, 1)
+            for rung in self.rungs
+        ]
         return Measured([rung.width for rung in self.rungs], means)
 
     def add(self, width: int, statements: Sequence[Statement]) -> None:
@@ -198,7 +220,8 @@ def _climb(report: Report, width: int, seed: int) -> None:
 def _grow(report: Report) -> None:
     facts = report.rungs[-1].facts
     for what, name in (("neurons moved", "moved"), ("looks, certified", "looks")):
-        report.add(facts.width, [check_growth(report.costs(name).exponent, what=what, facts=facts)])
+        cost = report.costs(name)
+        report.add(facts.width, [check_growth(cost.exponent, what=what, facts=facts, why_none=cost.why_none)])
 
 
 def _search(report: Report, width: int, seed: int) -> None:
@@ -265,7 +288,8 @@ def _approach(report: Report, unseen: NDArray[np.float64], widths: Sequence[int]
             squares.append(np.mean((result.network.predict(unseen) - true) ** 2))
         errors.append(math.sqrt(float(np.mean(squares)) / max(float(np.mean(true**2)), 1e-300)))
     report.limit = Measured(list(widths), errors)
-    report.add(widths[-1], [check_limit(report.limit.exponent, converged=converged)])
+    limit = report.limit
+    report.add(widths[-1], [check_limit(limit.exponent, converged=converged, why_none=limit.why_none)])
 
 
 def practical_width(problem: Problem) -> int | None:

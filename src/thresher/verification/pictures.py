@@ -72,7 +72,7 @@ def _cost(axes: Axes, report: Report) -> None:
     curves = (("moved", "neurons moved: what the trees pay for", BLUE), ("looks", "looks, certified search", ORANGE))
     for name, label, colour in curves:
         cost = report.costs(name)
-        power = f", m^{cost.exponent:.2f}" if len(cost.widths) > 1 else ""
+        power = "" if cost.why_none else f", m^{cost.exponent:.2f}"
         axes.plot(cost.widths, cost.values, "o-", color=colour, label=label + power)
     pairs = [width * report.problem.size for width in _widths(report)]
     axes.plot(_widths(report), pairs, ":", color=INK, label="all pairs: a dense step")
@@ -95,8 +95,10 @@ def _limit(axes: Axes, report: Report) -> None:
         return
     _against_width(axes, report, y="relative distance from the limit's predictions")
     axes.plot(widths, errors, "o", color=ORANGE, label="measured, unseen inputs")
+    if report.limit.why_none:
+        return
     slope = report.limit.exponent
-    middle = float(np.exp(np.mean(np.log(np.maximum(errors, 1e-300)) - slope * np.log(widths))))
+    middle = float(np.exp(np.mean(np.log(errors) - slope * np.log(widths))))
     axes.plot(widths, [middle * width**slope for width in widths], color=BLUE, label=f"fitted, m^{slope:.2f}")
 
 

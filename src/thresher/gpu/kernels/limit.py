@@ -9,7 +9,7 @@ import triton.language as tl
 
 from thresher.devices import interpreted
 
-__all__ = ["evaluate", "evaluate_slope"]
+__all__ = ["evaluate", "evaluate_slope", "interpolate"]
 
 _BLOCK = 1 << 16 if interpreted() else 2048  # entries that a program takes; the interpreter is slow to begin one
 
@@ -28,6 +28,38 @@ def evaluate_slope(values: Any, near: Any, far: Any, least: float) -> None:
     if total:
         degrees = {"NEAR": len(near) - 1, "FAR": len(far) - 1}
         _evaluate_slope[(triton.cdiv(total, _BLOCK),)](values, near, far, least, total, **degrees, BLOCK=_BLOCK)
+
+
+def interpolate(products: Any, table: Any, kernel: Any, slopes: Any = None) -> None:
+    """Write the kernel of inner products, contiguous float64 tensors, and its derivative if there is room for it.
+
+    See ``loops.limit.interpolate``; ``table`` (2, N, 4) is that of ``theory.probability_table``.
+    """
+    total = products.numel()
+    if total:
+        sizes = {"NODES": table.shape[1], "SLOPES": slopes is not None, "BLOCK": _BLOCK}
+        room = kernel if slopes is None else slopes
+        _interpolate[(triton.cdiv(total, _BLOCK),)](products, table, kernel, room, total, **sizes)
+
+
+@triton.jit(do_not_specialize=["total"])
+def _interpolate(
+    products, table, kernel, slopes, total, NODES: tl.constexpr, SLOPES: tl.constexpr, BLOCK: tl.constexpr
+):
+    places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = places < total
+    rho = tl.minimum(tl.maximum(tl.load(products + places, mask=inside, other=0.0), -1.0), 1.0)
+    root = tl.sqrt(1.0 - tl.abs(rho))
+    node = tl.minimum((root * NODES).to(tl.int32), NODES - 1)
+    t = root * NODES - node.to(tl.float64)
+    cubic = table + 4 * (node + tl.where(rho >= 0, 0, NODES))
+    first, second, third, fourth = tl.load(cubic), tl.load(cubic + 1), tl.load(cubic + 2), tl.load(cubic + 3)
+    both = tl.maximum(first + t * (second + t * (third + t * fourth)), 0.0)
+    tl.store(kernel + places, rho * both, mask=inside)
+    if SLOPES:
+        change = second + t * (2.0 * third + t * 3.0 * fourth)
+        found = both - tl.abs(rho) * change * NODES / (2.0 * tl.maximum(root, 1e-6))
+        tl.store(slopes + places, tl.where(root > 1e-5, found, 0.0), mask=inside)
 
 
 @triton.jit(do_not_specialize=["total"])

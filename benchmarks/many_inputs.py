@@ -1,0 +1,78 @@
+"""Training on many inputs without an n x n matrix: handwritten digits, odd against even, centred, on the sphere.
+
+    python -m benchmarks.many_inputs --mnist FOLDER [--inputs N] [--width M] [--engine gpu] [--output FILE.json]
+
+``FOLDER`` holds ``train-images-idx3-ubyte.gz`` and ``train-labels-idx1-ubyte.gz``. Trains until the residual is a
+thousandth of the first, and writes every iteration with its products, seconds and the memory taken so far. A run that
+was interrupted goes on from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import results
+from benchmarks.environment import environment
+from thresher import Iteration, Problem, to_sphere, train
+from thresher.parallel import core_count
+
+OUTPUT = Path("results/many_inputs.json")
+
+
+def problem(folder: Path, inputs: int) -> Problem:
+    def read(name: str, offset: int) -> Any:
+        with gzip.open(folder / name) as file:
+            return np.frombuffer(file.read(), np.uint8, offset=offset)
+
+    images = read("train-images-idx3-ubyte.gz", 16).reshape(-1, 784)[:inputs].astype(np.float64)
+    odd = read("train-labels-idx1-ubyte.gz", 8)[:inputs] % 2
+    return Problem(to_sphere(images, centre=True), 1.0 - 2.0 * odd)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Training on many inputs without an n x n matrix.")
+    parser.add_argument("--mnist", type=Path, required=True, help="folder with images and labels")
+    parser.add_argument("--inputs", type=int, default=60_000)
+    parser.add_argument("--width", type=int, default=2**16)
+    parser.add_argument("--engine", choices=["local", "gpu"], default="local")
+    parser.add_argument("--threads", type=int, default=core_count())
+    parser.add_argument("--checkpoint", type=Path, help="written after every iteration; continued if it is there")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    given = parser.parse_args(arguments)
+    results.read(given.output)  # a file that cannot be read is found before the work, not after it
+    began, spent = time.perf_counter(), time.process_time()
+    rows = list[dict[str, Any]]()
+
+    def tell(record: Iteration) -> None:
+        row = {
+            "iteration": record.iteration, "residual": record.residual, "products": record.inner_iterations,
+            "solve": record.solve, "flips": record.flips, "firing": record.firing,
+            "seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - spent,
+            "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        }  # fmt: skip
+        rows.append(row)
+        print({name: float(f"{one:.4g}") if isinstance(one, float) else one for name, one in row.items()}, flush=True)
+
+    resume = given.checkpoint if given.checkpoint and given.checkpoint.exists() else None
+    found = train(
+        problem(given.mnist, given.inputs), width=given.width, threads=given.threads, tol=1e-3, callbacks=[tell],
+        engine=given.engine, checkpoint=given.checkpoint, resume=resume,
+    )  # fmt: skip
+    told = {
+        "inputs": given.inputs, "width": given.width, "threads": given.threads, "engine": given.engine,
+        "status": found.status.value,
+        "solver": found.solver, "resumed": resume is not None, "rows": rows,
+    }  # fmt: skip
+    results.write(given.output, {"environment": environment(), **told})
+    print(f"{found.status.value}: {found.message} {found.solver}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Ridge regression on a dense kernel: coefficients, and what leaving out and learning need of the inverse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs, sposv, spotri
+
+from thresher.algebra.cholesky import factor
+from thresher.parallel import blas_for_size
+
+__all__ = ["Evidence", "Inverse", "invert", "invert_factor", "solve_single"]
+
+Matrix = NDArray[np.float64]
+
+
+class Inverse(NamedTuple):
+    """What leaving out needs of A⁻¹, with A = H + p."""
+
+    alpha: Matrix  # A⁻¹ y (n, k)
+    diagonal: Matrix  # of A⁻¹, at the last rows (s,)
+    changes: tuple[Matrix, Matrix] | None  # by how much both fall as log p grows; None if only part of A⁻¹ was made
+
+
+class Evidence(NamedTuple):
+    """What the likelihood of targets needs of A = H + p, with the kernel H of inputs (n, d)."""
+
+    alpha: Matrix  # A⁻¹ y (n, k)
+    half: float  # of the logarithm of the determinant of A
+    diagonal: NDArray[Any]  # of A⁻¹ (n,)
+    # For columns c (n, k) and a factor: of factor ⟨A⁻¹ - c cᵀ, H⟩, half the slopes (d,) by the logarithms of factors of
+    # the coordinates, with A⁻¹ and c held fast; inputs keep the norm 1.
+    pull: Callable[[Matrix, float], Matrix]
+
+
+def invert(kernel: Matrix, penalty: Matrix, targets: Matrix, *, last: int, whole: bool) -> Inverse | None:
+    """Return what is needed of the inverse of kernel (n, n) + penalty (n,); None if that is not positive.
+
+    Without ``whole`` only the ``last`` numbers of its diagonal are made. Cost: O(n³).
+    """
+    if not whole:
+        made = factor(kernel, added=penalty)
+        return None if made is None else Inverse(made.solve(targets), made.inverse_diagonal(last), None)
+    matrix = kernel.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
+    np.einsum("ii->i", matrix)[:] += penalty
+    with blas_for_size(len(kernel)):
+        lower, failed = dpotrf(matrix, lower=1, overwrite_a=1)
+        if failed or not np.isfinite(lower.diagonal()).all():
+            return None
+        alpha = dpotrs(lower, targets, lower=1)[0]
+        change = dpotrs(lower, penalty[:, None] * alpha, lower=1)[0]
+        inverse, unit = invert_factor(lower)
+        relative = penalty / unit
+        squares, single = inverse**2, relative.astype(np.float32)
+        fall = squares @ single + single @ squares - squares.diagonal() * relative
+        diagonal = inverse.diagonal().astype(np.float64)
+        return Inverse(np.ascontiguousarray(alpha), diagonal / unit, (change, fall / unit))
+
+
+def invert_factor(lower: Matrix) -> tuple[NDArray[np.float32], float]:
+    """Return the lower triangle, zeros above, of the inverse of a matrix from its Cholesky factor (n, n), float32.
+
+    It is that of the matrix divided by a unit, which is the second result, so that nothing is out of range. Of an exact
+    factor it has six digits, whatever the condition of the matrix, and takes less time. Cost: O(n³).
+    """
+    size = float(lower.diagonal().max())
+    return spotri((lower / size).astype(np.float32), lower=1, overwrite_c=1)[0], size**2
+
+
+def solve_single(kernel: NDArray[np.float32], penalty: Matrix, targets: Matrix) -> Matrix | None:
+    """Return alpha (n, k) from a kernel in single precision, which is lost; None if that is not positive enough."""
+    matrix = kernel.T  # symmetric; the transpose is in LAPACK's order
+    np.einsum("ii->i", matrix)[:] += penalty.astype(np.float32)
+    rhs = np.asfortranarray(targets, np.float32)
+    with blas_for_size(len(matrix)):
+        _, alpha, failed = sposv(matrix, rhs, lower=1, overwrite_a=1, overwrite_b=1)
+    return None if failed or not np.isfinite(alpha).all() else alpha.astype(np.float64)

@@ -1,0 +1,47 @@
+"""Options of a command that can train on a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import click
+
+from thresher import InvalidInput, Ray
+from thresher.cli.live import Live
+from thresher.cli.options import Count
+from thresher.training.options import choose_executor
+
+__all__ = ["cluster_options", "take_engine", "watched"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def cluster_options(command: Command) -> Command:
+    """Add ``--engine``, ``--address`` and ``--shards`` to a command."""
+    for option in (
+        click.option("--shards", type=Count(), help="With --engine ray: processes; default: one per processor."),
+        click.option("--address", help="With --engine ray: of a cluster that runs; default: a new one, here."),
+        click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True,
+                     help="Where neurons live: in this process, or on a Ray cluster."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def take_engine(options: MutableMapping[str, Any]) -> None:
+    """Put what an estimator takes as its engine in the place of the three options; refuse what does not go together."""
+    address, shards = options.pop("address"), options.pop("shards")
+    if options["engine"] == "ray":
+        options["engine"] = Ray(address=address, shards=shards)
+        choose_executor(options["engine"])  # refuses if Ray is not installed
+        return
+    for name, value in (("address", address), ("shards", shards)):
+        if value is not None:
+            raise InvalidInput(f"--{name} is only for a cluster. Add --engine ray, or leave it out.")
+
+
+def watched(engine: Any, live: Live) -> Any:
+    """Return an engine that shows how far each of its shards has come."""
+    return replace(engine, progress=live.on_shards) if isinstance(engine, Ray) else engine

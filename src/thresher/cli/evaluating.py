@@ -1,0 +1,53 @@
+"""What ``thresher train`` learns from the rows of the test, beyond one number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from thresher.runs import Evaluation, evaluate
+from thresher.tables import Frame, ParquetRows, Table
+
+__all__ = ["evaluate_table"]
+
+MOST_ROWS = 10_000
+
+
+def evaluate_table(
+    model: Any, table: Table, task: str, *, train: NDArray[np.int64], test: NDArray[np.int64], console: Console
+) -> Evaluation | None:
+    """Return what a model does on the rows ``test`` of a table; None if there are none. Takes some seconds."""
+    if not len(test):
+        return None
+    some = np.sort(np.random.default_rng(0).permutation(test)[:MOST_ROWS])
+    with console.status("Looking at which columns matter ...") as status:
+        return evaluate(
+            model,
+            _columns(table, some),
+            table.targets[some],
+            task=task,
+            known=table.targets[train],
+            target=table.target,
+            numbers=some + 1,
+            encode=lambda columns: _frame(columns, like=table.inputs),
+            progress=lambda done, total: status.update(f"Looking at which columns matter: {done} of {total} ..."),
+        )
+
+
+def _columns(table: Table, some: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Return the columns of some rows as they were in the file."""
+    from thresher.estimators.streams import Part
+
+    if isinstance(table.inputs, Frame):
+        return {one.name: one.values for one in table.inputs.take(some)}
+    return dict(zip(table.inputs.names, Part(table.inputs)[some].T, strict=True))
+
+
+def _frame(columns: dict[str, NDArray[Any]], *, like: Frame | ParquetRows) -> Any:
+    """Return columns as a model takes them: a frame, or numbers if those were left in a file."""
+    if not isinstance(like, Frame):
+        return np.column_stack(list(columns.values()))
+    return Frame([like[name]._replace(values=values) for name, values in columns.items()], decimal=like.decimal)

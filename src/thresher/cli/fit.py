@@ -1,0 +1,201 @@
+"""Fit and test: what ``thresher train`` does with a table, from rows to a model and its scores."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from thresher import CheckTheorems, Status
+from thresher.cli.cluster import watched
+from thresher.cli.evaluating import evaluate_table
+from thresher.cli.live import Live, compile_loops, notes, say
+from thresher.cli.options import in_options
+from thresher.cli.places import CHECKPOINT
+from thresher.cli.rows import Parts, Places
+from thresher.runs import Evaluation, Recorder, Test
+from thresher.runs.scores import say_scores, score, score_all
+from thresher.tables import Frame, Table, say_label
+
+__all__ = ["Tested", "Work", "output_names"]
+
+
+class Tested(NamedTuple):
+    """How well models do on rows that they were not fitted to; of a cross-validation, the means over its folds."""
+
+    test: Test
+    scores: dict[str, Any]
+    folds: dict[str, Any]  # of a cross-validation: scores of each fold, and the standard errors of their means
+    evaluation: Evaluation | None  # row by row, for the report; of a cross-validation, of its last fold
+
+
+@dataclass
+class Work:
+    """A table, what is to be learnt of it, and where the time goes."""
+
+    table: Table
+    task: str
+    options: dict[str, Any]
+    console: Console
+    seconds: dict[str, float] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)  # about columns
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Count the time of a part of the work. All times that are shown come from here."""
+        began = time.perf_counter()
+        yield
+        self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - began
+
+    @property
+    def exact(self) -> bool:
+        """Whether training goes to zero loss."""
+        return bool(self.options["ridge"] == 0)
+
+    def rows(self, places: Places) -> tuple[Any, NDArray[Any]]:
+        """Return some inputs and targets, in the order of the file; inputs that are left in a file stay there."""
+        from thresher.estimators.streams import Part
+
+        if isinstance(self.table.inputs, Frame):
+            return self.table.inputs.take(places), self.table.targets[places]
+        return Part(self.table.inputs, places), self.table.targets[places]
+
+    def fit(self, places: Places, *, quiet: bool = False) -> Any:
+        """Return an estimator that was fitted to some rows."""
+        X, y = self.rows(places)
+        model = self._estimator(verbose=0 if quiet or self.console.quiet else 1)
+        if self.options["width"] is None and not self.exact:  # a network is what this command is for
+            model.width = model._width(len(y), len(output_names(self.task, y)))
+        if self.exact:
+            model.set_params(train_options=self.train_options())
+        with notes(self.console, drop=quiet):
+            model.fit(X, y)
+        if not quiet:
+            self._say_columns(model)
+        return model
+
+    def _say_columns(self, model: Any) -> None:
+        """Say what was done to columns, once."""
+        lines = [] if model.encoder_ is None else model.encoder_.summary()
+        if lines != self.said:
+            for line in lines:
+                say(self.console, line)
+        self.said = lines
+
+    def fit_exactly(self, places: Places) -> tuple[Any, Recorder]:
+        """Return an estimator that was trained to zero loss on some rows, and what recorded the training."""
+        from sklearn.exceptions import ConvergenceWarning
+
+        from thresher.estimators.interpolation import WIDTH
+
+        options, console, (X, y) = self.options, self.console, self.rows(places)
+        names, model = output_names(self.task, y), self._estimator(verbose=0)
+        model.width = WIDTH if options["width"] is None else model.width
+        place = options["save"] and options["save"] / CHECKPOINT
+        files = {"checkpoint": place, "resume": place if options["resume"] else None}
+        recorder = Recorder(names)
+        compile_loops(console)
+        outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
+        say(console, f"Training {model.width:,} neurons on {len(y):,} rows to zero loss{outputs}.")
+        with (
+            notes(console),
+            warnings.catch_warnings(),
+            Live(console, model.width, inputs=len(y), names=names) as live,
+        ):
+            warnings.simplefilter("ignore", ConvergenceWarning)  # reported below
+            callbacks = [recorder, live, *([CheckTheorems()] if options["certify"] else [])]
+            model.set_params(callbacks=callbacks, engine=watched(model.engine, live))
+            model.set_params(train_options=self.train_options() | files).fit(X, y)
+        model.set_params(callbacks=None, train_options=self.train_options())
+        self._say_columns(model)
+        say(console, model.results_[0].solver)
+        for result in model.results_:
+            if result.status != Status.CONVERGED:
+                say(console, f"{result.status.value.capitalize()}: {in_options(result.message)}")
+                if place and result.status == Status.INTERRUPTED:
+                    say(console, "The same command with --resume continues from here.")
+                break
+        return model, recorder
+
+    def test(self, model: Any, parts: Parts, *, evaluate: bool) -> Tested:
+        """Return how well a model does on rows that it was not fitted to; evaluate what a report shows of it."""
+        X, y = self.rows(parts.test)
+        with notes(self.console, drop=True):
+            chances = model.predict_proba(X) if self.task == "classification" else None
+            predicted = model.predict(X) if chances is None else model.classes_[chances.argmax(axis=1)]
+        classes = None if chances is None else model.classes_
+        test = score(predicted, y, task=self.task, known=self.table.targets[parts.train])
+        scores = score_all(predicted, y, task=self.task, chances=chances, classes=classes)
+        if not evaluate or not (self.options["save"] or self.options["report"]):
+            return Tested(test, scores, {}, None)
+        with notes(self.console, drop=True):
+            told = evaluate_table(
+                model, self.table, self.task, train=parts.train, test=parts.test, console=self.console
+            )
+        return Tested(test, scores, {}, told)
+
+    def cross_validate(self, folds: list[Parts]) -> tuple[Any, Tested]:
+        """Return the model of the last fold, and the mean scores of all folds with their standard errors."""
+        found: list[Tested] = []
+        model = None
+        for place, parts in enumerate(folds, start=1):
+            model = self.fit(parts.train, quiet=True)
+            found.append(self.test(model, parts, evaluate=place == len(folds)))
+            say(self.console, f"Fold {place} of {len(folds)}: {say_scores(found[-1].scores)}.")
+        names = [name for name, value in found[0].scores.items() if isinstance(value, float)]
+        values = {name: [one.scores[name] for one in found] for name in names}
+        means = {name: float(np.mean(ones)) for name, ones in values.items()}
+        errors = {name: float(np.std(ones, ddof=1)) / math.sqrt(len(folds)) for name, ones in values.items()}
+        first = found[0].test
+        guess = float(np.mean([one.test.guess for one in found]))
+        rows = sum(one.test.rows for one in found)
+        recall = _recall_of_all([one.scores for one in found])
+        test = Test(first.measure, means[first.measure], rows, guess)
+        told = {"scores": values, "standard errors": errors}
+        return model, Tested(test, means | recall, told, found[-1].evaluation)
+
+    def train_options(self) -> dict[str, Any]:
+        """Return the options of thresher.train that were given, besides those of an estimator."""
+        return {name: self.options[name] for name in ("index", "solver", "audit", "dtype") if self.options[name]}
+
+    def _estimator(self, *, verbose: int) -> Any:
+        from thresher.estimators import ThresherClassifier, ThresherRegressor
+
+        kind = ThresherClassifier if self.task == "classification" else ThresherRegressor
+        options = self.options
+        given = {name: options[name] for name in ("shift", "ridge", "bias", "device", "engine")}
+        given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
+        return kind(**given, random_state=options["seed"], verbose=verbose)
+
+
+def output_names(task: str, y: NDArray[Any]) -> list[str]:
+    """Return what the outputs are called."""
+    if task == "regression":
+        return ["output"]
+    classes = np.unique(y)
+    return [say_label(one) for one in (classes[1:] if len(classes) == 2 else classes)]
+
+
+def _recall_of_all(scores: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the recall of each class over the rows of all folds; nothing for numbers."""
+    rows: dict[str, int] = {}
+    right: dict[str, float] = {}
+    for one in scores:
+        for name, count in one.get("rows of each class", {}).items():
+            rows[name] = rows.get(name, 0) + count
+            right[name] = right.get(name, 0.0) + count * one["recall"][name]
+    if not rows:
+        return {}
+    names = sorted(rows)
+    return {
+        "recall": {name: right[name] / rows[name] for name in names},
+        "rows of each class": {name: rows[name] for name in names},
+    }

@@ -1,0 +1,80 @@
+"""Where a command writes: nothing is overwritten unasked, and a command that is refused leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from thresher import InvalidInput
+from thresher.output import make_folder
+from thresher.runs import RUN_FILE
+
+__all__ = ["CHECKPOINT", "new_file", "new_folders", "new_places"]
+
+CHECKPOINT = "checkpoint"
+
+
+@contextmanager
+def new_places(save: Path | None, page: Path | None, *, force: bool, resume: bool) -> Iterator[None]:
+    """Make the folders of a run and of its report before the work begins; remove them if it does not end well.
+
+    Refuses a folder with another run or a checkpoint in it, or a report that exists, without ``force``.
+    """
+    if resume and (save is None or not (save / CHECKPOINT).is_file()):
+        raise InvalidInput("--resume needs --save RUN, the folder of an interrupted run; no checkpoint was found.")
+    if save is not None:
+        _check_folder(save, force=force, resume=resume)
+    if page is not None:
+        new_file(page, option="--report", force=force or resume)
+    with new_folders((save, "--save"), (page and page.parent, "--report")):
+        yield
+
+
+@contextmanager
+def new_folders(*wanted: tuple[Path | None, str]) -> Iterator[None]:
+    """Make folders, each with the option that names it; remove those that were made if the work does not end well."""
+    made: list[Path] = []
+    try:
+        for folder, option in wanted:
+            if folder is not None:
+                made += _missing(folder)
+                make_folder(folder, remedy=f"Choose another place with {option}.")
+        yield
+    except BaseException:
+        for folder in sorted(made, key=lambda one: len(one.parts), reverse=True):
+            with suppress(OSError):  # it holds a checkpoint, or was never made
+                folder.rmdir()
+        raise
+
+
+def new_file(path: Path, *, option: str, force: bool) -> None:
+    """Refuse a file that cannot be written, or that is there already and may not be replaced."""
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a folder. Give {option} a file, such as {path / 'new'}{path.suffix or '.html'}.")
+    if path.exists() and not force:
+        raise InvalidInput(f"{path} is there already. Give {option} another name, or add --force to replace it.")
+    near = path.parent
+    while not near.exists():
+        near = near.parent
+    if not near.is_dir() or not os.access(near, os.W_OK):
+        raise InvalidInput(f"cannot write to {near}: permission denied. Choose another place with {option}.")
+
+
+def _check_folder(save: Path, *, force: bool, resume: bool) -> None:
+    if not save.is_dir() or resume:
+        return
+    if (save / CHECKPOINT).exists() and not force:
+        raise InvalidInput(f"{save} holds an interrupted run. Add --resume to go on with it, or --force to replace it.")
+    if (save / RUN_FILE).exists() and not force:
+        raise InvalidInput(f"{save} holds a run already. Give --save another folder, or add --force to replace it.")
+    if any(save.iterdir()) and not any((save / name).exists() for name in (RUN_FILE, CHECKPOINT)):
+        raise InvalidInput(f"{save} is a folder with other files in it. Give --save a new folder.")
+    if not os.access(save, os.W_OK):
+        raise InvalidInput(f"cannot write to {save}: permission denied. Choose another place with --save.")
+
+
+def _missing(folder: Path) -> list[Path]:
+    """Return the folder and those above it that do not exist."""
+    return [one for one in (folder, *folder.parents) if not one.exists()]

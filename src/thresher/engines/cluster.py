@@ -1,0 +1,102 @@
+"""How to train on a Ray cluster: what users say of it, how slices are dealt out, and whether they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from thresher.checks import check_number, check_whole
+from thresher.devices import DEVICES
+from thresher.engines.footprint import Shares
+from thresher.errors import InvalidInput, MemoryRefused, NotAvailable
+from thresher.memory import format_bytes
+
+__all__ = ["Node", "Ray", "deal", "require_nodes", "share_of_cpu"]
+
+_GRAIN = 10_000  # Ray counts processors in parts of so many
+
+
+@dataclass(frozen=True)
+class Ray:
+    """Train on a Ray cluster: ``train(..., engine=Ray(shards=4))``; ``engine="ray"`` is short for ``Ray()``.
+
+    Parameters
+    ----------
+    address : of a cluster that runs, such as ``"auto"`` or ``"10.0.0.1:6379"``; None for the one that this process has
+        joined, the one that ``RAY_ADDRESS`` names, or else a new one on this machine, which ends with the training
+    shards : processes that hold the neurons; None for one per processor, or per GPU. There are never more than slices
+        of neurons, which the width decides. The result does not depend on it
+    cpus : processors of each, which is how many threads work there
+    device : ``"cuda"`` for shards on GPUs, one each; results then depend on how many there are, in the last digits
+    retries : how often a shard that was lost is started again, for each call
+    patience : seconds until a shard that could not be started counts as lost
+    progress : called during the start scan with the neurons that each shard has done, and with all that it has
+    """
+
+    address: str | None = None
+    shards: int | None = None
+    cpus: int = 1
+    device: str = "cpu"
+    retries: int = 3
+    patience: float = 120.0
+    progress: Callable[[Sequence[int], Sequence[int]], None] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.address is not None and not isinstance(self.address, str):
+            raise InvalidInput(f"address must be the address of a Ray cluster, or None; got {self.address!r}.")
+        if self.address is not None and self.address.startswith("ray://"):
+            raise NotAvailable(
+                f"thresher does not train through a Ray client, as {self.address!r} asks for. Run it on a machine of "
+                "the cluster, with address='auto'."
+            )
+        for name in ("shards", "cpus"):
+            if getattr(self, name) is not None:
+                check_whole(getattr(self, name), name, least=1)
+        check_whole(self.retries, "retries", least=0)
+        check_number(self.patience, "patience", above=0.0)
+        if self.device not in DEVICES:
+            raise InvalidInput(f"device must be one of 'cpu', 'cuda'; got {self.device!r}.")
+
+
+class Node(NamedTuple):
+    """A machine of a cluster."""
+
+    cpus: float
+    memory: float  # bytes that Ray lends
+
+
+def deal(ranges: Sequence[range], shards: int) -> list[list[range]]:
+    """Return the slices of each shard: neighbours, as evenly as they go."""
+    count = min(shards, len(ranges))
+    return [list(ranges[len(ranges) * k // count : len(ranges) * (k + 1) // count]) for k in range(count)]
+
+
+def share_of_cpu(nodes: Sequence[Node], shards: int, cpus: int) -> float:
+    """Return the processors that a shard reserves: so many that all shards find a place, however few there are."""
+    if _places(nodes, float(cpus)) >= shards:
+        return float(cpus)
+    parts = 1
+    while any(node.cpus >= 1 for node in nodes) and _places(nodes, 1 / parts) < shards:
+        parts += 1
+    return _GRAIN // parts / _GRAIN if parts <= _GRAIN and any(node.cpus >= 1 for node in nodes) else 0.0
+
+
+def _places(nodes: Sequence[Node], share: float) -> int:
+    return sum(int(node.cpus / share + 1e-9) for node in nodes)
+
+
+def require_nodes(nodes: Sequence[Node], shares: Shares, *, shards: int, share: float, remedy: str) -> None:
+    """Refuse with MemoryRefused shards that do not fit into the memory of the machines, which take them by processors.
+
+    ``share`` are the processors that each reserves.
+    """
+    rooms = [int(node.memory // shares.worker) for node in nodes]
+    places = [room if share == 0 else min(room, int(node.cpus / share + 1e-9))
+              for node, room in zip(nodes, rooms, strict=True)]  # fmt: skip
+    if sum(places) < shards:
+        lent = ", ".join(format_bytes(node.memory) for node in nodes)
+        raise MemoryRefused(
+            f"each of {shards} shards needs about {format_bytes(shares.worker)}, and the machines of the cluster, "
+            f"which lend {lent}, have room for {sum(places)}. {remedy} Or add machines."
+        )

@@ -1,0 +1,271 @@
+"""Ordinary tables as numbers: what is done to each column is learnt on training rows and said in words."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from thresher.checks import check_whole
+from thresher.errors import InvalidInput
+from thresher.tables.frame import Column, Frame, is_frame, say_label
+from thresher.tables.kinds import Kind, LeftOut, Numbers, OneHot, describe_kind, restore_kind
+from thresher.tables.learning import MOST_VALUES, Targets, learn
+from thresher.tables.saying import name_some, say_all
+
+__all__ = ["TableEncoder"]
+
+Matrix = NDArray[np.float64]
+_LARGE = ("auto", "target", "count")
+_TASKS = ("auto", "regression", "classification")
+_MOST_MEANS = 8  # classes whose means become columns each
+_DONE = {
+    "category": "a column of zeros and ones for each value of {}",
+    "date": "dates as day, year and angles of year, week and hour: {}",
+    "text": "free text as its length and its commonest words: {}",
+    "left out": "left out: {}",
+}
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Columns of any kind as columns of numbers: a frame of pandas or polars, or an array (n, d).
+
+    The kind of a column follows from its type and, for text, from its cells. *Numbers*, also as text with thousands
+    separators, decimal commas, signs of currencies or percents, and truth values stay numbers; where one is missing
+    stands the median (the mean, if there are two values), and 1 in a column of its own. *Categories* with few values
+    become a column of zeros and ones for each value, a missing one included; those with many become means of the
+    targets, drawn to the mean of all, or the logarithm of how often they come. *Dates* become the day, the year, and
+    sines and cosines of the time of year, the weekday and the hour. *Free text* becomes its length and whether it has
+    each of its commonest words. Columns without a value, with the same value in every row, and text with
+    a value of its own in nearly every row are left out.
+
+    Values that no training row has become zeros, or the mean of all. Columns are matched by name.
+
+    Parameters
+    ----------
+    categorical_features : ``"from_dtype"``: text, and columns of type category; or names, places or a mask (d,) of
+        further columns that are categories, such as numbers that are names. None for no further ones, as an empty list
+    max_one_hot : values of a category up to which each has a column
+    high_cardinality : what becomes of categories with more: ``"target"`` means, ``"count"``, or ``"auto"``: means if
+        ``fit`` gets targets, of at most eight classes if they are classes
+    task : what targets are: ``"regression"``, ``"classification"`` or ``"auto"``, as they look
+
+    Attributes
+    ----------
+    kinds_ : what was learnt of each column, by its name
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Means of targets of the training rows themselves, which :meth:`fit_transform` returns, are made without the fifth of
+    the rows that a row is in: its own target is never among them. So they differ from those of :meth:`transform`.
+
+    Cost: O(n) per column.
+    """
+
+    def __init__(
+        self,
+        *,
+        categorical_features: Any = "from_dtype",
+        max_one_hot: int = MOST_VALUES,
+        high_cardinality: str = "auto",
+        task: str = "auto",
+    ) -> None:
+        self.categorical_features, self.max_one_hot = categorical_features, max_one_hot
+        self.high_cardinality, self.task = high_cardinality, task
+
+    def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
+        """Learn the kinds of columns from training rows X (n, d) and, for means, targets y (n,) or (n, k)."""
+        self.fit_transform(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: ArrayLike | None = None) -> Matrix:
+        """Learn the kinds of columns, and return the training rows as numbers (n, outputs)."""
+        most = check_whole(self.max_one_hot, "max_one_hot", least=1)
+        for name, known in (("high_cardinality", _LARGE), ("task", _TASKS)):
+            if getattr(self, name) not in known:
+                told = ", ".join(map(repr, known))
+                raise InvalidInput(f"{name} must be one of {told}; got {getattr(self, name)!r}.")
+        frame = self._frame(X, reset=True)
+        targets = self._targets(y, len(frame))
+        chosen = self._categories(frame)
+        kinds: dict[str, Kind] = {}
+        made, wrong = [], []
+        for one in frame:
+            column = Column(one.name, one.as_text(), True) if one.name in chosen else one
+            try:
+                kinds[one.name], part = learn(column, decimal=frame.decimal, most=most, targets=targets)
+                made.append(part)
+            except InvalidInput as error:
+                wrong.append(str(error))
+        say_all(wrong)
+        rows = np.hstack(made)
+        if not rows.shape[1]:
+            why = _first([f"{name[:40]!r} ({kind.why})" for name, kind in kinds.items() if isinstance(kind, LeftOut)])
+            raise InvalidInput(f"no column of {len(frame)} sample(s) can be used: {why}. Give other columns.")
+        self.kinds_ = kinds
+        return rows
+
+    def transform(self, X: Any) -> Matrix:
+        """Return rows X (n, d) as numbers (n, outputs); columns are matched by name, those of an array by place."""
+        check_is_fitted(self)
+        made, wrong = [], []
+        for one, kind in self._matched(X):
+            try:
+                made.append(kind.encode(one))
+            except InvalidInput as error:
+                wrong.append(str(error))
+        say_all(wrong)
+        return np.hstack(made)
+
+    def unseen(self, X: Any) -> dict[str, int]:
+        """Return how many rows of X have a value that no training row has, for columns where there are some."""
+        check_is_fitted(self)
+        counts = {one.name: int(kind.unseen(one).sum()) for one, kind in self._matched(X)}
+        return {name: count for name, count in counts.items() if count}
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the names of the columns of numbers, such as ``age missing`` or ``colour=red``."""
+        check_is_fitted(self)
+        given = list(self.kinds_) if input_features is None else [str(one) for one in np.asarray(input_features)]
+        if len(given) != len(self.kinds_) or (hasattr(self, "feature_names_in_") and given != list(self.kinds_)):
+            raise InvalidInput(f"input_features is not equal to feature_names_in_: {name_some(list(self.kinds_))}.")
+        named = zip(given, self.kinds_.values(), strict=True)
+        return np.array([one for name, kind in named for one in kind.outputs(name)], dtype=object)
+
+    @property
+    def sources_(self) -> NDArray[np.int64]:
+        """For each column of numbers (outputs,), the place of the column of X that it comes from."""
+        check_is_fitted(self)
+        counts = [len(kind.outputs("")) for kind in self.kinds_.values()]
+        return np.repeat(np.arange(len(counts)), counts)
+
+    @property
+    def is_numeric_(self) -> bool:
+        """Whether all columns are numbers, or left out."""
+        check_is_fitted(self)
+        return all(isinstance(kind, Numbers) or not kind.outputs("") for kind in self.kinds_.values())
+
+    def summary(self) -> list[str]:
+        """Return what is done to columns, a sentence for each kind of thing; nothing for plain numbers."""
+        check_is_fitted(self)
+        told: dict[str, list[str]] = {}
+        for name, kind in self.kinds_.items():
+            if isinstance(kind, Numbers) and kind.indicator:
+                told.setdefault("missing numbers replaced by the median, with a column that says so: {}", []).append(
+                    f"{name!r} ({kind.fill:.4g})"
+                )
+            elif kind.kind == "levels":
+                what = "means of the target, or counts, for the values of {}"
+                told.setdefault(what, []).append(f"{name!r} ({len(kind.values)} values)")  # type: ignore[attr-defined]
+            elif kind.kind in _DONE:
+                more = f" ({len(kind.values)} values)" if isinstance(kind, OneHot) else ""
+                more = f" ({kind.why})" if isinstance(kind, LeftOut) else more
+                told.setdefault(_DONE[kind.kind], []).append(f"{name!r}{more}")
+        return [f"{_capital(what.format(_first(names)))}." for what, names in told.items()]
+
+    def to_json(self) -> list[Any]:
+        """Return what was learnt, as lists of words and numbers."""
+        check_is_fitted(self)
+        return [[name, describe_kind(kind)] for name, kind in self.kinds_.items()]
+
+    @classmethod
+    def from_json(cls, stored: Any, *, named: bool = True) -> Self:
+        """Return an encoder that learnt this; ValueError, TypeError or KeyError if it cannot have."""
+        encoder = cls()
+        encoder.kinds_ = {str(name): restore_kind(kind) for name, kind in stored}
+        if len(encoder.kinds_) != len(stored) or not len(encoder.get_feature_names_out()):
+            raise ValueError("columns have the same name, or make no numbers")
+        encoder.n_features_in_ = len(encoder.kinds_)
+        if named:
+            encoder.feature_names_in_ = np.array(list(encoder.kinds_), dtype=object)
+        return encoder
+
+    def _frame(self, X: Any, *, reset: bool) -> Frame:
+        if not is_frame(X):
+            X = validate_data(self, X, dtype=None, ensure_all_finite="allow-nan", reset=reset)
+            if X.dtype.kind == "c":
+                raise InvalidInput("Complex data not supported: X must hold numbers, text or times.")
+            return Frame.of(X)
+        frame = Frame.of(X)
+        if not all(frame.shape):
+            raise InvalidInput(f"X must have rows and columns; got shape {frame.shape}.")
+        if reset:
+            validate_data(self, X, skip_check_array=True)
+            if isinstance(X, Frame):
+                self.feature_names_in_ = np.array(frame.columns, dtype=object)
+        return frame
+
+    def _matched(self, X: Any) -> list[tuple[Column, Kind]]:
+        """Return the columns of X in the order of the fit, each with its kind."""
+        frame = self._frame(X, reset=False)
+        if not is_frame(X) or not hasattr(self, "feature_names_in_"):
+            if frame.shape[1] != self.n_features_in_:
+                raise InvalidInput(f"X has {frame.shape[1]} columns; expected the {self.n_features_in_} of the fit.")
+            frame = frame.renamed(list(self.kinds_))
+        missing = [name for name in self.kinds_ if name not in frame]
+        extra = [name for name in frame.columns if name not in self.kinds_]
+        if missing or extra:
+            told = [f"it lacks {name_some(missing)}"] * bool(missing) + [f"it has also {name_some(extra)}"] * bool(
+                extra
+            )
+            raise InvalidInput(f"X must have the columns of the fit; {', and '.join(told)}.")
+        return [(frame[name], kind) for name, kind in self.kinds_.items()]
+
+    def _categories(self, frame: Frame) -> set[str]:
+        """Return the names of the columns that are categories because the caller says so."""
+        asked, names = self.categorical_features, frame.columns
+        if asked is None or (isinstance(asked, str) and asked == "from_dtype"):
+            return set()
+        if isinstance(asked, str):
+            raise InvalidInput(f"categorical_features must be 'from_dtype', names, places or a mask; got {asked!r}.")
+        given = np.asarray(asked)
+        if given.dtype.kind == "b" and given.shape == (len(names),):
+            return {name for name, chosen in zip(names, given, strict=True) if chosen}
+        if given.dtype.kind in "iu" and (not given.size or (given.min() >= 0 and given.max() < len(names))):
+            return {names[place] for place in given}
+        if given.dtype.kind in "UO" and set(map(str, given)) <= set(names):
+            return set(map(str, given))
+        if not given.size:
+            return set()
+        raise InvalidInput(
+            f"categorical_features must be columns of X, {name_some(names)}, as names, places or a mask; "
+            f"got {str(asked)[:80]}."
+        )
+
+    def _targets(self, y: ArrayLike | None, rows: int) -> Targets | None:
+        """Return targets as numbers (n, k); None for counts."""
+        if y is None or self.high_cardinality == "count":
+            if self.high_cardinality == "target":
+                raise InvalidInput("high_cardinality='target' needs targets: fit(X, y).")
+            return None
+        given = np.asarray(y)
+        check_consistent_length(given, np.empty(rows))
+        kind = type_of_target(given)
+        several = given.ndim == 2 and given.shape[1] > 1
+        if several or self.task == "regression" or (self.task == "auto" and kind == "continuous"):
+            values = given.reshape(rows, -1).astype(np.float64)
+            names = tuple(f"mean {place}" if several else "mean" for place in range(values.shape[1]))
+        else:
+            classes, codes = np.unique(given.ravel(), return_inverse=True)
+            values = np.eye(len(classes))[codes]
+            names = tuple(f"share of {say_label(one)}" for one in classes.tolist())
+            values, names = (values[:, 1:], names[1:]) if len(classes) == 2 else (values, names)
+        if len(names) > _MOST_MEANS and self.high_cardinality == "auto":
+            return None
+        return Targets(values, names)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _first(names: list[str]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

@@ -1,0 +1,37 @@
+"""Where an estimator trains its networks: in this process, on a GPU or on a cluster."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from thresher.engines import Ray
+from thresher.errors import InvalidInput, NotAvailable
+
+__all__ = ["Engine", "check_engine", "refuse_limit"]
+
+Engine = str | Ray
+_NAMES = ("local", "ray")
+
+
+def check_engine(engine: Any, *, device: str, width: Any) -> None:
+    """Refuse an engine that is none, a second place to compute on, and a cluster for the limit of infinite width."""
+    if not (isinstance(engine, Ray) or (isinstance(engine, str) and engine in _NAMES)):
+        raise InvalidInput(f"engine must be 'local', 'ray' or a thresher.Ray; got {engine!r}.")
+    if engine == "local":
+        return
+    if device != "cpu":
+        raise InvalidInput(
+            f"device={device!r} is the GPU of this machine, and engine={engine!r} a cluster. Drop one; for GPUs of a "
+            "cluster, with ridge=0, use engine=Ray(device='cuda')."
+        )
+    refuse_limit(engine, width)
+
+
+def refuse_limit(engine: Engine, width: Any) -> None:
+    """Refuse to fit the limit of infinite width on a cluster, which holds neurons."""
+    if engine != "local" and width == math.inf:
+        raise NotAvailable(
+            "a cluster holds the neurons of networks; the limit of infinite width, which width='auto' means above "
+            "4,096 rows, is fitted on one machine. Use engine='local', or a finite width."
+        )

@@ -1,0 +1,97 @@
+"""Gradients of the limit at its own inputs, and the sums of their outer products that metrics are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.theory import cofiring_slope
+
+__all__ = ["MIXED", "limit_gradients", "mix_outputs", "outer_product", "row_gradients", "sum_outer_products"]
+
+Matrix = NDArray[np.float64]
+MIXED = 16  # outputs whose gradients are taken one by one
+
+
+def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: float) -> Iterator[Matrix]:
+    """Yield for each output the gradients (n, d) of h(x) alpha at the inputs (n, d) themselves, alpha (n, k).
+
+    ``kernel`` (n, n) is that of the inputs.
+
+    The kernel has a kink at x = x_i, where its gradient is undefined: such a pair contributes nothing.
+
+    Cost: O(n²d) per output, in single precision: what is learnt from gradients needs no more.
+    """
+    return _gradients(inputs, alpha, cofiring_slope(inputs @ inputs.T, kernel, shift, symmetric=True))
+
+
+def _gradients(inputs: Matrix, alpha: Matrix, slopes: Matrix) -> Iterator[Matrix]:
+    sizes = [max(float(np.abs(one).max()), np.finfo(float).tiny) for one in (slopes, *alpha.T)]  # within its range
+    short = (slopes / sizes[0]).astype(np.float32)
+    for size, one in zip(sizes[1:], alpha.T, strict=True):
+        yield np.float64(size * sizes[0]) * (short @ ((one / size)[:, None] * inputs).astype(np.float32))
+
+
+def sum_outer_products(
+    inputs: Matrix, alpha: Matrix, *, products: Matrix, kernel: Matrix, shift: float, scale: Matrix, columns: int
+) -> Matrix:
+    """Return the sum over rows and outputs of outer products (columns, columns) of gradients by rows.
+
+    ``products`` and ``kernel`` (n, n) are those of the inputs (n, d), alpha is (n, k); ``scale`` (n,) multiplies the
+    outer product at each row: its weight over the squared norm that it was divided by when it was lifted.
+
+    With the slopes S of the kernel, the gradient at input i along the sphere is sum_j (S_ij alpha_j - delta_ij c_i) x_j
+    with c = (S * products) alpha. So the sum is X' B X with an n x n matrix B, in which outputs are summed first.
+
+    Cost: O(n²(n + d)) for any number of outputs, or O(n²d) for each, in single precision, where that is less.
+    """
+    n, d = inputs.shape
+    slopes = cofiring_slope(products, kernel, shift, symmetric=True)
+    if alpha.shape[1] * d <= n + 2 * d:
+        along = row_gradients(
+            _gradients(inputs, alpha, slopes), inputs=inputs, norms=1 / np.sqrt(scale), columns=columns
+        )
+        return outer_product(along, weights=np.ones(n), metric=np.eye(columns))
+    radial = (slopes * products) @ alpha
+    scaled = np.sqrt(scale)[:, None] * slopes
+    matrix = scaled.T @ scaled  # of a product with itself BLAS makes one triangle
+    matrix *= alpha @ alpha.T
+    slopes *= alpha @ (scale[:, None] * radial).T
+    matrix -= slopes
+    matrix -= slopes.T
+    np.einsum("ii->i", matrix)[:] += scale * (radial**2).sum(axis=1)
+    some = inputs[:, :columns]
+    return some.T @ (matrix @ some)
+
+
+def mix_outputs(alpha: Matrix) -> Matrix:
+    """Return alpha (n, k) of at most MIXED outputs: random sums of all, with the same mean outer product.
+
+    Otherwise a hundred classes would make a round a hundred times as expensive. The sums are always the same.
+    """
+    outputs = alpha.shape[1]
+    if outputs <= MIXED:
+        return alpha
+    return alpha @ np.random.default_rng(0).normal(size=(outputs, MIXED)) / np.sqrt(MIXED)
+
+
+def row_gradients(gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, columns: int) -> Iterator[Matrix]:
+    """Yield for each output the gradients (n, columns) by rows, from those by lifted inputs (n, d).
+
+    ``norms`` (n,) are the norms that rows were divided by when they were lifted. Cost: O(nd) per output.
+    """
+    for one in gradients:
+        along = one - (one * inputs).sum(axis=1, keepdims=True) * inputs  # on the sphere only directions matter
+        yield (along / norms[:, None])[:, :columns]
+
+
+def outer_product(gradients: Iterator[Matrix], *, weights: Matrix, metric: Matrix) -> Matrix:
+    """Return the weighted sum over rows and outputs of outer products (d, d) of gradients by rows before a metric.
+
+    ``metric`` (d, r) multiplied the rows; the gradients (n, r) are by what came of them. Cost: O(nr²) per output.
+    """
+    scaled = (np.sqrt(weights)[:, None] * one for one in gradients)
+    inner = sum((one.T @ one for one in scaled), np.zeros(()))  # of a product with itself BLAS makes one triangle
+    return metric @ inner @ metric.T

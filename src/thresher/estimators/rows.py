@@ -1,0 +1,122 @@
+"""From what a caller gives to rows of numbers: plain arrays as they are, all else by an encoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import validate_data
+
+from thresher.errors import InvalidInput
+from thresher.estimators.encoder import TableEncoder
+from thresher.memory import require
+from thresher.tables.frame import Frame, is_frame
+from thresher.tables.kinds import numbers_of
+from thresher.tables.saying import name_some
+
+__all__ = ["new_rows", "training_rows"]
+
+Matrix = NDArray[np.float64]
+
+
+def training_rows(estimator: Any, X: Any, *, task: str, weights: Any, **more: Any) -> tuple[Matrix, Any]:
+    """Return training rows (n, d), dense, and targets, checked as scikit-learn does.
+
+    Where there is anything but numbers, the estimator gets an ``encoder_``, fitted to rows with a weight above 0; None
+    where all are numbers.
+
+    Cost: O(nd).
+    """
+    estimator.encoder_ = None
+    asked = estimator.categorical_features
+    if _is_plain(X) and (asked is None or (isinstance(asked, str) and asked == "from_dtype")):
+        rows, targets = validate_data(
+            estimator, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan", **more
+        )
+        rows = _dense(rows)
+        if not _has_holes(rows):
+            return rows, targets
+        X = X if is_frame(X) else rows
+    else:
+        targets = validate_data(estimator, "no_validation", **more)
+    encoder = TableEncoder(categorical_features=estimator.categorical_features, task=task)
+    kept = np.ones(len(X), np.bool_) if weights is None else np.ravel(weights) > 0
+    frame = Frame.of(X) if is_frame(X) else X
+    check_consistent_length(X if not isinstance(X, Frame) else np.empty(len(X)), targets, kept)
+    if kept.all():
+        rows = encoder.fit_transform(X, targets)
+    else:
+        some = encoder.fit_transform(frame.take(kept) if is_frame(X) else np.asarray(X)[kept], targets[kept])
+        rows = np.zeros((len(kept), some.shape[1]))
+        rows[kept] = some
+    estimator.encoder_, estimator.n_features_in_ = encoder, encoder.n_features_in_
+    if hasattr(encoder, "feature_names_in_"):
+        estimator.feature_names_in_ = encoder.feature_names_in_
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    return rows, targets
+
+
+def new_rows(estimator: Any, X: Any) -> Matrix:
+    """Return rows (k, d), dense, as the fitted estimator wants them; refuse other columns. Cost: O(kd)."""
+    if estimator.encoder_ is not None:
+        return estimator.encoder_.transform(_dense(X) if sparse.issparse(X) else X)
+    if isinstance(X, Frame):
+        X = _numbers(estimator, X)
+    rows = validate_data(
+        estimator, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan", reset=False
+    )
+    rows = _dense(rows)
+    if _has_holes(rows):
+        raise InvalidInput(
+            f"row {np.argwhere(np.isnan(rows))[0][0]} of X contains NaN, and no training row did: there is nothing to "
+            "put in its place. Fill it in, or fit on rows of which some have missing values."
+        )
+    return rows
+
+
+def _is_plain(X: Any) -> bool:
+    """Return whether a table is numbers only, which need no encoder unless some are missing."""
+    if isinstance(X, Frame):
+        return False
+    if is_frame(X):
+        return all(_is_number(X[name].dtype) for name in X.columns)
+    kind = getattr(X, "dtype", None)
+    if kind is None and not sparse.issparse(X):
+        try:
+            kind = np.asarray(X).dtype
+        except ValueError:  # rows of different lengths, which scikit-learn refuses
+            return True
+    if getattr(kind, "kind", "f") == "O":
+        return not any(isinstance(cell, str) for cell in np.asarray(X).flat)
+    return getattr(kind, "kind", "f") != "U"
+
+
+def _is_number(kind: Any) -> bool:
+    """Return whether the type of a column of pandas or polars is one of numbers or truth values."""
+    return str(kind).lower().startswith(("int", "uint", "float", "bool"))
+
+
+def _dense(rows: Any) -> Matrix:
+    if not sparse.issparse(rows):
+        return np.asarray(rows, np.float64)
+    n, d = rows.shape
+    what = f"{n:,} sparse rows of {d:,} columns, made dense,"
+    require(8 * n * d * 3, budget=None, what=what, remedy="Use fewer rows, or fewer columns.")
+    return np.asarray(rows.toarray(), np.float64)
+
+
+def _has_holes(rows: Matrix) -> bool:
+    return bool(np.isnan(rows).any())
+
+
+def _numbers(estimator: Any, frame: Frame) -> Matrix:
+    """Return the columns of a file that a model of plain numbers wants (k, d): by name, or by place without names."""
+    names = list(getattr(estimator, "feature_names_in_", frame.columns))
+    missing = [name for name in names if name not in frame]
+    if missing:
+        raise InvalidInput(f"X must have the columns of the fit; it lacks {name_some(missing)}.")
+    return np.column_stack([numbers_of(frame[name], decimal=frame.decimal) for name in names])

@@ -1,0 +1,159 @@
+"""Kernels of few inputs on a GPU, in double precision: ``estimators/kernels.py`` with tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from thresher.algebra.ridge import Evidence, Inverse
+from thresher.gpu.kernels.limit import interpolate
+from thresher.gpu.solver import factor
+from thresher.theory import cofiring_slope, limit_kernel
+from thresher.theory.kernel import probability_table
+
+__all__ = ["TensorKernel", "TensorLimit", "evidence", "explained", "limit_of"]
+
+Matrix = NDArray[np.float64]
+
+
+@lru_cache(maxsize=32)
+def _table(shift: float, device: Any) -> Any:
+    table = probability_table(shift)
+    return None if table is None else torch.from_numpy(table).to(device)
+
+
+def limit_of(products: Any, shift: float, *, slopes: bool = False) -> tuple[Any, Any]:
+    """Return the limit kernel of inner products (k, n), float64, and its slope, if asked for, or None."""
+    table = _table(float(shift), products.device)
+    if table is None:  # a shift at which the probability bends too sharply for it
+        exact = products.cpu().numpy()
+        kernel = limit_kernel(exact, shift, symmetric=False)
+        change = torch.from_numpy(cofiring_slope(exact, kernel, shift)).to(products.device) if slopes else None
+        return torch.from_numpy(kernel).to(products.device), change
+    made, change = torch.empty_like(products), torch.empty_like(products) if slopes else None
+    interpolate(products, table, made, change)
+    return made, change
+
+
+class TensorKernel:
+    """A kernel (n, n); see ``DenseKernel`` in ``estimators/device.py``."""
+
+    def __init__(self, matrix: Any, gpu: Any) -> None:
+        self._matrix, self._gpu = matrix, gpu
+
+    def __len__(self) -> int:
+        """Return n."""
+        return len(self._matrix)
+
+    def dense(self) -> Matrix:
+        """Return the matrix, in the memory of the processor."""
+        return np.asarray(self._gpu.get(self._matrix))
+
+    def last(self, size: int) -> TensorKernel:
+        """Return the kernel of the last inputs, as a view."""
+        return TensorKernel(self._matrix[-size:, -size:], self._gpu)
+
+    def solve(self, penalty: Matrix, targets: Matrix) -> Matrix | None:
+        """Return (H + penalty)⁻¹ targets. Cost: O(n³/3)."""
+        made = factor(self._matrix[: len(penalty), : len(penalty)], self._gpu.put(penalty))
+        return None if made is None else np.asarray(self._gpu.get(made.solve(self._gpu.put(targets))))
+
+    def invert(self, penalty: Matrix, targets: Matrix, *, last: int, whole: bool) -> Inverse | None:
+        """Return what leaving out needs of (H + penalty)⁻¹. Cost: O(n³)."""
+        added = self._gpu.put(penalty)
+        made = factor(self._matrix, added)
+        if made is None:
+            return None
+        alpha = made.solve(self._gpu.put(targets))
+        if not whole:
+            corner = made.lower[-last:, -last:]
+            unit = torch.eye(len(corner), dtype=corner.dtype, device=corner.device)
+            diagonal = (torch.linalg.solve_triangular(corner, unit, upper=False) ** 2).sum(dim=0)
+            return Inverse(self._gpu.get(alpha), self._gpu.get(diagonal), None)
+        inverse = torch.cholesky_inverse(made.lower)
+        change, fall = made.solve(added[:, None] * alpha), inverse**2 @ added
+        outputs = alpha.shape[1]  # all that is needed comes in one piece
+        found = self._gpu.get(torch.column_stack([alpha, change, inverse.diagonal(), fall]))
+        changes = found[:, outputs : 2 * outputs], found[:, -1]
+        return Inverse(np.ascontiguousarray(found[:, :outputs]), found[:, -2], changes)
+
+    def near(self, penalty: Matrix) -> None:
+        """Return None: an engine on the GPU factors each matrix in less time than it would take to leave it."""
+
+    def rest(self, alpha: Matrix) -> Matrix:
+        """Return the rows beyond those of alpha times alpha. Cost: O(n²) per column."""
+        return np.asarray(self._gpu.get(self._matrix[len(alpha) :, : len(alpha)] @ self._gpu.put(alpha)))
+
+
+class TensorLimit(TensorKernel):
+    """The limit kernel of inputs (n, d); for gradients their inner products and slopes (n, n) are kept."""
+
+    def __init__(self, inputs: Matrix, shift: float, gpu: Any, *, gradients: bool) -> None:
+        self._inputs = gpu.put(inputs)
+        products = self._inputs @ self._inputs.T
+        matrix, self._slopes = limit_of(products, shift, slopes=gradients)
+        self._products = products if gradients else None
+        super().__init__(matrix, gpu)
+
+    def outer_products(self, alpha: Matrix, *, scale: Matrix, columns: int) -> Matrix:
+        """Return the sum over rows and outputs of outer products of gradients, see ``sum_outer_products``.
+
+        Cost: O(n²(n + d)) for any number of outputs, or O(n²d) for each where that is less.
+        """
+        inputs, slopes = self._inputs, self._slopes
+        outputs, added = self._gpu.put(alpha), self._gpu.put(scale)
+        (n, d), k = inputs.shape, alpha.shape[1]
+        some = inputs[:, :columns]
+        if k * d <= n + 2 * d:
+            along = (slopes @ (outputs[:, :, None] * inputs[:, None]).reshape(n, k * d)).reshape(n, k, d)
+            along = along - (along @ inputs[:, :, None]) * inputs[:, None]
+            scaled = (added.sqrt()[:, None, None] * along)[:, :, :columns].reshape(n * k, columns)
+            return np.asarray(self._gpu.get(scaled.T @ scaled))
+        radial = (slopes * self._products) @ outputs
+        scaled = added.sqrt()[:, None] * slopes
+        matrix = (scaled.T @ scaled) * (outputs @ outputs.T)
+        mixed = slopes * (outputs @ (added[:, None] * radial).T)
+        matrix = matrix - mixed - mixed.T
+        matrix.diagonal().add_(added * (radial**2).sum(dim=1))
+        return np.asarray(self._gpu.get(some.T @ (matrix @ some)))
+
+
+def evidence(inputs: Matrix, shift: float, penalty: Matrix, targets: Matrix, gpu: Any) -> Evidence | None:
+    """Return what the likelihood of targets (n, k) needs of the limit of inputs (n, d). Cost: O(n³ + n²d)."""
+    rows = gpu.put(inputs)
+    products = rows @ rows.T
+    kernel, slopes = limit_of(products, shift, slopes=True)
+    made = factor(kernel, gpu.put(penalty))
+    if made is None:
+        return None
+    inverse, logarithms = torch.cholesky_inverse(made.lower), made.lower.diagonal().log()
+    found = gpu.get(torch.column_stack([made.solve(gpu.put(targets)), inverse.diagonal(), logarithms]))
+
+    def pull(columns: Matrix, times: float) -> Matrix:
+        both = gpu.put(columns)
+        by_product = torch.addmm(inverse, both, both.T, alpha=-1.0) * slopes * times
+        pulled = (rows * (by_product @ rows)).sum(dim=0)
+        shrunk = ((by_product * products).sum(dim=1)[:, None] * rows**2).sum(dim=0)
+        return np.asarray(gpu.get(pulled - shrunk))
+
+    return Evidence(np.ascontiguousarray(found[:, :-2]), float(found[:, -1].sum()), found[:, -2], pull)
+
+
+def explained(inputs: Matrix, shift: float, penalty: Matrix, gpu: Any) -> Callable[[Matrix], Matrix] | None:
+    """Return what tells how much of the variance at other inputs is known. Cost: O(n³/3), then O(n²) for each."""
+    rows = gpu.put(inputs)
+    made = factor(limit_of(rows @ rows.T, shift)[0], gpu.put(penalty))
+    if made is None:
+        return None
+    lower = made.lower
+
+    def known(others: Matrix) -> Matrix:
+        cross = limit_of(rows @ gpu.put(others).T, shift)[0]
+        return np.asarray(gpu.get((torch.linalg.solve_triangular(lower, cross, upper=False) ** 2).sum(dim=0)))
+
+    return known

@@ -1,0 +1,316 @@
+"""Evaluate: what a model does on rows it has never seen, in numbers that a report shows."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass
+from types import UnionType
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from thresher.errors import InvalidInput
+from thresher.runs.influence import Effect, Importance, Model, find_influence, root_mean_square
+from thresher.runs.rows import Rows, say_cell
+from thresher.tables import say_label
+
+__all__ = ["Bin", "ClassScore", "Confusion", "Evaluation", "Example", "Level", "Point", "evaluate", "evaluation_of"]
+
+MOST_ROWS = 10_000  # that are looked at
+MOST_POINTS = 1_000  # that are kept for a picture
+MOST_EXAMPLES = 10
+LEVELS = (0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
+BINS = 10  # of confidence
+
+
+@dataclass(frozen=True)
+class Point:
+    """One row: what it is, what was predicted, and the standard deviation of that, if there is one."""
+
+    actual: float
+    predicted: float
+    deviation: float | None = None
+
+
+@dataclass(frozen=True)
+class Level:
+    """Error bars that should hold a share of the rows, and the share that they hold."""
+
+    nominal: float
+    observed: float
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """Of one class: rows that have it, the share of them that was found, and the share of its answers that is right."""
+
+    name: str
+    rows: int
+    recall: float  # NaN where no row has the class
+    precision: float  # NaN where it was never the answer
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How many rows of one class got the answer of another, or of the same."""
+
+    actual: str
+    predicted: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Rows whose answers have about the same probability: its mean, and the share of them that is right."""
+
+    confidence: float
+    right: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class Example:
+    """A row that the model is most wrong about; ``cells`` are those of the columns that matter most."""
+
+    row: int  # in the file, from 1
+    cells: dict[str, str]
+    actual: str  # of a number all digits
+    predicted: str
+    deviation: float | None = None  # of a number
+    probability: float | None = None  # that the answer had
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model does on rows it has never seen. Numbers are in units of the target."""
+
+    task: str
+    target: str
+    columns: list[str]
+    rows: int  # looked at
+    scores: dict[str, float]
+    points: list[Point] = field(default_factory=list)
+    edges: list[float] = field(default_factory=list)  # of the histogram of actual minus predicted
+    counts: list[int] = field(default_factory=list)
+    coverage: list[Level] = field(default_factory=list)
+    classes: list[ClassScore] = field(default_factory=list)
+    confusions: list[Confusion] = field(default_factory=list)  # those with at least one row
+    calibration: list[Bin] = field(default_factory=list)
+    importances: list[Importance] = field(default_factory=list)  # the largest first
+    effects: list[Effect] = field(default_factory=list)
+    influence_rows: int = 0  # that importances and effects were found on
+    examples: list[Example] = field(default_factory=list)
+
+
+class Answers(NamedTuple):
+    """What a model says of rows: answers (k,), deviations (k,) and probabilities (k, classes), or None."""
+
+    predicted: NDArray[Any]
+    deviations: NDArray[np.float64] | None
+    probabilities: NDArray[np.float64] | None
+
+
+def evaluate(
+    model: Any,
+    X: Any,
+    y: NDArray[Any],
+    *,
+    task: str,
+    known: NDArray[Any],
+    target: str = "y",
+    numbers: NDArray[np.int64] | None = None,
+    encode: Callable[[dict[str, Any]], Any] | None = None,
+    seconds: float = 5.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Return what a fitted model does on rows that it was not fitted to, X with targets y (k,), k ≥ 1.
+
+    Parameters
+    ----------
+    model : what has ``predict``, for error bars with ``return_std``, and for classes ``predict_proba`` and ``classes_``
+    X : the original columns: arrays by name, a pandas or polars frame, or a matrix (k, d)
+    task : ``"regression"`` or ``"classification"``
+    known : targets of the rows fitted to: the best constant guess is their mean, or the commonest
+    target : what the target is called
+    numbers : of the rows in their file (k,), from 1
+    encode : makes what the model takes from columns by name, see :class:`Rows`
+    seconds : about how long it may take to find which columns matter; fewer rows are used for it if they must
+    progress : told how much of that is done
+
+    Cost: one prediction of at most 10,000 rows, then about ``seconds``.
+    """
+    rows, y = Rows.of(X, encode=encode), np.asarray(y)
+    if not len(y) or len(y) != len(rows):
+        raise InvalidInput(f"evaluate needs at least one row, and a target for each; got {len(rows)} and {len(y)}.")
+    numbers = np.arange(1, len(y) + 1) if numbers is None else np.asarray(numbers)
+    places = np.arange(len(y))
+    if len(y) > MOST_ROWS:
+        places = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
+    answers, wanted = _ask(model, rows.table(places), task), y[places]
+    wrapped = Model(model, task, getattr(model, "classes_", None))
+    found = find_influence(wrapped, rows, y, places, seconds=seconds, progress=progress)
+    told: dict[str, Any] = _of_numbers(answers, wanted, known) if task == "regression" else _of_classes(
+        answers, wanted, known, wrapped.classes
+    )  # fmt: skip
+    shown = [one.column for one in found.importances] or rows.names
+    return Evaluation(
+        task,
+        target,
+        rows.names,
+        rows=len(places),
+        importances=found.importances,
+        effects=found.effects,
+        influence_rows=found.rows,
+        examples=_examples(rows, answers, y, places, numbers, shown, wrapped),
+        **told,
+    )
+
+
+def evaluation_of(stored: Any) -> Evaluation:
+    """Return an evaluation that was written as JSON; TypeError, ValueError or LookupError if it is not one."""
+    made: Evaluation = _made(Evaluation, stored)
+    return made
+
+
+def _ask(model: Any, table: Any, task: str) -> Answers:
+    if task == "classification":
+        if not hasattr(model, "predict_proba"):
+            return Answers(np.asarray(model.predict(table)), None, None)
+        chances = np.asarray(model.predict_proba(table))
+        return Answers(np.asarray(model.classes_)[chances.argmax(axis=1)], None, chances)
+    if "return_std" in inspect.signature(model.predict).parameters:
+        try:
+            values, deviations = model.predict(table, return_std=True)
+            return Answers(np.asarray(values, np.float64), np.asarray(deviations, np.float64), None)
+        except InvalidInput:  # trained to zero loss: nothing was left out, and there are no error bars
+            pass
+    return Answers(np.asarray(model.predict(table), np.float64), None, None)
+
+
+def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[str, Any]:
+    wanted = y.astype(np.float64)
+    errors, guess = wanted - answers.predicted, wanted - float(np.mean(known))
+    spread = root_mean_square(wanted - wanted.mean())
+    scores = {
+        "RMSE": root_mean_square(errors), "RMSE of the guess": root_mean_square(guess),
+        "mean error": float(np.mean(np.abs(errors))), "mean error of the guess": float(np.mean(np.abs(guess))),
+        "median error": float(np.median(np.abs(errors))), "guess": float(np.mean(known)),
+        "R2": 1 - (root_mean_square(errors) / spread) ** 2 if spread > 0 else float("nan"),
+    }  # fmt: skip
+    some = np.random.default_rng(0).permutation(len(y))[:MOST_POINTS]
+    deviations = answers.deviations
+    points = [
+        Point(float(wanted[k]), float(answers.predicted[k]), None if deviations is None else float(deviations[k]))
+        for k in np.sort(some)
+    ]
+    far = float(np.abs(errors).max()) or 1.0
+    counts, edges = np.histogram(errors, bins=min(41, 2 * int(np.sqrt(len(y))) + 1), range=(-far, far))
+    coverage = []
+    if deviations is not None:
+        for level in LEVELS:
+            reach = ndtri((1 + level) / 2) * deviations
+            coverage.append(Level(level, float(np.mean(np.abs(errors) <= reach))))
+    return {"scores": scores, "points": points, "edges": edges.tolist(), "counts": counts.tolist(),
+            "coverage": coverage}  # fmt: skip
+
+
+def _of_classes(answers: Answers, y: NDArray[Any], known: NDArray[Any], classes: Any) -> dict[str, Any]:
+    values, counts = np.unique(known, return_counts=True)
+    commonest = values[counts.argmax()]
+    labels = np.unique(np.concatenate([values, y])) if classes is None else np.asarray(classes)
+    labels = np.concatenate([labels, np.setdiff1d(y, labels)])  # some may be new
+    order = np.argsort(labels)
+    actual, predicted = (order[np.searchsorted(labels, one, sorter=order)] for one in (y, answers.predicted))
+    table = np.zeros((len(labels), len(labels)), np.int64)
+    np.add.at(table, (actual, predicted), 1)
+    names, right = [say_label(one) for one in labels.tolist()], table.diagonal()
+    with np.errstate(invalid="ignore"):
+        recalls, precisions = right / table.sum(axis=1), right / table.sum(axis=0)
+    met = table.sum(axis=1) > 0
+    scores = {
+        "accuracy": float(right.sum() / len(y)), "accuracy of the guess": float(np.mean(y == commonest)),
+        "mean recall": float(recalls[met].mean()),
+    }  # fmt: skip
+    told: dict[str, Any] = {
+        "classes": [
+            ClassScore(name, int(rows), float(recall), float(precision))
+            for name, rows, recall, precision in zip(names, table.sum(axis=1), recalls, precisions, strict=True)
+        ],
+        "confusions": [Confusion(names[i], names[j], int(table[i, j])) for i, j in np.argwhere(table)],
+        "scores": scores,
+    }
+    if answers.probabilities is not None:
+        confidence = answers.probabilities.max(axis=1)
+        scores["mean probability of the answer"] = float(confidence.mean())
+        told["calibration"] = _calibration(confidence, actual == predicted)
+    return told
+
+
+def _calibration(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> list[Bin]:
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    return [
+        Bin(float(confidence[bins == k].mean()), float(right[bins == k].mean()), int((bins == k).sum()))
+        for k in np.unique(bins)
+    ]
+
+
+def _examples(
+    rows: Rows,
+    answers: Answers,
+    y: NDArray[Any],
+    places: NDArray[np.int64],
+    numbers: NDArray[np.int64],
+    shown: list[str],
+    model: Model,
+) -> list[Example]:
+    """Return the rows with the largest errors, or those whose wrong answers have the highest probability."""
+    wanted, probability = y[places], None
+    if model.task == "regression":
+        badness = np.abs(wanted - answers.predicted)
+    else:
+        probability = None if answers.probabilities is None else answers.probabilities.max(axis=1)
+        badness = np.where(answers.predicted != wanted, 1.0 if probability is None else probability, 0.0)
+    order = np.argsort(-badness, kind="stable")[:MOST_EXAMPLES]
+    order = order[badness[order] > 0]
+    some, say = shown[:6], repr if model.task == "regression" else say_label
+    cells = {name: rows.cells(name) for name in (some if len(order) else [])}
+    return [
+        Example(
+            int(numbers[places[k]]),
+            {name: say_cell(_plain(column[places[k]])) for name, column in cells.items()},
+            say(_plain(wanted[k])),
+            say(_plain(answers.predicted[k])),
+            None if answers.deviations is None else float(answers.deviations[k]),
+            None if probability is None else float(probability[k]),
+        )
+        for k in order
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) and not isinstance(value, np.datetime64) else value
+
+
+def _made(kind: Any, stored: Any) -> Any:
+    """Return a value of a kind from JSON, checked: data classes, lists, dicts, numbers, text or None."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        return None if stored is None else _made(next(one for one in inner if one is not type(None)), stored)
+    if is_dataclass(kind):
+        hints, known = get_type_hints(kind), {one.name for one in fields(kind)}
+        if not isinstance(stored, dict) or not set(stored) <= known:
+            raise TypeError(f"{str(stored)[:40]!r} is no {getattr(kind, '__name__', kind)}")
+        make: Any = kind
+        return make(**{name: _made(hints[name], value) for name, value in stored.items()})
+    if origin is list and isinstance(stored, list):
+        return [_made(inner[0], one) for one in stored]
+    if origin is dict and isinstance(stored, dict):
+        return {str(key): _made(inner[1], one) for key, one in stored.items()}
+    if kind is float and (stored in ("nan", "inf", "-inf") or isinstance(stored, int | float)):
+        return float(stored)
+    if kind in (int, str) and type(stored) is kind:
+        return stored
+    raise TypeError(f"{str(stored)[:40]!r} is no {kind}")

@@ -1,0 +1,225 @@
+"""Words: an evaluation as sentences, numbers with units, bars and tables, for the page."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from thresher.pages import say_like
+from thresher.runs.evaluation import Evaluation
+from thresher.runs.influence import Effect
+from thresher.runs.run import Run
+
+__all__ = ["Bar", "Measure", "bars_of_effect", "bars_of_importance", "classes_of", "examples_of", "facts", "lead",
+           "matrix_of", "title", "validated"]  # fmt: skip
+
+MOST_CLASSES = 12  # that a matrix shows
+_WRONG = 15  # confusions that are listed
+
+
+class Bar(NamedTuple):
+    """A bar between two places of its track, in per cent, with its name and its number in words."""
+
+    name: str
+    left: float
+    width: float
+    words: str
+
+
+class Measure(NamedTuple):
+    """How numbers of the target are written: what it is called, its unit, and the size of a typical error."""
+
+    name: str
+    unit: str
+    error: float
+
+    @classmethod
+    def of(cls, found: Evaluation) -> Measure:
+        """Return the measure of an evaluation; a unit stands in brackets at the end of the name, or nowhere."""
+        if found.task == "classification":
+            return cls(found.target, "%", 100.0)
+        match = re.fullmatch(r"(.*\S)\s*[\[(]([^\[\]()]{1,12})[\])]", found.target)
+        error = found.scores["RMSE"] or found.scores["RMSE of the guess"] / 100
+        return cls(match[1], match[2], error) if match else cls(found.target, "", error)
+
+    def say(self, value: float, *, size: float | None = None) -> str:
+        """Return a number of the target with its unit, and as many digits as its error makes sensible."""
+        return say_like(value, self.error if size is None else size, self.unit)
+
+
+def title(run: Run) -> str:
+    """Return what was predicted from what."""
+    target = run.model.get("target")
+    if not isinstance(target, str):
+        return "A run of thresher"
+    columns = run.model.get("columns")
+    count = len(run.evaluation.columns) if run.evaluation else len(columns) if isinstance(columns, list) else 0
+    name = re.split(r"[/\\]", str(run.data.get("file", "")))[-1]
+    of_file = f" of {name}" if name else ""
+    return f"Predicting {target} from {count} column{'s' if count != 1 else ''}{of_file}"
+
+
+def lead(found: Evaluation) -> str:
+    """Return how good the model is, in plain words."""
+    scores, measure = found.scores, Measure.of(found)
+    unseen = f"{found.rows:,} row{'s' if found.rows != 1 else ''} that it had not seen"
+    if found.task == "classification":
+        commonest = f"always giving the commonest answer would get {_percent(scores['accuracy of the guess'])}"
+        verdict = "" if scores["accuracy"] > scores["accuracy of the guess"] else " It is no better than that."
+        return f"On {unseen}, {_percent(scores['accuracy'])} of its answers are right; {commonest}.{verdict}"
+    off, guess = scores["mean error"], scores["mean error of the guess"]
+    verdict = ""
+    if guess > 0:
+        verdict = (
+            f" Its error is {100 * off / guess:.2g}\u202f% of that." if off < guess else " It is no better than that."
+        )
+    middle = f"; half of them by less than {measure.say(scores['median error'])}" if found.rows > 1 else ""
+    return (
+        f"On {unseen}, predictions of {measure.name} are off by {measure.say(off)} on average{middle}. A constant "
+        f"guess, {measure.say(scores['guess'])}, is off by {measure.say(guess)}.{verdict}"
+    )
+
+
+def validated(run: Run) -> str:
+    """Return the result of a cross-validation in a sentence, with standard errors; empty if there was none."""
+    folds, errors = run.folds.get("scores"), run.folds.get("standard errors")
+    if not isinstance(folds, dict) or not isinstance(errors, dict) or not folds:
+        return ""
+    measure = Measure.of(run.evaluation) if run.evaluation else Measure("", "", 0.0)
+    said = []
+    for name, values in folds.items():
+        mean, error = sum(values) / len(values), float(errors.get(name, math.nan))
+        if name == "accuracy":
+            said.append(f"{_percent(mean)} ± {100 * error:.1f} right")
+        elif name in ("RMSE", "MAE"):
+            word = "typical error (RMSE)" if name == "RMSE" else "off on average"
+            said.append(f"{word} {say_like(mean, error or mean)} ± {measure.say(error, size=error or mean)}")
+        elif not math.isnan(mean):
+            said.append(
+                f"{name.replace('R2', 'R²')} {say_like(mean, error or mean)} ± {say_like(error, error or mean)}"
+            )
+    count = len(next(iter(folds.values())))
+    return (
+        f"Cross-validation, {count} folds, each row tested once: {', '.join(said)} (means and their standard errors)."
+    )
+
+
+def facts(found: Evaluation) -> Iterator[tuple[str, str]]:
+    """Yield the numbers to know first, and what each means."""
+    scores, measure = found.scores, Measure.of(found)
+    if found.task == "classification":
+        yield (
+            _percent(scores["accuracy"]),
+            f"right (accuracy); a constant guess: {_percent(scores['accuracy of the guess'])}",
+        )
+        yield _percent(scores["mean recall"]), "found of a class, mean of all classes (recall)"
+        if "mean probability of the answer" in scores:
+            yield _percent(scores["mean probability of the answer"]), "mean probability of its answers: how sure it is"
+        return
+    yield (
+        measure.say(scores["RMSE"]),
+        f"typical error (RMSE); a constant guess: {measure.say(scores['RMSE of the guess'])}",
+    )
+    yield measure.say(scores["mean error"]), "off by on average (mean absolute error)"
+    if not math.isnan(scores["R2"]):
+        share = f"{scores['R2']:.3f}" if scores["R2"] >= 0 else f"{scores['R2']:.2g}"
+        yield share, "R²: the share of the variance that it explains"
+    for level in found.coverage:
+        if level.nominal == 0.95:
+            yield _percent(level.observed), "of the rows lie within the 95 % error bars"
+
+
+def bars_of_importance(found: Evaluation) -> list[Bar]:
+    """Return a bar for each column: by how much the error grows without what it says."""
+    scale = 100.0 if found.task == "classification" else 1.0
+    measure, most = Measure.of(found), max([one.mean for one in found.importances], default=0.0)
+    bars = []
+    for one in found.importances:
+        size = max(scale * most / 10, scale * one.deviation) or 1.0
+        unit = "points" if found.task == "classification" else measure.unit
+        spread = f" ± {say_like(scale * one.deviation, size)}" if one.deviation else ""
+        words = f"{say_like(scale * one.mean, size)}{spread}{f' {unit}' if unit else ''}"
+        bars.append(Bar(one.column, 0.0, 100 * max(one.mean, 0.0) / most if most > 0 else 0.0, words))
+    return bars
+
+
+def bars_of_effect(found: Evaluation, effect: Effect) -> list[tuple[str, list[Bar]]]:
+    """Return the bars of each output of a category, by its values."""
+    scale, measure = 100.0 if found.task == "classification" else 1.0, Measure.of(found)
+    told = []
+    for name, values in zip(effect.names, effect.values, strict=True):
+        shown = [scale * value for value in values]
+        low, high = min(0.0, *shown), max(0.0, *shown)
+        span, size = (high - low) or 1.0, 10.0 if scale > 1 else measure.error
+        both = zip(effect.words, shown, effect.rows, strict=True)
+        bars = [
+            Bar(f"{word or 'missing'} ({rows:,} rows)", 100 * (min(value, 0.0) - low) / span, 100 * abs(value) / span,
+                say_like(value, size, measure.unit))
+            for word, value, rows in both
+        ]  # fmt: skip
+        told.append((name if found.task == "classification" else "", bars))
+    return told
+
+
+def classes_of(found: Evaluation) -> list[dict[str, Any]]:
+    """Return the classes with recall and precision in words; where there are many, those found least come first."""
+    ordered = list(found.classes)
+    if len(ordered) > MOST_CLASSES:
+        ordered.sort(key=lambda one: (math.isnan(one.recall), one.recall))
+    return [
+        {
+            "name": one.name, "rows": f"{one.rows:,}", "recall": _percent(one.recall),
+            "width": 0.0 if math.isnan(one.recall) else 100 * one.recall, "precision": _percent(one.precision),
+        }
+        for one in ordered
+    ]  # fmt: skip
+
+
+def matrix_of(found: Evaluation) -> dict[str, Any]:
+    """Return the confusion matrix of a few classes, or the largest confusions of many."""
+    names = [one.name for one in found.classes]
+    totals = {one.name: one.rows for one in found.classes}
+    if len(names) <= MOST_CLASSES:
+        counted = {(one.actual, one.predicted): one.rows for one in found.confusions}
+        table = [
+            (name, [(counted.get((name, other), 0), counted.get((name, other), 0) / max(totals[name], 1), name == other)
+                    for other in names])
+            for name in names
+        ]  # fmt: skip
+        return {"names": names, "table": table, "wrong": []}
+    wrong = sorted((one for one in found.confusions if one.actual != one.predicted), key=lambda one: -one.rows)
+    rows = [
+        (one.actual, one.predicted, f"{one.rows:,}", _percent(one.rows / totals[one.actual])) for one in wrong[:_WRONG]
+    ]
+    return {"names": [], "table": [], "wrong": rows}
+
+
+def examples_of(found: Evaluation) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of the table of examples."""
+    measure = Measure.of(found)
+    columns = list(found.examples[0].cells) if found.examples else []
+    rows = []
+    for one in found.examples:
+        if found.task == "classification":
+            answers = [one.actual, one.predicted, "" if one.probability is None else _percent(one.probability)]
+        else:
+            actual, predicted = float(one.actual), float(one.predicted)
+            bar = "" if one.deviation is None else f" ± {say_like(1.96 * one.deviation, measure.error)}"
+            answers = [
+                *(say_like(value, measure.error) + after for value, after in ((actual, ""), (predicted, bar))),
+                measure.say(actual - predicted),
+            ]
+        rows.append([f"{one.row:,}", *answers, *one.cells.values()])
+    last = "how sure it was" if found.task == "classification" else "actual less predicted"
+    return ["row", "actual", "predicted", last, *columns], rows
+
+
+def _percent(share: float) -> str:
+    """Return a share in per cent, with a digit more where it is close to none or all."""
+    if math.isnan(share):
+        return "none"
+    places = 0 if share >= 2 else 1 if 0.001 <= share <= 0.999 or share in (0.0, 1.0) else 2
+    said = f"{100 * share:.{places}f}"
+    return f"{said.removesuffix('.0') if share in (0.0, 1.0) else said}\u202f%"

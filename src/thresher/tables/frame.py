@@ -1,0 +1,181 @@
+"""A frame: named columns of numbers, times or text; from a file, from pandas or polars, or from an array."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidInput
+from thresher.tables.saying import name_some
+
+__all__ = ["Column", "Frame", "column_of", "is_frame", "say_label"]
+
+_TIMES = (datetime.datetime, datetime.date, datetime.time)
+
+
+class Column(NamedTuple):
+    """A column: its name, and its values (n,): float64, datetime64[us] or text (objects).
+
+    What is missing is NaN, NaT or "". ``category`` says that values are names, whatever they look like.
+    """
+
+    name: str
+    values: NDArray[Any]
+    category: bool = False
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the values are text."""
+        return self.values.dtype.kind == "O"
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which values (n,) are missing."""
+        return self.values == "" if self.is_text else np.isnan(self.values)
+
+    def as_text(self) -> NDArray[np.object_]:
+        """Return the values (n,) as text, "" where they are missing. Cost: O(n)."""
+        if self.is_text:
+            return self.values
+        if self.values.dtype.kind == "M":
+            return np.array(["" if one == "NaT" else one for one in np.datetime_as_string(self.values)], object)
+        different, codes = np.unique(self.values, return_inverse=True)
+        told = ["" if one != one else say_label(one) for one in different.tolist()]
+        return np.array(told, object)[codes]
+
+
+class Frame:
+    """Named columns of the same length.
+
+    Parameters
+    ----------
+    columns : the columns, in order; no two have the same name
+    decimal : the sign that ``1,234`` is read by where a column leaves it open
+    """
+
+    def __init__(self, columns: Sequence[Column], *, decimal: str = ".") -> None:
+        self._columns = {one.name: one for one in columns}
+        self.decimal = decimal
+        names = [one.name for one in columns]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise InvalidInput(f"several columns have the same name: {name_some(twice)}. Rename all but one.")
+
+    @classmethod
+    def of(cls, table: Any) -> Frame:
+        """Return the frame of a table: a frame of pandas or polars, a dict of columns, or an array (n, d).
+
+        Columns of an array are called ``x0``, ``x1``, ... Cost: O(nd).
+        """
+        if isinstance(table, Frame):
+            return table
+        if is_frame(table):
+            names = list(table.columns)
+            if len(set(map(str, names))) < len(names):
+                twice = sorted({str(name) for name in names if list(map(str, names)).count(str(name)) > 1})
+                raise InvalidInput(f"several columns have the same name: {name_some(twice)}. Rename all but one.")
+            return cls([_from_series(str(name), table[name]) for name in names])
+        values = np.asarray(table)
+        if values.dtype.kind == "U":
+            values = values.astype(object)
+        return cls([column_of(f"x{place}", column) for place, column in enumerate(values.T)])
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self._columns)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows and columns there are."""
+        return len(self), len(self._columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values())).values) if self._columns else 0
+
+    def __iter__(self) -> Any:
+        return iter(self._columns.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._columns
+
+    def __getitem__(self, name: str) -> Column:
+        return self._columns[name]
+
+    def take(self, places: NDArray[Any]) -> Frame:
+        """Return some rows: their numbers, or a mask (n,). Cost: O(d) per row."""
+        return self._with(one._replace(values=one.values[places]) for one in self)
+
+    def without(self, names: Iterable[str]) -> Frame:
+        """Return the frame without some columns."""
+        left_out = set(names)
+        return self._with(one for one in self if one.name not in left_out)
+
+    def renamed(self, names: Sequence[str]) -> Frame:
+        """Return the frame with other names of its columns."""
+        return self._with(one._replace(name=name) for name, one in zip(names, self, strict=True))
+
+    def _with(self, columns: Iterable[Column]) -> Frame:
+        return Frame(list(columns), decimal=self.decimal)
+
+
+def is_frame(table: Any) -> bool:
+    """Return whether a table has named columns, as frames of this file, of pandas and of polars have."""
+    return hasattr(table, "columns") and hasattr(table, "__getitem__") and not isinstance(table, np.ndarray)
+
+
+def say_label(label: Any) -> str:
+    """Return a class as people write it: 3 rather than 3.0."""
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+
+
+def _from_series(name: str, series: Any) -> Column:
+    """Return a column of pandas or polars; times are those on the clock of their zone."""
+    kind = series.dtype
+    if getattr(kind, "tz", None) is not None:
+        series = series.dt.tz_localize(None)
+    elif getattr(kind, "time_zone", None) is not None:
+        series = series.dt.replace_time_zone(None)
+    category = str(kind).lower().startswith(("category", "categorical", "enum"))
+    column = column_of(name, np.asarray(series.to_numpy()))
+    return column._replace(values=column.as_text(), category=True) if category else column
+
+
+def column_of(name: str, values: NDArray[Any]) -> Column:
+    """Return a column of the values (n,) of an array of any type that can be a column."""
+    kind = values.dtype.kind
+    if kind in "fiub":
+        return Column(name, values.astype(np.float64))
+    if kind == "M":
+        return Column(name, values.astype("datetime64[us]"))
+    if kind == "m":
+        return Column(name, np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "s")))
+    if kind in "US":
+        return Column(name, np.array([str(one).strip() for one in values.astype(np.str_)], object))
+    if kind == "O":
+        cells = [cell.strip() if isinstance(cell, str) else _say(name, cell) for cell in values]
+        return Column(name, np.array(cells, object))
+    raise InvalidInput(
+        f"column {name[:40]!r} holds values of type {values.dtype}; expected numbers, text or times. "
+        "Convert the column, or leave it out."
+    )
+
+
+def _say(name: str, cell: Any) -> str:
+    """Return an object that is no text as it would stand in a file; "" for those that mean that there is none."""
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+        return ""
+    if isinstance(cell, _TIMES):
+        return cell.isoformat()
+    if isinstance(cell, Decimal):
+        return "" if cell.is_nan() else str(cell)
+    if isinstance(cell, bool | int | float | np.generic):
+        return "" if cell != cell else str(cell.item() if isinstance(cell, np.generic) else cell)
+    raise InvalidInput(
+        f"column {name[:40]!r} holds a {type(cell).__name__}; expected numbers, text or times. "
+        "Convert the column, or leave it out."
+    )

@@ -1,0 +1,298 @@
+"""Kinds of columns: what each was learnt from training rows, and how it makes numbers of new ones."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidInput
+from thresher.tables.cells import NO_VALUE, ORDERS, coded, find_date_order, find_decimal, read_dates, read_numbers
+from thresher.tables.frame import Column
+
+__all__ = ["Dates", "Kind", "LeftOut", "Levels", "Numbers", "OneHot", "Words", "describe_kind", "numbers_of",
+           "restore_kind", "say_strange", "time_parts", "times_of", "token_sets", "truth_only"]  # fmt: skip
+
+Matrix = NDArray[np.float64]
+TRUTH = {"true": 1.0, "false": 0.0}
+_WORD = re.compile(r"\w+")
+_DAY = np.timedelta64(86_400_000_000, "us")
+
+
+class Kind(Protocol):
+    """What was learnt of a column."""
+
+    kind: ClassVar[str]
+
+    def outputs(self, name: str) -> list[str]:
+        """Return the names of the columns of numbers that the column ``name`` becomes."""
+
+    def encode(self, column: Column) -> Matrix:
+        """Return these columns (n, outputs) of rows; InvalidInput if some cells are of another kind."""
+
+    def unseen(self, column: Column) -> NDArray[np.bool_]:
+        """Return which cells (n,) have a value that no training row has, where that matters."""
+
+
+class _Known:
+    """Every value is like those of the training rows."""
+
+    def unseen(self, column: Column) -> NDArray[np.bool_]:
+        """Return that none is unseen (n,)."""
+        return np.zeros(len(column.values), np.bool_)
+
+
+@dataclass(frozen=True)
+class LeftOut(_Known):
+    """A column that tells nothing, and why."""
+
+    kind: ClassVar[str] = "left out"
+    why: str
+
+    def outputs(self, name: str) -> list[str]:
+        """Return no name."""
+        return []
+
+    def encode(self, column: Column) -> Matrix:
+        """Return (n, 0)."""
+        return np.zeros((len(column.values), 0))
+
+
+@dataclass(frozen=True)
+class Numbers(_Known):
+    """Numbers. Where one is missing stands a neutral one, and 1 in a column of its own if training rows had some."""
+
+    kind: ClassVar[str] = "number"
+    fill: float
+    indicator: bool
+    decimal: str = "."
+
+    def outputs(self, name: str) -> list[str]:
+        """Return the name, and one for what is missing."""
+        return [name, f"{name} missing"] if self.indicator else [name]
+
+    def encode(self, column: Column) -> Matrix:
+        """Return the numbers, and 1 where they are missing."""
+        values = numbers_of(column, decimal=self.decimal)
+        missing = np.isnan(values)
+        filled = np.where(missing, self.fill, values)
+        return np.column_stack([filled, missing] if self.indicator else [filled])
+
+
+@dataclass(frozen=True)
+class Dates(_Known):
+    """Times, as the parts that differ among training rows."""
+
+    kind: ClassVar[str] = "date"
+    order: str
+    parts: tuple[str, ...]
+    fill: tuple[float, ...]
+    indicator: bool
+
+    def outputs(self, name: str) -> list[str]:
+        """Return a name for each part, and one for what is missing."""
+        return [f"{name} {part}" for part in self.parts] + [f"{name} missing"] * self.indicator
+
+    def encode(self, column: Column) -> Matrix:
+        """Return the parts, those of a missing time by their means, and 1 where it is missing."""
+        times = times_of(column, order=self.order)
+        found, missing = time_parts(times), np.isnat(times)
+        columns = [np.where(missing, fill, found[part]) for part, fill in zip(self.parts, self.fill, strict=True)]
+        return np.column_stack([*columns, missing] if self.indicator else columns).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """A column of zeros and ones for each value; "" is a missing one. Rows with others have zeros only."""
+
+    kind: ClassVar[str] = "category"
+    values: tuple[str, ...]
+
+    def outputs(self, name: str) -> list[str]:
+        """Return a name for each value."""
+        return [f"{name}={value}" if value else f"{name} missing" for value in self.values]
+
+    def encode(self, column: Column) -> Matrix:
+        """Return the zeros and ones."""
+        return np.vstack([np.eye(len(self.values)), np.zeros(len(self.values))])[_places(self.values, column)]
+
+    def unseen(self, column: Column) -> NDArray[np.bool_]:
+        """Return which values (n,) are others."""
+        return (_places(self.values, column) < 0) & ~column.missing
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Many values, each with numbers of its own: means of the targets, or how often it comes, as a logarithm."""
+
+    kind: ClassVar[str] = "levels"
+    values: tuple[str, ...]
+    what: tuple[str, ...]  # names of the numbers
+    levels: tuple[tuple[float, ...], ...]  # (values, what)
+    otherwise: tuple[float, ...]  # of a value that no training row has
+
+    def outputs(self, name: str) -> list[str]:
+        """Return a name for each number."""
+        return [f"{name} {one}" for one in self.what]
+
+    def encode(self, column: Column) -> Matrix:
+        """Return the numbers of the values."""
+        return np.array([*self.levels, self.otherwise])[_places(self.values, column)]
+
+    def unseen(self, column: Column) -> NDArray[np.bool_]:
+        """Return which values (n,) have no numbers of their own."""
+        return (_places(self.values, column) < 0) & ~column.missing
+
+
+@dataclass(frozen=True)
+class Words(_Known):
+    """Free text, as the logarithm of the number of its words, and whether it has each of the commonest ones."""
+
+    kind: ClassVar[str] = "text"
+    words: tuple[str, ...]
+
+    def outputs(self, name: str) -> list[str]:
+        """Return names for the number of words and for each word."""
+        return [f"{name} length", *(f"{name} has {word!r}" for word in self.words)]
+
+    def encode(self, column: Column) -> Matrix:
+        """Return the logarithm of one more than the number of words, then zeros and ones."""
+        found, codes = token_sets(column)
+        rows = [[math.log1p(count), *(float(word in words) for word in self.words)] for count, words in found]
+        return np.array(rows).reshape(len(found), 1 + len(self.words))[codes]
+
+
+def numbers_of(column: Column, *, decimal: str) -> Matrix:
+    """Return the values (n,) of a column as numbers, NaN where they are missing; InvalidInput if some are none."""
+    values = column.values
+    if values.dtype.kind == "M":
+        raise InvalidInput(f"column {column.name[:40]!r} holds times; expected numbers.")
+    strange = np.zeros(len(values), np.bool_)
+    if column.is_text:
+        values, strange = read_numbers(column.values, decimal=decimal)
+        if strange.any():
+            values, strange = read_numbers(column.values, decimal=find_decimal(column.values, default=decimal))
+        if strange.any():
+            truths = [TRUTH.get(cell.lower(), np.nan) for cell in column.values]
+            values = np.where(strange, truths, values)
+            strange = strange & np.isnan(values)
+    strange = strange | np.isinf(values)
+    if strange.any():
+        raise InvalidInput(say_strange(column, strange, "expected numbers"))
+    return np.asarray(values, np.float64)
+
+
+def times_of(column: Column, *, order: str) -> NDArray[np.datetime64]:
+    """Return the values (n,) of a column as times, NaT where they are missing; InvalidInput if some are none."""
+    if column.values.dtype.kind == "M":
+        return column.values
+    if not column.is_text:
+        if np.isnan(column.values).all():
+            return np.full(len(column.values), np.datetime64("NaT"), "datetime64[us]")
+        raise InvalidInput(f"column {column.name[:40]!r} holds numbers; expected dates.")
+    found = find_date_order(column.values)
+    read = read_dates(column.values, order=found if found == "ymd" else order)
+    if read.strange.any():
+        raise InvalidInput(say_strange(column, read.strange, "expected dates"))
+    return read.values
+
+
+def time_parts(times: NDArray[np.datetime64]) -> dict[str, Matrix]:
+    """Return the parts (n,) of times: days since 1970, the year, and angles of year, week and day; NaN if missing."""
+    days, years = times.astype("datetime64[D]"), times.astype("datetime64[Y]")
+    missing = np.isnat(times)
+
+    def number(gaps: Any, unit: np.timedelta64) -> Matrix:
+        with np.errstate(invalid="ignore"):
+            return np.where(missing, np.nan, gaps / unit)
+
+    angles = {
+        "year": number(days - years, np.timedelta64(1, "D")) / 365.25,
+        "week": (number(days - np.datetime64("1970-01-05"), np.timedelta64(1, "D")) % 7) / 7,
+        "day": number(times - days, _DAY),
+    }
+    parts = {
+        "day": number(times - np.datetime64("1970-01-01T00:00:00", "us"), _DAY),
+        "year": np.where(missing, np.nan, years.astype(np.int64) + 1970.0),
+    }
+    for name, share in angles.items():
+        parts |= {f"sine of {name}": np.sin(2 * np.pi * share), f"cosine of {name}": np.cos(2 * np.pi * share)}
+    return parts
+
+
+def token_sets(column: Column) -> tuple[list[tuple[int, frozenset[str]]], NDArray[np.int64]]:
+    """Return the number of words and the words of each different cell, and the number (n,) of the cell of each row."""
+    different, codes = coded(column.as_text())
+    found = [_WORD.findall(cell.lower()) for cell in different]
+    return [(len(words), frozenset(words)) for words in found], codes
+
+
+def say_strange(column: Column, strange: NDArray[np.bool_], expected: str) -> str:
+    """Return a sentence about cells that are not what they should be, with the first rows that have them."""
+    places = np.flatnonzero(strange)
+    some = ", ".join(f"row {place + 1} is {str(column.values[place])[:20]!r}" for place in places[:3])
+    more = f", and {len(places) - 3:,} more rows" if len(places) > 3 else ""
+    return f"column {column.name[:40]!r}: {some}{more}; {expected}."
+
+
+def restore_kind(stored: Mapping[str, Any]) -> Kind:
+    """Return what :func:`describe_kind` described; ValueError, TypeError or KeyError if that cannot be."""
+    about = dict(stored)
+    kind = {one.kind: one for one in (LeftOut, Numbers, Dates, OneHot, Levels, Words)}[about.pop("kind")]
+    made: Any = kind(**{name: _tuples(value) for name, value in about.items()})
+    if not _valid(made):
+        raise ValueError(f"a column of kind {kind.kind!r} cannot be like that")
+    return made
+
+
+def describe_kind(kind: Any) -> dict[str, Any]:
+    """Return what was learnt of a column as JSON knows it."""
+    return {"kind": kind.kind, **asdict(kind)}
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+def _valid(made: Any) -> bool:
+    def finite(numbers: Any) -> bool:
+        return all(isinstance(one, float | int) and math.isfinite(one) for one in numbers)
+
+    def names(words: Any) -> bool:
+        return isinstance(words, tuple) and all(isinstance(one, str) for one in words) and len(set(words)) == len(words)
+
+    if isinstance(made, LeftOut):
+        return isinstance(made.why, str)
+    if isinstance(made, Numbers):
+        return finite([made.fill]) and isinstance(made.indicator, bool) and made.decimal in (".", ",")
+    if isinstance(made, Dates):
+        known = set(made.parts) <= set(time_parts(np.zeros(1, "datetime64[us]"))) and names(made.parts)
+        return known and len(made.parts) == len(made.fill) and finite(made.fill) and made.order in ORDERS
+    if isinstance(made, OneHot):
+        return names(made.values) and len(made.values) > 0
+    if isinstance(made, Levels):
+        rows = [*made.levels, made.otherwise]
+        whole = all(len(row) == len(made.what) and finite(row) for row in rows)
+        return names(made.values) and names(made.what) and whole and len(made.levels) == len(made.values)
+    return names(made.words)
+
+
+def _places(values: tuple[str, ...], column: Column) -> NDArray[np.int64]:
+    """Return the place (n,) of each value of a column among others, -1 where it is none of them."""
+    known = {value: place for place, value in enumerate(values)}
+    different, codes = coded(column.as_text())
+    return np.array([known.get(cell, -1) for cell in different], np.int64)[codes]
+
+
+def truth_only(column: Column) -> bool:
+    """Return whether all cells of a text column say true or false, or that there is none, and some say one."""
+    different = set(column.values)
+    if len(different) > 3 * len(TRUTH) + len(NO_VALUE):
+        return False
+    different = {cell.lower() for cell in different}
+    return bool(different & set(TRUTH)) and different <= {*TRUTH, *NO_VALUE}

@@ -1,0 +1,214 @@
+"""Learn: what kind a column of training rows is, and how it becomes numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidInput
+from thresher.tables.cells import coded, find_date_order, find_decimal, read_dates, read_numbers, read_plain
+from thresher.tables.frame import Column, Frame
+from thresher.tables.kinds import (
+    Dates,
+    Kind,
+    LeftOut,
+    Levels,
+    Numbers,
+    OneHot,
+    Words,
+    numbers_of,
+    say_strange,
+    time_parts,
+    token_sets,
+    truth_only,
+)
+
+__all__ = ["MOST_VALUES", "Targets", "encode_rows", "learn", "look"]
+
+Matrix = NDArray[np.float64]
+MOST_VALUES = 30  # of a category that becomes zeros and ones
+_FEW_WORDS = 0.1  # share of cells among numbers that are taken for mistakes
+_OWN = 0.9  # share of different values from which on they are names of rows
+_SENTENCE = 4  # words of a cell from which on it is free text, on average
+_COMMON = (0.01, 0.9, 5)  # shares of the rows between which a word is of use, and the fewest rows
+_FOLDS, _PRIOR = 5, 10.0  # of means of targets: parts of the rows, and rows that the mean of all counts as
+
+
+class Targets(NamedTuple):
+    """Targets (n, k) for means by category, and what they are called."""
+
+    values: Matrix
+    names: tuple[str, ...]
+
+
+class Seen(NamedTuple):
+    """What a column looks like: "number", "date" or "text", and how it is written."""
+
+    kind: str
+    how: str = ""
+
+
+def look(column: Column, *, decimal: str = ".", most: int = MOST_VALUES) -> Seen:
+    """Return what a column looks like; InvalidInput if it is numbers, or dates, but for a few cells.
+
+    Cost: O(n) for the cells, and a closer look at each different one.
+    """
+    if column.category:
+        return Seen("text")
+    if column.values.dtype.kind == "M":
+        return Seen("date", "ymd")
+    if not column.is_text:
+        _refuse_infinite(column, column.values)
+        return Seen("number", ".")
+    plain = read_plain(column.values)
+    if plain is not None:
+        _refuse_infinite(column, plain)
+        return Seen("number", ".")
+    order = find_date_order(column.values)
+    if order is not None:
+        read = read_dates(column.values, order=order)
+        if read.strange.any():
+            raise InvalidInput(say_strange(column, read.strange, "expected dates, as in other rows"))
+        return Seen("date", order)
+    if truth_only(column):
+        return Seen("number", ".")
+    sign = find_decimal(column.values, default=decimal)
+    values, strange = read_numbers(column.values, decimal=sign)
+    there = ~np.isnan(values)
+    if not strange.any():
+        _refuse_infinite(column, values)
+        return Seen("number", sign)
+    if strange.sum() < _FEW_WORDS * (there.sum() + strange.sum()) and len(np.unique(values[there])) > most:
+        expected = "expected numbers, as in other rows (or name the column in categorical_features)"
+        raise InvalidInput(say_strange(column, strange, expected))
+    return Seen("text")
+
+
+def learn(column: Column, *, decimal: str, most: int = MOST_VALUES, targets: Targets | None) -> tuple[Kind, Matrix]:
+    """Return what is learnt of a column of training rows, and what these rows become (n, outputs).
+
+    The two differ for means of targets alone: those of a training row leave out its fold.
+    """
+    seen = look(column, decimal=decimal, most=most)
+    kind: Kind
+    if seen.kind == "number":
+        kind = _learn_numbers(column, seen.how)
+    elif seen.kind == "date":
+        kind = _learn_dates(column, seen.how)
+    else:
+        return _learn_text(column, most, targets)
+    return kind, kind.encode(column)
+
+
+def encode_rows(frame: Frame, places: NDArray[np.int64]) -> Matrix:
+    """Return all rows of a frame as numbers (n, outputs), by what some of them tell; categories by counts.
+
+    Cost: O(n) per column.
+    """
+    some = frame.take(places)
+    kinds = [learn(one, decimal=frame.decimal, targets=None)[0] for one in some]
+    made = np.hstack([kind.encode(one) for kind, one in zip(kinds, frame, strict=True)])
+    if not made.shape[1]:
+        raise InvalidInput("no column can be used: all are empty or the same in every row. Give other columns.")
+    return made
+
+
+def _refuse_infinite(column: Column, values: Matrix) -> None:
+    if np.isinf(values).any():
+        raise InvalidInput(say_strange(column, np.isinf(values), "numbers must be finite"))
+
+
+def _learn_numbers(column: Column, decimal: str) -> Kind:
+    values = numbers_of(column, decimal=decimal)
+    missing = np.isnan(values)
+    there = values[~missing]
+    if not len(there):
+        return LeftOut("it has no value")
+    if not missing.any() and (there == there[0]).all():
+        return LeftOut("it is the same in every row")
+    low, high = there.min(), there.max()
+    share = float((there == high).mean())
+    two = bool(((there == low) | (there == high)).all())
+    fill = low * (1 - share) + high * share if two else np.quantile(there, 0.5, method="lower")
+    return Numbers(float(fill), bool(missing.any()), decimal)
+
+
+def _learn_dates(column: Column, order: str) -> Kind:
+    times = column.values if column.values.dtype.kind == "M" else read_dates(column.values, order=order).values
+    missing = np.isnat(times)
+    if missing.all():
+        return LeftOut("it has no value")
+    found = {name: part[~missing] for name, part in time_parts(times).items()}
+    parts = tuple(name for name, part in found.items() if np.ptp(part) > 1e-9)
+    if not parts and not missing.any():
+        return LeftOut("it is the same in every row")
+    fill = tuple(float(found[name].mean()) for name in parts)
+    return Dates(order, parts, fill, bool(missing.any()))
+
+
+def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Kind, Matrix]:
+    values, codes = coded(column.as_text())
+    different, rows = len(values) - ("" in values), int((~column.missing).sum())
+    kind: Kind
+    if different == 0:
+        kind = LeftOut("it has no value")
+    elif len(values) == 1:
+        kind = LeftOut("it is the same in every row")
+    elif different <= most:
+        kind = OneHot(tuple(sorted(values)))
+    elif not column.category and different >= rows / 2 and _mean_words(column) >= _SENTENCE:
+        kind = _learn_words(column, most)
+    elif different >= _OWN * rows:
+        kind = LeftOut("nearly every row has a value of its own")
+    else:
+        return _learn_levels(values, codes, targets)
+    return kind, kind.encode(column)
+
+
+def _mean_words(column: Column) -> float:
+    found, codes = token_sets(column)
+    counts = np.array([count for count, _ in found])[codes]
+    return float(counts[~column.missing].mean())
+
+
+def _learn_words(column: Column, most: int) -> Kind:
+    found, codes = token_sets(column)
+    often = np.bincount(codes, minlength=len(found))
+    rows: Counter[str] = Counter()
+    for (_, words), count in zip(found, often.tolist(), strict=True):
+        rows.update(dict.fromkeys(words, count))
+    share, largest, fewest = _COMMON
+    n = len(column.values)
+    common = [word for word, count in rows.items() if max(fewest, share * n) <= count <= largest * n]
+    return Words(tuple(sorted(sorted(common, key=lambda word: (-rows[word], word))[:most])))
+
+
+def _learn_levels(values: list[Any], codes: NDArray[np.int64], targets: Targets | None) -> tuple[Kind, Matrix]:
+    n = len(codes)
+    if targets is None:
+        counts = np.log1p(np.bincount(codes, minlength=len(values)))[:, None]
+        kind = Levels(tuple(values), ("count",), _as_tuples(counts), (0.0,))
+        return kind, counts[codes]
+    folds = np.random.default_rng(0).permutation(n) % min(_FOLDS, n)
+    own = np.empty_like(targets.values)
+    for fold in range(folds.max() + 1):
+        others, inside = folds != fold, folds == fold
+        levels, prior = _means(codes[others], targets.values[others], len(values))
+        own[inside] = levels[codes[inside]]
+    levels, prior = _means(codes, targets.values, len(values))
+    kind = Levels(tuple(values), targets.names, _as_tuples(levels), tuple(prior.tolist()))
+    return kind, own
+
+
+def _means(codes: NDArray[np.int64], targets: Matrix, count: int) -> tuple[Matrix, Matrix]:
+    """Return the means (count, k) of targets by code, drawn to the mean (k,) of all where rows are few."""
+    rows, prior = np.bincount(codes, minlength=count), targets.mean(axis=0)
+    sums = np.stack([np.bincount(codes, one, minlength=count) for one in targets.T], axis=1)
+    return (sums + _PRIOR * prior) / (rows[:, None] + _PRIOR), prior
+
+
+def _as_tuples(levels: Matrix) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, levels.tolist()))

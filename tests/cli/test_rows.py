@@ -1,0 +1,166 @@
+"""Which rows are trained on and tested on: every row once, every class with its share."""
+
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thresher import InvalidInput, Problem, ThresherRegressor
+from thresher.cli.options import in_options
+from thresher.cli.rows import choose_rows, fold, split
+from thresher.cli.train import train
+from thresher.model.network import NetworkSettings
+from thresher.runs.scores import digits_for, say_recall, say_scores, score_all
+from thresher.runs.seen import count_seen, hash_rows_of
+from thresher.training import objectives
+
+LABELS = st.lists(st.sampled_from("aabbbbcd"), min_size=8, max_size=200).map(np.array)
+
+
+def shares(labels, places):
+    return {name: np.mean(labels[places] == name) for name in np.unique(labels)}
+
+
+@given(LABELS, st.floats(0.05, 0.6), st.integers(0, 5))
+def test_a_split_has_every_row_once_and_keeps_each_class(labels, share, seed):
+    parts = split(labels, share, seed=seed, classes=True)
+    assert sorted([*parts.train, *parts.test]) == list(range(len(labels)))
+    assert set(labels[parts.train]) == set(labels)
+    kinds = len(set(labels))
+    assert abs(len(parts.test) - share * len(labels)) <= max(1, kinds)
+    for name in set(labels):
+        of_class, tested = (labels == name).sum(), (labels[parts.test] == name).sum()
+        assert abs(tested - len(parts.test) * (of_class - 1) / max(len(labels) - kinds, 1)) <= 1
+
+
+@given(LABELS, st.integers(2, 4), st.booleans())
+def test_folds_test_every_row_once(labels, count, classes):
+    try:
+        parts = fold(labels, count, seed=1, classes=classes)
+    except InvalidInput as error:
+        assert "one class to train on" in str(error)
+        assert np.unique(labels, return_counts=True)[1].max() >= len(labels) - 1 - count or len(set(labels)) < 3
+        return
+    assert len(parts) == count
+    assert sorted(np.concatenate([one.test for one in parts])) == list(range(len(labels)))
+    for one in parts:
+        assert not set(one.train) & set(one.test)
+        assert len(one.train) + len(one.test) == len(labels)
+        for name in set(labels) if classes else ():
+            assert abs((labels[one.test] == name).sum() - (labels == name).sum() / count) <= 1
+
+
+@given(LABELS, st.integers(2, 300), st.booleans())
+def test_some_rows_are_as_many_as_asked_for(labels, count, classes):
+    places = choose_rows(labels, count, seed=0, classes=classes)
+    assert len(places) == min(count, len(labels)) == len(set(places))
+    assert (np.diff(places) > 0).all()
+    if classes:
+        for name in set(labels):
+            wanted = len(places) * (labels == name).mean()
+            assert abs((labels[places] == name).sum() - wanted) <= 1
+
+
+def test_a_regression_is_split_at_random():
+    targets = np.arange(1000.0)
+    first, second = (split(targets, 0.2, seed=seed, classes=False).test for seed in (0, 1))
+    assert len(first) == len(second) == 200
+    assert 150 > len(set(first) & set(second)) > 5
+
+
+def test_scores_are_those_of_scikit_learn():
+    from sklearn import metrics
+
+    generator = np.random.default_rng(0)
+    y, predicted = generator.normal(size=(2, 50))
+    found = score_all(predicted, y, task="regression")
+    assert found["R2"] == pytest.approx(metrics.r2_score(y, predicted))
+    assert found["RMSE"] == pytest.approx(metrics.root_mean_squared_error(y, predicted))
+    assert found["MAE"] == pytest.approx(metrics.mean_absolute_error(y, predicted))
+    classes = np.array(["a", "b", "c"])
+    y = generator.choice(classes, size=60)
+    chances = generator.dirichlet([1, 1, 1], size=60)
+    predicted = classes[chances.argmax(axis=1)]
+    found = score_all(predicted, y, task="classification", chances=chances, classes=classes)
+    assert found["accuracy"] == pytest.approx(metrics.accuracy_score(y, predicted))
+    assert found["log loss"] == pytest.approx(metrics.log_loss(y, chances))
+    recall = metrics.recall_score(y, predicted, average=None)
+    assert list(found["recall"].values()) == pytest.approx(recall)
+
+
+def test_classes_that_are_unknown_are_wrong_and_have_no_log_loss():
+    chances, classes = np.array([[0.5, 0.5], [0.25, 0.75]]), np.array(["a", "c"])
+    y = np.array(["b", "c"])
+    found = score_all(np.array(["a", "c"]), y, task="classification", chances=chances, classes=classes)
+    assert found["accuracy"] == 0.5
+    assert found["log loss"] == pytest.approx(-np.log(0.75))
+    assert say_recall(found) == "Recall of each class: b 0% of 1, c 100% of 1."
+
+
+def test_scores_in_words():
+    assert say_scores({"R2": float("nan"), "RMSE": 12345.6, "MAE": 0.01234}) == "RMSE 12,346, MAE 0.0123"
+    assert say_scores({"accuracy": 0.9531, "log loss": 0.13}, {"accuracy": 0.008, "log loss": 0.0219}) == (
+        "accuracy 95.3% ± 0.8%, log loss 0.13 ± 0.02"
+    )
+    many = {f"k{k}": k / 10 for k in range(9)}
+    said = say_recall({"recall": many, "rows of each class": dict.fromkeys(many, 1000)})
+    assert said.startswith("Recall, lowest of 9 classes: k0 0% of 1,000, k1 10%")
+    assert "k7" not in said
+
+
+@given(st.floats(1e-12, 1e12))
+def test_digits_reach_one_below_the_error(error):
+    unit = 10.0 ** -digits_for(error)
+    assert unit <= 1
+    assert unit == 1 or error / 100 < unit <= error / 10 * (1 + 1e-9)
+
+
+def test_an_error_that_is_not_known_cuts_nothing():
+    assert [digits_for(error) for error in (0.0, float("nan"), float("inf"))] == [None] * 3
+
+
+def test_rows_seen_before_are_counted():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    other = np.vstack([X[3:8], X[3:8] + 1e-12])
+    model = ThresherRegressor(width=16, shift=1.0, bias=1.0, feature_learning=0).fit(X, X[:, 0])
+    seen, found = hash_rows_of(model, X), hash_rows_of(model, other)
+    assert count_seen(found, seen) == 5
+    assert count_seen(found, np.empty(0, np.uint64)) == 0
+
+
+NEAR = np.eye(4)[[0, 0, 1]]
+FAR = np.eye(4)[:3]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "diagonal", "rank", "shift"),
+    [
+        (FAR, [0, 1, 1], 3, 3.0),
+        (FAR, [0, 1, 1], 3, 0.1),
+        (FAR, [1, 1, 1], 3, 1.0),
+        (FAR, [1, 1, 1], 2, 1.0),
+        (NEAR, [1, 1, 1], 2, 1.0),
+    ],
+)
+@pytest.mark.parametrize("width", [4, 4096])
+def test_advice_names_options_that_there_are(inputs, diagonal, rank, shift, width):
+    gram = SimpleNamespace(diagonal=lambda: np.array(diagonal), size=3)
+    solution = SimpleNamespace(rank=rank, status="solved" if rank == 3 else SimpleNamespace(value="singular"))
+    settings = NetworkSettings.checked(width=width, dimension=4, shift=shift)
+    problem = Problem(inputs, np.ones(3))
+    aim = objectives.Interpolation(problem)
+    for message in (aim.stalled(gram, solution, settings, remainder=0.5), aim.missed(0.5)):
+        said = in_options(message)
+        known = {name for one in train.params for name in one.opts}
+        assert set(re.findall(r"--[a-z-]+", said)) <= known
+        assert re.search(r"--(width|shift|dtype|ridge)", said)
+        assert not re.search(r"damping|max_iterations|\w=|thresher\.", said)
+
+
+def test_arguments_become_options():
+    said = in_options("tol=1e-09 is beyond float32. Use dtype='float64', or ridge='auto', which fits.")
+    assert said == "--tol 1e-09 is beyond float32. Use --dtype float64, or --ridge auto, which fits."
+    assert in_options("no colour='red' here") == "no colour='red' here"

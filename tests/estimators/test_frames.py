@@ -1,0 +1,172 @@
+"""Estimators of tables with anything in them: fit, predict, save and load, from frames, arrays and files."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import thresher
+from thresher import InvalidInput, TableEncoder, ThresherClassifier, ThresherRegressor
+from thresher.cli import commands
+from thresher.tables import read_table
+
+FIXED = {"width": 64, "random_state": 0, "shift": 0.5, "bias": 1.0, "ridge": 0.1, "feature_learning": 0}
+
+
+def make_frame(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "area": rng.normal(size=n),
+            "colour": rng.choice(["red", "green", "none"], n),
+            "age": np.where(rng.random(n) < 0.2, np.nan, rng.integers(1, 90, n)),
+            "sold": pd.date_range("2020-01-01", periods=n, freq="9D"),
+            "city": [f"city {k}" for k in rng.integers(40, size=n)],
+            "garden": rng.random(n) < 0.5,
+        }
+    )
+    return frame, frame.area + 2 * (frame.colour == "red") + frame.age.isna() + rng.normal(size=n) / 10
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    frame, y = make_frame()
+    return ThresherRegressor(**FIXED).fit(frame, y), frame, y
+
+
+def test_mixed_frames_are_fitted_and_predicted_by_name(fitted):
+    model, frame, y = fitted
+    assert model.score(frame, y) > 0.8
+    assert list(model.feature_names_in_) == list(frame.columns)
+    assert model.feature_importances_.shape == (6,)
+    assert model.feature_importances_.sum() == pytest.approx(1)
+    expected = model.predict(frame)
+    np.testing.assert_array_equal(model.predict(frame[frame.columns[::-1]]), expected)
+    np.testing.assert_array_equal(model.predict(pl.from_pandas(frame)), expected)
+    np.testing.assert_array_equal(clone(model).fit(pl.from_pandas(frame), y).predict(frame), expected)
+    with pytest.raises(InvalidInput, match="it lacks age, and it has also years"):
+        model.predict(frame.rename(columns={"age": "years"}))
+    strange = frame.assign(colour="mauve", city=None, age=None)
+    assert np.isfinite(model.predict(strange)).all()
+
+
+def test_what_is_fitted_is_what_the_encoder_makes(fitted):
+    model, frame, y = fitted
+    rows = TableEncoder(task="regression").fit_transform(frame, y)
+    bare = ThresherRegressor(**FIXED).fit(rows, y)
+    np.testing.assert_array_equal(bare.inputs_, model.inputs_)
+    np.testing.assert_array_equal(bare.predict(model.encoder_.transform(frame)), model.predict(frame))
+
+
+def test_plain_numbers_go_as_they_always_went(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    monkeypatch.setattr("thresher.estimators.rows.TableEncoder", None)  # not even looked at
+    expected = ThresherRegressor(**FIXED).fit(X, X[:, 0]).predict(X)
+    for table in (pd.DataFrame(X, columns=list("abc")), pl.DataFrame(X, schema=list("abc")), X.tolist()):
+        model = ThresherRegressor(**FIXED).fit(table, X[:, 0])
+        assert model.encoder_ is None
+        np.testing.assert_array_equal(model.predict(table), expected)
+
+
+def test_missing_numbers_of_arrays():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    X[rng.random(80) < 0.3, 1] = np.nan
+    y = np.isnan(X[:, 1]) + 0.0
+    model = ThresherRegressor(**FIXED).fit(X, y)
+    assert model.score(X, y) > 0.9
+    from scipy import sparse
+
+    np.testing.assert_array_equal(model.predict(sparse.csr_array(X)), model.predict(X))
+    np.testing.assert_array_equal(model.predict(np.array(X, object)), model.predict(X))
+    whole = ThresherRegressor(**FIXED).fit(X[:, [0, 2]], y)
+    with pytest.raises(InvalidInput, match="contains NaN, and no training row did"):
+        whole.predict([[np.nan, 1.0]])
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict([[np.inf, 1.0, 1.0]])
+
+
+def test_rows_of_weight_zero_teach_nothing():
+    frame, y = make_frame()
+    weights = np.ones(120)
+    weights[::4] = 0
+    strange = frame.copy()
+    strange.loc[weights == 0, "colour"] = [f"other {k}" for k in range(30)]
+    model = ThresherRegressor(**FIXED).fit(strange, y, sample_weight=weights)
+    kept = ThresherRegressor(**FIXED).fit(frame[weights > 0], y[weights > 0])
+    assert model.encoder_.to_json() == kept.encoder_.to_json()
+    np.testing.assert_array_equal(model.predict(frame), kept.predict(frame))
+
+
+def test_each_fold_of_a_cross_validation_has_its_own_encoder():
+    frame, y = make_frame()
+    assert cross_val_score(ThresherRegressor(**FIXED), frame, y, cv=3).min() > 0.5
+    pipeline = make_pipeline(TableEncoder(), StandardScaler(), ThresherRegressor(**FIXED))
+    assert cross_val_score(pipeline, frame, y, cv=3).min() > 0.5
+
+
+def test_numbers_that_are_names():
+    X = np.random.default_rng(0).integers(5, size=(60, 2)).astype(float)
+    y = np.array([3.0, -1, 4, -1, 5])[X[:, 0].astype(int)]
+    model = ThresherRegressor(categorical_features=[0], **FIXED).fit(X, y)
+    assert list(model.encoder_.get_feature_names_out()) == [*(f"x0={k}" for k in range(5)), "x1"]
+    assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("form", ["full", "recipe"])
+def test_files_keep_the_encoder(fitted, tmp_path, form):
+    model, frame, _ = fitted
+    model.save(tmp_path / "model", form=form)
+    loaded = thresher.load(tmp_path / "model")
+    assert loaded.encoder_.to_json() == model.encoder_.to_json()
+    strange = frame.assign(colour="mauve", city=None, age=None)
+    for table in (frame, strange):
+        np.testing.assert_array_equal(loaded.predict(table, return_std=True), model.predict(table, return_std=True))
+    loaded.save(tmp_path / "again", form=form)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+
+
+def test_a_file_of_missing_numbers_has_no_names(tmp_path):
+    X = np.array([[1.0, 2.0], [np.nan, 3.0], [2.0, 5.0], [0.5, 1.0]])
+    model = ThresherClassifier(**FIXED, categorical_features=[1]).fit(X, list("abab"))
+    model.save(tmp_path / "model")
+    loaded = thresher.load(tmp_path / "model")
+    assert not hasattr(loaded, "feature_names_in_")
+    assert loaded.get_params()["categorical_features"] == [1]
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+def test_what_the_command_line_saves_python_opens_and_the_other_way_round(tmp_path, capsys):
+    frame, y = make_frame()
+    labels = np.where(y > y.median(), "dear", "cheap")
+    frame.assign(price=labels).to_csv(tmp_path / "a.csv", index=False, sep=";", decimal=",")
+    given = ["--width", "64", "--shift", "0.5", "--ridge", "0.1", "--bias", "1"]
+    run = tmp_path / "run"
+    commands.main(["train", str(tmp_path / "a.csv"), *given, "--save", str(run), "--quiet"], standalone_mode=False)
+    model = thresher.load(run)
+    assert isinstance(model, ThresherClassifier)
+    found = model.predict(frame)
+    assert (found == labels).mean() > 0.8
+    table = read_table(tmp_path / "a.csv")
+    np.testing.assert_array_equal(model.predict(table.inputs), found)
+    model.save(tmp_path / "model")
+    outputs = []
+    for place in (run, tmp_path / "model"):
+        given = ["predict", str(place), str(tmp_path / "a.csv"), "--output", str(tmp_path / "p.csv"), "--force"]
+        commands.main(given, standalone_mode=False)
+        outputs.append((tmp_path / "p.csv").read_text().split()[1:])
+    assert outputs[0] == outputs[1] == found.tolist()
+
+
+def test_errors_left_out_are_those_of_new_rows_whatever_a_category_means():
+    """Means of a category without meaning must not look like knowledge."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=600), "city": [f"c{k}" for k in rng.integers(150, size=600)]})
+    y = frame.x + rng.normal(size=600)
+    model = ThresherRegressor(width=float("inf"), random_state=0).fit(frame[:300], y[:300])
+    new = ((model.predict(frame[300:]) - y[300:]) ** 2).mean() / y[:300].var()
+    assert 0.8 < model.loo_error_ / new < 1.25

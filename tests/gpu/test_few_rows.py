@@ -1,0 +1,261 @@
+"""Kernels of few rows on a GPU, and fits with them: those of the processor, see ``estimators/kernels.py``."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'thresher[gpu]'")
+pytest.importorskip("triton", reason="needs triton: pip install 'thresher[gpu]'")
+
+from sklearn.datasets import make_friedman1  # noqa: E402
+
+import thresher  # noqa: E402
+from thresher import ThresherClassifier, ThresherRegressor  # noqa: E402
+from thresher.estimators import device as processor  # noqa: E402
+from thresher.estimators import kernels as arrays  # noqa: E402
+from thresher.estimators.columns import likelihood  # noqa: E402
+from thresher.estimators.device import Cpu, device_of  # noqa: E402
+from thresher.estimators.gradients import mix_outputs  # noqa: E402
+from thresher.estimators.observations import Observations  # noqa: E402
+from thresher.gpu.gram import start_rows  # noqa: E402
+from thresher.gpu.kernels import limit as kernels  # noqa: E402
+from thresher.model.network import Network, NetworkSettings  # noqa: E402
+from thresher.model.start import Start  # noqa: E402
+from thresher.model.weights import DenseWeights  # noqa: E402
+from thresher.theory import cofiring_probability, cofiring_slope, limit_kernel  # noqa: E402
+from thresher.theory.kernel import probability_table  # noqa: E402
+
+CPU = Cpu(1)
+SHIFTS = [0.0, 0.02, 0.5, 1.5]  # of 0.02 there is no table
+EXACT = {"rtol": 1e-10, "atol": 1e-10}
+SINGLE = {"rtol": 1e-4, "atol": 1e-5}  # what the processor makes in single precision, for slopes alone
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    return device_of("cuda", 1)
+
+
+def sphere(n, d=6, seed=0):
+    rows = np.random.default_rng(seed).normal(size=(n, d))
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def problem(n=50, outputs=2, seed=0):
+    rng = np.random.default_rng(seed)
+    return sphere(n, seed=seed), rng.uniform(0.01, 0.1, size=n), rng.normal(size=(n, outputs))
+
+
+@pytest.fixture(params=[*SHIFTS, "network"])
+def both(request, gpu):
+    """The same kernel on the processor and on the GPU, of fifty inputs."""
+    inputs = problem()[0]
+    if request.param != "network":
+        return [one.kernel(inputs, request.param) for one in (CPU, gpu)]
+    settings = NetworkSettings.checked(width=512, dimension=6, shift=0.5, twins=True, sequence="sobol")
+    return [one.start_gram(inputs, settings) for one in (CPU, gpu)]
+
+
+class TestKernels:
+    def test_the_matrix_and_its_corner(self, both):
+        expected, found = both
+        assert len(found) == len(expected) == 50
+        np.testing.assert_allclose(found.dense(), expected.dense(), **EXACT)
+        np.testing.assert_allclose(found.last(7).dense(), expected.dense()[-7:, -7:], **EXACT)
+        assert len(found.last(80)) == 50
+
+    def test_solutions(self, both):
+        expected, found = both
+        _, penalty, targets = problem()
+        np.testing.assert_allclose(found.solve(penalty, targets), expected.solve(penalty, targets), **EXACT)
+        some = found.solve(penalty[:40], targets[:40])
+        np.testing.assert_allclose(some, expected.solve(penalty[:40], targets[:40]), **EXACT)
+        np.testing.assert_allclose(found.rest(some), expected.dense()[40:, :40] @ some, **EXACT)
+        assert found.solve(penalty - 1.0, targets) is None
+        assert found.solve(penalty * np.nan, targets) is None
+
+    @pytest.mark.parametrize("last", [1, 13, 50, 1024])
+    def test_what_leaving_out_needs(self, both, last):
+        _, penalty, targets = problem()
+        expected, found = (one.invert(penalty, targets, last=last, whole=False) for one in both)
+        np.testing.assert_allclose(found.alpha, expected.alpha, **EXACT)
+        np.testing.assert_allclose(found.diagonal, expected.diagonal, **EXACT)
+        assert found.changes is None
+        assert both[1].invert(penalty - 1.0, targets, last=last, whole=False) is None
+
+    def test_and_how_it_changes_with_the_ridge(self, both):
+        _, penalty, targets = problem()
+        expected, found = (one.invert(penalty, targets, last=1024, whole=True) for one in both)
+        np.testing.assert_allclose(found.alpha, expected.alpha, **EXACT)
+        np.testing.assert_allclose(found.changes[0], expected.changes[0], **EXACT)
+        np.testing.assert_allclose(found.diagonal, expected.diagonal, **SINGLE)
+        np.testing.assert_allclose(found.changes[1], expected.changes[1], **SINGLE)
+        step, kernel = 1e-5, both[0].dense()
+        ahead, behind = (np.linalg.inv(kernel + np.diag(penalty * np.exp(by))).diagonal() for by in (step, -step))
+        np.testing.assert_allclose(found.changes[1], (behind - ahead) / (2 * step), rtol=1e-6)
+        assert both[1].invert(penalty - 1.0, targets, last=1024, whole=True) is None
+
+
+@pytest.mark.parametrize("shift", SHIFTS)
+class TestTheLimit:
+    @pytest.mark.parametrize(("outputs", "columns"), [(1, 6), (3, 5), (40, 6)])  # one by one, all at once
+    def test_outer_products_of_gradients(self, gpu, shift, outputs, columns):
+        inputs, scale, alpha = problem(outputs=outputs)
+        expected, found = (
+            one.kernel(inputs, shift, gradients=True).outer_products(alpha, scale=scale, columns=columns)
+            for one in (CPU, gpu)
+        )
+        np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+
+    def test_quick_gradients(self, gpu, shift):
+        inputs, penalty, targets = problem(outputs=20)
+        expected, found = (one.quick_gradients(inputs, targets, penalty, shift, mix_outputs) for one in (CPU, gpu))
+        assert found.shape == (16, 50, 6)
+        np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+
+    def test_the_likelihood_and_its_slopes(self, gpu, shift):
+        rng = np.random.default_rng(1)
+        rows = rng.normal(size=(30, 4))[rng.integers(30, size=50)]
+        data = Observations.merged(rows, rng.normal(size=(50, 2)), weights=rng.uniform(0.5, 2.0, 50))
+        values = np.array([0.1, -0.5, 0.3, 0.0, 0.2, -2.0])
+        expected, found = (likelihood(values, data, shift=shift, device=one) for one in (CPU, gpu))
+        assert found[0] == pytest.approx(expected[0], rel=1e-10)
+        np.testing.assert_allclose(found[1], expected[1], atol=1e-5 * np.abs(expected[1]).max())
+        assert gpu.evidence(sphere(5), shift, np.full(5, -1.0), np.ones((5, 1))) is None
+
+    def test_products_and_variances_at_others(self, gpu, shift, monkeypatch):
+        monkeypatch.setattr("thresher.gpu.limit._BLOCK", 1000)  # several blocks
+        inputs, penalty, vectors = problem()
+        others = np.concatenate([sphere(33, seed=1), inputs[:2], -inputs[:2]])
+        expected, found = (one.exact_product(others, inputs, vectors, shift) for one in (CPU, gpu))
+        np.testing.assert_allclose(found, expected, atol=1e-7)  # opposite inputs: the kernel has a kink there
+        expected, found = (one.explained(inputs, shift, penalty)(others) for one in (CPU, gpu))
+        np.testing.assert_allclose(found, expected, atol=1e-7)
+        assert gpu.explained(inputs, shift, penalty - 1.0) is None
+
+
+class TestStartRows:
+    @pytest.mark.parametrize(("d", "seed"), [(1, 0), (11, 2**63 + 5), (40, 3)])
+    @pytest.mark.parametrize("first", [0, 37, 2**20 - 3])
+    def test_sobol_rows_have_the_bits_of_the_processor(self, gpu, d, seed, first):
+        start = Start(seed, d, twins=True, sequence="sobol")
+        made = start_rows(start, gpu.put(sphere(3, d)), first + 100)(first, first + 100)
+        expected = start.base_block(first, first + 100).T
+        np.testing.assert_array_equal(gpu.get(made).view(np.uint32), expected.view(np.uint32))
+
+    @pytest.mark.parametrize(("twins", "sequence", "width"), [(True, "random", 40), (False, "sobol", 333)])
+    def test_counts_are_those_of_the_processor(self, gpu, twins, sequence, width, monkeypatch):
+        monkeypatch.setattr("thresher.gpu.limit._BLOCK", 3000)  # several blocks of neurons
+        settings = NetworkSettings.checked(width=width, dimension=6, shift=0.3, seed=4, twins=twins, sequence=sequence)
+        expected, found = (one.start_gram(sphere(50), settings).dense() for one in (CPU, gpu))
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
+
+    def test_pairs_near_the_threshold_are_decided_in_float64(self, gpu):
+        """Inputs on whose threshold a neuron stands, but for less than single precision tells."""
+        rows = Start(0, 2, twins=True, sequence="sobol").base_block(0, 32).T.astype(np.float64)
+        angles = np.arctan2(rows[:, 1], rows[:, 0]) + np.arccos(0.5 / np.linalg.norm(rows, axis=1).clip(min=0.6))
+        inputs = np.concatenate([np.column_stack([np.cos(a), np.sin(a)]) for a in (angles + 1e-9, angles - 1e-9)])
+        settings = NetworkSettings.checked(width=64, dimension=2, shift=0.5, twins=True, sequence="sobol")
+        fires = (inputs @ rows.T >= 0.5).astype(float)
+        assert (((inputs.astype(np.float32) @ rows.T.astype(np.float32)) >= 0.5) != fires).any()
+        found = gpu.start_gram(inputs, settings).dense()
+        np.testing.assert_allclose(found, (fires @ fires.T) * (inputs @ inputs.T) / 32, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("sequence", ["sobol", "random"])
+@pytest.mark.parametrize("drift", [1e-4, 0.3])  # few pairs near the threshold, and most
+def test_outputs_of_networks_of_twins(gpu, sequence, drift, monkeypatch):
+    monkeypatch.setattr("thresher.gpu.limit._BLOCK", 2000)
+    monkeypatch.setattr("thresher.gpu.twins._INPUTS", 17)
+    monkeypatch.setattr("thresher.gpu.twins._NUMBERS", 500)
+    settings = NetworkSettings.checked(width=96, dimension=5, shift=0.5, twins=True, sequence=sequence)
+    rng = np.random.default_rng(0)
+    moved = [(drift * rng.normal(size=(96, 5))).astype(np.float32) for _ in range(2)]
+    networks = [Network(settings, DenseWeights(settings.start, one)) for one in moved]
+    expected, found = (one.predict_twins(networks, sphere(40, 5)) for one in (CPU, gpu))
+    np.testing.assert_allclose(found, expected, atol=1e-13)
+    with pytest.raises(thresher.InvalidInput, match="dense twins of one start"):
+        gpu.predict_twins([networks[0], Network(settings._replace(shift=0.4), networks[1].weights)], sphere(3, 5))
+
+
+def friedman(n, seed=0):
+    return make_friedman1(n, n_features=6, noise=1.0, random_state=seed)
+
+
+def fits(estimator, *data, **options):
+    options = {"n_jobs": 1, "random_state": 0, **options}
+    return [estimator(device=name, **options).fit(*data) for name in ("cpu", "cuda")]
+
+
+def same_choices(found, expected):
+    names = ("shift_", "ridge_", "scale_", "feature_learning_", "columns_weighed_", "width_")
+    assert [getattr(found, name) for name in names] == [getattr(expected, name) for name in names]
+    assert found.bias_ == pytest.approx(expected.bias_, rel=1e-4)  # learnt with the weights of columns
+    assert found.loo_error_ == pytest.approx(expected.loo_error_, rel=1e-4)
+
+
+class TestFits:
+    @pytest.mark.parametrize("width", [float("inf"), 256])
+    def test_a_regressor(self, width, tmp_path):
+        X, y = friedman(100)
+        expected, found = fits(ThresherRegressor, X, y, width=width, feature_learning=0)
+        same_choices(found, expected)
+        others = friedman(40, seed=1)[0]
+        results = zip(found.predict(others, return_std=True), expected.predict(others, return_std=True), strict=True)
+        for mine, theirs in results:
+            np.testing.assert_allclose(mine, theirs, atol=1e-6 * y.std())
+        found.save(tmp_path / "model")
+        loaded = thresher.load(tmp_path / "model").predict(others)
+        np.testing.assert_allclose(loaded, found.predict(others), atol=1e-6 * y.std())
+
+    def test_features_are_learnt(self):
+        rng = np.random.default_rng(5)
+        X = rng.normal(size=(130, 4))
+        y = np.sin(2 * X[:, 0]) * np.sign(X[:, 1])
+        options = {"width": float("inf"), "target": "linear", "scale": "standardise", "shift": 0.5}
+        expected, found = fits(ThresherRegressor, X, y, **options)
+        assert found.feature_learning_
+        assert found.columns_weighed_
+        same_choices(found, expected)
+        np.testing.assert_allclose(found.feature_importances_, expected.feature_importances_, atol=1e-4)
+        others = rng.normal(size=(40, 4))
+        np.testing.assert_allclose(found.predict(others), expected.predict(others), atol=1e-3)
+
+    def test_a_classifier_with_weights_and_equal_rows(self):
+        X, y = friedman(120)
+        X[60:80] = X[:20]
+        labels, weights = np.digitize(y, np.quantile(y, [0.3, 0.6])), np.linspace(0.5, 2.0, 120)
+        expected, found = fits(ThresherClassifier, X, labels, weights, feature_learning=0, scale="robust", width=128)
+        same_choices(found, expected)
+        others = friedman(60, seed=1)[0]
+        np.testing.assert_allclose(found.predict_proba(others), expected.predict_proba(others), atol=1e-6)
+
+    def test_nothing_of_the_size_of_a_kernel_is_made_by_the_processor(self, monkeypatch):
+        def refuse(*_, **__):
+            raise AssertionError("on the processor")
+
+        for module, names in (
+            (processor, ("start_gram", "limit_of", "limit_kernel")),
+            (arrays, ("factor", "limit_kernel")),
+        ):
+            for name in names:
+                monkeypatch.setattr(module, name, refuse)
+        X, y = friedman(60)
+        model = ThresherRegressor(device="cuda", width=128, random_state=0, feature_learning="columns").fit(X, y)
+        assert np.isfinite(model.predict(X, return_std=True)).all()
+
+
+def test_memory_is_refused_in_advance(gpu, monkeypatch):
+    X, y = friedman(200)
+    monkeypatch.setattr(type(gpu), "spare", lambda self: 1e6)
+    with pytest.raises(thresher.MemoryRefused, match=r"fitting 200 rows of 6 columns on the GPU needs about"):
+        ThresherRegressor(device="cuda", random_state=0, target="linear").fit(X, y)
+
+
+def test_the_kernel_is_evaluated_in_double_precision(gpu):
+    rho = np.concatenate([np.linspace(-1, 1, 501), 1 - np.logspace(-15, -3, 50), np.logspace(-15, -3, 50) - 1])
+    products, out = gpu.put(rho), gpu.put(np.zeros_like(rho))
+    slopes = torch.empty_like(out)
+    kernels.interpolate(products, gpu.put(probability_table(0.5)), out, slopes)
+    np.testing.assert_allclose(gpu.get(out), rho * cofiring_probability(rho, 0.5), atol=1e-12)
+    expected = cofiring_slope(rho[None], limit_kernel(rho[None], 0.5, symmetric=False), 0.5)[0]
+    np.testing.assert_allclose(gpu.get(slopes), expected, rtol=1e-8, atol=1e-8)

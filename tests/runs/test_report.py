@@ -1,0 +1,260 @@
+"""The report: what it says first, for every kind of model; no label covers another; old runs are told of as well."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pages import Whole
+
+from thresher.figures import COLOURS, figure_style, make_figure, themed
+from thresher.pages import say_like
+from thresher.runs import Run, Training, evaluate, read_run, write_report
+from thresher.runs.model_pictures import effect_pictures, model_pictures
+from thresher.runs.pictures import FIGURES
+from thresher.runs.run import Histogram
+from thresher.theory import Statement
+from thresher.training import History, Iteration, Status
+
+pytest.importorskip("matplotlib", reason="an extra")
+OLD = Path(__file__).parent.parent / "old"
+LONG = "distance to the centre of the nearest city with more than 100,000 people, by road, at noon"
+
+
+class Line:
+    """Predicts the first column, scaled; with error bars."""
+
+    def __init__(self, size=1.0, constant=False):
+        self.size, self.constant = size, constant
+
+    def predict(self, X, return_std=False):
+        values = np.full(len(X), self.size) if self.constant else self.size * np.asarray(X)[:, 0]
+        return (values, np.full(len(X), 0.3 * abs(self.size))) if return_std else values
+
+
+class Many:
+    """So many classes, of which a number and a colour say most."""
+
+    def __init__(self, count):
+        self.classes_ = np.array([f"class number {k} of all those there are" for k in range(count)])
+
+    def predict_proba(self, X):
+        away = np.arange(len(self.classes_)) - len(self.classes_) * np.clip(np.asarray(X)[:, :1], 0, 0.999)
+        scores = np.exp(-np.abs(away))
+        return scores / scores.sum(axis=1, keepdims=True)
+
+
+def of_numbers(size=1.0, rows=80, *, constant=False, target="price [EUR]", offset=0.0):
+    rng = np.random.default_rng(0)
+    X = {LONG: rng.uniform(size=rows) + offset, "b": rng.normal(size=rows)}
+    y = size * (X[LONG] + 0.2 * rng.normal(size=rows))
+    return evaluate(Line(size, constant), X, y, task="regression", known=y, target=target, seconds=1e6)
+
+
+def of_classes(count, rows=200):
+    rng = np.random.default_rng(0)
+    model = Many(count)
+    X = {LONG: rng.uniform(size=rows), "b": rng.normal(size=rows)}
+    y = np.array([rng.choice(model.classes_, p=p) for p in model.predict_proba(np.column_stack(list(X.values())))])
+    return evaluate(model, X, y, task="classification", known=y, target="kind", seconds=1e6)
+
+
+def of_dates():
+    days = np.datetime64("2023-03-01") + np.arange(60) * np.timedelta64(9, "D")
+
+    class Later:
+        def predict(self, columns):
+            return (columns["day"] - days[0]).astype(float) + 7.0 * (columns["colour"] == "pale blue")
+
+    columns = {"day": days, "colour": np.array(["red", "pale blue", "green"])[np.arange(60) % 3]}
+    y = Later().predict(columns) + np.random.default_rng(0).normal(size=60)
+    return evaluate(Later(), columns, y, task="regression", known=y, encode=dict, seconds=1e6)
+
+
+SUBJECTS = {
+    "plain": of_numbers, "huge": lambda: of_numbers(3e12), "tiny": lambda: of_numbers(2e-11),
+    "negative": lambda: of_numbers(-4e5), "one row": lambda: of_numbers(rows=1), "two rows": lambda: of_numbers(rows=2),
+    "constant predictions": lambda: of_numbers(constant=True), "years": lambda: of_numbers(offset=1950.0),
+    "many rows": lambda: of_numbers(rows=3000), "dates": of_dates,
+    **{f"{count} classes": (lambda count=count: of_classes(count)) for count in (2, 3, 10, 60)},
+}  # fmt: skip
+
+
+def a_run(iterations=21, outputs=1, *, evaluation=None, options=True):
+    """A run of so many iterations that nobody has trained."""
+    rng = np.random.default_rng(0)
+    width = 2**20
+    statement = Statement("drift", "Neurons stay near.", "lem:drift", 1e-3, 2e-2, True, True, "always", "1")
+
+    def record(t):
+        return Iteration(
+            t, 3.0 * 0.2**t, 2.0 * 0.45**t, 0.45 if t else float("nan"), 1.0, int(width * 50 * 0.7**t), 1000 * (t > 0),
+            50, 12_345, 3, 0, 0, 4, True, 0.0, 50, "factored", {"start": 0.4, "solve": 0.1, "move": 0.2},
+            (statement,),
+        )  # fmt: skip
+
+    history = History([record(t) for t in range(iterations + 1)])
+    histograms = {
+        "distance": Histogram(np.append(0.0, np.geomspace(1e-4, 0.1, 40)), rng.integers(0, 10**6, 40)),
+        "band": Histogram(np.linspace(0, 1.0, 41), rng.integers(0, 10**5, 40)),
+    }
+    named = [f"class {k} with a long name of its own" for k in range(outputs)]
+    trainings = [Training(name, history, Status.CONVERGED, "The residual is small.", 0, histograms) for name in named]
+    network = {"width": width, "inputs": 50, "shift": 1.0, "seed": 0, "ridge": 0.01}
+    model = {"target": "price [EUR]", "columns": [["a", None], ["b", None]]}
+    return Run("Trained.", trainings, {"width": width} if options else {}, np.zeros((50, 2)), np.zeros((outputs, 50)),
+               network, model=model, evaluation=evaluation, data={"file": "folder/houses.csv"})  # fmt: skip
+
+
+def texts_of(figure):
+    """All letters of a figure: what they say, and their boxes in pixels."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+
+    FigureCanvasAgg(figure).draw()
+    shown = [one for one in figure.findobj(Text) if one.get_visible() and one.get_text().strip()]
+    boxes = [(one.get_text(), one.get_window_extent()) for one in shown]
+    inside = figure.bbox
+    # Ticks beyond the limits of an axis exist but are not drawn.
+    axes = figure.axes[0]
+    hidden = set()
+    for axis, low, high in ((axes.xaxis, *sorted(axes.get_xlim())), (axes.yaxis, *sorted(axes.get_ylim()))):
+        for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]:
+            if not low <= tick.get_loc() <= high:
+                hidden |= {id(tick.label1), id(tick.label2)}
+    boxes = [(one.get_text(), box) for one, (_, box) in zip(shown, boxes, strict=True) if id(one) not in hidden]
+    return boxes, inside
+
+
+def check_layout(pictures, subject):
+    checked = 0
+    for name, picture in pictures.items():
+        with figure_style(name):
+            made = make_figure(picture, subject)
+            if made is None:
+                continue
+            figure, seen = made
+            boxes, inside = texts_of(figure)
+        for k, (words, box) in enumerate(boxes):
+            assert inside.x0 - 1 <= box.x0 and box.x1 <= inside.x1 + 1, f"{name}: {words!r} is cut off"
+            assert inside.y0 - 1 <= box.y0 and box.y1 <= inside.y1 + 1, f"{name}: {words!r} is cut off"
+            for other, second in boxes[:k]:
+                assert not box.overlaps(second), f"{name}: {words!r} covers {other!r}"
+        for legend in figure.legends:
+            assert not legend.get_window_extent().overlaps(figure.axes[0].bbox), f"{name}: the legend covers the axes"
+        assert figure.axes[0].get_legend() is None
+        assert seen
+        checked += 1
+    return checked
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_letters_and_legends_of_a_model(subject):
+    found = SUBJECTS[subject]()
+    assert check_layout(model_pictures(found), found)
+    assert check_layout(effect_pictures(found), found) == sum(one.kind != "category" for one in found.effects)
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 21, 200])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_letters_and_legends_of_training(iterations, outputs):
+    assert check_layout(FIGURES, a_run(iterations, outputs)) == 6
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_the_page_of_a_model(subject, tmp_path):
+    run = a_run(evaluation=SUBJECTS[subject](), options=False)
+    text = write_report(run, tmp_path / "page.html").read_text(encoding="utf-8")
+    Whole().check(text)
+    body = re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", text, flags=re.DOTALL)
+    told = " ".join(re.sub(r"<[^>]*>", " ", body).split())
+    first = (
+        told.index("rows that it had not seen") if subject != "one row" else told.index("1 row that it had not seen")
+    )
+    assert first < told.index("How it was chosen") < told.index("Training, iteration by iteration")
+    assert not re.search(r"\bgap\b|of the first\b|\bnan\b|\binf\b|e[+-]\d\d\d", told)
+    assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
+    for name in COLOURS:
+        assert text.count(f"--{name}:") == 3  # light, dark and on paper
+    known = {colour.lower() for light, _ in COLOURS.values() for colour in light}
+    for svg in re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL):
+        assert not known & set(re.findall(r"#[0-9a-f]{6}\b", svg.lower()))
+
+
+def test_numbers_have_units_and_sensible_digits(tmp_path):
+    run = a_run(evaluation=of_numbers(2e5))
+    text = write_report(run, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Predicting price [EUR] from 2 columns of houses.csv" in text
+    error = np.round(run.evaluation.scores["RMSE"], -3)
+    assert f"<b>{error:,.0f} EUR</b>typical error (RMSE)" in text
+
+
+def test_no_better_than_a_guess_is_said(tmp_path):
+    text = write_report(a_run(evaluation=of_numbers(constant=True)), tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "It is no better than that." in text
+
+
+@pytest.mark.parametrize(("count", "matrix"), [(2, True), (10, True), (60, False)])
+def test_confusions(count, matrix, tmp_path):
+    found = of_classes(count)
+    text = write_report(a_run(evaluation=found), tmp_path / "page.html").read_text(encoding="utf-8")
+    assert ('class="matrix"' in text) == matrix
+    if matrix:
+        cells = [int(one) for one in re.findall(r'<td class="(?:right|wrong|none)"[^>]*>(\d+)<', text)]
+        assert len(cells) == count**2
+        assert sum(cells) == found.rows
+    else:
+        assert "predicted instead" in text
+        assert f"{count - 20} more classes" in text
+
+
+def test_no_rows_for_testing(tmp_path):
+    text = write_report(a_run(), tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "No rows were kept for testing" in text
+    assert "<details open>" in text
+
+
+@pytest.mark.parametrize("name", ["run-r", "run-c"])
+def test_old_runs(name, tmp_path):
+    run = read_run(OLD / name)
+    text = write_report(run, tmp_path / "page.html").read_text(encoding="utf-8")
+    Whole().check(text)
+    assert text.count("<figure") >= 4
+    assert ("was not stored with this run" in text) == (run.test is not None)
+
+
+def test_training_that_did_not_converge_is_said_first(tmp_path):
+    run = a_run(evaluation=of_numbers())
+    far = replace(run.trainings[0], status=Status.STALLED, message="Widen it.")
+    text = write_report(replace(run, trainings=[far]), tmp_path / "page.html").read_text(encoding="utf-8")
+    assert text.index("Training did not reach zero loss. Widen it.") < text.index("Predicted against actual")
+
+
+@pytest.mark.parametrize(
+    ("value", "size", "said"),
+    [
+        (73_930.4, 73_930.4, "74,000 CHF"), (-512_345.0, 73_930.4, "-512,000 CHF"), (0.12345, 0.01, "0.123 CHF"),
+        (3.2e12, 4e10, "3.200 × 10¹² CHF"), (2e-11, 3e-12, "2.00 × 10⁻¹¹ CHF"), (0.0, 5.0, "0.0 CHF"),
+        (7.0, 0.0, "7 CHF"), (-0.001, 5.0, "0.0 CHF"),
+    ],
+)  # fmt: skip
+def test_digits(value, size, said):
+    assert say_like(value, size, "CHF") == said
+
+
+def test_a_figure_in_a_page_has_no_colour_of_its_own():
+    svg = '<?xml?><svg width="3"><style>@media x{}</style><g id="a" style="fill: #0072B2; stroke: #4d4d4d"/></svg>'
+    assert themed(svg) == (
+        '<svg aria-hidden="true" fill="var(--ink)" width="3"><g style="fill: var(--blue); stroke: var(--ink)"/></svg>'
+    )
+
+
+def test_cross_validation_is_on_the_first_screen(tmp_path):
+    folds = {"scores": {"R2": [0.9, 0.8], "RMSE": [3.0, 4.0], "MAE": [2.0, 2.5]},
+             "standard errors": {"R2": 0.05, "RMSE": 0.5, "MAE": 0.25}}  # fmt: skip
+    run = replace(a_run(evaluation=of_numbers()), folds=folds)
+    text = write_report(run, tmp_path / "page.html").read_text(encoding="utf-8")
+    said = "Cross-validation, 2 folds, each row tested once: R² 0.850 ± 0.050, typical error (RMSE) 3.50 ± 0.50 EUR"
+    assert text.index(said) < text.index('<ul class="facts">')
+    assert "of the last fold" in text
