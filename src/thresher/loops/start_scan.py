@@ -129,6 +129,12 @@ def _look(weights, X, listed, count, low, room, values):
     return kept
 
 
+@njit(inline="always")
+def _mark(marks, listed, count, value):
+    for c in range(count):
+        marks[listed[c]] = value
+
+
 @compiled
 def _keep_near(bounds, changes, watched, count, fired, sign, low):
     """Keep of the watched inputs those that fired, and those whose bound may be >= low after their change.
@@ -166,9 +172,7 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
     scratch = make_scratch(n, d)
     coefficients, vector, weights = scratch.coefficients, scratch.vector, scratch.weights
     flips = before = after = looks = 0
-    moves = False
-    for i in range(n):
-        moves |= step[i] != 0
+    moves = np.any(step != 0)
     low, threshold = Z.dtype.type(safely_below(shift, guard)), Z.dtype.type(shift)
     for j in range(rows.first, last):
         if entries + copies * n > lists.inputs.size:
@@ -226,8 +230,7 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
             if moves and not known:
                 for q in range(count):
                     _add(K.dtype.type(coefficients[q]), K[fires[q]], watched, candidates, changes)
-        for q in range(count):
-            fired[fires[q]] = True
+        _mark(fired, fires, count, True)
         level = safely_below(shift - width, doubt)
         candidates = _keep_near(bounds, changes, watched, candidates, fired, 0.0 if twins else signs[j], level)
         if screened:
@@ -236,8 +239,7 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
             sign = signs[copies * j + twin]
             moved = Displacement(sign, np.int64(0), count, total, False)
             begin, end = entries, entries + count
-            soonest, flipped = width, False
-            q = 0
+            soonest, flipped, q = width, False, 0
             for p in range(count):
                 sums[0, fires[p]] += sign * (z0[fires[p]] - shift)
             for c in range(candidates):
@@ -273,6 +275,5 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
             lists.drift[row], lists.band[row], lists.soonest[row] = 0.0, width, soonest
             lists.seen[row] = -1 if flipped else 0
             row += 1
-        for q in range(count):
-            fired[fires[q]] = False
+        _mark(fired, fires, count, False)
     return Scanned(last, row, entries, flips, before, after, looks)
