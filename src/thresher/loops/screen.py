@@ -21,12 +21,14 @@ from thresher.loops.rounding import of_screen
 from thresher.loops.structures import RoundedInputs, RoundedRows
 
 __all__ = [
-    "CHUNK", "INSTRUCTIONS", "LONGEST", "NO_INPUTS", "NO_ROWS", "PLAIN", "STEPS", "bound_rows", "room_for",
+    "CHUNK", "INSTRUCTIONS", "NO_INPUTS", "NO_ROWS", "PLAIN", "STEPS", "bound_rows", "instructions_for", "room_for",
     "round_inputs", "round_rows", "squares", "transpose", "write_tile",
 ]  # fmt: skip
 
 STEPS, OFFSET = 127, 128
-LONGEST = 1 << 15  # coordinates: their sums, up to 255 x 127 each, fit 32 bits
+# Coordinates of a row: of shorter ones products in float32 cost no more, of longer ones sums, of up to 255 x 127 each,
+# do not fit 32 bits.
+SHORTEST, LONGEST = 96, 1 << 15
 CHUNK, _TILE_ROWS = 16, 4  # rows whose products are in the cache at a time, and rows of a tile
 PLAIN = "plain loops"
 _NOTHING = 1e-20  # rows without a larger coordinate count as rows of zeros
@@ -39,6 +41,12 @@ def _instructions() -> str:
         return ""  # code is made for another machine, or none is made
     has = llvmlite.binding.get_host_cpu_features()
     return "avx512-vnni" if has.get("avx512vnni") and has.get("avx512f") else "avx-vnni" if has.get("avxvnni") else ""
+
+
+def instructions_for(dimension: int) -> str:
+    """Return which instructions are to screen rows of so many coordinates; "" if they are not to be screened."""
+    shortest = 1 if INSTRUCTIONS == PLAIN else SHORTEST  # plain loops are never worth while, and there for tests
+    return INSTRUCTIONS if shortest <= dimension <= LONGEST else ""
 
 
 INSTRUCTIONS = _instructions()

@@ -45,9 +45,9 @@ def sum_near(
         rows = weights.support.neurons >> 1  # ascending
         rows = rows[np.diff(rows, prepend=-1) > 0]
     added = (*weights.support, weights.coefficients, weights.inputs)
-    screened, rounded_inputs = screen.INSTRUCTIONS and inputs.shape[1] <= screen.LONGEST, screen.NO_INPUTS
+    screened, rounded_inputs = screen.instructions_for(inputs.shape[1]), screen.NO_INPUTS
     if screened:
-        rounded_inputs = screen.round_inputs(inputs, plainly=screen.INSTRUCTIONS == screen.PLAIN)
+        rounded_inputs = screen.round_inputs(inputs, plainly=screened == screen.PLAIN)
 
     def part(first: int) -> NDArray[np.float64]:
         sums, room = np.zeros(len(inputs)), np.empty((0 if screened else _BLOCK, len(inputs)), fast.dtype)

@@ -76,8 +76,8 @@ class Recipe:
 
     @cached_property
     def rounded_inputs(self) -> RoundedInputs | None:
-        """The inputs in 8 bits, made once per process; None where the processor cannot multiply those. Cost: O(nd)."""
-        instructions = screen.INSTRUCTIONS
+        """The inputs in 8 bits, made once per process; None where products of those do not pay. Cost: O(nd)."""
+        instructions = screen.instructions_for(self.inputs.shape[1])
         return screen.round_inputs(self.inputs, plainly=instructions == screen.PLAIN) if instructions else None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -182,8 +182,6 @@ class StartScan:
     def _few_pass(self, rounded: RoundedInputs) -> bool:
         """Return whether so few pairs would pass a screen with these inputs that it is worth while. Cost: O(n)."""
         (n, d), settings = self._geometry.inputs.shape, self._settings
-        if d > screen.LONGEST:
-            return False
         many = math.sqrt(n * firing_probability(settings.shift))
         width = self._constants.band * (many + 2)
         reach = settings.scale * many * math.sqrt(np.mean(self._step**2))
