@@ -53,7 +53,7 @@ def test_figures_and_pages_that_are_named_exist(page):
 
 
 def test_the_site_builds_without_a_warning_and_asks_for_no_network(tmp_path):
-    pytest.importorskip("furo", reason="the site needs pip install -e '.[docs]'")
+    pytest.importorskip("furo", reason="the site needs pip install 'thresher[docs]'")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

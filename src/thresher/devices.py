@@ -6,20 +6,19 @@ import importlib
 import os
 from typing import Any
 
-from thresher.errors import InvalidInput, NotAvailable
+from thresher.errors import InvalidInput, NotAvailable, not_installed
 from thresher.memory import available_bytes
 
-__all__ = ["DEVICES", "INSTALL", "device_bytes", "find_device", "interpreted"]
+__all__ = ["DEVICES", "device_bytes", "find_device", "interpreted"]
 
 DEVICES = ("cpu", "cuda")
-INSTALL = "pip install 'thresher[gpu]'"
 
 
 def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise NotAvailable(f"a GPU needs {name}, which is not installed. Run: {INSTALL}") from None
+        raise not_installed(f"a GPU needs {name}", extra="gpu") from None
 
 
 def interpreted() -> bool:
