@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs pictures scaling certified poisson prediction preconditioners many-rows gpu bench reliability clean
+.PHONY: setup demo test test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs pictures scaling certified poisson cluster prediction preconditioners many-rows gpu bench reliability clean
 
 setup: $(VENV)/.ready
 
@@ -81,6 +81,10 @@ certified: setup
 # Start rows drawn where they fire, from 2^20 to 10^10 neurons; a few minutes, and about 12 GiB of memory.
 poisson: setup
 	$(BIN)/python -m benchmarks.poisson
+
+# Shards on Ray beside threads of one process, and larger clusters on paper; a few minutes.
+cluster: setup
+	$(BIN)/python -m benchmarks.cluster --page docs/cluster.md
 
 # What a prediction costs, with and without the neurons that never moved; about two minutes.
 prediction: setup

@@ -1,6 +1,6 @@
 """Shards on Ray beside threads of one process, and what that means for larger clusters.
 
-    python -m benchmarks.cluster [--tiny] [--repeats 3] [--output results/cluster.json]
+    python -m benchmarks.cluster [--tiny] [--repeats 3] [--output results/cluster.json] [--page docs/cluster.md]
 
 First the same training is timed in turn with ``engine="local"``, as many threads as cores, and with as many shards on a
 local Ray. Starting Ray and its shards is timed apart: it does not grow with anything. Ratios of seconds are stretched
@@ -38,6 +38,7 @@ from thresher.theory import firing_probability
 Row = dict[str, Any]
 LINE = 1.25e9  # bytes per second of 10 Gbit/s
 WIDTHS, SHARDS_ON_PAPER = (10**6, 10**8, 10**10, 10**12), (1, 8, 64)
+MARK = "<!-- python -m benchmarks.cluster --page docs/cluster.md writes from here -->"
 CALLS = 2  # of an iteration: a move, and new counts
 
 
@@ -168,6 +169,24 @@ def sheets(found: dict[str, Any]) -> list[Sheet]:
     return [told, Sheet("On paper: one core per shard, 10 Gbit/s", head, paper)]
 
 
+def page_part(found: dict[str, Any]) -> str:
+    """Return the tables and where they come from, in Markdown."""
+    measured, paper = sheets(found)
+    each, about = found["constants"], found["environment"]
+    load = f"load of {about['load']:.1f} on {about['cores']} cores"
+    return "\n".join(
+        [
+            f"**{measured.title}.** Medians of {len(found['runs']['ray'])} runs of each, in turn; with a {load}.\n",
+            measured.markdown(),
+            f"**{paper.title}**, from the constants of that run: {each['per pair of the scan']:.2g} s per pair of a "
+            f"neuron and an input in the start scan, {each['per firing pair']:.2g} s per firing pair and iteration, "
+            f"{each['solve']:.2g} s for a solve, {each['per call and shard']:.2g} s per call and shard.\n",
+            paper.markdown(),
+            f"{about['processor']}, {about['cores']} cores; commit {about['commit']}.\n",
+        ]
+    )
+
+
 def say(seconds: float) -> str:
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
@@ -180,6 +199,7 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="a small width: whether it runs")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("results/cluster.json"))
+    parser.add_argument("--page", type=Path, help="page to write the tables to, from its mark on")
     options = parser.parse_args()
     console = Console(width=max(Console().width, 140))
     inputs, dimension, width = (50, 20, 2**16) if options.tiny else (500, 50, 2**20)
@@ -212,7 +232,9 @@ def main() -> None:
     results.write(options.output, found)
     for sheet in sheets(found):
         console.print(sheet.rich())
-    console.print({name: f"{value:.3g}" for name, value in constants.items()})
+    if options.page:
+        text = options.page.read_text()
+        options.page.write_text(text[: text.index(MARK) + len(MARK)] + "\n\n" + page_part(found))
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def few_rows(found: dict[str, Any]) -> list[str]:
         "**Few rows: Friedman's function of ten columns, and its deciles as classes; second fits**\n",
         table(head, rows),
         "The last column is the largest difference of predictions on 1,000 new rows, in standard deviations of the "
-        "targets; of classes the share that differs. Networks are trained on the CPU.\n",
+        "targets; of classes the share that differs.\n",
         f"{found['cores']} cores; commit {found['commit']}.\n",
     ]
 

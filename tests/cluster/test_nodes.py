@@ -29,7 +29,7 @@ def told(result):
 
 def run(code, **environment):
     code = PREPARED + textwrap.dedent(code)
-    given = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **environment}
+    given = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0", **environment}
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=given)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout

@@ -41,6 +41,7 @@ SMALL = {"width": 2000, "shift": 0.6}
 def cluster():
     assert not ray.is_initialized()
     logging.getLogger("ray").setLevel(logging.ERROR)
+    os.environ.setdefault("RAY_worker_niceness", "0")  # else tests take long where others work too
     ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False,
              object_store_memory=100 << 20)  # fmt: skip
     folder = ray._private.worker._global_node.get_session_dir_path()
@@ -283,6 +284,8 @@ def test_refusals(cluster, monkeypatch):
     (problem,) = problems()
     with pytest.raises(MemoryRefused, match=r"each of 2 shards needs about .* have room for 0\."):
         train(problem, engine="ray", width=10**12)
+    with pytest.raises(MemoryRefused, match=r"each of 2 shards needs about .* have room for 0\."):
+        train(problem, engine="ray", width=10**14, twins=True, start="poisson")
     with pytest.raises(NotAvailable, match="2 shards on GPUs need as many GPUs; the cluster has 0"):
         pytest.importorskip("torch")
         train(problem, engine=Ray(device="cuda", shards=2), **SMALL)

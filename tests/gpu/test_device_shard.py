@@ -149,7 +149,7 @@ def test_several_outputs_are_trained_together():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"penalty": 0.1}, "without a penalty"),
+        ({"penalty": 0.1, "index": "certified"}, "without a penalty"),
         ({"sequence": "sobol"}, "sequence='random'"),
         ({"index": "scan"}, "searches with index='certified'"),
         ({"dtype": "float64"}, "works in float32"),

@@ -221,7 +221,7 @@ def test_old_runs(name, tmp_path):
     text = write_report(run, tmp_path / "page.html").read_text(encoding="utf-8")
     Whole().check(text)
     assert text.count("<figure") >= 4
-    assert ("written by an earlier version" in text) == (run.test is not None)
+    assert ("was not stored with this run" in text) == (run.test is not None)
 
 
 def test_training_that_did_not_converge_is_said_first(tmp_path):
@@ -248,3 +248,13 @@ def test_a_figure_in_a_page_has_no_colour_of_its_own():
     assert themed(svg) == (
         '<svg aria-hidden="true" fill="var(--ink)" width="3"><g style="fill: var(--blue); stroke: var(--ink)"/></svg>'
     )
+
+
+def test_cross_validation_is_on_the_first_screen(tmp_path):
+    folds = {"scores": {"R2": [0.9, 0.8], "RMSE": [3.0, 4.0], "MAE": [2.0, 2.5]},
+             "standard errors": {"R2": 0.05, "RMSE": 0.5, "MAE": 0.25}}  # fmt: skip
+    run = replace(a_run(evaluation=of_numbers()), folds=folds)
+    text = write_report(run, tmp_path / "page.html").read_text(encoding="utf-8")
+    said = "Cross-validation, 2 folds, each row tested once: R² 0.850 ± 0.050, typical error (RMSE) 3.50 ± 0.50 EUR"
+    assert text.index(said) < text.index('<ul class="facts">')
+    assert "of the last fold" in text

@@ -356,9 +356,9 @@ class TestEnds:
     def test_a_first_step_beyond_single_precision_is_not_taken(self, case, number):
         X, y, penalty = case
         settings = settings_of(OPTIONS)
-        first = np.full((N, 1), number)
+        first, near = np.full((N, 1), number), DirectFactor(MatrixGram(start_gram(X, settings)), penalty)
         (result,) = train_penalised(
-            X, y[:, None], settings=settings, penalty=penalty, first=first, gram=start_gram(X, settings), tol=0.5,
+            X, y[:, None], settings=settings, penalty=penalty, first=first, near=near, tol=0.5,
             max_iterations=3, threads=1,
         )  # fmt: skip
         assert result.history[1].step == 0

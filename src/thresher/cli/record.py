@@ -19,6 +19,7 @@ from thresher.runs import RUN_FILE, Recorder, Run, Training, write_report, write
 from thresher.runs.saved import MODEL_FILE
 from thresher.runs.scores import say_recall, say_scores
 from thresher.runs.seen import hash_rows_of
+from thresher.tables import INPUT
 
 __all__ = ["make_run", "say_classes", "tell_end", "write"]
 
@@ -43,7 +44,8 @@ def make_run(
         if settings is None
         else f"{settings.width:,} neurons were trained on"
     )
-    what = f"{fitted} {rows:,} rows of {file.name} ({table.inputs.shape[1]} columns) to predict {table.target!r}, "
+    source = "standard input" if file == INPUT else file.name
+    what = f"{fitted} {rows:,} rows of {source} ({table.inputs.shape[1]} columns) to predict {table.target!r}, "
     data = {"file": str(file), "target": table.target, "rows trained on": rows}
     if tested is not None:
         data["rows tested on"] = tested.test.rows

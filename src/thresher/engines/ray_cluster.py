@@ -58,6 +58,7 @@ class Session:
         level = log.level
         log.setLevel(logging.ERROR)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_worker_niceness", "0")  # shards are the work itself, as threads would be
         more: dict[str, Any] = {"num_cpus": core_count(), "include_dashboard": False} if where == "local" else {}
         try:
             _knock(where)

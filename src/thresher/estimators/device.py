@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from thresher.algebra import DirectFactor
 from thresher.algebra.cholesky import factor
 from thresher.algebra.descent import Descent
 from thresher.algebra.pivots import LowRank, random_pivots
@@ -59,6 +60,9 @@ class DenseKernel(Protocol):
 
         The ``last`` numbers of its diagonal, or with ``whole`` all of them and how they change.
         """
+
+    def near(self, penalty: Matrix) -> DirectFactor | None:
+        """Return what preconditions solves with kernels near this one, with a penalty; None if none is needed."""
 
     def rest(self, alpha: Matrix) -> Matrix:
         """Return the kernel between the inputs beyond those of alpha (r, k) and these, times alpha, (n - r, k)."""
@@ -111,6 +115,9 @@ class Device(Protocol):
 
     def session(self) -> AbstractContextManager[object]:
         """Return a context for a fit or a prediction."""
+
+    def engine_for(self, asked: Any) -> Any:
+        """Return the engine that trains networks with a penalty on few rows, where this one was asked for."""
 
     def spare(self) -> float:
         """Return the bytes that are free where matrices are kept."""
@@ -190,6 +197,10 @@ class Cpu:
     def session(self) -> AbstractContextManager[object]:
         """Return a context in which nothing changes."""
         return nullcontext()
+
+    def engine_for(self, asked: Any) -> Any:
+        """Return the engine that was asked for."""
+        return asked
 
     def spare(self) -> float:
         """Return the free memory of the machine."""

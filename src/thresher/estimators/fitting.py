@@ -331,11 +331,11 @@ class Fitting:
             settings=settings,
             penalty=penalty,
             first=fit.alpha / gains,
-            gram=kernel.dense(),
+            near=kernel.near(penalty),
             tol=self.options.tol,
             max_iterations=self.options.max_iterations,
             threads=self.options.threads,
-            engine=self.options.engine,
+            engine=self.options.device.engine_for(self.options.engine),
             callbacks=[self.progress.records()],
         )
 

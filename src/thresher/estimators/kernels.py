@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from thresher.algebra import DirectFactor, MatrixGram
 from thresher.algebra.cholesky import factor
 from thresher.algebra.ridge import Evidence, Inverse, invert, invert_factor
 from thresher.estimators.gradients import sum_outer_products
@@ -47,6 +48,10 @@ class ArrayKernel:
     def invert(self, penalty: Matrix, targets: Matrix, *, last: int, whole: bool) -> Inverse | None:
         """Return what leaving out needs of (H + penalty)⁻¹. Cost: O(n³)."""
         return invert(self._matrix, penalty, targets, last=last, whole=whole)
+
+    def near(self, penalty: Matrix) -> DirectFactor:
+        """Return the kernel with a penalty as a preconditioner, factored when that is first needed. Cost: O(n³/3)."""
+        return DirectFactor(MatrixGram(self._matrix), penalty)
 
     def rest(self, alpha: Matrix) -> Matrix:
         """Return the rows beyond those of alpha times alpha. Cost: O(n²) per column."""

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import ConjugateGradient, DirectFactor, MatrixGram
+from thresher.algebra import ConjugateGradient
+from thresher.algebra.cg import Preconditioner
 from thresher.estimators.choose import Choice, solve_kernel
 from thresher.estimators.holdout import HoldOut
 from thresher.estimators.observations import Observations
@@ -42,7 +43,7 @@ def train_penalised(
     settings: NetworkSettings,
     penalty: Matrix,
     first: Matrix | None = None,
-    gram: Matrix | None = None,
+    near: Preconditioner | None = None,
     tol: float,
     max_iterations: int | None,
     threads: int,
@@ -55,9 +56,10 @@ def train_penalised(
     ----------
     inputs, targets : (n, d) and (n, k)
     penalty : (n,), above 0
-    first : the first solutions (n, k), (G + penalty)⁻¹ y with the Gram matrix of the start
-    gram : that matrix (n, n); it preconditions all later solves, factored when the first of them needs it. Without it
-        no n x n matrix is made, and the first step is that of the limit
+    first : the first solutions (n, k), (G + penalty)⁻¹ y with the Gram matrix of the start; without it no n x n matrix
+        is made, and the first step is that of the limit
+    near : that matrix with the penalty, as what preconditions all later solves; None for what the engine solves with
+    engine : where networks are trained
 
     Cost: O(mnd) per iteration and output, and for each product of a solve.
     """
@@ -68,15 +70,16 @@ def train_penalised(
         "threads": threads, "engine": engine, "callbacks": callbacks,
     }  # fmt: skip
     problems = [Problem(inputs, column) for column in np.ascontiguousarray(targets.T)]
-    if first is None or gram is None:
+    if first is None:
         setup = replace(Setup.of(problems, complete({**options, "solver": "pivots"})), tol=tol)
         setup.require_memory()
         return run_together(setup, Checkpoint(None, None, setup.problems, {}))
     setup = Setup.of(problems, complete(options))
     setup.require_memory()
-    near = DirectFactor(MatrixGram(gram), penalty)
-    solver = ConjugateGradient(tol=_INNER_TOLERANCE, preconditioner=near, max_iterations=_MOST_PRODUCTS)
-    setup = replace(setup, first_step="given", tol=tol, solvers=[solver for _ in problems])
+    setup = replace(setup, first_step="given", tol=tol)
+    if near is not None:
+        solver = ConjugateGradient(tol=_INNER_TOLERANCE, preconditioner=near, max_iterations=_MOST_PRODUCTS)
+        setup = replace(setup, solvers=[solver for _ in problems])
     damping = float(penalty.mean())
     known = [
         Solution(alpha, SolveStatus.SOLVED, 0, 0.0, damping, len(alpha), factored=True)

@@ -77,8 +77,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         solver, engine, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
-    device : ``"cuda"`` for one NVIDIA GPU: there fits are computed, predictions, error bars, and training with
-        ridge=0; networks with a ridge are trained on the ``"cpu"``. Files do not keep it
+    device : ``"cuda"`` for one NVIDIA GPU: there fits are computed, predictions, error bars, and networks
+        trained, but for networks with a ridge on more than 4,096 rows. Files do not keep it
     engine : ``"ray"``, or a :class:`thresher.Ray`, for networks whose neurons live on a Ray cluster; what is chosen
         before them, and the limit of infinite width, is computed here. Files do not keep it
     approximation : how more than 4,096 distinct rows are fitted. ``"auto"``: exactly up to 32,768; up to 131,072 too

@@ -16,7 +16,7 @@ from thresher.model.poisson import AnyStart
 from thresher.model.sobol import sobol_points
 from thresher.model.start import Start
 
-__all__ = ["start_gram", "start_rows"]
+__all__ = ["cofiring", "start_gram", "start_rows"]
 
 _ROWS, _COLUMNS = 4096 if interpreted() else 64, 16  # of a program that makes start rows; see kernels/limit.py
 _MULTIPLE = 32  # products of bytes are of matrices whose sides are multiples of this
@@ -41,13 +41,22 @@ def start_gram(inputs: Any, settings: NetworkSettings, slices: list[slice]) -> A
         margins -= shift
         longest = 1.01 * (1 + NORM_TOLERANCE) * float(torch.linalg.vector_norm(rows, dim=1).max())
         reach = float(of_margin(start.dimension, 2.0**-24, longest, shift))
-        fires = torch.zeros((_filled(n), _filled(last - first)), dtype=torch.int8, device=device)
-        fires[:n, : last - first] = margins >= 0
+        fires = margins >= 0
         near, neuron = (margins.abs() <= reach).nonzero().unbind(dim=1)
-        exact = (rows[neuron].double() * inputs[near]).sum(dim=1) - shift
-        fires[near, neuron] = (exact >= 0).to(torch.int8)
-        counts += torch._int_mm(fires, fires.T)[:n, :n]
+        fires[near, neuron] = (rows[neuron].double() * inputs[near]).sum(dim=1) - shift >= 0
+        counts += cofiring(fires)
     return counts * (inputs @ inputs.T) / neurons
+
+
+def cofiring(fires: Any) -> Any:
+    """Return how many neurons fire on both of two inputs (n, n), int32, from which fire on which, (n, k) of bool.
+
+    Cost: O(n²k), by products of bytes.
+    """
+    n, k = fires.shape
+    numbers = torch.zeros((_filled(n), _filled(k)), dtype=torch.int8, device=fires.device)
+    numbers[:n, :k] = fires
+    return torch._int_mm(numbers, numbers.T)[:n, :n]
 
 
 def _filled(size: int) -> int:

@@ -65,6 +65,10 @@ class Gpu:
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
+    def engine_for(self, asked: Any) -> str:
+        """Return the GPU: a cluster beside it was refused before."""
+        return "gpu"
+
     def spare(self) -> float:
         """Return the free bytes of the GPU."""
         return float(device_bytes(self.device))

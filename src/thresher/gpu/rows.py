@@ -8,12 +8,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from thresher.devices import interpreted
 from thresher.gpu.kernels import rows as kernels
 from thresher.model.poisson import AnyStart
 
 __all__ = ["Rows"]
 
-_MADE, _ROWS, _QUADS = 8, 32, 16  # of a program: rows to write or to look at, and groups of four numbers
+# Of a program: rows to write or to look at, and groups of four numbers. The interpreter is slow to begin one.
+_MADE, _ROWS, _QUADS = 512 if interpreted() else 8, 32, 16
 
 
 class Rows:

@@ -77,11 +77,11 @@ class DeviceShard(PairShard):
         """Refuse start rows that are not made on a device, and steps that shrink the displacement."""
         if settings.start.sequence != "random":
             raise InvalidInput(
-                f"engine='gpu' makes start rows with sequence='random'; got {settings.start.sequence!r}. "
-                "Use engine='local' for those."
+                f"index='certified' makes start rows with sequence='random'; got {settings.start.sequence!r}. "
+                "Use index='dense'."
             )
         if penalty:
-            raise InvalidInput("engine='gpu' trains without a penalty. Use engine='local', or an estimator's device.")
+            raise InvalidInput("index='certified' trains without a penalty. Use index='dense', or leave it out.")
 
     @staticmethod
     def memory(facts: Any) -> float:
@@ -144,7 +144,7 @@ class DeviceShard(PairShard):
     def move(self, step: Step) -> ShardMoved:
         """Stand at W + Jᵀ v from the last ``linearise``: look at the neurons that are due."""
         if step.keep != 1:
-            raise InvalidInput(f"certificates hold for steps with keep = 1; got {step.keep:g}. Use engine='local'.")
+            raise InvalidInput(f"certificates hold for steps with keep = 1; got {step.keep:g}. Use index='dense'.")
         lists, scale = self._lists, self._settings.scale
         now = self._anchor - torch.from_numpy(step.v).to(self._device)
         delta = scale * (now - self._sums)

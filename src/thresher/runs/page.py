@@ -11,7 +11,7 @@ from thresher.figures import Drawn, draw
 from thresher.output import write_text
 from thresher.pages import render_page, say_number
 from thresher.runs import words
-from thresher.runs.evaluation import Evaluation
+from thresher.runs.evaluation import MOST_ROWS, Evaluation
 from thresher.runs.model_pictures import effect_pictures, model_pictures
 from thresher.runs.pictures import FIGURES
 from thresher.runs.run import Run
@@ -55,6 +55,7 @@ def write_report(run: Run, path: Path, *, folder: Path | None = None) -> Path:
         title=words.title(run),
         lead=words.lead(found) if found else "",
         facts=list(words.facts(found) if found else _tested(run)),
+        validated=words.validated(run),
         remarks=remarks,
         efforts=list(_efforts(run)),
         rows=_iteration_rows(run),
@@ -90,11 +91,18 @@ def _remarks(run: Run) -> Iterator[str]:
     if run.options:
         for message in sorted({one.message for one in run.trainings if one.status != Status.CONVERGED}):
             yield f"Training did not reach zero loss. {message}"
+    if run.folds:
+        yield "What follows is of the last fold: its model, on the rows that it had not seen."
+    elif str(run.data.get("tested", "")).startswith("before"):
+        yield (
+            "The numbers are of a model fitted without these rows. The saved model was then fitted to all rows, which "
+            "should make it a little better."
+        )
     if run.evaluation is None and run.test is not None:
-        yield "This run was written by an earlier version, which did not look at what the model does row by row."
+        yield "What the model does row by row was not stored with this run: thresher train does so, since version 0.2."
     elif run.evaluation is None and run.model:
         yield "No rows were kept for testing, so it is not known how good this model is on new ones."
-    elif run.evaluation is not None and run.test is not None and run.test.rows > run.evaluation.rows:
+    elif run.evaluation is not None and run.test is not None and MOST_ROWS <= run.evaluation.rows < run.test.rows:
         yield f"{run.evaluation.rows:,} of the {run.test.rows:,} rows that were kept for testing are looked at here."
 
 

@@ -13,7 +13,7 @@ from thresher.runs.influence import Effect
 from thresher.runs.run import Run
 
 __all__ = ["Bar", "Measure", "bars_of_effect", "bars_of_importance", "classes_of", "examples_of", "facts", "lead",
-           "matrix_of", "title"]  # fmt: skip
+           "matrix_of", "title", "validated"]  # fmt: skip
 
 MOST_CLASSES = 12  # that a matrix shows
 _WRONG = 15  # confusions that are listed
@@ -79,6 +79,30 @@ def lead(found: Evaluation) -> str:
     return (
         f"On {unseen}, predictions of {measure.name} are off by {measure.say(off)} on average{middle}. A constant "
         f"guess, {measure.say(scores['guess'])}, is off by {measure.say(guess)}.{verdict}"
+    )
+
+
+def validated(run: Run) -> str:
+    """Return the result of a cross-validation in a sentence, with standard errors; empty if there was none."""
+    folds, errors = run.folds.get("scores"), run.folds.get("standard errors")
+    if not isinstance(folds, dict) or not isinstance(errors, dict) or not folds:
+        return ""
+    measure = Measure.of(run.evaluation) if run.evaluation else Measure("", "", 0.0)
+    said = []
+    for name, values in folds.items():
+        mean, error = sum(values) / len(values), float(errors.get(name, math.nan))
+        if name == "accuracy":
+            said.append(f"{_percent(mean)} ± {100 * error:.1f} right")
+        elif name in ("RMSE", "MAE"):
+            word = "typical error (RMSE)" if name == "RMSE" else "off on average"
+            said.append(f"{word} {say_like(mean, error or mean)} ± {measure.say(error, size=error or mean)}")
+        elif not math.isnan(mean):
+            said.append(
+                f"{name.replace('R2', 'R²')} {say_like(mean, error or mean)} ± {say_like(error, error or mean)}"
+            )
+    count = len(next(iter(folds.values())))
+    return (
+        f"Cross-validation, {count} folds, each row tested once: {', '.join(said)} (means and their standard errors)."
     )
 
 

@@ -101,10 +101,10 @@ class Setup:
             first_step = "gram"  # the limit kernel is next to nothing
         dtype = check_dtype(one["dtype"], tol=tol if penalty is None else 1.0)
         facts = _facts(problems, settings, dtype=dtype, first_step=first_step)
+        if one["index"] is None and one["method"] is None and (penalty is not None or _moves_far(facts)):
+            index, kind = PENALTY_INDEX, SHARDS[PENALTY_INDEX]
         if _on_gpu(one["engine"]):
             kind = _device_kind(index, dtype, here=one["engine"] == GPU)
-        elif one["index"] is None and one["method"] is None and (penalty is not None or _moves_far(facts)):
-            index, kind = PENALTY_INDEX, SHARDS[PENALTY_INDEX]
         kind.refuse(settings, penalty=penalty is not None)
         damping = check_number(one["damping"], "damping", least=0.0)
         if damping and penalty is not None:
@@ -303,15 +303,19 @@ def _device_kind(index: str, dtype: str, *, here: bool) -> Kind:
     """Return the kind of shard that lives on a GPU; refuse where none is ``here``, or something else was asked for."""
     if dtype != "float32":
         raise InvalidInput(f"engine='gpu' works in float32, and decides in float64; got dtype={dtype!r}. Drop it.")
-    if index != DEFAULT_INDEX:
-        raise InvalidInput(f"engine='gpu' searches with index={DEFAULT_INDEX!r}; got {index!r}. Use engine='local'.")
+    if index not in (DEFAULT_INDEX, PENALTY_INDEX):
+        raise InvalidInput(
+            f"engine='gpu' searches with index={DEFAULT_INDEX!r} or {PENALTY_INDEX!r}; got {index!r}. "
+            "Use engine='local'."
+        )
     if here:
         find_device("cuda")
     try:
-        from thresher.gpu.shard import DeviceShard  # needs torch
+        from thresher.gpu.dense_shard import DenseDeviceShard  # needs torch
+        from thresher.gpu.shard import DeviceShard
     except ModuleNotFoundError as error:
         raise not_installed(f"shards on GPUs need {error.name}, here as well", extra="gpu") from None
-    return DeviceShard
+    return DeviceShard if index == DEFAULT_INDEX else DenseDeviceShard
 
 
 def _device_solver() -> Solver:

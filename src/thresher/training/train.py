@@ -76,7 +76,8 @@ def train(
         it takes the cheaper of pivots and a factor that is used again, and pivots above 20,000 inputs or where matrices
         do not fit. ``Result.solver`` says which, and why
     engine : where shards of neurons live: ``"local"`` is threads of this process, ``"gpu"`` an NVIDIA GPU, which trains
-        the same network. Or an executor's class, called with a recipe, ranges of neurons and ``threads``
+        the same network, ``"ray"`` or a :class:`Ray` the processes of a Ray cluster, with the same result to the bit.
+        Or an executor's class, called with a recipe, ranges of neurons and ``threads``
     method : ``"paper"`` is short for ``index="tournament"``, ``first_step="gram"`` and the sketched solver with the
         paper's parameters
     first_step : ``"limit"`` takes the first step from the closed-form limit of the Gram matrix, known before a neuron

@@ -1,0 +1,92 @@
+"""Dense shards on a GPU: the contract of every shard, trainings with a penalty, and where they are the default."""
+
+import naive
+import numpy as np
+import pytest
+from grams import random_inputs
+
+pytest.importorskip("torch", reason="needs torch: pip install 'thresher[gpu]'")
+pytest.importorskip("triton", reason="needs triton: pip install 'thresher[gpu]'")
+
+from test_contract import SHIFT, Story, steps_of
+
+from thresher import BrokenCertificate, MemoryRefused, Problem, train
+from thresher.gpu import dense_shard
+from thresher.gpu.dense_shard import DenseDeviceShard
+from thresher.interfaces import Step
+from thresher.shards import SHARDS
+from thresher.training import options
+from thresher.training.train import complete
+
+
+@pytest.fixture
+def kind(monkeypatch):
+    monkeypatch.setattr(dense_shard, "_BLOCK", 300)  # several blocks
+    monkeypatch.setitem(SHARDS, "dense on a GPU", DenseDeviceShard)
+    return "dense on a GPU"
+
+
+@pytest.mark.parametrize(
+    ("seed", "twins", "first", "matrix", "n", "d"),
+    [(0, True, 0.5, "from the start", 9, 5), (1, False, 0.5, "late", 6, 7), (2, True, None, "never", 5, 2),
+     (3, False, None, "from the start", 1, 1), (5, True, 1e-3, "late", 8, 3)],
+)  # fmt: skip
+def test_the_contract_of_every_shard(kind, seed, twins, first, matrix, n, d):
+    rng = np.random.default_rng(seed)
+    first = None if first is None else Step(rng.normal(size=n) * first)
+    story = Story(kind, n=n, d=d, seed=seed, twins=twins, dtype="float32", first=first)
+    np.testing.assert_allclose(story.started.before.outputs, story.outputs(story.W0), **story.near)
+    assert story.started.before.effort.firing == np.count_nonzero(naive.firing(story.W0, story.X, SHIFT))
+    if first is not None:
+        np.testing.assert_allclose(story.started.after.outputs, story.outputs(story.there), **story.near)
+        story.check_distance()
+    story.linearise(matrix=matrix == "from the start")
+    for late in (False, True):
+        steps = steps_of(kind, rng, n)
+        for place in rng.permutation(len(steps)):  # each from the same point, as if none had been tried before
+            story.move(steps[place])
+        story.check(story.engine.gram(), matrix=matrix == "from the start")
+        story.linearise(matrix=matrix == "from the start" or (late and matrix == "late"))
+    story.linearise(matrix=matrix != "never")
+
+
+def test_a_pair_that_is_off_is_noticed(kind):
+    story = Story(kind, dtype="float32", first=Step(np.linspace(-1, 1, 9)))
+    story.linearise(matrix=False)
+    fires = story.engine._executor._slices[0]._shards[0]._fires
+    fires[3, 2] = ~fires[3, 2]
+    with pytest.raises(BrokenCertificate, match=r"neuron 3 (fires|does not fire) on input 2"):
+        story.engine.audit()
+
+
+def problem(n=12, d=6, seed=0):
+    return Problem(random_inputs(n, d, seed=seed), np.random.default_rng(seed).normal(size=n))
+
+
+@pytest.mark.parametrize(
+    ("sequence", "given"),
+    [("sobol", {"penalty": 0.05}), ("random", {"penalty": 0.05}), ("sobol", {"index": "dense", "first_step": "gram"})],
+)
+def test_the_trajectory_is_that_of_the_processor(sequence, given):
+    asked = {"width": 128, "twins": True, "sequence": sequence, **given}
+    here, there = (train(problem(), **asked, engine=engine, audit=True) for engine in ("gpu", "local"))
+    assert here.status == there.status
+    assert len(here.history) == len(there.history)
+    for mine, yours in zip(here.history, there.history, strict=True):
+        assert (mine.flips, mine.firing) == (yours.flips, yours.firing)
+        assert mine.residual == pytest.approx(yours.residual, rel=1e-3, abs=1e-5 * there.history[0].residual)
+    X = random_inputs(5, 6, seed=9)
+    np.testing.assert_allclose(here.network.predict(X), there.network.predict(X), atol=1e-4)
+
+
+def test_they_are_the_default_where_many_inputs_move_neurons_far(monkeypatch):
+    monkeypatch.setattr(options, "_moves_far", lambda facts: True)
+    setup = options.Setup.of([problem()], complete({"engine": "gpu", "width": 64}))
+    assert setup.kind is DenseDeviceShard
+    assert setup.index == "dense"
+
+
+def test_memory_is_refused_in_advance(monkeypatch):
+    monkeypatch.setattr(dense_shard, "device_bytes", lambda device: 1000)
+    with pytest.raises(MemoryRefused, match="128 neurons on 12 inputs on the GPU"):
+        train(problem(), width=128, penalty=0.1, engine="gpu")
