@@ -5,16 +5,22 @@ The benchmarks and the verification draw their own figures; see benchmarks.md an
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from thresher import History, train
+from thresher.cli import commands
 from thresher.datasets import digits, random_problem
-from thresher.figures import BLUE, GREEN, INK, ORANGE, PAPER, PINK, SKY, Picture, draw
+from thresher.figures import BLUE, GREEN, INK, ORANGE, PAPER, PINK, SKY, Drawn, Picture, draw
+from thresher.runs import read_run
+from thresher.runs.model_pictures import effect_pictures, model_pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -173,10 +179,29 @@ def draw_architecture(axes: Axes, _: None) -> None:
         axes.text(x, y, f"{name}\n{room}", ha="center", va="center", fontsize=7, color=INK, bbox=box, linespacing=1.4)
 
 
+def draw_report() -> list[Drawn]:
+    """Make the table of the tutorial, train on it, and draw three figures of the report."""
+    page = Path(__file__).parent / "tutorial_table.md"
+    table, given = (re.search(rf"^```{kind}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+                    for kind in ("python", "sh"))  # fmt: skip
+    assert table and given
+    with TemporaryDirectory() as folder, contextlib.chdir(folder):
+        exec(table[1], {})
+        commands.main(given[1].split()[1:], standalone_mode=False, obj=[])
+        found = read_run(Path("runs/houses")).evaluation
+    assert found is not None
+    curve = next(place for place, one in enumerate(found.effects, start=1) if one.column == "area")
+    pictures = model_pictures(found) | effect_pictures(found)
+    chosen = {"actual": "actual", "coverage": "coverage", "effect": f"effect {curve}"}
+    return draw({f"report_{name}": pictures[known] for name, known in chosen.items()}, found, background=PAPER)
+
+
 def main() -> None:
     """Draw everything, or what is named."""
-    names = set(sys.argv[1:]) or {"idea", "claim", "architecture"}
+    names = set(sys.argv[1:]) or {"idea", "claim", "architecture", "report"}
     drawn = []
+    if "report" in names:
+        drawn += draw_report()
     if "idea" in names:
         pictures = {"idea_fires": draw_fires, "idea_flips": draw_flips, "idea_expiry": draw_expiry}
         drawn += draw({name: Picture(make, "") for name, make in pictures.items()}, tell_story(), **STYLE)
