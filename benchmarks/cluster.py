@@ -54,18 +54,30 @@ class Watch(Callback):
         def watched(executor: Any, *given: Any) -> None:
             begin(executor, *given)
             watch.executors[:] = [executor]
-            watch.began = watch.read()
+            since = time.perf_counter()
+            watch.began = watch.read(load=True)
+            executor._spent["begin"] += time.perf_counter() - since
 
         ray_cluster.RayExecutor.__init__ = watched  # type: ignore[method-assign]
 
-    def read(self) -> float:
-        asked = [seat.actor.__ray_call__.remote(lambda worker: time.process_time()) for seat in self.executors[0].seats]
-        return float(sum(ray.get(asked)))
+    def read(self, *, load: bool = False) -> float:
+        """Return the processor time of all shards; first have them load compiled loops, as this process has."""
+
+        def seconds(worker: Any) -> float:
+            if load:
+                compile_loops()
+            return time.process_time()
+
+        return float(sum(ray.get([seat.actor.__ray_call__.remote(seconds) for seat in self.executors[0].seats])))
 
     def on_end(self, result: Result) -> None:
         if self.executors:
             self.ended = self.read()
             self.executors.clear()
+
+
+def compile_loops() -> None:
+    train(random_problem(inputs=20, dimension=10), width=4000)
 
 
 def run(problem: Problem, width: int, engine: Any, watch: Watch) -> Row:
@@ -204,19 +216,20 @@ def main() -> None:
     console = Console(width=max(Console().width, 140))
     inputs, dimension, width = (50, 20, 2**16) if options.tiny else (500, 50, 2**20)
     cores, problem, watch = core_count(), random_problem(inputs=inputs, dimension=dimension), Watch()
-    train(problem, width=2**14)  # compiles
+    compile_loops()
     session = ray_cluster.Session(None)
     runs: dict[str, list[Row]] = {"local": [], "ray": []}
     for _ in range(options.repeats):
         for name, engine in (("local", "local"), ("ray", Ray(shards=cores))):
             with console.status(f"{name} ..."):
                 runs[name].append(run(problem, width, engine, watch))
-    local = {name: median(row[name] for row in runs["local"]) for name in ("start scan", "move", "solve", "firing")}
+    local = {name: median(row[name] for row in runs["local"]) for name in runs["local"][0] if name != "traffic"}
+    busy = local["processor seconds"] / local["seconds"]  # cores that this process really had
     with console.status("calls ..."):
         constants = {
-            "per pair of the scan": local["start scan"] * cores / (width * inputs),
-            "per firing pair": local["move"] * cores / local["firing"],
-            "solve": local["solve"],
+            "per pair of the scan": local["start scan"] * busy / (width * inputs),
+            "per firing pair": local["move"] * busy / local["firing"],
+            "solve": local["solve"] * min(busy, 1.0),
             "per call and shard": latency(random_problem(inputs=20, dimension=5)),
         }
     del session

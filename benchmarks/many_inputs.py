@@ -1,6 +1,6 @@
 """Training on many inputs without an n x n matrix: handwritten digits, odd against even, centred, on the sphere.
 
-    python -m benchmarks.many_inputs --mnist FOLDER [--inputs N] [--width M] [--checkpoint FILE] [--output FILE.json]
+    python -m benchmarks.many_inputs --mnist FOLDER [--inputs N] [--width M] [--engine gpu] [--output FILE.json]
 
 ``FOLDER`` holds ``train-images-idx3-ubyte.gz`` and ``train-labels-idx1-ubyte.gz``. Trains until the residual is a
 thousandth of the first, and writes every iteration with its products, seconds and the memory taken so far. A run that
@@ -41,6 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--mnist", type=Path, required=True, help="folder with images and labels")
     parser.add_argument("--inputs", type=int, default=60_000)
     parser.add_argument("--width", type=int, default=2**16)
+    parser.add_argument("--engine", choices=["local", "gpu"], default="local")
     parser.add_argument("--threads", type=int, default=core_count())
     parser.add_argument("--checkpoint", type=Path, help="written after every iteration; continued if it is there")
     parser.add_argument("--output", type=Path, default=OUTPUT)
@@ -62,10 +63,11 @@ def main(arguments: list[str] | None = None) -> None:
     resume = given.checkpoint if given.checkpoint and given.checkpoint.exists() else None
     found = train(
         problem(given.mnist, given.inputs), width=given.width, threads=given.threads, tol=1e-3, callbacks=[tell],
-        checkpoint=given.checkpoint, resume=resume,
+        engine=given.engine, checkpoint=given.checkpoint, resume=resume,
     )  # fmt: skip
     told = {
-        "inputs": given.inputs, "width": given.width, "threads": given.threads, "status": found.status.value,
+        "inputs": given.inputs, "width": given.width, "threads": given.threads, "engine": given.engine,
+        "status": found.status.value,
         "solver": found.solver, "resumed": resume is not None, "rows": rows,
     }  # fmt: skip
     results.write(given.output, {"environment": environment(), **told})

@@ -156,8 +156,8 @@ def test_what_the_command_line_saves_python_opens_and_the_other_way_round(tmp_pa
     model.save(tmp_path / "model")
     outputs = []
     for place in (run, tmp_path / "model"):
-        commands.main(["predict", str(place), str(tmp_path / "a.csv"), "--output", str(tmp_path / "p.csv")],
-                      standalone_mode=False)  # fmt: skip
+        given = ["predict", str(place), str(tmp_path / "a.csv"), "--output", str(tmp_path / "p.csv"), "--force"]
+        commands.main(given, standalone_mode=False)
         outputs.append((tmp_path / "p.csv").read_text().split()[1:])
     assert outputs[0] == outputs[1] == found.tolist()
 

@@ -15,6 +15,7 @@ from thresher import InvalidInput, MemoryRefused, ThresherClassifier, ThresherEr
 from thresher.files import read_file, write_file
 from thresher.runs import page, read_run, saved
 from thresher.runs.run import RUN_FILE
+from thresher.tables import Column, Frame
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # numbers without sense may overflow
 
@@ -25,6 +26,17 @@ def make_good(kind, folder):
     return kind, [read_file(path, kind=kind, newest=VERSIONS[kind]) for path in sorted(folder.glob("good*"))], folder
 
 
+def make_table():
+    """A frame with a column of each kind."""
+    columns = {
+        "n": np.array([1.0, np.nan, 3, 4, 5, 6, 7, 8, 9]),
+        "w": np.array([*list("abcabcab"), ""], object),
+        "d": np.arange("2024-01-01", "2024-01-10", dtype="datetime64[D]").astype("datetime64[us]"),
+        "one": np.zeros(9),
+    }
+    return Frame([Column(name, values) for name, values in columns.items()])
+
+
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
@@ -33,7 +45,9 @@ def models(tmp_path_factory):
     with_knots = ThresherRegressor(scale="rank", feature_learning="columns", target="log", **fixed).fit(X, X[:, 0])
     with_rest = ThresherRegressor(scale="none", feature_learning=0, **fixed).fit(X[:2], X[:2])
     labels = ThresherClassifier(scale="quantile", feature_learning=0, **fixed).fit(X, (X[:, :2] > 0).astype(int))
-    for name, model in (("knots", with_knots), ("rest", with_rest), ("several labels", labels)):
+    with_table = ThresherRegressor(feature_learning=0, ridge=0.1, bias=1.0, **fixed).fit(make_table(), X[:, 0])
+    good = {"knots": with_knots, "rest": with_rest, "several labels": labels, "table": with_table}
+    for name, model in good.items():
         model.save(folder / f"good {name}")
     return make_good("model", folder)
 

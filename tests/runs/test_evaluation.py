@@ -197,6 +197,30 @@ def test_dates_and_missing_cells():
     assert {one.cells["size"] for one in short if one.row % 4 == 1} <= {""}
 
 
+@pytest.mark.parametrize(
+    ("cells", "kind", "first"),
+    [
+        (["1.5", "3", "", "-2"], "number", "-2"),
+        (["1.234,5", "-3,25", "7,5", "7,5"], "number", "-3.25"),
+        (["2024-03-01", "2023-12-31", "", "2024-01-01"], "date", "2023-12-31"),
+        (["1", "2", "red", "2"], "category", "2"),
+        (["", "", "", ""], "category", ""),
+    ],
+)
+def test_cells_of_text_are_read_as_tables_read_them(cells, kind, first):
+    class Turn:
+        def predict(self, columns):
+            return np.array([float(np.sum([ord(letter) for letter in cell])) for cell in columns["x"]])
+
+    X = {"x": np.array(cells * 5, dtype=object), "z": np.arange(20.0)}
+    y = Turn().predict(X)
+    effects = [one for one in evaluated(X, y, model=Turn(), encode=dict).effects if one.column == "x"]
+    if not any(cells):
+        assert effects == []
+        return
+    assert (effects[0].kind, effects[0].words[0]) == (kind, first)
+
+
 def test_time_bounds_the_rows_but_never_the_scores():
     X, y = numbers(rows=500)
 

@@ -67,13 +67,12 @@ def loss_of(network, X, y, penalty):
 def penalised(X, Y, penalty, settings, **more):
     """Networks from the first solutions of the Gram matrix at the start, as estimators train them."""
     Y = Y.reshape(len(X), -1)
-    gram = start_gram(X, settings)
     W0, signs = start_of(settings)
     f = naive.outputs(W0, signs, X, settings.shift)
-    factor = DirectFactor(MatrixGram(gram), penalty)
+    factor = DirectFactor(MatrixGram(start_gram(X, settings)), penalty)
     first = np.column_stack([factor.solve(y - f).value for y in Y.T])
     options = {"tol": 1e-2, "max_iterations": 4, "threads": 1, **more}
-    return train_penalised(X, Y, settings=settings, penalty=penalty, first=first, gram=gram, **options)
+    return train_penalised(X, Y, settings=settings, penalty=penalty, first=first, near=factor, **options)
 
 
 def assert_same_path(one, other, *, rel):

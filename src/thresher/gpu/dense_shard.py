@@ -27,6 +27,7 @@ __all__ = ["DenseDeviceShard"]
 
 Matrix = NDArray[np.float64]
 _BLOCK = 1 << 26  # pairs in a block: rows of neurons times inputs, at most
+_FACTORED = 20_000  # inputs at most whose matrix in double precision is whole, to be factored
 
 
 class DenseDeviceShard(PairShard):
@@ -65,7 +66,8 @@ class DenseDeviceShard(PairShard):
     @staticmethod
     def require_device(facts: Any, outputs: int) -> None:
         """Refuse, before any work, what does not fit into the free memory of the device."""
-        each = facts.neurons * (2 * facts.inputs + 12 * facts.dimension) + 40 * facts.inputs**2
+        matrices = 16 * facts.inputs**2 + 24 * min(facts.inputs, _FACTORED) ** 2
+        each = facts.neurons * (2 * facts.inputs + 12 * facts.dimension) + matrices
         require(
             outputs * each + 40 * min(_BLOCK, facts.neurons * facts.inputs),
             budget=device_bytes(find_device("cuda")),
@@ -133,10 +135,9 @@ class DenseDeviceShard(PairShard):
         self._moved, self._fires, self._share = self._tried, self._found, self._reached
         self._linearised = True
         del self._tried, self._found
-        if self._counts is not None:
-            before, self._counts = self._counts, self._count()
-            if counts is not None:
-                counts += torch.tril(self._counts - before).cpu().numpy()
+        before, self._counts = self._counts, None
+        if counts is not None and before is not None:
+            counts += torch.tril(self._counted() - before).cpu().numpy()
 
     def add_counts(self, counts: NDArray[np.int32]) -> None:
         """Add this shard's share of the co-firing counts to the lower triangle of ``counts`` (n, n)."""
@@ -158,9 +159,16 @@ class DenseDeviceShard(PairShard):
         return self._counted() * (self._X @ self._X.T)
 
     def gram_times(self, vector: Matrix) -> Matrix:
-        """Return this shard's share of m G @ vector (n,), or (n, k), from co-firing counts. Cost: O(n²) per vector."""
-        columns = torch.from_numpy(np.ascontiguousarray(vector)).to(self._device)
-        return np.asarray((self.device_gram() @ columns).cpu())
+        """Return this shard's share of m G @ vector (n,), or (n, k), from co-firing counts. Cost: O(n²d).
+
+        Of many inputs no matrix but that of the counts is ever whole.
+        """
+        columns, counts = torch.from_numpy(np.ascontiguousarray(vector)).to(self._device), self._counted()
+        found = torch.empty_like(columns)
+        size = max(64, _BLOCK // len(counts))
+        for rows in (slice(first, first + size) for first in range(0, len(counts), size)):
+            found[rows] = (counts[rows] * (self._X[rows] @ self._X.T)) @ columns
+        return np.asarray(found.cpu())
 
     def jacobian_times_displacement(self) -> Matrix:
         """Return this shard's share of J (W - W(0)) (n,), without the factor 1/sqrt(m). Cost: O(nd) per neuron."""

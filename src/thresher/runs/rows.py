@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
+from thresher.tables.cells import find_date_order, find_decimal, read_dates, read_numbers
 
 __all__ = ["Rows", "say_cell"]
 
@@ -58,7 +59,10 @@ class Rows(NamedTuple):
         return self.rebuild({name: column[other.get(str(name), places)] for name, column in self.columns.items()})
 
     def cells(self, name: str) -> NDArray[Any]:
-        """Return a column (n,) as numbers, dates (datetime64) or text; cells that are missing are NaN, NaT or ''."""
+        """Return a column (n,) as numbers, dates (datetime64) or text; cells that are missing are NaN, NaT or ''.
+
+        Text that is all numbers or all dates, in the ways that tables know, is read as such.
+        """
         column = next(column for key, column in self.columns.items() if str(key) == name)
         values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
         if values.dtype.kind in "iuf":
@@ -67,7 +71,9 @@ class Rows(NamedTuple):
             return values.astype("datetime64[s]")
         if values.dtype.kind == "O" and (numbers := _numbers(values)) is not None:
             return numbers
-        return np.array(["" if _missing(one) else str(one) for one in values.tolist()], dtype=np.str_)
+        text = np.array(["" if _missing(one) else str(one) for one in values.tolist()], dtype=np.object_)
+        found = None if hasattr(column, "categories") else _read(text)
+        return text.astype(np.str_) if found is None else found
 
 
 def say_cell(value: Any) -> str:
@@ -81,6 +87,18 @@ def say_cell(value: Any) -> str:
 
 def _stacked(columns: dict[str, Any]) -> NDArray[Any]:
     return np.column_stack(list(columns.values()))
+
+
+def _read(text: NDArray[Any]) -> NDArray[Any] | None:
+    """Return cells of text (n,) as numbers or dates; None if they are words, or all missing."""
+    values, strange = read_numbers(text)
+    if strange.any() and (order := find_date_order(text)) is not None:
+        values, strange = read_dates(text, order=order)
+        values = values.astype("datetime64[s]")
+    elif strange.any():
+        values, strange = read_numbers(text, decimal=find_decimal(text))
+    there = ~np.isnat(values) if values.dtype.kind == "M" else ~np.isnan(values)
+    return values if there.any() and not strange.any() else None
 
 
 def _missing(value: Any) -> bool:
