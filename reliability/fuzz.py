@@ -91,7 +91,7 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
     def read_run(data: bytes) -> None:
         write_tampered(data, folder / runs.run.RUN_FILE)
         run = runs.read_run(folder)
-        list(page.summarise(run)), page._iteration_rows(run), page._statements(run), page._settings(run)
+        list(page._tested(run)), page._iteration_rows(run), page._statements(run), page._settings(run)
         use(saved.load_model(folder).model)
 
     def read_table(data: bytes) -> None:

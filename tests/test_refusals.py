@@ -1,6 +1,7 @@
 """Refusals: what cannot be used is refused by name, with the fault and the remedy; what can be used is left alone."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from thresher import InvalidInput, MemoryRefused, NotAvailable, Problem, Threshe
 from thresher.algebra import SKETCHES, SOLVERS, Cholesky, Sketched, SketchQR
 from thresher.engines import EXECUTORS
 from thresher.shards import SHARDS, Scan
-from thresher.training import options as training_options
 
 INPUTS = np.eye(3)
 TARGETS = np.array([1.0, -1.0, 0.5])
@@ -182,24 +182,21 @@ def test_problem_of_another_type(problem):
         train(problem, width=16)
 
 
-PLANNED = [(kind, name) for kind, names in training_options._PLANNED.items() for name in names]
 AVAILABLE = {"index": SHARDS, "engine": EXECUTORS, "solver": (*SOLVERS, "pivots", "auto")}
 
 
-@pytest.mark.parametrize(("kind", "name"), PLANNED)
-def test_planned_names_list_what_is_available(kind, name):
-    with pytest.raises(NotAvailable, match=f"{kind} '{name}' is not available in this version") as refusal:
-        train(Problem(INPUTS, TARGETS), width=16, **{kind: name})
-    for available in AVAILABLE[kind]:
-        assert repr(available) in str(refusal.value)
-    assert isinstance(refusal.value, NotImplementedError)
+def test_a_cluster_without_ray_is_refused_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.delitem(sys.modules, "thresher.engines.ray_cluster", raising=False)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(NotAvailable, match=r"needs Ray, which is not installed: pip install 'thresher\[ray\]'"):
+        train(Problem(INPUTS, TARGETS), width=16, engine="ray")
 
 
 @pytest.mark.parametrize("kind", AVAILABLE)
 @settings(deadline=None, max_examples=20)
 @given(name=st.text(max_size=12))
 def test_unknown_names_list_what_is_available(kind, name):
-    assume(name not in AVAILABLE[kind] and (kind, name) not in PLANNED)
+    assume(name not in AVAILABLE[kind])
     with pytest.raises(InvalidInput) as refusal:
         train(Problem(INPUTS, TARGETS), width=16, **{kind: name})
     for available in AVAILABLE[kind]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Mapping
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from thresher.errors import NotAvailable, not_installed
@@ -99,6 +100,7 @@ def draw(
 def make_figure(picture: Picture, subject: object, *, size: tuple[float, float] = SIZE) -> tuple[Figure, str] | None:
     """Return the figure and what there is to see; None if there is no data. Its legend is above the axes."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.add_subplot()
@@ -106,6 +108,10 @@ def make_figure(picture: Picture, subject: object, *, size: tuple[float, float] 
     seen = picture.make(axes, subject)
     if not axes.has_data():
         return None
+    axes.set_ylabel(fill(axes.get_ylabel(), int(9 * size[1])))  # never longer than the axis
+    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        if axis.get_scale() == "log" and high >= 10 * low:
+            axis.set_minor_formatter(NullFormatter())  # powers of ten are enough
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         longest = max(len(one) for one in labels) + 8

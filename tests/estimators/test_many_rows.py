@@ -267,7 +267,7 @@ def test_networks_that_were_asked_for(table, tmp_path):
     model.save(tmp_path / "model")
     np.testing.assert_allclose(thresher.load(tmp_path / "model").predict(others), values, rtol=1e-6)
     with pytest.warns(thresher.TooNarrow, match="squared error"):
-        ThresherRegressor(random_state=0, width=64).fit(X, y)
+        ThresherRegressor(random_state=0, width=256).fit(X, y)
 
 
 def test_what_does_not_fit_is_refused_with_the_rows_that_would(table, monkeypatch):

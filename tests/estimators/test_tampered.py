@@ -67,7 +67,8 @@ def read_and_use(kind, folder):
         use(thresher.load(folder / RUN_FILE, threads=1))
         return
     run = read_run(folder)
-    assert list(page.summarise(run))
+    assert page._settings(run)
+    list(page._tested(run)), page._iteration_rows(run), page._statements(run)
     use(saved.load_model(folder).model)
 
 

@@ -1,14 +1,15 @@
 """The report: what it says first, for every kind of model; no label covers another; old runs are told of as well."""
 
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from pages import Whole
+from pages import Whole, check_layout
 
-from thresher.figures import COLOURS, figure_style, make_figure, themed
+from thresher.figures import COLOURS, themed
 from thresher.pages import say_like
 from thresher.runs import Run, Training, evaluate, read_run, write_report
 from thresher.runs.model_pictures import effect_pictures, model_pictures
@@ -81,6 +82,16 @@ SUBJECTS = {
 }  # fmt: skip
 
 
+QUICK = ("huge", "one row", "dates", "3 classes")
+QUICKLY = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in SUBJECTS]
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """Pages without figures, which take most of the time."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
 def a_run(iterations=21, outputs=1, *, evaluation=None, options=True):
     """A run of so many iterations that nobody has trained."""
     rng = np.random.default_rng(0)
@@ -91,7 +102,7 @@ def a_run(iterations=21, outputs=1, *, evaluation=None, options=True):
         return Iteration(
             t, 3.0 * 0.2**t, 2.0 * 0.45**t, 0.45 if t else float("nan"), 1.0, int(width * 50 * 0.7**t), 1000 * (t > 0),
             50, 12_345, 3, 0, 0, 4, True, 0.0, 50, "factored", {"start": 0.4, "solve": 0.1, "move": 0.2},
-            (statement,),
+            statements=(statement,),
         )  # fmt: skip
 
     history = History([record(t) for t in range(iterations + 1)])
@@ -107,49 +118,7 @@ def a_run(iterations=21, outputs=1, *, evaluation=None, options=True):
                network, model=model, evaluation=evaluation, data={"file": "folder/houses.csv"})  # fmt: skip
 
 
-def texts_of(figure):
-    """All letters of a figure: what they say, and their boxes in pixels."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.text import Text
-
-    FigureCanvasAgg(figure).draw()
-    shown = [one for one in figure.findobj(Text) if one.get_visible() and one.get_text().strip()]
-    boxes = [(one.get_text(), one.get_window_extent()) for one in shown]
-    inside = figure.bbox
-    # Ticks beyond the limits of an axis exist but are not drawn.
-    axes = figure.axes[0]
-    hidden = set()
-    for axis, low, high in ((axes.xaxis, *sorted(axes.get_xlim())), (axes.yaxis, *sorted(axes.get_ylim()))):
-        for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]:
-            if not low <= tick.get_loc() <= high:
-                hidden |= {id(tick.label1), id(tick.label2)}
-    boxes = [(one.get_text(), box) for one, (_, box) in zip(shown, boxes, strict=True) if id(one) not in hidden]
-    return boxes, inside
-
-
-def check_layout(pictures, subject):
-    checked = 0
-    for name, picture in pictures.items():
-        with figure_style(name):
-            made = make_figure(picture, subject)
-            if made is None:
-                continue
-            figure, seen = made
-            boxes, inside = texts_of(figure)
-        for k, (words, box) in enumerate(boxes):
-            assert inside.x0 - 1 <= box.x0 and box.x1 <= inside.x1 + 1, f"{name}: {words!r} is cut off"
-            assert inside.y0 - 1 <= box.y0 and box.y1 <= inside.y1 + 1, f"{name}: {words!r} is cut off"
-            for other, second in boxes[:k]:
-                assert not box.overlaps(second), f"{name}: {words!r} covers {other!r}"
-        for legend in figure.legends:
-            assert not legend.get_window_extent().overlaps(figure.axes[0].bbox), f"{name}: the legend covers the axes"
-        assert figure.axes[0].get_legend() is None
-        assert seen
-        checked += 1
-    return checked
-
-
-@pytest.mark.parametrize("subject", SUBJECTS)
+@pytest.mark.parametrize("subject", QUICKLY)
 def test_letters_and_legends_of_a_model(subject):
     found = SUBJECTS[subject]()
     assert check_layout(model_pictures(found), found)
@@ -157,12 +126,12 @@ def test_letters_and_legends_of_a_model(subject):
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 21, 200])
-@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("outputs", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_letters_and_legends_of_training(iterations, outputs):
     assert check_layout(FIGURES, a_run(iterations, outputs)) == 6
 
 
-@pytest.mark.parametrize("subject", SUBJECTS)
+@pytest.mark.parametrize("subject", QUICKLY)
 def test_the_page_of_a_model(subject, tmp_path):
     run = a_run(evaluation=SUBJECTS[subject](), options=False)
     text = write_report(run, tmp_path / "page.html").read_text(encoding="utf-8")
@@ -182,7 +151,7 @@ def test_the_page_of_a_model(subject, tmp_path):
         assert not known & set(re.findall(r"#[0-9a-f]{6}\b", svg.lower()))
 
 
-def test_numbers_have_units_and_sensible_digits(tmp_path):
+def test_numbers_have_units_and_sensible_digits(tmp_path, bare):
     run = a_run(evaluation=of_numbers(2e5))
     text = write_report(run, tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Predicting price [EUR] from 2 columns of houses.csv" in text
@@ -190,13 +159,13 @@ def test_numbers_have_units_and_sensible_digits(tmp_path):
     assert f"<b>{error:,.0f} EUR</b>typical error (RMSE)" in text
 
 
-def test_no_better_than_a_guess_is_said(tmp_path):
+def test_no_better_than_a_guess_is_said(tmp_path, bare):
     text = write_report(a_run(evaluation=of_numbers(constant=True)), tmp_path / "page.html").read_text(encoding="utf-8")
     assert "It is no better than that." in text
 
 
 @pytest.mark.parametrize(("count", "matrix"), [(2, True), (10, True), (60, False)])
-def test_confusions(count, matrix, tmp_path):
+def test_confusions(count, matrix, tmp_path, bare):
     found = of_classes(count)
     text = write_report(a_run(evaluation=found), tmp_path / "page.html").read_text(encoding="utf-8")
     assert ('class="matrix"' in text) == matrix
@@ -209,7 +178,7 @@ def test_confusions(count, matrix, tmp_path):
         assert f"{count - 20} more classes" in text
 
 
-def test_no_rows_for_testing(tmp_path):
+def test_no_rows_for_testing(tmp_path, bare):
     text = write_report(a_run(), tmp_path / "page.html").read_text(encoding="utf-8")
     assert "No rows were kept for testing" in text
     assert "<details open>" in text
@@ -224,7 +193,7 @@ def test_old_runs(name, tmp_path):
     assert ("was not stored with this run" in text) == (run.test is not None)
 
 
-def test_training_that_did_not_converge_is_said_first(tmp_path):
+def test_training_that_did_not_converge_is_said_first(tmp_path, bare):
     run = a_run(evaluation=of_numbers())
     far = replace(run.trainings[0], status=Status.STALLED, message="Widen it.")
     text = write_report(replace(run, trainings=[far]), tmp_path / "page.html").read_text(encoding="utf-8")
@@ -250,7 +219,7 @@ def test_a_figure_in_a_page_has_no_colour_of_its_own():
     )
 
 
-def test_cross_validation_is_on_the_first_screen(tmp_path):
+def test_cross_validation_is_on_the_first_screen(tmp_path, bare):
     folds = {"scores": {"R2": [0.9, 0.8], "RMSE": [3.0, 4.0], "MAE": [2.0, 2.5]},
              "standard errors": {"R2": 0.05, "RMSE": 0.5, "MAE": 0.25}}  # fmt: skip
     run = replace(a_run(evaluation=of_numbers()), folds=folds)

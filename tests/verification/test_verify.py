@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from pages import Whole
+from pages import Whole, check_layout
 from test_cli import README, run
 
 from thresher import Problem, verification
@@ -20,6 +20,7 @@ from thresher.tables import read_table, split_table
 from thresher.theory import Statement, check_growth, check_limit, firing_probability
 from thresher.verification import ladder, page, pictures
 from thresher.verification.ladder import Measured, Report, Row
+from thresher.verification.pictures import FIGURES
 
 TINY = ["--widths", "2^8,2^9,2^10"]
 
@@ -112,6 +113,10 @@ class TestReport:
         assert "http" not in re.sub(
             r'(xmlns(:\w+)?|rdf:\w+)="[^"]*"|<metadata>.*?</metadata>', "", text, flags=re.DOTALL
         )
+
+    def test_no_label_of_a_figure_covers_another(self, report):
+        pytest.importorskip("matplotlib", reason="an extra")
+        assert check_layout(FIGURES, report.report) == len(FIGURES)
 
     def test_equal_reports_give_equal_pages(self, report, tmp_path, quick):
         first, second = (verification.write_page(report.report, tmp_path)[0].read_text() for _ in range(2))

@@ -5,6 +5,7 @@ Exit codes: 0 success; 1 a check failed, or training did not converge; 2 bad inp
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -53,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         sys.exit(130)
+    except BrokenPipeError:  # as by "| head": what is left goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except ThresherError as error:
         click.echo(f"Error: {in_options(str(error))}", err=True)
         sys.exit(1 if isinstance(error, BrokenCertificate) else 2)

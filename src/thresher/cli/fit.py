@@ -46,7 +46,7 @@ class Work:
     options: dict[str, Any]
     console: Console
     seconds: dict[str, float] = field(default_factory=dict)
-    said: list[str] = field(default_factory=list)  # about columns
+    said: set[str] = field(default_factory=set)  # notes, and lines about columns
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
@@ -76,7 +76,7 @@ class Work:
             model.width = model._width(len(y), len(output_names(self.task, y)))
         if self.exact:
             model.set_params(train_options=self.train_options())
-        with notes(self.console, drop=quiet):
+        with notes(self.console, drop=quiet, said=self.said):
             model.fit(X, y)
         if not quiet:
             self._say_columns(model)
@@ -84,11 +84,10 @@ class Work:
 
     def _say_columns(self, model: Any) -> None:
         """Say what was done to columns, once."""
-        lines = [] if model.encoder_ is None else model.encoder_.summary()
-        if lines != self.said:
-            for line in lines:
+        for line in [] if model.encoder_ is None else model.encoder_.summary():
+            if line not in self.said:
                 say(self.console, line)
-        self.said = lines
+            self.said.add(line)
 
     def fit_exactly(self, places: Places) -> tuple[Any, Recorder]:
         """Return an estimator that was trained to zero loss on some rows, and what recorded the training."""

@@ -43,11 +43,13 @@ def _say(value: Any) -> str:
     """Return a value as people write it: thousands with commas, three figures, yes or no."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return say_number(float(value)) if isinstance(value, int | float) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return say_number(value) if isinstance(value, float) else str(value)
 
 
 def _of_run(run: Run, folder: Path) -> dict[str, Any]:
-    columns = [name for name, _ in run.model.get("columns", [])]
+    columns = [str(one) for one in run.model.get("names", [])] or [str(one[0]) for one in run.model.get("columns", [])]
     shown = ", ".join(columns[:8]) + (f" and {len(columns) - 8} more" if len(columns) > 8 else "")
     facts = {"what": run.what, **run.network, "columns": shown or "none named"}
     facts |= {one.name: f"{one.status.value}, {_count(len(one.history) - 1, 'iteration')}" for one in run.trainings}

@@ -113,16 +113,22 @@ def compile_loops(console: Console, method: str | None = None) -> None:
 
 
 @contextmanager
-def notes(console: Console, *, drop: bool = False) -> Iterator[None]:
-    """Say warnings of thresher as notes, or drop them; those of other libraries are for programmers."""
+def notes(console: Console, *, drop: bool = False, said: set[str] | None = None) -> Iterator[None]:
+    """Say warnings of thresher as notes, or drop them; those of other libraries are for programmers.
+
+    Notes that were ``said`` before are not repeated.
+    """
+    said = set() if said is None else said
     with warnings.catch_warnings(record=True, action="always") as told:
         yield
     from sklearn.exceptions import ConvergenceWarning
 
     for one in told:
         ours = one.category.__module__.startswith("thresher") or issubclass(one.category, ConvergenceWarning)
-        if ours and not drop:
-            say(console, f"Note: {in_options(str(one.message))}")
+        line = f"Note: {in_options(str(one.message))}"
+        if ours and not drop and line not in said:
+            say(console, line)
+            said.add(line)
 
 
 def say(console: Console, line: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import io
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -76,21 +76,21 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
     blocks = _in_blocks(saved, file, header)
     found: list[Answers] = []
     wanted: list[NDArray[Any]] = []
-    seen, unseen = 0, Counter[str]()
+    count, seen, unseen = 0, 0, Counter[str]()
     decimals = None if options["digits"] == "full" else digits_for(saved.error)
     with notes(console), _opened(output) as stream:
         writer = csv.writer(stream, lineterminator="\n")
         for X, targets in blocks:
             answers = _ask(saved, X, options, scored=targets is not None)
-            if not found:
+            if not count:
                 writer.writerow(_names(saved, answers, options))
             writer.writerows(_cells(answers, decimals, options))
             seen += count_seen(hash_rows_of(saved.model, X), saved.seen)
             unseen.update(saved.model.encoder_.unseen(X) if saved.model.encoder_ is not None else {})
-            found.append(answers)
+            count += len(answers.predicted)
             if targets is not None:
+                found.append(answers)
                 wanted.append(targets)
-    count = sum(len(one.predicted) for one in found)
     if output is not None:
         click.echo(f"Written: {output}, {count:,} predictions.", err=True)
     for name, strange in unseen.items():
@@ -173,7 +173,7 @@ def _say(value: Any, decimals: int | None) -> str:
 
 def _say_seen(seen: int, count: int) -> str:
     which = "all rows" if seen == count else f"{seen:,} of {count:,} rows"
-    return f"{which} have the inputs of rows that the model was trained on; on new rows it does worse than on these."
+    return f"{which} have the inputs of rows that the model was trained on; on new rows it is usually less good."
 
 
 def _tell_scores(saved: SavedModel, found: Sequence[Answers], y: NDArray[Any]) -> None:
@@ -196,11 +196,10 @@ def _tell_scores(saved: SavedModel, found: Sequence[Answers], y: NDArray[Any]) -
 
 @contextmanager
 def _opened(output: Path | None) -> Iterator[Any]:
-    """Give what to write to: the terminal, once all went well, or a file that is complete or not there."""
+    """Give what to write to: the terminal, or a file that is complete or not there."""
     if output is None:
-        text = io.StringIO()
-        yield text
-        click.echo(text.getvalue(), nl=False)
+        yield sys.stdout
+        sys.stdout.flush()  # here, where a closed pipe is understood
         return
     remedy = "Choose another place with --output."
     with (

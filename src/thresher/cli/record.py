@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from shlex import join
 from typing import Any
@@ -19,7 +20,7 @@ from thresher.runs import RUN_FILE, Recorder, Run, Training, write_report, write
 from thresher.runs.saved import MODEL_FILE
 from thresher.runs.scores import say_recall, say_scores
 from thresher.runs.seen import hash_rows_of
-from thresher.tables import INPUT
+from thresher.tables import INPUT, Frame, Table
 
 __all__ = ["make_run", "say_classes", "tell_end", "write"]
 
@@ -51,7 +52,7 @@ def make_run(
         data["rows tested on"] = tested.test.rows
         data["tested"] = _how_tested(tested, refit=refit)
     told: dict[str, Any] = {
-        "model": {"kind": "estimator", "task": task, "target": table.target},
+        "model": {"kind": "estimator", "task": task, "target": table.target, "names": _names(table)},
         "test": tested and tested.test,
         "scores": tested.scores if tested else {},
         "folds": tested.folds if tested else {},
@@ -115,7 +116,7 @@ def tell_end(run: Run, written: dict[str, str], work: Work) -> None:
             "seconds": round(seconds, 3),
             "written": written,
         }
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(_finite(told)))
         return
     for what, place in written.items():
         say(work.console, f"Written, {what}: {place}")
@@ -145,10 +146,23 @@ def say_classes(work: Work, tested: Tested) -> None:
         say(work.console, line)
 
 
+def _finite(value: Any) -> Any:
+    """Return a value that JSON knows: None in place of NaN and infinities."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _how_tested(tested: Tested, *, refit: bool) -> str:
     if tested.folds:
         return "by cross-validation, with models fitted to the other folds"
     return "before the fit to all rows" if refit else "with this model"
+
+
+def _names(table: Table) -> list[str]:
+    return list(table.inputs.columns if isinstance(table.inputs, Frame) else table.inputs.names)
 
 
 def _seeds(given: int, start: int) -> dict[str, int]:

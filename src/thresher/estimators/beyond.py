@@ -17,6 +17,7 @@ from thresher.estimators.exact import PIVOTS, LimitFit, Table
 from thresher.estimators.fitting import LeftOut
 from thresher.estimators.journal import Journal
 from thresher.estimators.leaves import fit_leaves
+from thresher.estimators.observations import Observations
 from thresher.estimators.streams import Stream
 from thresher.theory import firing_probability
 
@@ -55,25 +56,16 @@ def fit_beyond(
         if math.isfinite(error) and error < found.get(name, fit._replace(error=math.inf)).error:
             found[name] = fit._replace(error=error, left_out=fit.left_out._replace(outputs=outputs[left.row]))
 
-    unknown, nothing = LeftOut(left, np.zeros(0), lambda: np.zeros(0), 1.0), np.zeros((0, 1))
-    empty = LimitFit(nothing, nothing, 0.0, math.inf, unknown, nothing.astype(np.float32), None)
+    empty = _unfitted(left)
 
     def common(name: str) -> dict[str, Any]:
         kept = {"saved": journal.kept(name), "save": partial(journal.keep, name)}
         return kept | {"shift": table.shift, "ridges": table.ridges, "device": table.device}
 
     def centres(number: int, first: float, last: float) -> None:
-        made = fit_centres(
-            inputs,
-            data.targets,
-            data.weights,
-            kept=table.kept,
-            held=table.held,
-            centres=number,
-            judge=judge,
-            tell=lambda share: tell(first + (last - first) * share),
-            **common(f"centres {number}"),
-        )
+        rows = {"kept": table.kept, "held": table.held, "centres": number, "judge": judge}
+        told = {"tell": lambda share: tell(first + (last - first) * share), **common(f"centres {number}")}
+        made = fit_centres(inputs, data.targets, data.weights, **rows, **told)
         finish("centres", made.held_outputs, empty._replace(inputs=made.inputs, alpha=made.alpha, ridge=made.ridge))
 
     if way != "leaves":
@@ -99,6 +91,11 @@ def fit_beyond(
         centres(CENTRES[1], 0.6, 1.0)
         errors[f"{CENTRES[1]} centres"] = found[best].error
     return _with_variance(found[best], inputs, table)._replace(way=best, errors=errors)
+
+
+def _unfitted(left: Observations) -> LimitFit:
+    unknown, nothing = LeftOut(left, np.zeros(0), lambda: np.zeros(0), 1.0), np.zeros((0, 1))
+    return LimitFit(nothing, nothing, 0.0, math.inf, unknown, nothing.astype(np.float32), None)
 
 
 def _with_variance(fit: LimitFit, inputs: Stream, table: Table) -> LimitFit:

@@ -91,13 +91,18 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     callbacks : :class:`thresher.Callback` objects or functions. ``on_progress`` gets the progress of the
         fit, in thousandths, and ``on_iteration`` each iteration of each output; returning True stops the training of
         that output. The other methods are not called.
+    categorical_features : columns of numbers that are names: their names, places or a mask (d,); ``"from_dtype"`` for
+        none besides text and columns of type category. See :class:`TableEncoder`, which makes numbers of all that is
+        not
 
     Attributes
     ----------
     target_, floor_, scale_, bias_, shift_, ridge_ : the values chosen
     width_ : the neurons of each network; infinity for the limit
     feature_learning_, columns_weighed_ : rounds of the metric, and whether columns were weighted
-    feature_importances_ : (d,), mean square gradient of the limit by each scaled column, as shares of 1
+    encoder_ : the :class:`TableEncoder` of the table; None if it held nothing but numbers
+    feature_importances_ : (columns of X,), mean square gradient of the limit by each scaled column, as shares of 1; of
+        a column that became several their sum
     metric_ : (d, r), the matrix that multiplies scaled columns
     noise_ : (3, outputs), factor and constant that turn variances of the limit into those of targets, and the variance
         from which they grow to that of all targets

@@ -17,7 +17,7 @@ from thresher.tables.frame import Frame, is_frame
 from thresher.tables.kinds import numbers_of
 from thresher.tables.saying import name_some
 
-__all__ = ["new_rows", "training_rows"]
+__all__ = ["names_categories", "new_rows", "training_rows"]
 
 Matrix = NDArray[np.float64]
 
@@ -30,14 +30,13 @@ def training_rows(estimator: Any, X: Any, *, task: str, weights: Any, **more: An
 
     Cost: O(nd).
     """
-    estimator.encoder_ = None
-    asked = estimator.categorical_features
-    if _is_plain(X) and (asked is None or (isinstance(asked, str) and asked == "from_dtype")):
+    if _is_plain(X) and not names_categories(estimator):
         rows, targets = validate_data(
             estimator, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan", **more
         )
         rows = _dense(rows)
         if not _has_holes(rows):
+            estimator.encoder_ = None
             return rows, targets
         X = X if is_frame(X) else rows
     else:
@@ -58,6 +57,12 @@ def training_rows(estimator: Any, X: Any, *, task: str, weights: Any, **more: An
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
     return rows, targets
+
+
+def names_categories(estimator: Any) -> bool:
+    """Return whether the caller named columns that are categories."""
+    asked = estimator.categorical_features
+    return not (asked is None or (isinstance(asked, str) and asked == "from_dtype"))
 
 
 def new_rows(estimator: Any, X: Any) -> Matrix:

@@ -47,6 +47,7 @@ class DenseDeviceShard(PairShard):
         self._fires: Any = None  # (neurons, n) of bool, since the start
         self._share = np.zeros(len(recipe.inputs))  # of the outputs at the last linearise
         self._counts: Any = None  # co-firing counts (n, n) once they were asked for
+        self._gram: Any = None  # what they make of the products of inputs
         self._linearised, self._distance = True, 0.0
 
     @staticmethod
@@ -133,7 +134,7 @@ class DenseDeviceShard(PairShard):
         if self._linearised:
             return
         self._moved, self._fires, self._share = self._tried, self._found, self._reached
-        self._linearised = True
+        self._linearised, self._gram = True, None
         del self._tried, self._found
         before, self._counts = self._counts, None
         if counts is not None and before is not None:
@@ -155,8 +156,10 @@ class DenseDeviceShard(PairShard):
         return counts
 
     def device_gram(self) -> Any:
-        """Return this shard's share of m G (n, n), on the device. Cost: O(n²), and once the counting."""
-        return self._counted() * (self._X @ self._X.T)
+        """Return this shard's share of m G (n, n), on the device: not to be changed. Cost: that of counting, once."""
+        if self._gram is None:
+            self._gram = self._counted() * (self._X @ self._X.T)
+        return self._gram
 
     def gram_times(self, vector: Matrix) -> Matrix:
         """Return this shard's share of m G @ vector (n,), or (n, k), from co-firing counts. Cost: O(n²d).

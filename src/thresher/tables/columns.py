@@ -17,7 +17,7 @@ from thresher.memory import require
 from thresher.tables.arrays import read_arrays
 from thresher.tables.frame import Column, Frame, column_of
 from thresher.tables.saying import name_some, say_all
-from thresher.tables.text_files import INPUT, read_sheet
+from thresher.tables.text_files import INPUT, SMALLER, read_sheet
 
 __all__ = ["PARQUET", "ParquetRows", "gather", "read_blocks", "read_frame", "split_names"]
 
@@ -83,7 +83,7 @@ def gather(
             status = path.stat()
             if not (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
                 raise InvalidInput(f"cannot read {path}: it is not a file. Give {KINDS}.")
-            require(_BYTES_A_BYTE * status.st_size, budget=None, what=f"reading {path}", remedy="Give a smaller file.")
+            require(_BYTES_A_BYTE * status.st_size, budget=None, what=f"reading {path}", remedy=SMALLER)
         if kind in PARQUET:
             columns = _read_parquet(path, only, drop, wrong)
         elif kind in (".npz", ".npy"):
@@ -195,7 +195,7 @@ def _read_parquet(path: Path, only: str | None, drop: Sequence[str], wrong: list
         groups = [about.row_group(place).num_rows for place in range(about.num_row_groups)]
         columns = about.num_columns if only is None else 1
         cells = max(about.num_rows, sum(groups)) * columns  # few bytes may stand for many equal ones
-        require(_BYTES_A_CELL * cells, budget=None, what=f"reading {path}", remedy="Give a smaller file.")
+        require(_BYTES_A_CELL * cells, budget=None, what=f"reading {path}", remedy=SMALLER)
         table = file.read(columns=None if only is None else [only])
         left_out = split_names(drop, table.column_names)
         found = []

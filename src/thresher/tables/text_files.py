@@ -19,7 +19,9 @@ from thresher.tables.cells import NO_VALUE, read_numbers
 from thresher.tables.frame import Column
 from thresher.tables.saying import name_some
 
-__all__ = ["INPUT", "Sheet", "read_sheet"]
+__all__ = ["INPUT", "SMALLER", "Sheet", "read_sheet"]
+
+SMALLER = "Give a part of it, or a Parquet file of numbers, which is read in blocks."
 
 INPUT = Path("-")  # standard input
 _BYTES_A_BYTE = 12  # of a file of text, in memory at the same time: cells are Python's strings
@@ -79,7 +81,7 @@ def _unpacked(path: Path) -> bytes:
     """Return the bytes of a file or of standard input, unpacked; refused before they are too many."""
 
     def allow(size: int) -> None:
-        require(_BYTES_A_BYTE * size, budget=None, what=f"reading {path}", remedy="Give a smaller file.")
+        require(_BYTES_A_BYTE * size, budget=None, what=f"reading {path}", remedy=SMALLER)
 
     raw = sys.stdin.buffer.read() if path == INPUT else path.read_bytes()
     if not raw.startswith(_GZIP):

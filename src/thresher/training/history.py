@@ -64,8 +64,8 @@ class Iteration:
     rank: int  # directions of the Gram matrix that were used
     solve: str  # how the linear solve ended; "limit" for a first step from the limit kernel
     seconds: dict[str, float] = field(default_factory=dict)  # by step: start, solve, move
-    traffic: dict[str, float] = field(default_factory=dict)  # on a cluster: bytes, seconds, restarts; see RayExecutor
     statements: tuple[Statement, ...] = ()  # of the paper, checked by callbacks such as CheckTheorems
+    traffic: dict[str, float] = field(default_factory=dict)  # on a cluster: bytes, seconds, restarts; see RayExecutor
 
 
 class History(Sequence[Iteration]):
