@@ -190,10 +190,10 @@ def draw_report() -> list[Drawn]:
         commands.main(given[1].split()[1:], standalone_mode=False, obj=[])
         found = read_run(Path("runs/houses")).evaluation
     assert found is not None
-    curve = next(place for place, one in enumerate(found.effects, start=1) if one.column == "area")
-    pictures = model_pictures(found) | effect_pictures(found)
-    chosen = {"actual": "actual", "coverage": "coverage", "effect": f"effect {curve}"}
-    return draw({f"report_{name}": pictures[known] for name, known in chosen.items()}, found, background=PAPER)
+    pictures = model_pictures(found)
+    area = next(one for one in effect_pictures(found).values() if one.caption.startswith("area:"))
+    chosen = {"report_actual": pictures["actual"], "report_coverage": pictures["coverage"], "report_effect": area}
+    return draw(chosen, found, background=PAPER)
 
 
 def main() -> None:
