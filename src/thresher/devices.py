@@ -22,7 +22,7 @@ def _module(name: str) -> Any:
 
 
 def interpreted() -> bool:
-    """Return whether Triton's kernels are interpreted on the processor, as tests do (TRITON_INTERPRET=1)."""
+    """Return whether Triton's kernels are interpreted on the CPU, as tests do (TRITON_INTERPRET=1)."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -47,7 +47,7 @@ def find_device(name: str) -> Any:
 
 
 def device_bytes(device: Any) -> int:
-    """Return how many bytes of memory are free on a torch device; on the processor, those of the machine."""
+    """Return how many bytes of memory are free on a torch device; on the CPU, those of the machine."""
     if device.type == "cpu":
         return int(available_bytes())
     module = _module("torch")

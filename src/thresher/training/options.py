@@ -264,7 +264,7 @@ def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any]) -> 
     if start == "scan" or not problems:
         return settings
     if on_gpu:
-        raise InvalidInput("start='poisson' draws rows on the processor: use engine='local', or start='scan'.")
+        raise InvalidInput("start='poisson' draws rows on the CPU: use engine='local', or start='scan'.")
     return settings.drawn_at(problems[0].inputs)
 
 
