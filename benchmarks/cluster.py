@@ -194,9 +194,16 @@ def page_part(found: dict[str, Any]) -> str:
             f"neuron and an input in the start scan, {each['per firing pair']:.2g} s per firing pair and iteration, "
             f"{each['solve']:.2g} s for a solve, {each['per call and shard']:.2g} s per call and shard.\n",
             paper.markdown(),
+            f"More shards make an iteration shorter up to about {_turns(found['on paper'])}.\n",
             f"{about['processor']}, {about['cores']} cores; commit {about['commit']}.\n",
         ]
     )
+
+
+def _turns(rows: list[Row]) -> str:
+    """Return from how many shards on an iteration gets longer, for each width."""
+    turns = {row["width"]: row["pays up to"] for row in rows}
+    return ", ".join(f"{shards:.0f} at a width of {width:.0e}".replace("+", "") for width, shards in turns.items())
 
 
 def say(seconds: float) -> str:

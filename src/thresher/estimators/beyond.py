@@ -63,8 +63,11 @@ def fit_beyond(
         return kept | {"shift": table.shift, "ridges": table.ridges, "device": table.device}
 
     def centres(number: int, first: float, last: float) -> None:
-        rows = {"kept": table.kept, "held": table.held, "centres": number, "judge": judge}
-        told = {"tell": lambda share: tell(first + (last - first) * share), **common(f"centres {number}")}
+        rows: dict[str, Any] = {"kept": table.kept, "held": table.held, "centres": number, "judge": judge}
+        told: dict[str, Any] = {
+            "tell": lambda share: tell(first + (last - first) * share),
+            **common(f"centres {number}"),
+        }
         made = fit_centres(inputs, data.targets, data.weights, **rows, **told)
         finish("centres", made.held_outputs, empty._replace(inputs=made.inputs, alpha=made.alpha, ridge=made.ridge))
 
