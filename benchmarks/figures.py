@@ -11,14 +11,14 @@ import numpy as np
 from benchmarks.methods import load_method, method_names
 from benchmarks.summary import exponent_of, value_of
 from thresher import NotAvailable
-from thresher.figures import follow
+from thresher.figures import NO_FIGURES, follow
 
 try:
     import matplotlib
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 except ModuleNotFoundError as error:
-    raise NotAvailable("figures need matplotlib: pip install -e '.[plot]'") from error
+    raise NotAvailable(NO_FIGURES) from error
 
 Row = dict[str, Any]
 # Okabe and Ito's colours, which colour-blind people tell apart; ours is alone in its own.

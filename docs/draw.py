@@ -1,20 +1,27 @@
-"""Draws the figures of the docs from real runs: ``python docs/draw.py`` (about a minute), or ``make pictures``.
+"""Draws the figures of the docs from real runs: ``python docs/draw.py`` (a few minutes), or ``make pictures``.
 
 The benchmarks and the verification draw their own figures; see benchmarks.md and verify.md.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from thresher import History, train
+from thresher.cli import commands
 from thresher.datasets import digits, random_problem
-from thresher.figures import BLUE, GREEN, INK, ORANGE, PAPER, PINK, SKY, Picture, draw
+from thresher.figures import BLUE, GREEN, INK, ORANGE, PAPER, PINK, SKY, Drawn, Picture, draw
+from thresher.runs import read_run
+from thresher.runs.model_pictures import effect_pictures, model_pictures
+from thresher.runs.pictures import FIGURES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -173,10 +180,42 @@ def draw_architecture(axes: Axes, _: None) -> None:
         axes.text(x, y, f"{name}\n{room}", ha="center", va="center", fontsize=7, color=INK, bbox=box, linespacing=1.4)
 
 
+def code_of(page: str, kind: str) -> list[str]:
+    """Return the parts of a page that are code of a kind."""
+    text = (Path(__file__).parent / f"{page}.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{kind}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def draw_digits() -> list[Drawn]:
+    """Run the tutorial of digits, and draw two figures of its report."""
+    names: dict[str, Any] = {}
+    for block in code_of("tutorial_digits", "python"):
+        exec(block, names)
+    return draw({f"digits_{name}": FIGURES[name] for name in ("loss", "looks")}, names["run"], background=PAPER)
+
+
+def draw_report() -> list[Drawn]:
+    """Make the table of the tutorial, train on it, and draw three figures of the report."""
+    table, given = (code_of("tutorial_table", kind)[0] for kind in ("python", "sh"))
+    with TemporaryDirectory() as folder, contextlib.chdir(folder):
+        exec(table, {})
+        commands.main(given.split()[1:], standalone_mode=False, obj=[])
+        found = read_run(Path("runs/houses")).evaluation
+    assert found is not None
+    pictures = model_pictures(found)
+    area = next(one for one in effect_pictures(found).values() if one.caption.startswith("area:"))
+    chosen = {"report_actual": pictures["actual"], "report_coverage": pictures["coverage"], "report_effect": area}
+    return draw(chosen, found, background=PAPER)
+
+
 def main() -> None:
     """Draw everything, or what is named."""
-    names = set(sys.argv[1:]) or {"idea", "claim", "architecture"}
+    names = set(sys.argv[1:]) or {"idea", "claim", "architecture", "report", "digits"}
     drawn = []
+    if "report" in names:
+        drawn += draw_report()
+    if "digits" in names:
+        drawn += draw_digits()
     if "idea" in names:
         pictures = {"idea_fires": draw_fires, "idea_flips": draw_flips, "idea_expiry": draw_expiry}
         drawn += draw({name: Picture(make, "") for name, make in pictures.items()}, tell_story(), **STYLE)

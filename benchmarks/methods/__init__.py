@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.log import Log
-from thresher import NotAvailable, Problem
+from thresher import Problem
+from thresher.errors import not_installed
 from thresher.model.network import NetworkSettings
 
 
@@ -46,4 +47,4 @@ def require_installed(method: Method) -> None:
     """Raise NotAvailable if a module that the method requires is not installed."""
     for name in method.REQUIRES:
         if find_spec(name) is None:
-            raise NotAvailable(f"needs {name}: pip install -e '.[{name}]'")
+            raise not_installed(f"needs {name}", extra=name)

@@ -6,24 +6,23 @@ import importlib
 import os
 from typing import Any
 
-from thresher.errors import InvalidInput, NotAvailable
+from thresher.errors import InvalidInput, NotAvailable, not_installed
 from thresher.memory import available_bytes
 
-__all__ = ["DEVICES", "INSTALL", "device_bytes", "find_device", "interpreted"]
+__all__ = ["DEVICES", "device_bytes", "find_device", "interpreted"]
 
 DEVICES = ("cpu", "cuda")
-INSTALL = "pip install 'thresher[gpu]'"
 
 
 def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise NotAvailable(f"a GPU needs {name}, which is not installed. Run: {INSTALL}") from None
+        raise not_installed(f"a GPU needs {name}", extra="gpu") from None
 
 
 def interpreted() -> bool:
-    """Return whether Triton's kernels are interpreted on the processor, as tests do (TRITON_INTERPRET=1)."""
+    """Return whether Triton's kernels are interpreted on the CPU, as tests do (TRITON_INTERPRET=1)."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -48,7 +47,7 @@ def find_device(name: str) -> Any:
 
 
 def device_bytes(device: Any) -> int:
-    """Return how many bytes of memory are free on a torch device; on the processor, those of the machine."""
+    """Return how many bytes of memory are free on a torch device; on the CPU, those of the machine."""
     if device.type == "cpu":
         return int(available_bytes())
     module = _module("torch")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["BrokenCertificate", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError", "WorkerLost"]
+__all__ = [
+    "BrokenCertificate", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError", "WorkerLost",
+    "not_installed",
+]  # fmt: skip
 
 
 class ThresherError(Exception):
@@ -34,3 +37,8 @@ class BrokenCertificate(ThresherError, AssertionError):
 
 class WorkerLost(ThresherError, RuntimeError):
     """A shard of a cluster was lost and did not come back; a checkpoint holds all iterations until then."""
+
+
+def not_installed(what: str, *, extra: str) -> NotAvailable:
+    """Return the error for a package that is not installed: ``what`` needs it, and an extra of thresher installs it."""
+    return NotAvailable(f"{what}, which is not installed. Run: pip install 'thresher[{extra}]'")

@@ -8,18 +8,33 @@ from collections.abc import Callable, Mapping
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from thresher.errors import NotAvailable
+from thresher.errors import NotAvailable, not_installed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
-    "BLUE", "COLOURS", "GREEN", "INK", "ORANGE", "PAPER", "PINK", "REMEDY", "SKY", "Drawn", "Picture", "draw",
-    "figure_style", "follow", "make_figure", "notebook_axes", "themed",
+    "BLUE",
+    "COLOURS",
+    "GREEN",
+    "INK",
+    "NO_FIGURES",
+    "ORANGE",
+    "PAPER",
+    "PINK",
+    "SKY",
+    "Drawn",
+    "Picture",
+    "draw",
+    "figure_style",
+    "follow",
+    "make_figure",
+    "notebook_axes",
+    "themed",
 ]  # fmt: skip
 
-REMEDY = "Figures need matplotlib: pip install -e '.[plot]'"
+NO_FIGURES = str(not_installed("Figures need matplotlib", extra="plot"))
 
 # Okabe and Ito's colours, which colour-blind people tell apart.
 ORANGE, BLUE, GREEN, PINK, SKY = "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9"
@@ -139,7 +154,7 @@ def notebook_axes(axes: Axes | None) -> Axes:
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError as error:
-        raise NotAvailable(REMEDY) from error
+        raise NotAvailable(NO_FIGURES) from error
     made: Axes = pyplot.subplots(figsize=(6.4, 3.8), layout="constrained")[1]
     _dress(made)
     return made
@@ -150,7 +165,7 @@ def figure_style(name: str) -> Any:
     try:
         import matplotlib
     except ModuleNotFoundError as error:
-        raise NotAvailable(REMEDY) from error
+        raise NotAvailable(NO_FIGURES) from error
     colours = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK)
     style: Any = {"svg.hashsalt": name, "font.size": 9, "svg.fonttype": "path", **colours}
     return matplotlib.rc_context(style)

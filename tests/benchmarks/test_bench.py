@@ -151,7 +151,8 @@ def test_without_torch_its_rows_say_so(monkeypatch):
     for name in ("torch_adam", "torch_lbfgs"):
         row = measure(Task(name, "sphere", SMALL, LIMITS))
         assert row["status"] == "not available"
-        assert summary.ending(row) == "not available: needs torch: pip install -e '.[torch]'"
+        told = "not available: needs torch, which is not installed. Run: pip install 'thresher[torch]'"
+        assert summary.ending(row) == told
         assert row["label"] == load_method(name).LABEL
 
 

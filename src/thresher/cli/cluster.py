@@ -21,7 +21,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def cluster_options(command: Command) -> Command:
     """Add ``--engine``, ``--address`` and ``--shards`` to a command."""
     for option in (
-        click.option("--shards", type=Count(), help="With --engine ray: processes; default: one per processor."),
+        click.option("--shards", type=Count(), help="With --engine ray: processes; default: one per core."),
         click.option("--address", help="With --engine ray: of a cluster that runs; default: a new one, here."),
         click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True,
                      help="Where neurons live: in this process, or on a Ray cluster."),

@@ -10,7 +10,7 @@ import click
 from thresher import verification
 from thresher.cli.options import Count, Counts
 from thresher.datasets import random_problem
-from thresher.figures import REMEDY
+from thresher.figures import NO_FIGURES
 from thresher.output import make_folder
 from thresher.tables import read_table, split_table
 from thresher.verification import terminal
@@ -56,6 +56,6 @@ def verify(data: Path | None, target: str | None, rows: int, widths: list[int] |
     written = verification.write_page(report, output)
     console.print(f"Written: {written[0]}" + (f" and {len(written) - 1} figures." if len(written) > 1 else "."))
     if len(written) == 1:
-        console.print(REMEDY, highlight=False, markup=False)
+        console.print(NO_FIGURES, highlight=False, markup=False)
     if report.broken:
         sys.exit(1)

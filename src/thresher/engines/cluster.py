@@ -25,9 +25,9 @@ class Ray:
     ----------
     address : of a cluster that runs, such as ``"auto"`` or ``"10.0.0.1:6379"``; None for the one that this process has
         joined, the one that ``RAY_ADDRESS`` names, or else a new one on this machine, which ends with the training
-    shards : processes that hold the neurons; None for one per processor, or per GPU. There are never more than slices
+    shards : processes that hold the neurons; None for one per core, or per GPU. There are never more than slices
         of neurons, which the width decides. The result does not depend on it
-    cpus : processors of each, which is how many threads work there
+    cpus : cores of each, which is how many threads work there
     device : ``"cuda"`` for shards on GPUs, one each; results then depend on how many there are, in the last digits
     retries : how often a shard that was lost is started again, for each call
     patience : seconds until a shard that could not be started counts as lost

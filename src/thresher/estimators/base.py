@@ -374,7 +374,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             return product(inputs, self.inputs_, self.alpha_, self.shift_)
 
     def _predicting(self) -> Device:
-        """Return the device; where it is missing, as it may be after a move to another machine, the processor."""
+        """Return the device; where it is missing, as it may be after a move to another machine, the CPU."""
         try:
             return device_of(self.device, self._threads())
         except NotAvailable as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from thresher.errors import InvalidInput, NotAvailable
+from thresher.errors import InvalidInput, not_installed
 from thresher.export.arrays import Arrays, Neurons, classify_arrays, make_arrays, predict_arrays, with_precision
 from thresher.export.onnx import to_onnx
 
@@ -41,7 +41,7 @@ class Exports:
         try:
             from thresher.export.torch_module import Model
         except ImportError as error:
-            raise NotAvailable("to_torch needs torch. Install it with: pip install 'thresher[torch]'") from error
+            raise not_installed("to_torch needs torch", extra="torch") from error
         return Model(self.to_numpy(dtype=dtype, encoded=encoded))
 
     def to_onnx(self, path: str | Path | None = None, *, dtype: str = "float32", encoded: bool = False) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from thresher.errors import NotAvailable
+from thresher.errors import not_installed
 from thresher.export.arrays import NOTHING, SEGMENTS, Arrays
 from thresher.output import writing
 
@@ -26,7 +26,7 @@ def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
     try:
         from onnx import checker, helper, numpy_helper
     except ImportError as error:
-        raise NotAvailable("to_onnx needs onnx. Install it with: pip install 'thresher[onnx]'") from error
+        raise not_installed("to_onnx needs onnx", extra="onnx") from error
     constants, steps = _constants(arrays), _steps(arrays)
     kind = helper.np_dtype_to_tensor_dtype(arrays["hidden"].dtype)
     columns = len(arrays["fill"] if "fill" in arrays else arrays["input_mean"])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.errors import InvalidInput, NotAvailable
+from thresher.errors import InvalidInput, not_installed
 from thresher.memory import require
 from thresher.tables.arrays import read_arrays
 from thresher.tables.frame import Column, Frame, column_of
@@ -171,7 +171,7 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         from pyarrow import ArrowException, parquet
     except ModuleNotFoundError as error:
-        raise NotAvailable("Parquet files need pyarrow: pip install -e '.[parquet]'") from error
+        raise not_installed("Parquet files need pyarrow", extra="parquet") from error
     try:
         with parquet.ParquetFile(path) as file:
             yield file

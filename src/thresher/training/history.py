@@ -118,7 +118,7 @@ class History(Sequence[Iteration]):
         try:
             import pandas
         except ModuleNotFoundError as error:
-            raise NotAvailable("to_pandas needs pandas: pip install pandas") from error
+            raise NotAvailable("to_pandas needs pandas, which is not installed. Run: pip install pandas") from error
         names = [
             one.name for one in fields(Iteration) if one.name not in ("iteration", "seconds", "traffic", "statements")
         ]

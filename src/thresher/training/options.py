@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from thresher.algebra import Cholesky, Sketched, SketchQR
 from thresher.checks import check_number, check_values, check_whole
-from thresher.devices import INSTALL, find_device
+from thresher.devices import find_device
 from thresher.engines import (
     EXECUTORS,
     Facts,
@@ -26,7 +26,7 @@ from thresher.engines import (
     require_memory,
     shard_ranges,
 )
-from thresher.errors import InvalidInput, NotAvailable
+from thresher.errors import InvalidInput, not_installed
 from thresher.interfaces import Executor, Gram, Objective, Solver
 from thresher.memory import allowed_bytes, require
 from thresher.model.network import NetworkSettings
@@ -264,7 +264,7 @@ def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any]) -> 
     if start == "scan" or not problems:
         return settings
     if on_gpu:
-        raise InvalidInput("start='poisson' draws rows on the processor: use engine='local', or start='scan'.")
+        raise InvalidInput("start='poisson' draws rows on the CPU: use engine='local', or start='scan'.")
     return settings.drawn_at(problems[0].inputs)
 
 
@@ -314,7 +314,7 @@ def _device_kind(index: str, dtype: str, *, here: bool) -> Kind:
         from thresher.gpu.dense_shard import DenseDeviceShard  # needs torch
         from thresher.gpu.shard import DeviceShard
     except ModuleNotFoundError as error:
-        raise NotAvailable(f"shards on GPUs need {error.name}, here as well. Run: {INSTALL}") from None
+        raise not_installed(f"shards on GPUs need {error.name}, here as well", extra="gpu") from None
     return DeviceShard if index == DEFAULT_INDEX else DenseDeviceShard
 
 
@@ -338,7 +338,7 @@ def _cluster_of(options: Ray) -> Callable[..., Executor]:
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
-        raise NotAvailable("engine='ray' needs Ray, which is not installed: pip install 'thresher[ray]'") from None
+        raise not_installed("engine='ray' needs Ray", extra="ray") from None
     return Cluster(options)
 
 

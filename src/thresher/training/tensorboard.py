@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from thresher.errors import NotAvailable
+from thresher.errors import not_installed
 from thresher.training.history import Callback, Iteration, Result
 
 __all__ = ["TensorBoard"]
@@ -30,7 +30,7 @@ class TensorBoard(Callback):
         try:
             from tensorboardX import SummaryWriter
         except ModuleNotFoundError as error:
-            raise NotAvailable("TensorBoard needs tensorboardX: pip install -e '.[tensorboard]'") from error
+            raise not_installed("TensorBoard needs tensorboardX", extra="tensorboard") from error
         self._writer = SummaryWriter(str(folder))
 
     def on_iteration(self, record: Iteration) -> None:
