@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'thresher[ray]'")
 import ray
+from few import friedman, let_few_be_many
 from test_cli import run
 
 from thresher import (
@@ -32,6 +33,7 @@ from thresher import (
 )
 from thresher.engines import engine as engines
 from thresher.engines import ray_cluster
+from thresher.estimators import beyond, clustered, many
 from thresher.runs import read_run
 from thresher.training.history import Iteration
 
@@ -324,6 +326,46 @@ def test_estimators_on_a_cluster(cluster, diabetes, ridge):
     here, there = ThresherRegressor(**options).fit(X, y), ThresherRegressor(engine="ray", **options).fit(X, y)
     np.testing.assert_array_equal(here.predict(new), there.predict(new))
     assert there.results_[0].history[0].traffic["sent"]
+
+
+@pytest.fixture
+def limit(monkeypatch):
+    """A function that fits the limit to rows that count as many, and predicts them."""
+    let_few_be_many(monkeypatch)
+    monkeypatch.setattr(beyond, "CENTRES", (60, 100))
+    monkeypatch.setattr(clustered, "FEW", many.LARGE + many.HELD)
+    X, y = friedman(900)
+
+    def fit(engine, way, **more):
+        model = ThresherRegressor(engine=engine, approximation=way, feature_learning=0, random_state=0, **more)
+        return model.fit(X, y).predict(X)
+
+    return fit
+
+
+@pytest.mark.parametrize("way", ["exact", "centres"])
+def test_many_rows_whatever_is_killed(cluster, kill, limit, way):
+    here, alone = limit("local", way), limit(Ray(shards=1), way)
+    call = "times" if way == "exact" else "sums"
+    kill({0: [(call, 2), (call, 1)], 2: [(call, 4)]})
+    np.testing.assert_array_equal(limit(Ray(shards=3), way), alone)
+    np.testing.assert_allclose(alone, here, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_two_workers_fit_what_one_does(cluster, limit):
+    for way in ("exact", "centres"):
+        np.testing.assert_array_equal(limit(Ray(shards=2), way), limit(Ray(shards=1), way))
+
+
+def test_rows_that_stay_away_are_an_error_and_the_fit_goes_on_elsewhere(cluster, kill, limit, tmp_path):
+    file = tmp_path / "progress"
+    kill({1: [("sums", 3)] * 9})
+    with pytest.raises(WorkerLost, match=r"shard 2 of 2 \(rows 512 to 899\) was lost 1 times.*checkpoint= of an estim"):
+        limit(Ray(shards=2, retries=0), "centres", checkpoint=file)
+    assert file.exists()
+    np.testing.assert_allclose(limit("local", "centres", checkpoint=file), limit("local", "centres"), atol=1e-3)
+    assert not file.exists()
 
 
 def test_the_command_trains_on_a_cluster_and_the_report_tells_what_travelled(cluster, capsys, tmp_path):
