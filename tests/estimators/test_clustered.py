@@ -16,7 +16,7 @@ from thresher.estimators import beyond, clustered, many
 from thresher.estimators.centres import fit_centres
 from thresher.estimators.clustered import Clustered, KernelRows, row_ranges
 from thresher.estimators.device import Cpu
-from thresher.estimators.streams import Stream, lift_single
+from thresher.estimators.streams import Part, Stream, lift_single
 
 
 class Workers:
@@ -109,14 +109,15 @@ def test_a_slice_keeps_what_fits_and_no_more():
 
 
 @settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 99), outputs=st.integers(1, 2), lifted=st.booleans())
-def test_centres_are_those_of_one_process(seed, outputs, lifted):
+@given(seed=st.integers(0, 99), outputs=st.integers(1, 2), kind=st.sampled_from(["lifted", "array", "part"]))
+def test_centres_are_those_of_one_process(seed, outputs, kind):
     rng = np.random.default_rng(seed)
     rows, n = rng.normal(size=(900, 3)), 900
     targets, weights = np.sin(rows[:, :outputs]) + 0.1 * rng.normal(size=(n, outputs)), rng.uniform(0.5, 2.0, n)
     order = rng.permutation(n)
     options = {"kept": order[:700], "held": order[750:], "shift": 0.5, "ridges": [1e-2, 1.0], "centres": 40}
-    stream = Stream(lift_single(rows, 1.0)) if lifted else Stream(rows, lambda block: lift_single(block, 1.0))
+    stream = Stream(Part(rows) if kind == "part" else rows, lambda block: lift_single(block, 1.0))
+    stream = Stream(lift_single(rows, 1.0)) if kind == "lifted" else stream
     alone = fit_centres(stream, targets, weights, device=Cpu(1), **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clustered, "FEW", 800)
