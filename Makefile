@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs pictures scaling certified poisson cluster prediction preconditioners many-rows gpu bench reliability clean
+.PHONY: setup demo test test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs pictures scaling certified poisson screen cluster prediction preconditioners many-rows gpu bench reliability clean
 
 setup: $(VENV)/.ready
 
@@ -85,6 +85,10 @@ poisson: setup
 # Shards on Ray beside threads of one process, and larger clusters on paper; a few minutes.
 cluster: setup
 	$(BIN)/python -m benchmarks.cluster --page docs/cluster.md
+
+# The start screened in 8 bits and in float32, and predictions; about two minutes.
+screen: setup
+	$(BIN)/python -m benchmarks.screen
 
 # What a prediction costs, with and without the neurons that never moved; about two minutes.
 prediction: setup

@@ -31,6 +31,7 @@ run to run. What matters are ratios within a run, with the same threads, and cou
     make certified               # certified search against a dense evaluation and dense Gauss-Newton
     make scaling                 # the paper's method: counters as the width grows
     make poisson                 # start rows drawn where they fire, up to 10^10 neurons
+    make screen                  # the start in 8 bits and in float32, in dense evaluations
     make prediction              # what a prediction costs
     make preconditioners         # the paper's sketch beside random pivots
     python -m benchmarks.page    # this page

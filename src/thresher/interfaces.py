@@ -201,6 +201,7 @@ class Started(NamedTuple):
 
     before: Moved
     after: Moved | None
+    screen: str = ""  # the precision in which start rows were searched, where there is a choice
 
 
 class ShardStarted(NamedTuple):
@@ -213,6 +214,7 @@ class ShardStarted(NamedTuple):
     after: NDArray[np.float64]
     effort_before: Effort
     effort_after: Effort
+    screen: str = ""  # the precision in which start rows were searched, where there is a choice
 
 
 class ShardMoved(NamedTuple):

@@ -16,6 +16,8 @@ _CGROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _VERSION_2 = ("memory.max", "memory.current", "inactive_file ")
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ")
 
+_NO_LIMIT = 1 << 60  # bytes: what version 1 says where there is none
+
 
 def available_bytes() -> int:
     """Return how many bytes this process may still take: free memory, or less under a limit that is set for it.
@@ -44,6 +46,7 @@ def _group_rooms() -> Iterator[float]:
         lines = _OWN_GROUPS.read_text().splitlines()
     except OSError:
         lines = []
+    seen = set()
     for line in [*lines, "0::/", "1:memory:/"]:  # inside a container its own group is the root
         _, controllers, place = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
@@ -51,14 +54,19 @@ def _group_rooms() -> Iterator[float]:
         root, names = (_CGROUPS / "memory", _VERSION_1) if controllers else (_CGROUPS, _VERSION_2)
         group = root / place.lstrip("/")
         for folder in (group, *group.parents):
-            yield _group_room(folder, *names)
+            if folder not in seen:
+                seen.add(folder)
+                yield _group_room(folder, *names)
             if folder == root:
                 break
 
 
 def _group_room(folder: Path, limit: str, use: str, idle: str) -> float:
     try:
-        room = int((folder / limit).read_text()) - int((folder / use).read_text())
+        most = int((folder / limit).read_text())
+        if most >= _NO_LIMIT:
+            return math.inf
+        room = most - int((folder / use).read_text())
         lines = (folder / "memory.stat").read_text().splitlines()
         return room + sum(int(line.removeprefix(idle)) for line in lines if line.startswith(idle))
     except (OSError, ValueError):  # no such group, or the limit reads "max"

@@ -258,3 +258,25 @@ def test_the_first_step_is_taken_in_the_cheaper_way():
         asked._step = np.zeros(n)
         assert len(watchlists.StartScan._first_step_change(asked, Z)) == 0
     assert 0.2 < np.mean(chosen) < 0.8
+
+
+@pytest.mark.parametrize("twins", [False, True])
+@pytest.mark.parametrize("size", [10, 1e4])  # of the first step: the larger one needs float64
+@pytest.mark.parametrize(("n", "d"), [(60, 40), (60, 4), (800, 30), (800, 300)])
+def test_the_first_step_adds_no_more_rounding_than_the_start(n, d, size, twins):
+    """Changes come from products or from the vector; rounding loses about a hundredth of what the guard allows."""
+    random = np.random.default_rng(n + d)
+    half = to_sphere(random.normal(size=(n // 2, d)))
+    X = to_sphere(np.vstack([half, half + 1e-3 * random.normal(size=half.shape)]))  # steps of near-duplicates cancel
+    step = size * np.repeat([1.0, -1.0], n // 2) * np.tile(random.normal(size=n // 2), 2)
+    settings = NetworkSettings.checked(width=2000, dimension=d, shift=1.5, twins=twins)
+    shard = make_shard("certified", settings, X, range(2000), dtype="float32")
+    started = shard.start(minus(step), expected=0.01)
+
+    signs = settings.start.signs(np.arange(2000))[:, None]
+    Z = settings.start.block(0, 2000).astype(np.float64) @ X.T
+    after = Z - signs * settings.scale * ((settings.shift <= Z) * step) @ X @ X.T
+    firing = (after >= settings.shift).sum(axis=0)
+    outputs = (signs * np.maximum(after - settings.shift, 0)).sum(axis=0)
+    assert started.effort_after.firing == firing.sum() > n
+    assert (np.abs(started.after - outputs) <= 0.05 * shard._constants.guards[0] * firing).all()

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from screened import Screened
 
 from thresher import BrokenCertificate, Problem, to_sphere
 from thresher.engines import engine as engines
@@ -14,7 +15,7 @@ from thresher.model.network import NetworkSettings
 from thresher.shards import SHARDS, dense
 
 WIDTH, SHIFT = 120, 0.4
-every_kind = pytest.mark.parametrize("index", SHARDS)
+every_kind = pytest.mark.parametrize("index", [*SHARDS, "screened"])
 
 
 class Story:
@@ -92,13 +93,14 @@ class Story:
 
 
 def steps_of(index, rng, n):
-    keeps = [1.0] if index == "certified" else [1.0, 0.5, 0.0]
+    keeps = [1.0] if index in ("certified", "screened") else [1.0, 0.5, 0.0]
     return [Step(rng.normal(size=n) * size, keep) for size in (0.3, 3.0) for keep in keeps]
 
 
 @pytest.fixture(autouse=True)
 def several_shards(monkeypatch):
     monkeypatch.setattr(engines, "_SHARD", 40)
+    monkeypatch.setitem(SHARDS, "screened", Screened)
 
 
 @every_kind

@@ -15,8 +15,8 @@ from numpy.typing import DTypeLike
 
 __all__ = [
     "FINE", "NORM_TOLERANCE", "STRETCH", "expiry_at", "guards", "norm_at_most", "of_change", "of_coefficients",
-    "of_half_product", "of_look", "of_margin", "of_product", "rounded_down", "rounded_up", "safely_below",
-    "unit_roundoff", "wake_up_at",
+    "of_half_product", "of_look", "of_margin", "of_product", "of_screen", "rounded_down", "rounded_up",
+    "safely_below", "unit_roundoff", "wake_up_at",
 ]  # fmt: skip
 
 FINE = 2.0**-53  # unit roundoff of float64
@@ -49,6 +49,21 @@ def of_half_product(d: int) -> float:
     its terms, d + 32 times at most.
     """
     return 1.02 * (1.0 + NORM_TOLERANCE) * (2.0 * 2.0**-11 + np.sqrt(d) * 2.0**-24 + (d + 32) * 2.0**-22)
+
+
+@register_jitable
+def of_screen(norm: float, error: float, d: int) -> tuple[float, float]:
+    """Return factors of a bound on <w, x> - <q, p> for rounded q and p: the first times |x - p|, plus the second.
+
+    <w, x> - <q, p> = <w - q, x> + <q, x - p> is at most |w - q| |x| + |q| |x - p|. ``norm`` is |q|, ``error`` is
+    |w - q|, both from sums of d float32 squares: each is off by a factor of at most 1 + (d + 4) u, and each coordinate
+    of w - q by 2 u |q_k| besides. That <q, p>, at most 2 |q| as p is no further from x than 0 is, and this bound are in
+    float32 adds 8 roundings of numbers up to 3 |q| + ``error``.
+    """
+    unit = 2.0**-24
+    norm = norm * (1.0 + 2.0 * (d + 8) * unit)
+    error = error * (1.0 + 2.0 * (d + 8) * unit) * (1.0 + 1.1 * NORM_TOLERANCE)
+    return norm, error + 32.0 * unit * (norm + error)
 
 
 @register_jitable

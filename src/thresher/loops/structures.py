@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "Displacement", "Entries", "Found", "Inputs", "Point", "Rebuilt", "Scanned", "Scratch", "ShardConstants",
-    "StartRows", "Visited", "WakeUps",
+    "Displacement", "Entries", "Found", "Inputs", "Point", "PredictedRows", "Rebuilt", "RoundedInputs", "RoundedRows",
+    "Scanned", "Scratch", "ShardConstants", "StartRows", "Visited", "WakeUps",
 ]  # fmt: skip
 
 Floating = NDArray[np.float32] | NDArray[np.float64]
@@ -62,14 +62,48 @@ class Found(NamedTuple):
     left_band: NDArray[np.int64]  # places of neurons that left their band
 
 
+class RoundedInputs(NamedTuple):
+    """Inputs as bytes, 4 coordinates beside each other, in panels of inputs; and what rounding took from each."""
+
+    panels: NDArray[np.uint8]  # (panels, d/4, inputs of a panel, 4): whole steps, plus an offset
+    steps: NDArray[np.float32]  # (n,)
+    errors: NDArray[np.float32]  # (n,): norms of what was rounded away
+    plainly: bool  # multiply in plain loops: slow, on any machine
+
+
+class RoundedRows(NamedTuple):
+    """Rows as bytes with a sign, and what rounding took from each."""
+
+    words: NDArray[np.int32]  # (d/4, rows and a few more): 4 coordinates of a row in each number; (d/4, 0): no rows
+    sums: NDArray[np.int32]  # (rows,): of the bytes
+    steps: NDArray[np.float32]  # (rows,)
+    norms: NDArray[np.float32]  # (rows,): of the rounded rows
+    errors: NDArray[np.float32]  # (rows,): norms of what was rounded away
+
+
 class StartRows(NamedTuple):
     """A block of start rows, to be scanned from row ``first`` on."""
 
-    products: Floating  # pre-activations (rows, n)
+    products: Floating  # pre-activations (rows, n), or (0, n): rows are screened
+    weights: NDArray[np.float32]  # (rows, d) where they are screened, else (0, d)
+    rounded: RoundedRows
+    rounded_inputs: RoundedInputs
     first_step_change: Floating  # their change by the first step (rows, n), or (0, n): follow it pair by pair
+    vectors: Floating  # the inputs (n, d) in working precision, row by row
     signs: NDArray[np.float64]  # of the neurons: one per row, or two if they are twins
     first: int
     place: int  # of row 0 of the block among the rows of the shard
+
+
+class PredictedRows(NamedTuple):
+    """A block of start rows whose outputs are asked for, with their products with the inputs, or rounded."""
+
+    base: NDArray[np.int64]  # (rows,): their numbers
+    signs: NDArray[np.float64]  # of the neurons: one per row, or two if they are twins
+    products: Floating  # (rows, k), or (0, k): rows are screened
+    weights: NDArray[np.float32]  # (rows, d) where they are screened, else (0, d)
+    rounded: RoundedRows
+    rounded_inputs: RoundedInputs
 
 
 class Displacement(NamedTuple):

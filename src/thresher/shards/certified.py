@@ -64,6 +64,7 @@ class Certified(PairShard):
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._geometry, self._neurons = recipe.settings, recipe.geometry, neurons
+        self._rounded = recipe.rounded_inputs
         self._inputs, self._loop_inputs = recipe.inputs, loop_inputs(recipe.settings, recipe.geometry)
         self._extracted: Pattern | None = None  # the firing pairs, if they were asked for since the last linearise
         self._clock = 0.0
@@ -110,14 +111,18 @@ class Certified(PairShard):
         geometry, start = shards[0]._geometry, shards[0]._settings.start
         room = np.empty((_START_BLOCK, len(geometry.inputs)), geometry.dtype)
         for block in shards[0]._start_blocks():
-            made = StartBlock.make(start, geometry, block, out=room)
+            made: dict[str, StartBlock] = {}
             for scan in scans:
-                scan.add(made)
+                if scan.screen not in made:
+                    made[scan.screen] = StartBlock.make(start, geometry, block, out=room, rounded=scan.rounded)
+                scan.add(made[scan.screen])
         return [shard._begin(scan, step) for shard, scan, step in zip(shards, scans, steps, strict=True)]
 
     def _scan(self, first_step: NDArray[np.float64] | None, expected: float) -> StartScan:
         self._band = expected * (BAND_BEFORE if first_step is None else BAND_AFTER_FIRST_STEP)
-        return StartScan(self._settings, self._geometry, first_step, neurons=self._neurons, band=self._band)
+        return StartScan(
+            self._settings, self._geometry, first_step, neurons=self._neurons, band=self._band, rounded=self._rounded
+        )
 
     def _begin(self, scan: StartScan, first_step: NDArray[np.float64] | None) -> ShardStarted:
         self._lists, self._pending, self._entries_used = scan.watchlists()
@@ -131,7 +136,7 @@ class Certified(PairShard):
         # The tree of wake-ups: the soonest wins, so it holds them negated.
         self._nodes = np.full((2 * max(len(self._lists.neurons), 1), 1), -np.inf, np.float32)
         self._renew(np.arange(len(self._lists.neurons)))
-        return ShardStarted(scan.sums[0], scan.sums[1], scan.before, scan.after)
+        return ShardStarted(scan.sums[0], scan.sums[1], scan.before, scan.after, scan.screen)
 
     def move(self, step: Step) -> ShardMoved:
         """Stand at W + Jᵀ v from the last ``linearise``: visit the neurons that are due, look at expired pairs."""

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.interfaces import Shard, ShardStarted, Step
+from thresher.loops import screen
 from thresher.loops.bits import panels_of
+from thresher.loops.structures import RoundedInputs
 from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
 from thresher.model.weights import Floating
@@ -72,8 +74,14 @@ class Recipe:
         """The same as panels of columns, for products over pairs, made once per process. Cost: O(nd)."""
         return panels_of(self.fast_inputs)
 
+    @cached_property
+    def rounded_inputs(self) -> RoundedInputs | None:
+        """The inputs in 8 bits, made once per process; None where products of those do not pay. Cost: O(nd)."""
+        instructions = screen.instructions_for(self.inputs.shape[1])
+        return screen.round_inputs(self.inputs, plainly=instructions == screen.PLAIN) if instructions else None
+
     def __getstate__(self) -> dict[str, Any]:
-        made = ("geometry", "fast_inputs", "panels")
+        made = ("geometry", "fast_inputs", "panels", "rounded_inputs")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

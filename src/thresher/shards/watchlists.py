@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.interfaces import Effort
+from thresher.loops import screen
 from thresher.loops import start_scan as loops
 from thresher.loops.rounding import unit_roundoff
-from thresher.loops.structures import Inputs, ShardConstants, StartRows
+from thresher.loops.structures import Inputs, RoundedInputs, RoundedRows, ShardConstants, StartRows
 from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
 from thresher.model.poisson import AnyStart, PoissonStart
 from thresher.model.weights import Floating
+from thresher.theory import firing_probability
 
 __all__ = ["StartBlock", "StartScan", "Watchlists", "loop_inputs", "shard_constants"]
 
 _OF_ENTRIES = ("inputs", "start", "expiry", "base", "side")
 _ROOM = 16  # rows of all inputs that fit before room is made
+_FEW = 0.2  # of all pairs may pass a screen in 8 bits: looks at single pairs cost more than products in bulk
 
 
 class Watchlists(NamedTuple):
@@ -107,26 +111,44 @@ def shard_constants(
 
 
 class StartBlock(NamedTuple):
-    """Pre-activations of a block of start rows, made once and scanned for each output."""
+    """A block of start rows, made once and scanned for each output: with their pre-activations, or rounded."""
 
     block: range
-    products: Floating  # (rows, n)
+    products: Floating  # (rows, n), or (0, n)
+    weights: NDArray[np.float32]  # (0, d), or (rows, d)
+    rounded_inputs: RoundedInputs
+    rounded: RoundedRows
     guards: tuple[float, float]  # bounds on the rounding of these products, and of looks at them
 
     @classmethod
-    def make(cls, start: AnyStart, geometry: Geometry, block: range, *, out: Floating) -> StartBlock:
-        """Make the start weights of a block and multiply them with the inputs, into ``out``. Cost: O(nd) per row."""
+    def make(
+        cls,
+        start: AnyStart,
+        geometry: Geometry,
+        block: range,
+        *,
+        out: Floating,
+        rounded: RoundedInputs | None = None,
+    ) -> StartBlock:
+        """Make the start weights of a block and multiply them with the inputs, into ``out``. Cost: O(nd) per row.
+
+        Where they are to be screened with rounded inputs they are rounded instead: O(d) per row.
+        """
         rows = start.base_block(block.start, block.stop)
         fast = geometry.fast_inputs
+        norms = np.sqrt(screen.squares(rows))
+        guards = geometry.guards(norms=norms)
+        if rounded is not None:
+            return cls(block, out[:0], screen.transpose(rows), rounded, screen.round_rows(rows), guards)
         products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T, out=out[: len(block)])
-        norms = np.sqrt(np.einsum("kr,kr->r", rows, rows))
         products[norms == 0] = -np.inf  # rows that were not kept where they were drawn fire on nothing
-        return cls(block, products, geometry.guards(norms=norms))
+        return cls(block, products, np.empty((0, len(rows)), np.float32), screen.NO_INPUTS, screen.NO_ROWS, guards)
 
 
 class StartScan:
     """One pass over start weights, block by block: which neurons fire, the first step, the watchlists after it.
 
+    Blocks come with pre-activations, or rounded if there are ``rounded`` inputs to screen them with.
     ``sums`` (2, n) are the outputs before and after the first step, without the factor 1/sqrt(m); ``before`` and
     ``after`` are what was counted.
     """
@@ -139,27 +161,43 @@ class StartScan:
         *,
         neurons: range,
         band: float,
+        rounded: RoundedInputs | None = None,
     ) -> None:
         self._settings, self._geometry = settings, geometry
         self._copies = 2 if settings.start.twins else 1  # neurons that share a start row
         self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
         self._inputs = loop_inputs(settings, geometry)
+        self._vectors = np.ascontiguousarray(geometry.inputs, geometry.dtype)
         self._constants = shard_constants(settings, geometry, neurons, band=band, guards=(0.0, 0.0))
         n = len(geometry.inputs)
         self._step = np.zeros(n) if first_step is None else first_step
         self._lists = Watchlists.with_capacity(len(neurons), _ROOM * self._copies * n, dtype=geometry.dtype, inputs=n)
         self._used = (0, 0)
+        self.rounded = rounded if rounded is not None and self._few_pass(rounded) else None
+        self.screen = f"8 bits, {screen.INSTRUCTIONS}" if self.rounded else str(geometry.dtype)
         self.sums = np.zeros((2, n))
         self.guards = (0.0, 0.0)
         self.before = self.after = Effort()
 
+    def _few_pass(self, rounded: RoundedInputs) -> bool:
+        """Return whether so few pairs would pass a screen with these inputs that it is worth while. Cost: O(n)."""
+        (n, d), settings = self._geometry.inputs.shape, self._settings
+        many = math.sqrt(n * firing_probability(settings.shift))
+        width = self._constants.band * (many + 2)
+        reach = settings.scale * many * math.sqrt(np.mean(self._step**2))
+        largest = math.sqrt(2 * math.log(d + 1)) + 0.5  # of d normal numbers, about
+        guard = math.sqrt(d) * (largest / screen.STEPS / math.sqrt(12) + float(rounded.errors.mean()))
+        return firing_probability(settings.shift - width - reach - guard) <= _FEW
+
     def add(self, start_block: StartBlock) -> None:
         """Scan a block of start rows. Cost: O(n) per row, and O(firing inputs) per input near the threshold."""
-        block, Z, guards = start_block
+        block, Z, weights, rounded_inputs, rounded, guards = start_block
         self.guards = max(self.guards, guards)  # both grow with the longest row
         signs = self._settings.start.signs(np.arange(block.start * self._copies, block.stop * self._copies))
         constants, neurons = self._constants._replace(guards=guards), self._used[0]
-        rows = StartRows(Z, self._first_step_change(Z), signs, first=0, place=block.start - self._rows.start)
+        change = self._first_step_change(Z)
+        place = block.start - self._rows.start
+        rows = StartRows(Z, weights, rounded, rounded_inputs, change, self._vectors, signs, first=0, place=place)
         while True:
             done, *used, flips, before, after, looks = loops.scan_block(
                 rows, self._step, constants, self._inputs, self.sums, self._lists, self._used
@@ -172,7 +210,7 @@ class StartScan:
             self._make_room(block.start + done)
             rows = rows._replace(first=done)
         moved = self._used[0] - neurons if self._step.any() else 0
-        self.before = self.before.plus(Effort(looks=Z.size))
+        self.before = self.before.plus(Effort(looks=len(block) * len(self._step)))
         self.after = self.after.plus(Effort(moved=moved))
 
     def _first_step_change(self, Z: Floating) -> Floating:
@@ -183,7 +221,7 @@ class StartScan:
         """
         fast, threshold = self._geometry.fast_inputs, Z.dtype.type(self._settings.shift)
         n, d = fast.shape
-        if not self._step.any():
+        if not len(Z) or not self._step.any():
             return Z[:0]
         fires = Z[::64] >= threshold
         count, reach = fires.sum(axis=1), self._settings.scale * np.sqrt(fires @ self._step**2)

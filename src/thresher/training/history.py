@@ -163,6 +163,7 @@ class Result(Exports):
     remainder: float = math.nan  # what was left of what the tolerance is compared with
     origin: Origin | None = None  # what the steps start from
     solver: str = ""  # which one solved for the steps, and why
+    screen: str = ""  # the precision in which start rows were searched for those that fire: "float32", "8 bits, ..."
 
     @property
     def audited(self) -> int:
@@ -188,7 +189,8 @@ class Result(Exports):
 
     def _repr_html_(self) -> str:
         title = f"{self.status.value.capitalize()}: {self.message}"
-        facts = {**self.network.describe(), **({"solver": self.solver} if self.solver else {})}
+        known = {"solver": self.solver, "search of start rows": self.screen}
+        facts = self.network.describe() | {name: value for name, value in known.items() if value}
         return show_facts(title, facts.items()) + self.history._repr_html_()
 
 

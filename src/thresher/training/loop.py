@@ -107,7 +107,9 @@ class _Run:
                 raise
         network = Network(self.setup.settings, self.engine.weights())
         steps, left, origin = tuple(self.steps), self._remainder(), self.setup.origin()
-        result = Result(network, self.history, status, message, self.audit, steps, left, origin, self.setup.why)
+        result = Result(
+            network, self.history, status, message, self.audit, steps, left, origin, self.setup.why, started.screen
+        )
         self.setup.callbacks.on_end(result)
         self.engine.release()
         return result
