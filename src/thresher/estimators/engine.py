@@ -29,6 +29,7 @@ def check_engine(engine: Any, *, device: str, width: Any) -> None:
             "cluster, with ridge=0, use engine=Ray(device='cuda')."
         )
     refuse_limit(engine, width)
+    choose_executor(engine)  # refuses now, not after the choices, what is not installed
 
 
 def refuse_limit(engine: Engine, width: Any) -> None:
