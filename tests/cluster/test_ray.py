@@ -362,6 +362,7 @@ def products_and_passes(made):
     matrix, vectors = device.matrix(rows, 0.4, memory=0.0), rng.normal(size=(800, 2))
     order, y = rng.permutation(900), rng.normal(size=(900, 1))
     said = [matrix.times(one) for one in (vectors, y, vectors)]
+    del matrix  # with its workers, which have all the processors
     options = {"kept": order[:800], "held": order[800:], "shift": 0.4, "ridges": [0.1, 1.0], "centres": 50}
     fit = fit_centres(rows, y, np.ones(900), device=device, **options)
     return [*said, fit.alpha, fit.held_outputs]

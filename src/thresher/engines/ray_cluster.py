@@ -27,8 +27,8 @@ from thresher.engines.cluster import Node, Ray, deal, require_nodes, room_for, s
 from thresher.engines.footprint import Shares
 from thresher.engines.worker import Answer, Call, Worker, here
 from thresher.errors import InvalidInput, NotAvailable, WorkerLost
-from thresher.interfaces import Sliced
 from thresher.parallel import core_count
+from thresher.shards.recipe import Sliced
 
 __all__ = ["Cluster", "RayExecutor"]
 
