@@ -19,7 +19,7 @@ from thresher import InvalidInput
 from thresher.cli.live import notes
 from thresher.cli.places import new_file, new_folders
 from thresher.devices import DEVICES, find_device
-from thresher.output import writing
+from thresher.output import is_stream, writing
 from thresher.runs.saved import SavedModel, load_model
 from thresher.runs.scores import digits_for, say_recall, say_scores, score_all
 from thresher.runs.seen import count_seen, hash_rows_of
@@ -67,7 +67,7 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
     """
     find_device(device)
     if output is not None:
-        new_file(output, option="--output", force=options["force"])
+        new_file(output, option="--output", force=options["force"], streams=True)
     console = Console(stderr=True)
     with console.status("Loading the model ..."):
         saved = load_model(model)
@@ -196,12 +196,20 @@ def _tell_scores(saved: SavedModel, found: Sequence[Answers], y: NDArray[Any]) -
 
 @contextmanager
 def _opened(output: Path | None) -> Iterator[Any]:
-    """Give what to write to: the terminal, or a file that is complete or not there."""
+    """Give what to write to: the terminal, a device or a pipe, or a file that is complete or not there."""
     if output is None:
         yield sys.stdout
         sys.stdout.flush()  # here, where a closed pipe is understood
         return
     remedy = "Choose another place with --output."
+    if is_stream(output):
+        try:
+            stream = output.open("a", encoding="utf-8")
+        except OSError as error:
+            raise InvalidInput(f"cannot write {output}: {error.strerror}. {remedy}") from None
+        with stream:
+            yield stream
+        return
     with (
         new_folders((output.parent, "--output")),
         writing(output, remedy=remedy) as unfinished,
