@@ -24,8 +24,9 @@ from thresher.cli.rows import Parts, Places
 from thresher.runs import Evaluation, Recorder, Test
 from thresher.runs.scores import say_scores, score, score_all
 from thresher.tables import Frame, Table, say_label
+from thresher.tables.columns import split_names
 
-__all__ = ["Tested", "Work", "output_names"]
+__all__ = ["Tested", "Work", "column_names", "output_names"]
 
 
 class Tested(NamedTuple):
@@ -172,7 +173,14 @@ class Work:
         options = self.options
         given = {name: options[name] for name in ("shift", "ridge", "bias", "device", "engine")}
         given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
+        if options["categorical"]:
+            given["categorical_features"] = split_names(options["categorical"], column_names(self.table))
         return kind(**given, random_state=options["seed"], verbose=verbose)
+
+
+def column_names(table: Table) -> list[str]:
+    """Return the names of the columns of a table, without the target."""
+    return list(table.inputs.columns if isinstance(table.inputs, Frame) else table.inputs.names)
 
 
 def output_names(task: str, y: NDArray[Any]) -> list[str]:
