@@ -129,9 +129,13 @@ def _test(work: Work, places: Places) -> tuple[Tested | None, Any, Recorder | No
         if not work.exact:
             say_classes(work, tested)
             return tested, model, None, trained
-    share = 0.0 if options["cv"] is not None else _TEST_SIZE if options["test_size"] is None else options["test_size"]
+    share = 0.0 if options["cv"] is not None else options["test_size"]
+    if share is None:
+        share = _TEST_SIZE if len(places) > 2 else 0.0
     local = split(targets, share, **given)
     parts = Parts(places[local.train], places[local.test])
+    if not len(parts.test) and options["cv"] is None and options["test_size"] != 0:
+        say(work.console, "No row is tested on: there are two rows, or one of each class.")
     with work.timed("fitting"):
         if work.exact:
             model, recorder = work.fit_exactly(parts.train)
