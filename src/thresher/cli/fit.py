@@ -22,7 +22,7 @@ from thresher.cli.options import in_options
 from thresher.cli.places import CHECKPOINT
 from thresher.cli.rows import Parts, Places
 from thresher.runs import Evaluation, Recorder, Test
-from thresher.runs.scores import say_scores, score, score_all
+from thresher.runs.scores import UNKNOWN, say_scores, score, score_all
 from thresher.tables import Frame, Table, say_label
 from thresher.tables.columns import split_names
 
@@ -158,6 +158,8 @@ class Work:
         guess = float(np.mean([one.test.guess for one in found]))
         rows = sum(one.test.rows for one in found)
         recall = _recall_of_all([one.scores for one in found])
+        if unknown := sum(one.scores.get(UNKNOWN, 0) for one in found):
+            recall[UNKNOWN] = unknown
         test = Test(first.measure, means[first.measure], rows, guess)
         told = {"scores": values, "standard errors": errors}
         return model, Tested(test, means | recall, told, found[-1].evaluation)

@@ -33,6 +33,17 @@ class SavedModel(NamedTuple):
     error: float  # about how far a prediction is off, in units of the target; NaN if that is not known
     seen: NDArray[np.uint64] = np.empty(0, np.uint64)  # hashes of the rows trained on (n,)
 
+    def errors(self, predicted: NDArray[Any]) -> NDArray[np.float64]:
+        """Return about how far predictions (k, outputs) are off, each; NaN where that is not known.
+
+        Where logarithms were learnt, that is a share of the distance from their floor, at most half of it.
+        """
+        model = self.model
+        if getattr(model, "target_", "linear") != "log" or not model.single_target_:
+            return np.full(predicted.shape, self.error)
+        share = min(float(model.target_scaling_.unit[0]) * math.sqrt(max(float(model.loo_error_), 0.0)), 0.5)
+        return share * np.abs(predicted - model.floor_)
+
     def frame(self, frame: Frame) -> Frame:
         """Return the columns of a file that the model was trained on, by name; those of a file without names by place.
 
