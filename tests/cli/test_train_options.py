@@ -412,7 +412,7 @@ def test_json_has_no_word_that_json_does_not_know(capsys, places, tmp_path, ridg
         assert json.loads(told, parse_constant=refuse)
 
 
-def test_columns_go_by_name_if_the_model_has_names(capsys, tmp_path):
+def test_columns_go_by_name_if_the_model_has_names(capsys, places, tmp_path):
     X = np.random.default_rng(0).normal(size=(40, 3))
     y = X @ [1, 10, 100]
 
@@ -431,6 +431,9 @@ def test_columns_go_by_name_if_the_model_has_names(capsys, tmp_path):
         capsys, "predict", str(tmp_path / "run"), write("o.csv", "column 1,column 2,column 3", (b, c, a))
     )
     assert code == 2 and "lacks columns that the model was trained on: column 7" in err
+    other = write("other.csv", ",".join(f"column {k}" for k in range(33, 20, -1)), [a] * 13)
+    code, _, err = run(capsys, "predict", str(places / "numbers"), other)
+    assert code == 2 and "lacks columns that the model was trained on" in err
     bare = write("bare.csv", "", (y, a, b, c))  # without names, and the target first
     assert run(capsys, "train", bare, *SMALL, "--target", "column 1", "--save", str(tmp_path / "b"), "--quiet")[0] == 0
     true = run(capsys, "predict", str(tmp_path / "b"), bare)[1]
