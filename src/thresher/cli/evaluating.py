@@ -50,4 +50,4 @@ def _frame(columns: dict[str, NDArray[Any]], *, like: Frame | ParquetRows) -> An
     """Return columns as a model takes them: a frame, or numbers if those were left in a file."""
     if not isinstance(like, Frame):
         return np.column_stack(list(columns.values()))
-    return Frame([like[name]._replace(values=values) for name, values in columns.items()], decimal=like.decimal)
+    return Frame([like[name]._replace(values=values) for name, values in columns.items()])

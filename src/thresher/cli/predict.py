@@ -94,7 +94,8 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
     if output is not None:
         click.echo(f"Written: {output}, {count:,} predictions.", err=True)
     for name, strange in unseen.items():
-        click.echo(f"Column {name!r}: {strange:,} of {count:,} rows have a value that no training row has.", err=True)
+        what = saved.model.encoder_.kinds_[name].strange
+        click.echo(f"Column {name!r}: {strange:,} of {count:,} rows have {what}.", err=True)
     if seen:
         click.echo(f"Note: {_say_seen(seen, count)}", err=True)
     if wanted:

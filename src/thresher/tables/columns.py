@@ -77,7 +77,7 @@ def gather(
 
     ``only`` is the one column of a Parquet file to read; None for all.
     """
-    kind, wrong, decimal = path.suffix.lower(), list[str](), "."
+    kind, wrong, notes = path.suffix.lower(), list[str](), list[str]()
     try:
         if path != INPUT:
             status = path.stat()
@@ -89,7 +89,7 @@ def gather(
         elif kind in (".npz", ".npy"):
             columns = _read_arrays(path)
         else:
-            columns, decimal, wrong = read_sheet(path, header=header, remedy=f"Give {KINDS} with at least 2 rows.")
+            columns, notes, wrong = read_sheet(path, header=header, remedy=f"Give {KINDS} with at least 2 rows.")
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}. Give {KINDS}.") from None
     if not columns or not len(columns[0].values):
@@ -98,7 +98,7 @@ def gather(
     left_out = split_names(drop, names)
     if strange := [name for name in left_out if name not in names and only is None]:
         wrong.append(f"there is no column {name_some(strange)}, as --drop says; there are {name_some(names)}")
-    return Frame([one for one in columns if one.name not in left_out], decimal=decimal), wrong, names
+    return Frame([one for one in columns if one.name not in left_out], notes=notes), wrong, names
 
 
 def split_names(given: Sequence[str], names: Sequence[str]) -> list[str]:
