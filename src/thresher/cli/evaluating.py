@@ -39,11 +39,7 @@ def evaluate_table(
 
 def _columns(table: Table, some: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """Return the columns of some rows as they were in the file."""
-    from thresher.estimators.streams import Part
-
-    if isinstance(table.inputs, Frame):
-        return {one.name: one.values for one in table.inputs.take(some)}
-    return dict(zip(table.inputs.names, Part(table.inputs)[some].T, strict=True))
+    return {one.name: one.values for one in table.inputs.take(some)}
 
 
 def _frame(columns: dict[str, NDArray[Any]], *, like: Frame | ParquetRows) -> Any:
