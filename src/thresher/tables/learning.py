@@ -27,6 +27,7 @@ from thresher.tables.kinds import (
     Levels,
     Numbers,
     OneHot,
+    Tokens,
     Words,
     numbers_of,
     time_parts,
@@ -100,7 +101,9 @@ def learn(column: Column, *, most: int = MOST_VALUES, targets: Targets | None) -
     if seen.kind == "number":
         kind = _learn_numbers(column, seen)
     elif seen.kind == "date":
-        kind = _learn_dates(column, seen.how)
+        times, strange = times_of(column, order=seen.how)
+        kind = _learn_dates(times, seen.how, _words(column, strange))
+        column = column._replace(values=times)
     else:
         return _learn_text(column, most, targets)
     return kind, kind.encode(column)
@@ -139,8 +142,7 @@ def _learn_numbers(column: Column, seen: Seen) -> Kind:
     return Numbers(float(fill), bool(missing.any()), seen.how, seen.percent, _words(column, strange))
 
 
-def _learn_dates(column: Column, order: str) -> Kind:
-    times, strange = times_of(column, order=order)
+def _learn_dates(times: NDArray[Any], order: str, words: tuple[str, ...]) -> Kind:
     missing = np.isnat(times)
     if missing.all():
         return LeftOut("it has no value")
@@ -149,7 +151,7 @@ def _learn_dates(column: Column, order: str) -> Kind:
     if not parts and not missing.any():
         return LeftOut("it is the same in every row")
     fill = tuple(float(found[name].mean()) for name in parts)
-    return Dates(order, parts, fill, bool(missing.any()), _words(column, strange))
+    return Dates(order, parts, fill, bool(missing.any()), words)
 
 
 def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Kind, Matrix]:
@@ -162,8 +164,13 @@ def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Kin
         kind = LeftOut("it is the same in every row")
     elif different <= most:
         kind = OneHot(tuple(sorted(values)))
-    elif not column.category and different >= rows / 2 and _mean_words(column) >= _SENTENCE:
-        kind = _learn_words(column, most)
+    elif (
+        not column.category
+        and different >= rows / 2
+        and _mean_words(tokens := token_sets(column), column.missing) >= _SENTENCE
+    ):
+        words = _learn_words(tokens, most)
+        return words, words.count(tokens)
     elif different >= _OWN * rows:
         kind = LeftOut("nearly every row has a value of its own")
     else:
@@ -171,20 +178,19 @@ def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Kin
     return kind, kind.encode(column)
 
 
-def _mean_words(column: Column) -> float:
-    found, codes = token_sets(column)
-    counts = np.array([count for count, _ in found])[codes]
-    return float(counts[~column.missing].mean())
+def _mean_words(tokens: Tokens, missing: NDArray[np.bool_]) -> float:
+    counts = np.array([count for count, _ in tokens.found])[tokens.codes]
+    return float(counts[~missing].mean())
 
 
-def _learn_words(column: Column, most: int) -> Kind:
-    found, codes = token_sets(column)
+def _learn_words(tokens: Tokens, most: int) -> Words:
+    found, codes = tokens
     often = np.bincount(codes, minlength=len(found))
     rows: Counter[str] = Counter()
     for (_, words), count in zip(found, often.tolist(), strict=True):
         rows.update(dict.fromkeys(words, count))
     share, largest, fewest = _COMMON
-    n = len(column.values)
+    n = len(codes)
     common = [word for word, count in rows.items() if max(fewest, share * n) <= count <= largest * n]
     return Words(tuple(sorted(sorted(common, key=lambda word: (-rows[word], word))[:most])))
 
