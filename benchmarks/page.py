@@ -79,8 +79,8 @@ PREDICTION = """## Prediction
 
 Milliseconds per 1000 rows, on all cores, predicted 2000 at a time. A network makes its start weights again for each batch and
 stores none of them; `Network.compact()` and `to_numpy()` store only the neurons that moved. With many inputs, nearly every neuron
-has moved. The estimators evaluate all their networks together (`model/twins.py`); exported arrays compute every neuron in double
-precision, because the outputs of twins nearly cancel. All models use their defaults.
+has moved. The estimators evaluate all their networks together (`model/twins.py`); exported arrays compute every neuron that
+moved. All models use their defaults.
 """
 
 SEEDS = """**What the seed changes.** Estimators are fitted on every other row of diabetes and predict the others. The table shows the root mean

@@ -59,6 +59,23 @@ def test_a_pair_that_is_off_is_noticed(kind):
         story.engine.audit()
 
 
+def test_a_shard_that_never_counted_knows_how_counts_change(kind):
+    """One that was made again, from the start and its moves, is asked for changes of counts it was not asked for."""
+    shards, n = [], 9
+    for counted in (True, False):
+        story = Story(kind, dtype="float32", first=Step(np.linspace(-1, 1, n)))
+        story.linearise(matrix=False)
+        shards.append(story.engine._executor._slices[0]._shards[0])
+        if counted:
+            shards[-1].add_counts(np.zeros((n, n), np.int32))
+        shards[-1].move(Step(np.linspace(2, -1, n)))
+    changes = [np.zeros((n, n), np.int32) for _ in shards]
+    for shard, change in zip(shards, changes, strict=True):
+        shard.linearise(change)
+    np.testing.assert_array_equal(*changes)
+    assert changes[0].any()
+
+
 def problem(n=12, d=6, seed=0):
     return Problem(random_inputs(n, d, seed=seed), np.random.default_rng(seed).normal(size=n))
 

@@ -258,7 +258,7 @@ class TestRefusals:
         with pytest.raises(InvalidInput, match="column 'a' holds times; expected numbers"):
             encoder.transform(pd.DataFrame({"a": pd.to_datetime(["2024-01-01"]), "b": ["x"]}))
 
-    @pytest.mark.parametrize("cell", [[1], {"x": 1}, 1j, object()], ids=str)
+    @pytest.mark.parametrize("cell", [[1], {"x": 1}, 1j, object()], ids=lambda cell: type(cell).__name__)
     def test_cells_that_are_no_values(self, cell):
         with pytest.raises(InvalidInput, match=r"column 'a' holds a (list|dict|complex|object); expected numbers"):
             TableEncoder().fit(pd.DataFrame({"a": [cell, "x"]}))

@@ -43,16 +43,18 @@ class Ray:
     progress: Callable[[Sequence[int], Sequence[int]], None] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.address is not None and not isinstance(self.address, str):
+        if self.address is not None and not (isinstance(self.address, str) and self.address):
             raise InvalidInput(f"address must be the address of a Ray cluster, or None; got {self.address!r}.")
         if self.address is not None and self.address.startswith("ray://"):
             raise NotAvailable(
                 f"thresher does not train through a Ray client, as {self.address!r} asks for. Run it on a machine of "
                 "the cluster, with address='auto'."
             )
-        for name in ("shards", "cpus"):
-            if getattr(self, name) is not None:
-                check_whole(getattr(self, name), name, least=1)
+        if self.shards is not None:
+            check_whole(self.shards, "shards", least=1)
+        check_whole(self.cpus, "cpus", least=1)
+        if self.progress is not None and not callable(self.progress):
+            raise InvalidInput(f"progress must be a function, or None; got {self.progress!r}.")
         check_whole(self.retries, "retries", least=0)
         check_number(self.patience, "patience", above=0.0)
         if self.device not in DEVICES:

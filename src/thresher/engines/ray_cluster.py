@@ -11,6 +11,7 @@ import logging
 import os
 import pickle
 import socket
+import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
@@ -47,13 +48,25 @@ _Actor: Any = ray.remote(concurrency_groups={"watch": 1})(Worker)
 class Session:
     """Ray as this process uses it; what was started here is shut down when nobody needs it any more."""
 
+    _alone = threading.RLock()  # starting, joining and shutting down
+    _started: weakref.ref[Session] | None = None
+
+    @classmethod
+    def of(cls, address: str | None) -> Session:
+        """Return Ray: what trainings of this process have started and still use, what it has joined, or a new one."""
+        with cls._alone:
+            known = None if cls._started is None else cls._started()
+            if known is not None and ray.is_initialized():
+                _refuse_other(address)
+                return known
+            return cls(address)
+
     def __init__(self, address: str | None) -> None:
         if ray.is_initialized():
-            joined = ray.get_runtime_context().gcs_address
-            if address not in (None, "auto", "local", joined):
-                raise InvalidInput(f"this process has joined the Ray cluster {joined}; got address={address!r}.")
+            _refuse_other(address)
             return
         where = address or os.environ.get("RAY_ADDRESS") or "local"
+        Ray(address=where)  # refuses what cannot be joined
         log = logging.getLogger("ray")
         level = log.level
         log.setLevel(logging.ERROR)
@@ -63,14 +76,15 @@ class Session:
         try:
             _knock(where)
             ray.init(where, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False, **more)
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:  # Ray raises plain ones too
             ray.shutdown()
             raise NotAvailable(
                 f"no Ray cluster at {where!r}: {_line(error)} Start one with `ray start --head`, or leave address out."
             ) from None
         finally:
             log.setLevel(level)
-        weakref.finalize(self, ray.shutdown)
+        Session._started = weakref.ref(self)
+        weakref.finalize(self, _shut_down)
 
     def nodes(self) -> list[Node]:
         """Return the machines of the cluster."""
@@ -80,6 +94,17 @@ class Session:
     def gpus(self) -> int:
         """Return how many GPUs the cluster has."""
         return int(ray.cluster_resources().get("GPU", 0))
+
+
+def _refuse_other(address: str | None) -> None:
+    joined = ray.get_runtime_context().gcs_address
+    if address not in (None, "auto", "local", joined):
+        raise InvalidInput(f"this process has joined the Ray cluster {joined}; got address={address!r}.")
+
+
+def _shut_down() -> None:
+    with Session._alone:
+        ray.shutdown()
 
 
 class Cluster:
@@ -93,7 +118,7 @@ class Cluster:
     def session(self) -> Session:
         """Ray, joined or started."""
         if self._session is None:
-            self._session = Session(self.options.address)
+            self._session = Session.of(self.options.address)
         return self._session
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 from thresher.engines import Ray
 from thresher.errors import InvalidInput, NotAvailable
+from thresher.training.options import choose_executor
 
 __all__ = ["Engine", "check_engine", "refuse_limit"]
 
@@ -26,6 +27,7 @@ def check_engine(engine: Any, *, device: str, width: Any) -> None:
             "cluster, with ridge=0, use engine=Ray(device='cuda')."
         )
     refuse_limit(engine, width)
+    choose_executor(engine)  # refuses now, not after the choices, what is not installed
 
 
 def refuse_limit(engine: Engine, width: Any) -> None:

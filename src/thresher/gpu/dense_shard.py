@@ -33,7 +33,7 @@ _FACTORED = 20_000  # inputs at most whose matrix in double precision is whole, 
 class DenseDeviceShard(PairShard):
     """A slice of neurons in dense blocks. Memory: (neurons, d) numbers and (neurons, n) bytes, twice during a move."""
 
-    SHARE = 0
+    SHARE, WHOLE = 0, True
     REMEDY = "Use a smaller width or fewer inputs."
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
@@ -133,11 +133,11 @@ class DenseDeviceShard(PairShard):
         """Make the current weights those that steps start from. Cost: O(1), or that of counting."""
         if self._linearised:
             return
+        before = None if counts is None else self._counted()  # a shard that was made again has none yet
         self._moved, self._fires, self._share = self._tried, self._found, self._reached
-        self._linearised, self._gram = True, None
+        self._linearised, self._gram, self._counts = True, None, None
         del self._tried, self._found
-        before, self._counts = self._counts, None
-        if counts is not None and before is not None:
+        if counts is not None:
             counts += torch.tril(self._counted() - before).cpu().numpy()
 
     def add_counts(self, counts: NDArray[np.int32]) -> None:
