@@ -84,15 +84,17 @@ def read_numbers(cells: Cells, *, decimal: str = ".", percent: bool | None = Non
     return Read(values[codes], strange[codes])
 
 
-def find_decimal(cells: Iterable[str]) -> str | None:
+def find_decimal(cells: Cells) -> str | None:
     """Return the decimal sign of cells of numbers: the one under which more can be read; None if that is open.
 
     Whole numbers, and ``1,234`` or ``1.234``, leave it open. Cost: O(n), with a closer look at some different cells.
     """
-    different = dict.fromkeys(cells)
-    comma, points, commas = any("," in cell for cell in different), 0, 0
-    for cell in different:
-        if "." not in cell and "," not in cell:
+    whole, points, commas = "\n".join(cells), 0, 0
+    comma = "," in whole
+    if not comma and "." not in whole:
+        return None
+    for cell in dict.fromkeys(cells) if comma else cells:
+        if ("." not in cell and "," not in cell) or may_be_thousands(cell):
             continue
         one = _bare(cell)
         if not may_be_thousands(one) and any(map(str.isdigit, one)):

@@ -70,8 +70,8 @@ def look(column: Column, *, most: int = MOST_VALUES) -> Seen:
     if not column.is_text:
         numbers_of(column, decimal=".")
         return Seen("number", ".")
-    if column.decimal != "," and read_plain(column.values) is not None:
-        numbers_of(column, decimal=".")
+    if column.decimal != "," and (plain := read_plain(column.values)) is not None:
+        numbers_of(column._replace(values=plain), decimal=".")
         return Seen("number", ".")
     order = find_date_order(column.values)
     if order is not None:

@@ -87,8 +87,8 @@ def _with_signs(columns: list[Column], delimiter: str, notes: list[str]) -> list
     known = None if points == commas else "." if points > commas else ","
     sign = known or ("," if delimiter == ";" else None)
     for one, found in zip(columns, own, strict=True):
-        open_ = next((cell for cell in one.values if may_be_thousands(cell)), None)
-        if known is None and found is None and open_ is not None:
+        unsure = known is None and found is None
+        if open_ := next(filter(may_be_thousands, one.values), None) if unsure else None:
             read = read_numbers(np.array([open_], object), decimal=sign or ".").values[0]
             notes.append(f"Column {one.name!r}: nothing tells its decimal sign; {open_} is read as {read:.12g}.")
     return [one._replace(decimal=found or sign) for one, found in zip(columns, own, strict=True)]
