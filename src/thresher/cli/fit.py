@@ -62,10 +62,14 @@ class Work:
         return bool(self.options["ridge"] == 0)
 
     def rows(self, places: Places) -> tuple[Any, NDArray[Any]]:
-        """Return some inputs and targets, in the order of the file; inputs that are left in a file stay there."""
+        """Return some inputs and targets, in the order of the file; inputs that are left in a file stay there.
+
+        With few ``--rows`` of a file they are read into memory, where missing ones are filled in.
+        """
+        from thresher.estimators.many import EXACT
         from thresher.estimators.streams import Part
 
-        if isinstance(self.table.inputs, Frame):
+        if isinstance(self.table.inputs, Frame) or (self.options["rows"] or math.inf) <= EXACT:
             return self.table.inputs.take(places), self.table.targets[places]
         return Part(self.table.inputs, places), self.table.targets[places]
 

@@ -97,7 +97,8 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
     if options["proba"] and "prediction" in map(say_label, saved.model.classes_.tolist()):
         click.echo(f"A class is called 'prediction': columns of classes begin with {_CLASH!r}.", err=True)
     for name, strange in unseen.items():
-        click.echo(f"Column {name!r}: {strange:,} of {count:,} rows have a value that no training row has.", err=True)
+        what = saved.model.encoder_.kinds_[name].strange
+        click.echo(f"Column {name!r}: {strange:,} of {count:,} rows have {what}.", err=True)
     if seen:
         click.echo(f"Note: {_say_seen(seen, count)}", err=True)
     if wanted:
