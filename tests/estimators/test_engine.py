@@ -18,7 +18,7 @@ X, y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12) % 2
         ({"engine": "spark"}, InvalidInput, "engine must be 'local', 'ray' or a thresher.Ray; got 'spark'"),
         ({"engine": 3}, InvalidInput, "engine must be"),
         ({"engine": "ray", "device": "cuda"}, InvalidInput, "Drop one"),
-        ({"engine": Ray(shards=2), "width": math.inf}, NotAvailable, "is fitted on one machine"),
+        ({"engine": Ray(device="cuda"), "width": math.inf}, NotAvailable, "is fitted on its processors, or on one GPU"),
     ],
 )
 def test_engines_that_cannot_be(kind, options, error, words):
@@ -26,10 +26,10 @@ def test_engines_that_cannot_be(kind, options, error, words):
         kind(**options).fit(X, y)
 
 
-def test_the_limit_that_width_auto_means_is_refused_too(monkeypatch):
+def test_the_limit_that_width_auto_means_is_refused_on_gpus_too(monkeypatch):
     monkeypatch.setattr("thresher.estimators.base.MANY", 10)
     with pytest.raises(NotAvailable, match="the limit of infinite width"):
-        ThresherRegressor(engine="ray").fit(X, y)
+        ThresherRegressor(engine=Ray(device="cuda")).fit(X, y)
 
 
 def test_a_clone_has_the_same_cluster():

@@ -103,7 +103,7 @@ def test_centres_and_leaves_go_on_too(table, tmp_path, monkeypatch, way, stop):
     X, y = table
     path, options = tmp_path / "progress", {"random_state": 0, "feature_learning": 0, "approximation": way}
     work, saved = [], []
-    for place, name in ((centres._Fit, "_sweep"), (leaves, "_fit_leaf")):
+    for place, name in ((centres.Sweep, "sums"), (leaves, "_fit_leaf")):
         real = getattr(place, name)
         monkeypatch.setattr(place, name, lambda *a, real=real, **k: work.append(1) or real(*a, **k))
     whole = ThresherRegressor(**options).fit(X, y)

@@ -24,7 +24,7 @@ def cluster_options(command: Command) -> Command:
         click.option("--shards", type=Count(), help="With --engine ray: processes; default: one per core."),
         click.option("--address", help="With --engine ray: of a cluster that runs; default: a new one, here."),
         click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True,
-                     help="Where neurons live: in this process, or on a Ray cluster."),
+                     help="Where neurons and many rows live: in this process, or on a Ray cluster."),
     ):  # fmt: skip
         command = option(command)
     return command

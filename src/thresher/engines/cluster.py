@@ -12,7 +12,7 @@ from thresher.engines.footprint import Shares
 from thresher.errors import InvalidInput, MemoryRefused, NotAvailable
 from thresher.memory import format_bytes
 
-__all__ = ["Node", "Ray", "deal", "require_nodes", "share_of_cpu"]
+__all__ = ["Node", "Ray", "deal", "require_nodes", "room_for", "share_of_cpu"]
 
 _GRAIN = 10_000  # Ray counts processors in parts of so many
 
@@ -84,8 +84,15 @@ def share_of_cpu(nodes: Sequence[Node], shards: int, cpus: int) -> float:
     return _GRAIN // parts / _GRAIN if parts <= _GRAIN and any(node.cpus >= 1 for node in nodes) else 0.0
 
 
-def _places(nodes: Sequence[Node], share: float) -> int:
-    return sum(int(node.cpus / share + 1e-9) for node in nodes)
+def room_for(nodes: Sequence[Node], shards: int, share: float) -> float:
+    """Return the bytes that each shard has to itself on the machine where they are scarcest."""
+    here = [(node.memory, min(_places([node], share, shards), shards)) for node in nodes]
+    return min((memory / places for memory, places in here if places), default=0.0)
+
+
+def _places(nodes: Sequence[Node], share: float, most: int = 0) -> int:
+    """Return how many shards find a processor; ``most`` on each machine if they reserve none."""
+    return sum(most if share == 0 else int(node.cpus / share + 1e-9) for node in nodes)
 
 
 def require_nodes(nodes: Sequence[Node], shares: Shares, *, shards: int, share: float, remedy: str) -> None:
@@ -94,8 +101,7 @@ def require_nodes(nodes: Sequence[Node], shares: Shares, *, shards: int, share: 
     ``share`` are the processors that each reserves.
     """
     rooms = [int(node.memory // shares.worker) for node in nodes]
-    places = [room if share == 0 else min(room, int(node.cpus / share + 1e-9))
-              for node, room in zip(nodes, rooms, strict=True)]  # fmt: skip
+    places = [min(room, _places([node], share, room)) for node, room in zip(nodes, rooms, strict=True)]
     if sum(places) < shards:
         lent = ", ".join(format_bytes(node.memory) for node in nodes)
         raise MemoryRefused(

@@ -23,12 +23,12 @@ import ray
 from numpy.typing import NDArray
 from ray import exceptions
 
-from thresher.engines.cluster import Node, Ray, deal, require_nodes, share_of_cpu
+from thresher.engines.cluster import Node, Ray, deal, require_nodes, room_for, share_of_cpu
 from thresher.engines.footprint import Shares
 from thresher.engines.worker import Answer, Call, Worker, here
 from thresher.errors import InvalidInput, NotAvailable, WorkerLost
+from thresher.interfaces import Sliced
 from thresher.parallel import core_count
-from thresher.shards import Recipe
 
 __all__ = ["Cluster", "RayExecutor"]
 
@@ -143,6 +143,11 @@ class Cluster:
         """Return how many shards there will be for these slices."""
         return min(self._count(), len(ranges))
 
+    def room(self, shards: int) -> float:
+        """Return the bytes that each of so many shards finds on its machine."""
+        nodes = self.session.nodes()
+        return room_for(nodes, shards, share_of_cpu(nodes, shards, self.options.cpus))
+
     def require(self, shares: Shares, shards: int, *, facts: Any, outputs: int, kind: Any) -> None:
         """Refuse shards that do not fit into the memory of the machines, or of their GPUs, before any work."""
         nodes = self.session.nodes()
@@ -155,7 +160,7 @@ class Cluster:
             except exceptions.RayTaskError as error:
                 raise error.cause from None
 
-    def __call__(self, recipe: Recipe, ranges: Sequence[range], *, threads: int) -> RayExecutor:
+    def __call__(self, recipe: Sliced, ranges: Sequence[range], *, threads: int) -> RayExecutor:
         """Return an executor; ``threads`` are those of this process, and not used by shards."""
         return RayExecutor(self, recipe, ranges)
 
@@ -166,6 +171,7 @@ class _Seat:
     def __init__(self, number: int, ranges: Sequence[range]) -> None:
         self.number, self.ranges = number, ranges
         self.neurons = sum(map(len, ranges))
+        self.recipe: Any = None  # of its slices, in the object store
         self.actor: Any = None
         self.awake: Any = None  # answers once the actor exists
         self.since = 0.0  # when it was asked for
@@ -176,23 +182,32 @@ class _Seat:
 class RayExecutor:
     """Slices dealt out to Ray actors; results come in the order of the slices."""
 
-    def __init__(self, cluster: Cluster, recipe: Recipe, ranges: Sequence[range]) -> None:
+    def __init__(self, cluster: Cluster, recipe: Sliced, ranges: Sequence[range]) -> None:
         self._options, self._session = cluster.options, cluster.session
         self._inputs = len(recipe.inputs)
         parts = deal(ranges, cluster.shards(ranges))
         self._share = share_of_cpu(self._session.nodes(), len(parts), self._options.cpus)
-        data = pickle.dumps(recipe, protocol=5)
-        self._recipe = ray.put(data)
-        self._log: list[Call] = []
+        self._unit, self._log = recipe.UNIT, list[Call]()
         self._spent = dict.fromkeys(("sent", "received", "begin", "compute", "wait", "restarts"), 0.0)
-        self._spent["sent"] += len(data)
         self.seats = [_Seat(number, part) for number, part in enumerate(parts)]
+        self._put(recipe)
         weakref.finalize(self, _end, self.seats)
         began = time.perf_counter()
         for seat in self.seats:
             self._begin(seat)
         ray.wait([seat.awake for seat in self.seats], num_returns=len(parts), timeout=self._options.patience)
         self._spent["begin"] = time.perf_counter() - began
+
+    def _put(self, recipe: Sliced) -> None:
+        """Put what each shard is made from into the object store: once if it is the same for all."""
+        kept: Any = None
+        for seat in self.seats:
+            own = recipe.part(seat.ranges)
+            if kept is None or own is not recipe:
+                data = pickle.dumps(own, protocol=5)
+                kept = ray.put(data)
+                self._spent["sent"] += len(data)
+            seat.recipe = kept
 
     def map(self, method: str, *arguments: Any) -> Iterator[Any]:
         """Call a method of every slice and yield the results in the order of the slices."""
@@ -237,7 +252,7 @@ class RayExecutor:
         for seat in self.seats:
             while seat.number not in answers:
                 self._collect(answers, data, before)
-                if call.output is None:  # the start, which is long
+                if call.output is None and call.changes:  # the start, which is long
                     self._tell()
             answer: Answer = pickle.loads(answers[seat.number])
             self._spent["received"] += len(answers.pop(seat.number))
@@ -275,9 +290,10 @@ class RayExecutor:
         if seat.tries > self._options.retries:
             first, last = seat.ranges[0].start, seat.ranges[-1].stop - 1
             raise WorkerLost(
-                f"shard {seat.number + 1} of {len(self.seats)} (neurons {first:,} to {last:,}) was lost {seat.tries} "
-                f"times in one call, and started again {seat.tries - 1} times: {_line(error)} What a checkpoint holds "
-                "is kept: mend the cluster and train on with resume=, there or with engine='local'."
+                f"shard {seat.number + 1} of {len(self.seats)} ({self._unit} {first:,} to {last:,}) was lost "
+                f"{seat.tries} times in one call, and started again {seat.tries - 1} times: {_line(error)} "
+                "What a checkpoint holds is kept: mend the cluster and go on from it (resume= of train, checkpoint= of "
+                "an estimator), there or with engine='local'."
             ) from error
         _kill(seat.actor)
         self._begin(seat)
@@ -293,7 +309,7 @@ class RayExecutor:
             share = 0.0
         gpus = 1 if self._options.device == "cuda" else 0
         made = _Actor.options(num_cpus=share, num_gpus=gpus, max_restarts=0, scheduling_strategy="SPREAD")
-        seat.actor = made.remote(self._recipe, seat.ranges, self._options.cpus, here())
+        seat.actor = made.remote(seat.recipe, seat.ranges, self._options.cpus, here())
         seat.awake, seat.since = seat.actor.done.options(concurrency_group="watch").remote(), time.monotonic()
 
     def _tell(self) -> None:

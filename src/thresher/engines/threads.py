@@ -1,4 +1,4 @@
-"""An executor: slices of neurons in this process, worked on by threads."""
+"""An executor: slices of neurons, or of rows, in this process, worked on by threads."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.interfaces import Sliced
 from thresher.parallel import in_order
-from thresher.shards import Recipe, Slice
 
 __all__ = ["Threads"]
 
@@ -19,9 +19,9 @@ _SHARED_COUNTS = 4096  # inputs up to which each thread gets its own copy of the
 class Threads:
     """Slices of one process, dealt out to threads."""
 
-    def __init__(self, recipe: Recipe, ranges: Sequence[range], *, threads: int) -> None:
+    def __init__(self, recipe: Sliced, ranges: Sequence[range], *, threads: int) -> None:
         self._inputs, self._threads = len(recipe.inputs), threads
-        self._slices = [Slice(recipe, neurons) for neurons in ranges]
+        self._slices = [recipe.slice(some) for some in ranges]
 
     def map(self, method: str, *arguments: Any) -> Iterator[Any]:
         """Call a method of every slice and yield the results in the order of the slices."""

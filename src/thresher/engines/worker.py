@@ -1,4 +1,4 @@
-"""A worker: some slices of neurons in a process of their own, which is told what to do in bytes and answers in bytes.
+"""A worker: some slices, of neurons or of rows, in a process of their own, which is told and answers in bytes.
 
 Bytes can be counted, sent to many workers after being made once, and kept in a log: a worker that is lost is made again
 from the recipe and from the calls that changed its slices.
@@ -22,7 +22,7 @@ __all__ = ["Answer", "Call", "Packed", "Worker", "here", "pack"]
 
 # Methods of shards that change nothing. Any other is kept in the log.
 _QUESTIONS = ("add_counts", "firing_counts", "gram_times", "sketch", "jacobian_times_displacement", "squared_distance",
-              "weights", "drifts", "audit")  # fmt: skip
+              "weights", "drifts", "audit", "times", "sums")  # fmt: skip
 
 
 def here() -> str:
@@ -46,7 +46,7 @@ class Call(NamedTuple):
         """Return a call of a method of ``Slice``; ``adds`` if it adds to counts. Cost: O(bytes)."""
         data = pickle.dumps((method, tuple(arguments), adds), protocol=5)
         name = arguments[1] if method == "call" else method
-        output = None if method == "start" else arguments[0]
+        output = arguments[0] if method in ("call", "release") else None
         return cls(data, output, name not in _QUESTIONS, method == "release")
 
 

@@ -21,7 +21,7 @@ from thresher.errors import InvalidInput, NotAvailable
 from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.device import Cpu, Device, device_of
 from thresher.estimators.encoder import TableEncoder
-from thresher.estimators.engine import Engine, check_engine, refuse_limit
+from thresher.estimators.engine import Engine, check_engine, device_for, refuse_limit
 from thresher.estimators.exporting import arrays_of
 from thresher.estimators.features import Plan
 from thresher.estimators.fitting import WORSE, Fitting, LeftOut
@@ -194,7 +194,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             threads=self._threads(),
             biases=self._biases,
             rows=self._rows,
-            device=device_of(self.device, self._threads()),
+            device=device_for(self.engine, self.device, self._threads()),
             judge=judge,
             checkpoint=check_path("checkpoint", self.checkpoint),
             approximation=self.approximation,

@@ -17,8 +17,9 @@ rows costs M² per row instead of M per row and step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ from thresher.estimators.streams import Rows, Stream
 from thresher.parallel import in_order
 from thresher.theory.kernel import firing_probability
 
-__all__ = ["Centres", "fit_centres"]
+__all__ = ["Centres", "Sweep", "fit_centres"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
@@ -97,7 +98,7 @@ def fit_centres(
 
 
 class _Fit:
-    """Centres with a preconditioner, and passes over the rows."""
+    """Centres with a preconditioner, and what makes passes over the rows."""
 
     def __init__(
         self,
@@ -113,13 +114,12 @@ class _Fit:
         judge: Callable[[Matrix], float] | None,
         seed: int,
     ) -> None:
-        self._stream, self._targets, self._held = stream, targets, held
-        self._shift, self._ridges = shift, list(ridges)
+        self._targets, self._held, self._ridges = targets, held, list(ridges)
         self._judge = partial(_mean_square, targets[held], weights[held]) if judge is None else judge
         self._weights = np.zeros(len(stream))  # of the rows that are fitted
         self._weights[kept] = weights[kept]
-        self._place_held = np.full(len(stream), -1)
-        self._place_held[held] = np.arange(len(held))
+        places = np.full(len(stream), -1)
+        places[held] = np.arange(len(held))
         self._device, self._diagonal = device, firing_probability(shift)
         sample = kept[: max(min(_SAMPLE * centres, _LARGEST), centres)]
         kernel = device.matrix(stream.take(sample), shift, memory=0.0)
@@ -129,7 +129,9 @@ class _Fit:
         square = device.matrix(self._centres, shift, memory=0.0)
         self._square = self._double(square.columns(np.arange(len(square))))
         order = np.argsort(sample[low.pivots])
-        self._own, self._place = sample[low.pivots][order], order  # rows that are centres, ascending, and which
+        own = sample[low.pivots][order]
+        sweep = Sweep(stream, targets, self._weights, places, self._centres, own, order, shift, device)
+        self._sums = device.passes(sweep).sums
 
     def _double(self, values: Any) -> Any:
         return self._device.arrays.asarray(values, dtype=self._device.arrays.float64)
@@ -159,19 +161,22 @@ class _Fit:
     ) -> Centres:
         """Return the solution of least error on held-out rows, over all ridges and steps."""
         outputs, passes, device = self._targets.shape[1], _STEPS + 1, self._device
+        done = int(saved["steps"].item()) if saved else 0
         penalties = device.put(np.repeat(np.array(self._ridges) * self._diagonal, outputs))
 
-        def times(alpha: Any) -> Any:
-            sums, said = self._sweep(alpha, lambda share: tell((descent.steps + 1 + share) / passes))
+        def times(alpha: Any) -> Any:  # which does not know the descent: in a cycle workers would outlive the fit
+            nonlocal done
+            done += 1
+            sums, said = self._sums(alpha, lambda share: tell((done + share) / passes))
             return device.arrays.concatenate([sums + penalties * (self._square @ alpha), said])
 
-        right = saved["right"] if saved else device.get(self._sweep(None, lambda share: tell(share / passes))[0])
+        right = saved["right"] if saved else device.get(self._sums(None, lambda share: tell(share / passes))[0])
         rhs = np.tile(right, len(self._ridges))
         descent = descend(device, times, rhs, added=np.zeros_like(rhs), inverse=self._inverse)
         errors, best, counts = np.full(len(self._ridges), np.inf), np.inf, True
         found = 0, np.zeros((len(rhs), outputs)), np.zeros((len(self._held), outputs))
         if saved:
-            descent.restore({name: device.put(saved[name]) for name in descent.state()}, int(saved["steps"].item()))
+            descent.restore({name: device.put(saved[name]) for name in descent.state()}, done)
             errors, found = saved["errors"], (int(saved["ridge"].item()), saved["alpha"], saved["said"])
             best, counts = float(saved["best"].item()), bool(saved["counts"].item())
         while descent.steps < _STEPS and counts and float(descent.residuals.max()) > _DONE:
@@ -195,31 +200,98 @@ class _Fit:
         """Return the error of each ridge, from outputs (held, c)."""
         return np.array([self._judge(one) for one in np.split(said, len(self._ridges), axis=1)])
 
-    def _sweep(self, alpha: Any, tell: Callable[[float], object]) -> tuple[Any, Any]:
-        """Return Kᵀ W K alpha (M, c), and the outputs of held-out rows (held, c); without alpha, Kᵀ W y."""
-        device, single = self._device, self._device.arrays.float32
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Passes over rows, with the kernel K (n, M) between them and the centres.
+
+    It is a recipe of slices of rows too: the sweep of some rows, which a worker of a cluster holds, is a slice.
+
+    Parameters
+    ----------
+    stream : n rows
+    targets, weights : (n, k) and (n,), weights 0 of rows that are not fitted
+    places : (n,) of the rows left out among those; -1 for others
+    centres : (M, d)
+    own, which : (m,) numbers of rows that are centres, ascending, and which they are
+    shift : threshold above which a neuron fires
+    device : that computes
+    first : number of the first row
+    """
+
+    UNIT: ClassVar[str] = "rows"
+    REMEDY: ClassVar[str] = "Use fewer shards with more cpus each."
+
+    stream: Stream
+    targets: Matrix
+    weights: Matrix
+    places: Numbers
+    centres: Single
+    own: Numbers
+    which: Numbers
+    shift: float
+    device: Device
+    first: int = 0
+
+    @property
+    def inputs(self) -> Single:
+        """The inputs that all rows see: the centres."""
+        return self.centres
+
+    def slice(self, rows: range) -> Sweep:
+        """Return the sweep of some rows, which are read, on one thread of a processor. Cost: O(d) per row."""
+        here = slice(rows.start - self.first, rows.stop - self.first)
+        left_out = self.places[here] >= 0
+        return replace(
+            self,
+            stream=Stream(self.stream.take(np.arange(here.start, here.stop))),
+            targets=self.targets[here],
+            weights=self.weights[here],
+            places=np.where(left_out, np.cumsum(left_out) - 1, -1),
+            device=Cpu(1),
+            first=rows.start,
+        )
+
+    def part(self, ranges: Sequence[range]) -> Sweep:
+        """Return the sweep of all rows of some slices, which are neighbours."""
+        return self.slice(range(ranges[0].start, ranges[-1].stop))
+
+    def sums(self, alpha: Any, tell: Callable[[float], object] = lambda share: None) -> tuple[Any, Any]:
+        """Return Kᵀ W K alpha (M, c), and the outputs of rows left out (held, c); without alpha, Kᵀ W y.
+
+        Cost: O(nMd), and O(nM) per column.
+        """
+        device, single = self.device, self.device.arrays.float32
         columns = None if alpha is None else device.arrays.asarray(alpha, dtype=single)
-        centres, weights = device.put(self._centres), self._weights[:, None].astype(np.float32)
+        centres, weights = device.put(self.centres), self.weights[:, None].astype(np.float32)
+        own, diagonal = self.own - self.first, firing_probability(self.shift)
 
         def part(item: tuple[int, NDArray[Any]]) -> tuple[slice, Any, Any]:
             first, block = item
             here = slice(first, first + len(block))
-            kernel = device.block(device.put(self._stream.inputs(block)), centres, self._shift)
-            begin, end = np.searchsorted(self._own, (here.start, here.stop))
-            own, place = device.put(self._own[begin:end] - first), device.put(self._place[begin:end])
-            kernel[own, place] = self._diagonal  # float32 misses it
-            said = device.put(self._targets[here].astype(np.float32)) if columns is None else kernel @ columns
-            mine = device.put(np.flatnonzero(self._place_held[here] >= 0))
+            kernel = device.block(device.put(self.stream.inputs(block)), centres, self.shift)
+            begin, end = np.searchsorted(own, (here.start, here.stop))
+            kernel[device.put(own[begin:end] - first), device.put(self.which[begin:end])] = (
+                diagonal  # float32 misses it
+            )
+            said = device.put(self.targets[here].astype(np.float32)) if columns is None else kernel @ columns
+            mine = device.put(np.flatnonzero(self.places[here] >= 0))
             return here, kernel.T @ (said * device.put(weights[here])), said[mine]
 
-        width = self._targets.shape[1] if columns is None else columns.shape[1]
-        sums, held = (device.put(np.zeros((size, width))) for size in (len(self._centres), len(self._held)))
-        for here, added, said in in_order(part, self._stream.blocks(device.rows), threads=device.threads):
-            places = self._place_held[here]
-            sums += added
-            held[device.put(places[places >= 0])] = self._double(said)
-            tell(min(1.0, here.stop / len(self._stream)))
-        return sums, held
+        total, held = self.zeros(alpha)
+        for here, added, said in in_order(part, self.stream.blocks(device.rows), threads=device.threads):
+            places = self.places[here]
+            total += added
+            held[device.put(places[places >= 0])] = device.arrays.asarray(said, dtype=device.arrays.float64)
+            tell(min(1.0, here.stop / len(self.stream)))
+        return total, held
+
+    def zeros(self, alpha: Any) -> tuple[Any, Any]:
+        """Return where :meth:`sums` adds up: (M, c) and (held, c)."""
+        width = self.targets.shape[1] if alpha is None else alpha.shape[1]
+        sizes = len(self.centres), np.count_nonzero(self.places >= 0)
+        total, held = (self.device.put(np.zeros((size, width))) for size in sizes)
+        return total, held
 
 
 def _mean_square(truth: Matrix, weights: Matrix, said: Matrix) -> float:

@@ -134,6 +134,9 @@ class Device(Protocol):
     def matrix(self, inputs: NDArray[Any], shift: float, *, memory: float) -> KernelMatrix:
         """Return the kernel of inputs (n, d); ``memory`` are the bytes that may be kept between products."""
 
+    def passes(self, sweep: Any) -> Any:
+        """Return what makes passes over rows, where this ``Sweep`` would make them: it has ``sums`` as that has."""
+
     def pivots(self, matrix: KernelMatrix, *, rank: int, seed: int = 0) -> LowRank:
         """Return a factor of low rank, a device array, from random pivots."""
 
@@ -220,6 +223,10 @@ class Cpu:
     def matrix(self, inputs: NDArray[Any], shift: float, *, memory: float) -> LimitMatrix:
         """Return half of the kernel, as much of it as may be kept."""
         return LimitMatrix(inputs, shift, memory=memory, threads=self.threads)
+
+    def passes(self, sweep: Any) -> Any:
+        """Return the sweep itself."""
+        return sweep
 
     def pivots(self, matrix: KernelMatrix, *, rank: int, seed: int = 0) -> LowRank:
         """Return a factor of low rank. Cost: r columns, and O(nr²)."""

@@ -1,4 +1,4 @@
-"""Where an estimator trains its networks: in this process, on a GPU or on a cluster."""
+"""Where an estimator computes: in this process, on a GPU or on a cluster."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import Any
 
 from thresher.engines import Ray
 from thresher.errors import InvalidInput, NotAvailable
+from thresher.estimators.clustered import Clustered
+from thresher.estimators.device import Device, device_of
 from thresher.training.options import choose_executor
 
-__all__ = ["Engine", "check_engine", "refuse_limit"]
+__all__ = ["Engine", "check_engine", "device_for", "refuse_limit"]
 
 Engine = str | Ray
 _NAMES = ("local", "ray")
 
 
 def check_engine(engine: Any, *, device: str, width: Any) -> None:
-    """Refuse an engine that is none, a second place to compute on, and a cluster for the limit of infinite width."""
+    """Refuse an engine that is none, a second place to compute on, and GPUs of a cluster for the limit."""
     if not (isinstance(engine, Ray) or (isinstance(engine, str) and engine in _NAMES)):
         raise InvalidInput(f"engine must be 'local', 'ray' or a thresher.Ray; got {engine!r}.")
     if engine == "local":
@@ -31,9 +33,16 @@ def check_engine(engine: Any, *, device: str, width: Any) -> None:
 
 
 def refuse_limit(engine: Engine, width: Any) -> None:
-    """Refuse to fit the limit of infinite width on a cluster, which holds neurons."""
-    if engine != "local" and width == math.inf:
+    """Refuse to fit the limit of infinite width on the GPUs of a cluster."""
+    if isinstance(engine, Ray) and engine.device == "cuda" and width == math.inf:
         raise NotAvailable(
-            "a cluster holds the neurons of networks; the limit of infinite width, which width='auto' means above "
-            "4,096 rows, is fitted on one machine. Use engine='local', or a finite width."
+            "the GPUs of a cluster hold the neurons of networks; the limit of infinite width, which width='auto' means "
+            "above 4,096 rows, is fitted on its processors, or on one GPU. Use engine='ray', or device='cuda'."
         )
+
+
+def device_for(engine: Engine, device: str, threads: int) -> Device:
+    """Return what computes with kernels: a device of this machine, with processors of a cluster for many rows."""
+    if engine == "local" or (isinstance(engine, Ray) and engine.device == "cuda"):
+        return device_of(device, threads)
+    return Clustered(choose_executor(engine), threads)

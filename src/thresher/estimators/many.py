@@ -51,7 +51,7 @@ _SCALED, _SORTED = 1 << 16, 1 << 23  # rows and numbers at most from which the s
 _GUESS = 1e-2  # the first ridge that is tried
 _CLEARLY = 0.98  # share of the error that another scale must leave, and an exact fit of that of centres
 _NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit",
-                 "device")  # fmt: skip
+                 "device", "engine")  # fmt: skip
 _LEAST_FIRING = 1e-30  # probability that a neuron fires, in single precision with room for products
 _OUTPUTS = 4  # beyond so many, ridges are compared on some rows only
 

@@ -79,8 +79,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
     device : ``"cuda"`` for one NVIDIA GPU: there fits are computed, predictions, error bars, and networks
         trained, but for networks with a ridge on more than 4,096 rows. Files do not keep it
-    engine : ``"ray"``, or a :class:`thresher.Ray`, for networks whose neurons live on a Ray cluster; what is chosen
-        before them, and the limit of infinite width, is computed here. Files do not keep it
+    engine : ``"ray"``, or a :class:`thresher.Ray`, for networks whose neurons, and exact fits or centres whose rows, if
+        they are more than 20,480, live on a Ray cluster; the rest is computed here. Files do not keep it
     approximation : how more than 4,096 distinct rows are fitted. ``"auto"``: exactly up to 32,768; up to 131,072 too
         if that is clearly better on some of the rows (always with device="cuda"); else the better, on rows left out, of
         ``"centres"``, coefficients on some thousand chosen rows, and ``"leaves"``, exact fits of 4,096 rows each in a

@@ -69,6 +69,10 @@ class Gpu:
         """Return the GPU: a cluster beside it was refused before."""
         return "gpu"
 
+    def passes(self, sweep: Any) -> Any:
+        """Return the sweep itself, which computes here."""
+        return sweep
+
     def spare(self) -> float:
         """Return the free bytes of the GPU."""
         return float(device_bytes(self.device))

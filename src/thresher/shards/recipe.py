@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,8 @@ class Kind(Protocol):
 class Recipe:
     """All that a shard is made from: the same recipe and range give the same shard in every process."""
 
+    UNIT: ClassVar[str] = "neurons"
+
     kind: Kind
     settings: NetworkSettings
     inputs: NDArray[np.float64]  # (n, d)
@@ -80,6 +82,14 @@ class Recipe:
         """The inputs in 8 bits, made once per process; None where products of those do not pay. Cost: O(nd)."""
         instructions = screen.instructions_for(self.inputs.shape[1])
         return screen.round_inputs(self.inputs, plainly=instructions == screen.PLAIN) if instructions else None
+
+    def slice(self, neurons: range) -> Slice:
+        """Return the slice of a range of neurons."""
+        return Slice(self, neurons)
+
+    def part(self, ranges: Sequence[range]) -> Recipe:
+        """Return the recipe itself: all neurons see all inputs."""
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         made = ("geometry", "fast_inputs", "panels", "rounded_inputs")
