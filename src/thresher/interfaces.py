@@ -16,9 +16,9 @@ fixed order of shards. For pairs that do not flip a step is exactly linear, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -285,22 +285,6 @@ class Shard(Protocol):
 
     def audit(self) -> ShardAudited:
         """Compare all firing pairs with a full scan; raise BrokenCertificate if one differs by more than rounding."""
-
-
-class Sliced(Protocol):
-    """A recipe of slices, of neurons or of rows, that can be sent to another process."""
-
-    UNIT: ClassVar[str]  # what slices hold
-
-    @property
-    def inputs(self) -> NDArray[Any]:
-        """The inputs (n, d)."""
-
-    def slice(self, numbers: range) -> Any:
-        """Return the slice of some neurons or rows: the same in every process."""
-
-    def part(self, ranges: Sequence[range]) -> Sliced:
-        """Return what a worker needs to make these slices, which are neighbours."""
 
 
 class Executor(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.interfaces import Sliced
+from thresher.engines.slices import Sliced
 from thresher.parallel import in_order
 
 __all__ = ["Threads"]
