@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
 from thresher import InvalidInput
+from thresher.output import make_folder, write_text
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -23,15 +23,10 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def write(path: Path, results: dict[str, Any]) -> None:
-    """Write under another name first, then rename: no half file is ever left in place of a whole one."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(json.dumps(_finite(results), indent=1, allow_nan=False))
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise InvalidInput(f"results cannot be written to {path}: {error.strerror}. Use --output.") from error
+    """Write results, whole or not at all."""
+    remedy = "Choose another place with --output."
+    make_folder(path.parent, remedy=remedy)
+    write_text(path, json.dumps(_finite(results), indent=1, allow_nan=False), remedy=remedy)
 
 
 def _finite(value: Any) -> Any:

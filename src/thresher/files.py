@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.memory import require
+from thresher.output import place_of
 
 __all__ = ["Stored", "read_file", "write_file"]
 
@@ -47,26 +48,28 @@ def write_file(
 ) -> None:
     """Write a file under another name, ``path`` + ".unfinished", force it to the disk, then rename it.
 
-    Whatever happens, ``path`` is the old file or the new one, never half of it. ``previous`` is a name under which the
-    old one is kept. A file must have one writer at a time.
+    Whatever happens, ``path`` is the old file or the new one, never half of it; a link stays, and what it links to is
+    written. ``previous`` is a name under which the old one is kept. A file must have one writer at a time.
 
-    Raises InvalidInput if the disk refuses; nothing is left behind then. Cost: O(bytes), and a wait for the disk.
+    Raises InvalidInput if the disk refuses, or if ``path`` is a device or a pipe; nothing is left behind then.
+    Cost: O(bytes), and a wait for the disk.
     """
     raw = _encode(tensors, metadata, kind=kind, version=version)
-    unfinished = path.with_name(f"{path.name}.unfinished")
+    place = place_of(path)
+    unfinished = place.with_name(f"{place.name}.unfinished")
     try:
         try:
             with open(unfinished, "wb") as file:
                 file.write(raw)
                 file.flush()
                 os.fsync(file.fileno())
-            if previous is not None and path.exists():
-                _keep(path, previous)
-            os.replace(unfinished, path)
+            if previous is not None and place.exists():
+                _keep(place, previous)
+            os.replace(unfinished, place)
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
-        _sync_folder(path.parent)
+        _sync_folder(place.parent)
     except OSError as error:
         raise InvalidInput(
             f"cannot write {path}: {error.strerror or error}. Make room, or choose another place."

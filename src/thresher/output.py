@@ -1,27 +1,55 @@
-"""Output: text files that are written whole or not at all, and folders for them."""
+"""Output: files that are written whole or not at all, folders for them, and what is written to but never replaced."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from thresher.errors import InvalidInput
 
-__all__ = ["make_folder", "write_text", "writing"]
+__all__ = ["is_stream", "make_folder", "place_of", "write_text", "writing"]
+
+_STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")  # where a shell may have put a file of its own
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path, or what it links to, is written to and not replaced: a device, a pipe or a socket."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) or str(path).startswith(_STREAMS)
+
+
+def place_of(path: Path, *, remedy: str = "Choose another place.") -> Path:
+    """Return where a file is to stand: ``path``, or what it links to, so that links stay.
+
+    Raises InvalidInput for a device, a pipe or a socket, which no file may replace.
+    """
+    if is_stream(path):
+        raise InvalidInput(f"cannot write {path}: it is a device, a pipe or a socket, and no file. {remedy}")
+    place = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if place.is_symlink():
+        raise InvalidInput(f"cannot write {path}: it is a link that leads to itself. {remedy}")
+    return place
 
 
 @contextmanager
 def writing(path: Path, *, remedy: str = "Choose another place.") -> Iterator[Path]:
     """Give a temporary name beside ``path`` to write to; it takes the place of ``path`` when all went well.
 
+    If ``path`` is a link, the file that it links to is written, and the link stays.
+
     Raises InvalidInput if the file cannot be written; whatever stood at ``path`` stays then.
     """
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+    place = place_of(path, remedy=remedy)
+    unfinished = place.with_name(f"{place.name}.{os.getpid()}.unfinished")
     try:
         yield unfinished
-        unfinished.replace(path)
+        unfinished.replace(place)
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror or error}. {remedy}") from None
     finally:

@@ -144,6 +144,15 @@ class TestPredict:
         assert len(out.splitlines()) == 61
         assert re.search(r"Column 'colour': \d+ of 60 rows have a value that no training row has", err)
 
+    def test_numbers_that_cannot_be_read_are_said_and_predicted(self, capsys, run_of, tmp_path):
+        head, *rows = (run_of / "t.csv").read_text().splitlines()
+        rows[4] = "many" + rows[4][rows[4].index(",") :]
+        rows[9] = rows[9][rows[9].index(",") :]
+        (tmp_path / "new.csv").write_text("\n".join([head, *rows]))
+        code, out, err = run(capsys, "predict", str(run_of / "run"), str(tmp_path / "new.csv"))
+        assert (code, len(out.splitlines())) == (0, 61)
+        assert "Column 'a': 2 of 60 rows have no number that can be read, where training rows have one." in err
+
     def test_targets_that_are_missing_or_strange_do_not_stop_it(self, capsys, run_of, tmp_path):
         head, *rows = (run_of / "t.csv").read_text().splitlines()
         rows = [

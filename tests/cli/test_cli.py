@@ -1,12 +1,17 @@
 """The command line and the README, as a newcomer uses them."""
 
+import importlib
+import os
 import re
+import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import thresher
 from thresher.cli import main
 
 README = Path(__file__).parent.parent.parent / "README.md"
@@ -53,6 +58,30 @@ def test_audit_says_how_much_it_compared(capsys):
     audited = int(re.search(r"Audited ([\d,]+) pairs", out).group(1).replace(",", ""))
     assert audited >= 3 * 30 * 5000
     assert audited % (30 * 5000) == 0
+
+
+def test_an_interrupt_while_importing_is_quiet(tmp_path):
+    (tmp_path / "numba.py").write_text("import time; print('importing', flush=True); time.sleep(60)")
+    paths = os.pathsep.join([str(tmp_path), str(Path(thresher.__file__).parent.parent)])
+    command = [sys.executable, "-c", "import thresher_command; thresher_command.main()", "demo"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, **pipes) as started:
+        assert started.stdout.readline() == "importing\n"
+        started.send_signal(signal.SIGINT)
+        out, err = started.communicate(timeout=30)
+    assert (started.returncode, out, err) == (130, "", "Interrupted.\n")
+
+
+def test_the_entry_point_runs_the_command_line(capsys, monkeypatch):
+    entry = tomllib.loads((README.parent / "pyproject.toml").read_text())["project"]["scripts"]["thresher"]
+    module, _, name = entry.partition(":")
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(sys, "argv", ["thresher", "--version"])
+    try:
+        getattr(importlib.import_module(module), name)()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert thresher.__version__ in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

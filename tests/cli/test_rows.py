@@ -13,7 +13,7 @@ from thresher.cli.options import in_options
 from thresher.cli.rows import choose_rows, fold, split
 from thresher.cli.train import train
 from thresher.model.network import NetworkSettings
-from thresher.runs.scores import digits_for, say_recall, say_scores, score_all
+from thresher.runs.scores import digits_for, round_shares, say_recall, say_scores, score_all
 from thresher.runs.seen import count_seen, hash_rows_of
 from thresher.training import objectives
 
@@ -97,6 +97,13 @@ def test_classes_that_are_unknown_are_wrong_and_have_no_log_loss():
     found = score_all(np.array(["a", "c"]), y, task="classification", chances=chances, classes=classes)
     assert found["accuracy"] == 0.5
     assert found["log loss"] == pytest.approx(-np.log(0.75))
+    assert say_scores(found).endswith(
+        "log loss 0.288, rows of classes that were not trained on: 1 (wrong, and left out of the log loss)"
+    )
+    known = score_all(
+        np.array(["a", "c"]), np.array(["c", "c"]), task="classification", chances=chances, classes=classes
+    )
+    assert "not trained on" not in say_scores(known)
     assert say_recall(found) == "Recall of each class: b 0% of 1, c 100% of 1."
 
 
@@ -109,6 +116,30 @@ def test_scores_in_words():
     said = say_recall({"recall": many, "rows of each class": dict.fromkeys(many, 1000)})
     assert said.startswith("Recall, lowest of 9 classes: k0 0% of 1,000, k1 10%")
     assert "k7" not in said
+
+
+@given(st.lists(st.lists(st.floats(1e-9, 1), min_size=7, max_size=7), min_size=1, max_size=20), st.integers(1, 6))
+def test_rounded_shares_add_up_and_keep_their_order(parts, decimals):
+    shares = np.array(parts) / np.sum(parts, axis=1, keepdims=True)
+    found = round_shares(shares, decimals)
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-12)
+    np.testing.assert_allclose(found, np.round(found, decimals), atol=1e-15)
+    assert np.abs(found - shares).max() < 10.0**-decimals * (1 + 1e-9)
+    for true, rounded in zip(shares, found, strict=True):
+        order = np.argsort(true, kind="stable")
+        assert (np.diff(rounded[order]) >= -1e-12).all() or len(set(true)) < len(true)
+
+
+@given(st.integers(2, 300), st.floats(0, 0.3), st.booleans(), st.integers(0, 3))
+def test_a_share_above_zero_tests_a_row(rows, share, classes, seed):
+    targets = np.arange(rows) % 2 if classes else np.arange(rows) * 1.0
+    try:
+        parts = split(targets, share, seed=seed, classes=classes)
+    except InvalidInput as error:
+        assert rows - max(round(share * rows), 1) < 2
+        assert "--test-size" in str(error)
+        return
+    assert (len(parts.test) == 0) == (share == 0 or (classes and rows == 2))
 
 
 @given(st.floats(1e-12, 1e12))
@@ -164,3 +195,4 @@ def test_arguments_become_options():
     said = in_options("tol=1e-09 is beyond float32. Use dtype='float64', or ridge='auto', which fits.")
     assert said == "--tol 1e-09 is beyond float32. Use --dtype float64, or --ridge auto, which fits."
     assert in_options("no colour='red' here") == "no colour='red' here"
+    assert in_options("Use a larger width, or width=float('inf').") == "Use a larger width, or --width inf."

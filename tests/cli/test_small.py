@@ -46,6 +46,14 @@ def test_verify(capsys, tmp_path):
     text = (tmp_path / "verify.html").read_text()
     assert text.count("<svg") == 8
     assert len(list(tmp_path.glob("*.svg"))) == 8
+    (tmp_path / "verify.html").write_text("mine")
+    again = ["verify", "--widths", "8,16,32", "--output", str(tmp_path)]
+    code, out, err = run(capsys, *again)
+    assert (code, out) == (2, "")
+    assert "is there already" in err
+    assert (tmp_path / "verify.html").read_text() == "mine"
+    assert run(capsys, *again, "--force")[0] in (0, 1)
+    assert (tmp_path / "verify.html").read_text() != "mine"
 
 
 def test_demo(capsys):

@@ -132,6 +132,42 @@ class TestTrain:
         assert 0.9 * int(fit) <= int(advised) <= int(fit)
         assert not (tmp_path / "new").exists()
 
+    def test_the_limit_of_infinite_width(self, capsys, places):
+        code, out, _ = run(capsys, "train", str(places / "numbers.csv"), "--width", "inf", "--shift", "1", "--json")
+        assert code == 0
+        assert "The limit of infinite width was fitted" in json.loads(out)["what"]
+        code, _, err = run(capsys, "train", str(places / "numbers.csv"), "--width", "inf", "--ridge", "0")
+        assert code == 2
+        assert "Give --width a number" in err
+
+    def test_numbers_that_are_names(self, capsys, tmp_path):
+        rng = np.random.default_rng(0)
+        rows = [
+            f"{k},{m},{a},{(k * 7 + m) % 4 + a:.3f}"
+            for k, m, a in zip(*rng.integers(1, 5, (2, 60)), rng.random(60), strict=True)
+        ]
+        (tmp_path / "t.csv").write_text("\n".join(["k,m,a,y", *rows]))
+        code, out, _ = run(capsys, "train", str(tmp_path / "t.csv"), *SMALL, "--categorical", "k,m")
+        assert code == 0
+        assert "zeros and ones for each value of 'k' (4 values), 'm' (4 values)" in out
+        code, _, err = run(capsys, "train", str(tmp_path / "t.csv"), *SMALL, "--categorical", "colour")
+        assert code == 2
+        assert "--categorical must name columns, k, m, a; got ['colour']." in err
+
+    def test_a_tiny_share_tests_a_row_and_none_is_said(self, capsys, places, tmp_path):
+        code, out, _ = run(capsys, "train", str(places / "numbers.csv"), *SMALL, "--test-size", "0.001")
+        assert code == 0
+        assert "Test on 1 rows" in out
+        (tmp_path / "t.csv").write_text("a,y\n1,2.5\n2,3.5\n")
+        code, out, _ = run(capsys, "train", str(tmp_path / "t.csv"), *SMALL, "--task", "regression")
+        assert code == 0
+        assert "No row is tested on" in out
+        code, _, err = run(
+            capsys, "train", str(tmp_path / "t.csv"), *SMALL, "--task", "regression", "--test-size", "0.1"
+        )
+        assert code == 2
+        assert "--test-size 0.1 leaves 1 of 2 rows" in err
+
     def test_times_are_of_one_clock(self, capsys, places, tmp_path):
         folder = tmp_path / "run"
         _, out, _ = run(capsys, "train", str(places / "numbers.csv"), *SMALL, "--save", str(folder))
@@ -235,6 +271,41 @@ class TestPredict:
         assert re.search(r"60 rows: accuracy [\d.]+%, log loss [\d.]+\.", err)
         assert re.search(r"Recall of each class: down \d+% of \d+, up \d+% of \d+\.", err)
 
+    def test_a_class_that_has_the_name_of_a_column(self, capsys, tmp_path):
+        X = np.random.default_rng(0).normal(size=(60, 2))
+        labels = np.array(["prediction", "other", "third"])[np.digitize(X[:, 0], [-0.4, 0.4])]
+        rows = [f"{a},{b},{c}" for (a, b), c in zip(X, labels, strict=True)]
+        (tmp_path / "t.csv").write_text("\n".join(["a,b,y", *rows]))
+        given = [str(tmp_path / "t.csv"), *SMALL, "--quiet", "--save", str(tmp_path / "run")]
+        assert run(capsys, "train", *given)[0] == 0
+        code, out, err = run(capsys, "predict", str(tmp_path / "run"), str(tmp_path / "t.csv"), "--proba")
+        names = [f"probability of {one}" for one in ("other", "prediction", "third")]
+        found = predicted(out)
+        assert code == 0
+        assert list(found) == ["prediction", *names]
+        assert "A class is called 'prediction'" in err
+        chances = np.array([found[name] for name in names], float)
+        np.testing.assert_allclose(chances.sum(axis=0), 1, atol=1e-9)
+        code, out, err = run(capsys, "predict", str(tmp_path / "run"), str(tmp_path / "t.csv"))
+        assert out.startswith("prediction\n")
+        assert "is called" not in err
+
+    def test_small_numbers_that_were_learnt_as_logarithms_keep_their_digits(self, capsys, tmp_path):
+        X = np.random.default_rng(0).normal(size=(60, 2))
+        y = np.exp(4 * X[:, 0])  # from 1e-4 to 1e4
+        model = thresher.ThresherRegressor(width=256, target="log", random_state=0).fit(X, y)
+        model.save(tmp_path / "m")
+        np.savez(tmp_path / "t.npz", X=X, y=y)
+        full, short = (
+            np.array(predicted(run(capsys, "predict", *given, "--digits", digits)[1])["prediction"], float)
+            for given in [(str(tmp_path / "m"), str(tmp_path / "t.npz"))]
+            for digits in ("full", "auto")
+        )
+        assert full.min() < 1e-3 and full.max() > 1e3
+        np.testing.assert_array_less(np.abs(short - full), 0.05 * np.abs(full - model.floor_) + 1e-12)
+        cells = predicted(run(capsys, "predict", str(tmp_path / "m"), str(tmp_path / "t.npz"))[1])["prediction"]
+        assert max(map(len, cells)) < 12
+
     def test_error_bars_with_sensible_digits(self, capsys, places):
         folder, table = str(places / "numbers"), str(places / "numbers.csv")
         error = read_run(places / "numbers").test.value
@@ -326,6 +397,47 @@ class TestPredict:
         assert read == [60, 25, 25, 10]
         assert "Compared with column 'y' of 60 rows" in err
         assert isinstance(table, pyarrow.Table)
+
+
+@pytest.mark.parametrize("ridge", [[], ["--ridge", "0", "--width", "2^12"]])
+def test_json_has_no_word_that_json_does_not_know(capsys, places, tmp_path, ridge):
+    def refuse(word):
+        raise AssertionError(word)
+
+    given = ["--test-size", "0.001", "--save", str(tmp_path / "run"), "--no-refit", "--json"]  # R2 of a row is NaN
+    _, told, _ = run(capsys, "train", str(places / "numbers.csv"), *SMALL, *ridge, *given)
+    assert json.loads(told, parse_constant=refuse)["scores"]["R2"] is None
+    for model in (tmp_path / "run", tmp_path / "run" / "model.thresher"):
+        _, told, _ = run(capsys, "inspect", str(model), "--json")
+        assert json.loads(told, parse_constant=refuse)
+
+
+def test_columns_go_by_name_if_the_model_has_names(capsys, places, tmp_path):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    y = X @ [1, 10, 100]
+
+    def write(name, head, columns):
+        lines = [",".join(f"{one:.6f}" for one in row) for row in np.column_stack(columns)]
+        (tmp_path / name).write_text("\n".join([head, *lines] if head else lines))
+        return str(tmp_path / name)
+
+    a, b, c = X.T
+    table = write("t.csv", "column 3,column 1,column 7,y", (a, b, c, y))
+    assert run(capsys, "train", table, *SMALL, "--save", str(tmp_path / "run"), "--quiet")[0] == 0
+    true = run(capsys, "predict", str(tmp_path / "run"), table)[1]
+    turned = write("turned.csv", "column 1,column 7,column 3", (b, c, a))
+    assert run(capsys, "predict", str(tmp_path / "run"), turned)[1] == true
+    code, _, err = run(
+        capsys, "predict", str(tmp_path / "run"), write("o.csv", "column 1,column 2,column 3", (b, c, a))
+    )
+    assert code == 2 and "lacks columns that the model was trained on: column 7" in err
+    other = write("other.csv", ",".join(f"column {k}" for k in range(33, 20, -1)), [a] * 13)
+    code, _, err = run(capsys, "predict", str(places / "numbers"), other)
+    assert code == 2 and "lacks columns that the model was trained on" in err
+    bare = write("bare.csv", "", (y, a, b, c))  # without names, and the target first
+    assert run(capsys, "train", bare, *SMALL, "--target", "column 1", "--save", str(tmp_path / "b"), "--quiet")[0] == 0
+    true = run(capsys, "predict", str(tmp_path / "b"), bare)[1]
+    assert run(capsys, "predict", str(tmp_path / "b"), write("inputs.csv", "", (a, b, c)))[1] == true
 
 
 def test_inspect_shows_the_seed_that_was_given(capsys, places):

@@ -132,6 +132,23 @@ def test_what_a_model_says_is_checked(models, case):
         thresher.load(folder / RUN_FILE)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m["encoder"][2][1].update(indicator=-1), "a column of kind 'date' cannot be like that"),
+        (lambda m: m["encoder"][0][1].update(words=[1]), "a column of kind 'number' cannot be like that"),
+        (lambda m: m["encoder"][0][1].update(percent="yes"), "a column of kind 'number' cannot be like that"),
+        (lambda m: m.update(names=["n", "w", "one", "d"]), "its encoder is of columns with other names"),
+    ],
+)
+def test_what_an_encoder_says_is_checked(models, change, message):
+    kind, stored, folder = models
+    table = next(one for one in stored if one.metadata.get("encoder"))
+    folder = changed((kind, [table], folder), lambda metadata, _: change(metadata))
+    with pytest.raises(InvalidInput, match=f"does not describe a model: .*{message}"):
+        thresher.load(folder / RUN_FILE)
+
+
 def test_labels_that_would_fill_the_memory_are_refused(models, monkeypatch):
     monkeypatch.setattr("thresher.memory.available_bytes", lambda: 1 << 22)
     labels = [*map(str, range(2000)), "x" * 2000]

@@ -93,7 +93,9 @@ class TestFilesAndExports:
         loaded = thresher.load(tmp_path / "model")
         for told, expected in zip(*(one.predict(others, return_std=True) for one in (loaded, model)), strict=True):
             np.testing.assert_array_equal(told, expected)
-        np.testing.assert_allclose(predict_arrays(model.to_numpy(), others)[:, 0], model.predict(others), rtol=1e-7)
+        np.testing.assert_allclose(
+            predict_arrays(model.to_numpy(dtype="float64"), others)[:, 0], model.predict(others), rtol=1e-7
+        )
 
     def test_the_file_of_a_very_wide_table_is_small(self, tmp_path):
         X = np.random.default_rng(0).normal(size=(60, 1500))

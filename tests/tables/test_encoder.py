@@ -240,25 +240,23 @@ class TestRefusals:
     def test_everything_that_is_wrong_is_said_at_once(self):
         frame = pd.DataFrame(
             {
-                "a": [*map(str, range(40)), "x", "y"],
+                "a": [*map(str, range(40)), "x", "inf"],
                 "b": [*np.arange(41.0), np.inf],
-                "c": ["2024-01-01"] * 41 + ["2024-02-30"],
             }
         )
         with pytest.raises(InvalidInput) as caught:
             TableEncoder().fit(frame)
         said = str(caught.value).splitlines()
-        assert said[0] == "3 things are wrong:"
-        assert "column 'a': row 41 is 'x', row 42 is 'y'; expected numbers" in said[1]
+        assert said[0] == "2 things are wrong:"
+        assert "column 'a': row 42 is 'inf'; numbers must be finite" in said[1]
         assert "column 'b': row 42 is 'inf'; numbers must be finite" in said[2]
-        assert "column 'c': row 42 is '2024-02-30'; expected dates" in said[3]
 
     def test_other_columns_are_named(self):
         encoder = TableEncoder().fit(pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}))
         with pytest.raises(InvalidInput, match="it lacks b, and it has also c"):
             encoder.transform(pd.DataFrame({"a": [1, 2], "c": ["x", "y"]}))
-        with pytest.raises(InvalidInput, match="column 'a': row 2 is 'z'; expected numbers"):
-            encoder.transform(pd.DataFrame({"a": ["1", "z"], "b": ["x", "y"]}))
+        with pytest.raises(InvalidInput, match="column 'a' holds times; expected numbers"):
+            encoder.transform(pd.DataFrame({"a": pd.to_datetime(["2024-01-01"]), "b": ["x"]}))
 
     @pytest.mark.parametrize("cell", [[1], {"x": 1}, 1j, object()], ids=lambda cell: type(cell).__name__)
     def test_cells_that_are_no_values(self, cell):
@@ -271,7 +269,7 @@ def test_values_that_no_training_row_has():
     encoder = TableEncoder().fit(frame)
     new = pd.DataFrame({"a": ["w", None, "x"], "n": [None, 1.0, 1.0]})
     np.testing.assert_array_equal(encoder.transform(new), [[0, 0, 0, 2], [0, 0, 0, 1], [1, 0, 0, 1]])
-    assert encoder.unseen(new) == {"a": 1}
+    assert encoder.unseen(new) == {"a": 1, "n": 1}
 
 
 def test_a_hundred_thousand_cells_are_looked_at_once_each(monkeypatch):

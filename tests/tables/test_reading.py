@@ -70,7 +70,7 @@ def test_delimiters_are_found(tmp_path, text, shape):
 def test_everything_that_is_wrong_is_said_at_once(tmp_path):
     rows = [f"{k},{k},{k % 2},{k}" for k in range(60)]
     rows[7] += ",extra"
-    rows[9] = "x,3,1,2"
+    rows[9] = "-inf,3,1,2"
     rows[20], rows[30] = "5,inf,1,5", "5,5,,5"
     path = tmp_path / "a.csv"
     path.write_text("\n".join(["a,b,y,b", *rows]))
@@ -83,13 +83,18 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path):
     with pytest.raises(InvalidInput) as caught:
         read_table(path, target="y")
     assert len(str(caught.value).splitlines()) == 5
-    for part in ("column 'a': row 10 is 'x'", "column 'b': row 21 is 'inf'", "column 'y': row 31 is ''", "row 8 has 5"):
+    for part in (
+        "column 'a': row 10 is '-inf'",
+        "column 'b': row 21 is 'inf'",
+        "column 'y': row 31 is ''",
+        "row 8 has 5",
+    ):
         assert part in str(caught.value)
 
 
 def test_columns_are_dropped_before_anything_is_checked(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_text('a,b,c,"d,e",y\n' + "".join(f"{k},{k},{k % 3},{k},{k}\n" for k in range(50)) + "x,inf,1,2,3\n")
+    path.write_text('a,b,c,"d,e",y\n' + "".join(f"{k},{k},{k % 3},{k},{k}\n" for k in range(50)) + "-inf,inf,1,2,3\n")
     assert read_table(path, drop=["a,b"]).inputs.columns == ["c", "d,e"]
     assert read_table(path, drop=["a", "b", "d,e"]).inputs.columns == ["c"]
     with pytest.raises(InvalidInput, match="--drop y would leave out the target"):

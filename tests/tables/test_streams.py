@@ -83,6 +83,15 @@ def test_what_is_not_a_number_is_refused(table, tmp_path):
             list(ParquetRows(holed).blocks(64))
 
 
+def test_rows_in_memory_may_lack_numbers(tmp_path):
+    values = np.where(np.arange(150) % 3, np.arange(150.0), np.nan)
+    path = write(tmp_path / "a.parquet", {"a": values.tolist(), "b": list(range(150))})
+    for places in (np.array([149, 3, 0, 77]), np.array([], np.int64), np.arange(150)):
+        found = ParquetRows(path).take(places)
+        np.testing.assert_array_equal(found["a"].values, values[places])
+        np.testing.assert_array_equal(found["b"].values, places)
+
+
 def test_whole_numbers_and_truth_values_are_numbers(tmp_path):
     path = write(tmp_path / "a.parquet", {"a": [1, 2, 3], "b": [True, False, True]})
     np.testing.assert_array_equal(np.concatenate(list(ParquetRows(path).blocks(2))), [[1, 1], [2, 0], [3, 1]])

@@ -85,9 +85,9 @@ def test_start_weights_are_made_once_for_several_outputs(monkeypatch):
     made = []
     make = StartBlock.make.__func__
 
-    def count(cls, start, geometry, block, *, out):
+    def count(cls, start, geometry, block, **more):
         made.append(block)
-        return make(cls, start, geometry, block, out=out)
+        return make(cls, start, geometry, block, **more)
 
     monkeypatch.setattr(StartBlock, "make", classmethod(count))
     inputs = random_problem(inputs=10, dimension=5).inputs

@@ -263,7 +263,7 @@ class TestCommand:
         (tmp_path / "file").write_text("")
         code, out, err = run(capsys, "verify", "--output", str(tmp_path / "file"))
         assert (code, out) == (2, "")
-        assert re.search(r"cannot write to .*file: File exists\. Choose another folder", err)
+        assert re.search(r"file is a file and no folder\. Choose another place with --output", err)
 
     @pytest.mark.parametrize(
         ("content", "options", "message"),

@@ -39,15 +39,11 @@ def evaluate_table(
 
 def _columns(table: Table, some: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """Return the columns of some rows as they were in the file."""
-    from thresher.estimators.streams import Part
-
-    if isinstance(table.inputs, Frame):
-        return {one.name: one.values for one in table.inputs.take(some)}
-    return dict(zip(table.inputs.names, Part(table.inputs)[some].T, strict=True))
+    return {one.name: one.values for one in table.inputs.take(some)}
 
 
 def _frame(columns: dict[str, NDArray[Any]], *, like: Frame | ParquetRows) -> Any:
     """Return columns as a model takes them: a frame, or numbers if those were left in a file."""
     if not isinstance(like, Frame):
         return np.column_stack(list(columns.values()))
-    return Frame([like[name]._replace(values=values) for name, values in columns.items()], decimal=like.decimal)
+    return Frame([like[name]._replace(values=values) for name, values in columns.items()])

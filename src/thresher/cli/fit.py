@@ -22,10 +22,11 @@ from thresher.cli.options import in_options
 from thresher.cli.places import CHECKPOINT
 from thresher.cli.rows import Parts, Places
 from thresher.runs import Evaluation, Recorder, Test
-from thresher.runs.scores import say_scores, score, score_all
+from thresher.runs.scores import UNKNOWN, say_scores, score, score_all
 from thresher.tables import Frame, Table, say_label
+from thresher.tables.columns import split_names
 
-__all__ = ["Tested", "Work", "output_names"]
+__all__ = ["Tested", "Work", "column_names", "output_names"]
 
 
 class Tested(NamedTuple):
@@ -61,10 +62,14 @@ class Work:
         return bool(self.options["ridge"] == 0)
 
     def rows(self, places: Places) -> tuple[Any, NDArray[Any]]:
-        """Return some inputs and targets, in the order of the file; inputs that are left in a file stay there."""
+        """Return some inputs and targets, in the order of the file; inputs that are left in a file stay there.
+
+        With few ``--rows`` of a file they are read into memory, where missing ones are filled in.
+        """
+        from thresher.estimators.many import EXACT
         from thresher.estimators.streams import Part
 
-        if isinstance(self.table.inputs, Frame):
+        if isinstance(self.table.inputs, Frame) or (self.options["rows"] or math.inf) <= EXACT:
             return self.table.inputs.take(places), self.table.targets[places]
         return Part(self.table.inputs, places), self.table.targets[places]
 
@@ -157,6 +162,8 @@ class Work:
         guess = float(np.mean([one.test.guess for one in found]))
         rows = sum(one.test.rows for one in found)
         recall = _recall_of_all([one.scores for one in found])
+        if unknown := sum(one.scores.get(UNKNOWN, 0) for one in found):
+            recall[UNKNOWN] = unknown
         test = Test(first.measure, means[first.measure], rows, guess)
         told = {"scores": values, "standard errors": errors}
         return model, Tested(test, means | recall, told, found[-1].evaluation)
@@ -172,7 +179,14 @@ class Work:
         options = self.options
         given = {name: options[name] for name in ("shift", "ridge", "bias", "device", "engine")}
         given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
+        if options["categorical"]:
+            given["categorical_features"] = split_names(options["categorical"], column_names(self.table))
         return kind(**given, random_state=options["seed"], verbose=verbose)
+
+
+def column_names(table: Table) -> list[str]:
+    """Return the names of the columns of a table, without the target."""
+    return list(table.inputs.columns if isinstance(table.inputs, Frame) else table.inputs.names)
 
 
 def output_names(task: str, y: NDArray[Any]) -> list[str]:

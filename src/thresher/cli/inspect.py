@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from thresher.cli.live import to_json
 from thresher.files import read_file
 from thresher.memory import format_bytes
 from thresher.pages import say_number
@@ -31,7 +31,7 @@ def inspect(model: Path, as_json: bool) -> None:
     """
     facts = _of_file(model) if model.is_file() else _of_run(read_run(model), model)
     if as_json:
-        click.echo(json.dumps(facts))
+        click.echo(to_json(facts))
         return
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in facts.items():

@@ -8,11 +8,16 @@ from typing import Any
 
 import click
 
-__all__ = ["Auto", "Count", "Counts", "in_options"]
+__all__ = ["Auto", "Count", "Counts", "Width", "in_options"]
 
 # How the library names what this command line has options for.
 _ARGUMENT = re.compile(r"\b(width|shift|ridge|bias|index|solver|device|tol|dtype|rows|seed)=(?:'([^']*)'|([\w.+-]*\w))")
 _SENTENCES = {
+    "width=float('inf')": "--width inf",
+    " (or name the column in categorical_features)": "",  # files are checked before that
+    "categorical_features must be columns of X": "--categorical must name columns",
+    ", as names, places or a mask; got": "; got",
+    "Leave categorical_features out": "Leave --categorical out",
     "or pass damping": "or leave --ridge 0 out",
     "Allow more with max_iterations, or widen the network; on inputs that all point the same way, centre them first "
     "(thresher.to_sphere(X, centre=True)).": "Use a larger --width, or leave --ridge 0 out.",
@@ -48,6 +53,14 @@ class Count(click.ParamType):  # type: ignore[type-arg]
         if isinstance(number, float) and not number.is_integer():
             self.fail(f"expected a whole number such as 1048576, 1e6 or 2^20; got {value!r}.", param, ctx)
         return int(number)
+
+
+class Width(Count):
+    """A whole number of neurons, or ``inf`` for the limit of infinite width."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:  # type: ignore[override]
+        """Return the number, or refuse with an example."""
+        return math.inf if value == "inf" or value == math.inf else super().convert(value, param, ctx)
 
 
 class Counts(Count):

@@ -8,12 +8,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from thresher import InvalidInput
-from thresher.output import make_folder
+from thresher.output import is_stream, make_folder, place_of
 from thresher.runs import RUN_FILE
+from thresher.runs.saved import MODEL_FILE
 
-__all__ = ["CHECKPOINT", "new_file", "new_folders", "new_places"]
+__all__ = ["CHECKPOINT", "NEW", "new_file", "new_folders", "new_places"]
 
 CHECKPOINT = "checkpoint"
+NEW = ".new"  # ends the names of a run and its model until both are on the disk
+_LAST = (MODEL_FILE, RUN_FILE, CHECKPOINT, f"{CHECKPOINT}.previous")
+_HALF = {f"{name}{end}" for name in _LAST for end in (NEW, ".unfinished", f"{NEW}.unfinished")}  # as a kill leaves them
 
 
 @contextmanager
@@ -49,16 +53,26 @@ def new_folders(*wanted: tuple[Path | None, str]) -> Iterator[None]:
         raise
 
 
-def new_file(path: Path, *, option: str, force: bool) -> None:
-    """Refuse a file that cannot be written, or that is there already and may not be replaced."""
+def new_file(path: Path, *, option: str, force: bool, streams: bool = False) -> None:
+    """Refuse a file that cannot be written, or that is there already and may not be replaced.
+
+    Devices and pipes may be written to where ``streams`` are allowed, and are never replaced.
+    """
+    if streams and is_stream(path):
+        return
+    place = place_of(path, remedy=f"Give {option} another name.")
     if path.is_dir():
         raise InvalidInput(f"{path} is a folder. Give {option} a file, such as {path / 'new'}{path.suffix or '.html'}.")
     if path.exists() and not force:
         raise InvalidInput(f"{path} is there already. Give {option} another name, or add --force to replace it.")
-    near = path.parent
+    near = place.parent
     while not near.exists():
         near = near.parent
-    if not near.is_dir() or not os.access(near, os.W_OK):
+    if not near.is_dir():
+        raise InvalidInput(
+            f"cannot write to {path}: {near} is a file and no folder. Choose another place with {option}."
+        )
+    if not os.access(near, os.W_OK):
         raise InvalidInput(f"cannot write to {near}: permission denied. Choose another place with {option}.")
 
 
@@ -69,8 +83,15 @@ def _check_folder(save: Path, *, force: bool, resume: bool) -> None:
         raise InvalidInput(f"{save} holds an interrupted run. Add --resume to go on with it, or --force to replace it.")
     if (save / RUN_FILE).exists() and not force:
         raise InvalidInput(f"{save} holds a run already. Give --save another folder, or add --force to replace it.")
-    if any(save.iterdir()) and not any((save / name).exists() for name in (RUN_FILE, CHECKPOINT)):
+    names = set(os.listdir(save)) - _HALF
+    if not names & {RUN_FILE, CHECKPOINT} and names - set(_LAST):
         raise InvalidInput(f"{save} is a folder with other files in it. Give --save a new folder.")
+    if names and not force:
+        raise InvalidInput(
+            f"{save} holds a model without a run. Give --save another folder, or add --force to replace it."
+        )
+    for name in _LAST:
+        place_of(save / name, remedy="Choose another folder with --save.")
     if not os.access(save, os.W_OK):
         raise InvalidInput(f"cannot write to {save}: permission denied. Choose another place with --save.")
 

@@ -19,9 +19,9 @@ from thresher import InvalidInput
 from thresher.cli.live import notes
 from thresher.cli.places import new_file, new_folders
 from thresher.devices import DEVICES, find_device
-from thresher.output import writing
+from thresher.output import is_stream, writing
 from thresher.runs.saved import SavedModel, load_model
-from thresher.runs.scores import digits_for, say_recall, say_scores, score_all
+from thresher.runs.scores import digits_for, round_shares, say_recall, say_scores, score_all
 from thresher.runs.seen import count_seen, hash_rows_of
 from thresher.tables import Frame, read_blocks, read_targets, say_label
 
@@ -29,6 +29,8 @@ __all__ = ["predict"]
 
 _BLOCK = 1 << 16  # rows of a Parquet file that are read, predicted and written at a time
 _PROBABILITY = 4  # decimals
+_CLASH = "probability of "  # before the names of classes, if one is the name of another column
+_MOST_DECIMALS = 15  # of numbers that are not written with a power of ten
 
 
 class Answers(NamedTuple):
@@ -67,7 +69,7 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
     """
     find_device(device)
     if output is not None:
-        new_file(output, option="--output", force=options["force"])
+        new_file(output, option="--output", force=options["force"], streams=True)
     console = Console(stderr=True)
     with console.status("Loading the model ..."):
         saved = load_model(model)
@@ -77,14 +79,13 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
     found: list[Answers] = []
     wanted: list[NDArray[Any]] = []
     count, seen, unseen = 0, 0, Counter[str]()
-    decimals = None if options["digits"] == "full" else digits_for(saved.error)
     with notes(console), _opened(output) as stream:
         writer = csv.writer(stream, lineterminator="\n")
         for X, targets in blocks:
             answers = _ask(saved, X, options, scored=targets is not None)
             if not count:
                 writer.writerow(_names(saved, answers, options))
-            writer.writerows(_cells(answers, decimals, options))
+            writer.writerows(_cells(saved, answers, options))
             seen += count_seen(hash_rows_of(saved.model, X), saved.seen)
             unseen.update(saved.model.encoder_.unseen(X) if saved.model.encoder_ is not None else {})
             count += len(answers.predicted)
@@ -93,8 +94,11 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
                 wanted.append(targets)
     if output is not None:
         click.echo(f"Written: {output}, {count:,} predictions.", err=True)
+    if options["proba"] and "prediction" in map(say_label, saved.model.classes_.tolist()):
+        click.echo(f"A class is called 'prediction': columns of classes begin with {_CLASH!r}.", err=True)
     for name, strange in unseen.items():
-        click.echo(f"Column {name!r}: {strange:,} of {count:,} rows have a value that no training row has.", err=True)
+        what = saved.model.encoder_.kinds_[name].strange
+        click.echo(f"Column {name!r}: {strange:,} of {count:,} rows have {what}.", err=True)
     if seen:
         click.echo(f"Note: {_say_seen(seen, count)}", err=True)
     if wanted:
@@ -150,25 +154,32 @@ def _names(saved: SavedModel, answers: Answers, options: dict[str, Any]) -> list
     if options["std"]:
         names += [f"std{number}" for number in numbers]
     if options["proba"]:
-        names += [say_label(one) for one in saved.model.classes_.tolist()]
+        labels = [say_label(one) for one in saved.model.classes_.tolist()]
+        names += [f"{_CLASH}{one}" for one in labels] if set(labels) & set(names) else labels
     return names
 
 
-def _cells(answers: Answers, decimals: int | None, options: dict[str, Any]) -> Iterator[list[str]]:
+def _cells(saved: SavedModel, answers: Answers, options: dict[str, Any]) -> Iterator[list[str]]:
     """Yield the cells of each row of the output."""
+    full = options["digits"] == "full"
     columns: list[NDArray[Any]] = [answers.predicted.reshape(len(answers.predicted), -1)]
+    decimals = [[None if full else digits_for(one) for one in row] for row in saved.errors(columns[0]).tolist()]
     if options["std"] and answers.deviations is not None:
         columns.append(answers.deviations.reshape(len(answers.deviations), -1))
-    for place, one in enumerate(np.concatenate(columns, axis=1).tolist()):
-        cells = [_say(value, decimals) for value in one]
-        if options["proba"] and answers.chances is not None:
-            few = None if options["digits"] == "full" else _PROBABILITY
-            cells += [_say(value, few) for value in answers.chances[place].tolist()]
+    chances = answers.chances if options["proba"] else None
+    if chances is not None and not full:
+        chances = round_shares(chances, _PROBABILITY)
+    for place, row in enumerate(np.concatenate(columns, axis=1).tolist()):
+        cells = [_say(value, few) for value, few in zip(row, decimals[place] * len(columns), strict=True)]
+        if chances is not None:
+            cells += [_say(value, None if full else _PROBABILITY) for value in chances[place].tolist()]
         yield cells
 
 
 def _say(value: Any, decimals: int | None) -> str:
-    return say_label(value) if decimals is None or not isinstance(value, float) else f"{value:.{decimals}f}"
+    if decimals is None or not isinstance(value, float):
+        return say_label(value)
+    return f"{value:.{decimals}f}" if decimals <= _MOST_DECIMALS else f"{value:.4g}"
 
 
 def _say_seen(seen: int, count: int) -> str:
@@ -196,12 +207,20 @@ def _tell_scores(saved: SavedModel, found: Sequence[Answers], y: NDArray[Any]) -
 
 @contextmanager
 def _opened(output: Path | None) -> Iterator[Any]:
-    """Give what to write to: the terminal, or a file that is complete or not there."""
+    """Give what to write to: the terminal, a device or a pipe, or a file that is complete or not there."""
     if output is None:
         yield sys.stdout
         sys.stdout.flush()  # here, where a closed pipe is understood
         return
     remedy = "Choose another place with --output."
+    if is_stream(output):
+        try:
+            stream = output.open("a", encoding="utf-8")
+        except OSError as error:
+            raise InvalidInput(f"cannot write {output}: {error.strerror}. {remedy}") from None
+        with stream:
+            yield stream
+        return
     with (
         new_folders((output.parent, "--output")),
         writing(output, remedy=remedy) as unfinished,

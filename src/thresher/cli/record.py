@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
 from shlex import join
 from typing import Any
@@ -12,15 +10,16 @@ import click
 import numpy as np
 
 from thresher import Status
-from thresher.cli.fit import Tested, Work, output_names
-from thresher.cli.live import say
-from thresher.cli.places import CHECKPOINT
+from thresher.cli.fit import Tested, Work, column_names, output_names
+from thresher.cli.live import say, to_json
+from thresher.cli.places import CHECKPOINT, NEW
 from thresher.cli.rows import Places
+from thresher.output import place_of
 from thresher.runs import RUN_FILE, Recorder, Run, Training, write_report, write_run
 from thresher.runs.saved import MODEL_FILE
 from thresher.runs.scores import say_recall, say_scores
 from thresher.runs.seen import hash_rows_of
-from thresher.tables import INPUT, Frame, Table
+from thresher.tables import INPUT
 
 __all__ = ["make_run", "say_classes", "tell_end", "write"]
 
@@ -52,7 +51,7 @@ def make_run(
         data["rows tested on"] = tested.test.rows
         data["tested"] = _how_tested(tested, refit=refit)
     told: dict[str, Any] = {
-        "model": {"kind": "estimator", "task": task, "target": table.target, "names": _names(table)},
+        "model": {"kind": "estimator", "task": task, "target": table.target, "names": column_names(table)},
         "test": tested and tested.test,
         "scores": tested.scores if tested else {},
         "folds": tested.folds if tested else {},
@@ -88,15 +87,28 @@ def write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
     """Write the requested files; return their paths."""
     written = {}
     if (folder := options["save"]) is not None:
-        (folder / RUN_FILE).unlink(missing_ok=True)  # of another model
-        model.save(folder / MODEL_FILE)
-        written["run"] = str(write_run(run, folder))
+        written["run"] = str(_replace(run, model, folder))
         if all(one.status != Status.INTERRUPTED for one in run.trainings):
             for name in (CHECKPOINT, f"{CHECKPOINT}.previous"):
                 (folder / name).unlink(missing_ok=True)
     if options["report"] is not None:
         written["report"] = str(write_report(run, options["report"], folder=folder))
     return written
+
+
+def _replace(run: Run, model: Any, folder: Path) -> Path:
+    """Write a run and its model; those that were there stay readable until both new ones are on the disk."""
+    places = [place_of(folder / name) for name in (MODEL_FILE, RUN_FILE)]
+    new = [place.with_name(f"{place.name}{NEW}") for place in places]
+    try:
+        model.save(new[0])
+        write_run(run, folder, file=new[1])
+        for one, place in zip(new, places, strict=True):  # the model first: a run is never without one
+            one.replace(place)
+    finally:
+        for one in new:
+            one.unlink(missing_ok=True)
+    return folder
 
 
 def tell_end(run: Run, written: dict[str, str], work: Work) -> None:
@@ -116,7 +128,7 @@ def tell_end(run: Run, written: dict[str, str], work: Work) -> None:
             "seconds": round(seconds, 3),
             "written": written,
         }
-        click.echo(json.dumps(_finite(told)))
+        click.echo(to_json(told))
         return
     for what, place in written.items():
         say(work.console, f"Written, {what}: {place}")
@@ -146,23 +158,10 @@ def say_classes(work: Work, tested: Tested) -> None:
         say(work.console, line)
 
 
-def _finite(value: Any) -> Any:
-    """Return a value that JSON knows: None in place of NaN and infinities."""
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _how_tested(tested: Tested, *, refit: bool) -> str:
     if tested.folds:
         return "by cross-validation, with models fitted to the other folds"
     return "before the fit to all rows" if refit else "with this model"
-
-
-def _names(table: Table) -> list[str]:
-    return list(table.inputs.columns if isinstance(table.inputs, Frame) else table.inputs.names)
 
 
 def _seeds(given: int, start: int) -> dict[str, int]:

@@ -32,10 +32,11 @@ def choose_rows(targets: NDArray[Any], count: int | None, *, seed: int, classes:
 def split(targets: NDArray[Any], share: float, *, seed: int, classes: bool) -> Parts:
     """Return a split in which about a ``share`` of the rows, and of each class, is for testing.
 
-    One row of each class is always trained on. Cost: O(n log n).
+    At least one row is tested on, unless the share is 0 or each class has one row; one row of each class is always
+    trained on. Cost: O(n log n).
     """
     n = len(targets)
-    count = round(share * n)
+    count = max(round(share * n), 1) if share > 0 else 0
     if n - count < 2:
         raise InvalidInput(f"--test-size {share:g} leaves {n - count} of {n} rows to train on. Use a smaller value.")
     order = _spread(targets, np.random.default_rng(seed), classes=classes)

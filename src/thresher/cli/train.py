@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from pathlib import Path
@@ -17,7 +18,7 @@ from thresher.checks import check_number, check_whole
 from thresher.cli.cluster import cluster_options, take_engine
 from thresher.cli.fit import Tested, Work
 from thresher.cli.live import say
-from thresher.cli.options import Auto, Count
+from thresher.cli.options import Auto, Count, Width
 from thresher.cli.places import new_places
 from thresher.cli.record import make_run, say_classes, tell_end, write
 from thresher.cli.rows import Parts, Places, choose_rows, fold, split
@@ -38,7 +39,9 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--target", help="Column to predict; default: the last. For X.npy, the file with y.")
 @click.option("--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True)
-@click.option("--width", type=Count(), help="Neurons, such as 1e6 or 2^20; default: 2^17 with --ridge 0, else by size.")
+@click.option(
+    "--width", type=Width(), help="Neurons, such as 1e6, 2^20 or inf; default: 2^17 with --ridge 0, else by size."
+)
 @click.option("--shift", type=Auto(), default="auto", show_default=True, help="Threshold above which a neuron fires.")
 @click.option("--ridge", type=Auto(), default="auto", show_default=True, help="Penalty; 0 trains to zero loss.")
 @click.option("--bias", type=Auto(), default="auto", show_default=True, help="Bias coordinate of the lift.")
@@ -61,6 +64,7 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
 @click.option("--refit/--no-refit", default=True, help="Fit to all rows again before saving; default: yes.")
 @click.option("--header/--no-header", default=None, help="Whether a CSV file has column names; default: guessed.")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
+@click.option("--categorical", multiple=True, metavar="COLUMN", help="Take a column as names; may be repeated.")
 @click.option("--certify", is_flag=True, help="With --ridge 0: check the paper's statements after every iteration.")
 @click.option("--audit", is_flag=True, help="With --ridge 0: compare with a full scan after every iteration.")
 @click.option("--save", type=click.Path(path_type=Path), metavar="RUN", help="Folder for the run and its model.")
@@ -125,9 +129,13 @@ def _test(work: Work, places: Places) -> tuple[Tested | None, Any, Recorder | No
         if not work.exact:
             say_classes(work, tested)
             return tested, model, None, trained
-    share = 0.0 if options["cv"] is not None else _TEST_SIZE if options["test_size"] is None else options["test_size"]
+    share = 0.0 if options["cv"] is not None else options["test_size"]
+    if share is None:
+        share = _TEST_SIZE if len(places) > 2 else 0.0
     local = split(targets, share, **given)
     parts = Parts(places[local.train], places[local.test])
+    if not len(parts.test) and options["cv"] is None and options["test_size"] != 0:
+        say(work.console, "No row is tested on: there are two rows, or one of each class.")
     with work.timed("fitting"):
         if work.exact:
             model, recorder = work.fit_exactly(parts.train)
@@ -163,6 +171,8 @@ def _check_options(options: dict[str, Any]) -> None:
         raise InvalidInput("--cv tests on all rows in turn, --test-size on some of them; give only one.")
     if options["cv"] is not None and not options["refit"]:
         raise InvalidInput("--cv fits one model for each fold and keeps none of them. Leave --no-refit out.")
+    if options["ridge"] == 0 and options["width"] == math.inf:
+        raise InvalidInput("--ridge 0 trains a network. Give --width a number, or leave --ridge 0 out.")
     if options["ridge"] != 0:
         for name in _EXACT_ONLY:
             if options[name]:

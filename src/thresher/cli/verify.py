@@ -9,6 +9,7 @@ import click
 
 from thresher import verification
 from thresher.cli.options import Count, Counts
+from thresher.cli.places import new_file
 from thresher.datasets import random_problem
 from thresher.figures import NO_FIGURES
 from thresher.output import make_folder
@@ -30,7 +31,10 @@ _LADDER = [1 << exponent for exponent in range(10, 23, 2)]  # widths; files have
 @click.option("--widths", type=Counts(), help="Widths, such as 2^10,2^14; default: up to 2^22, or 2^18 with --data.")
 @click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of problem, start weights and sketches.")
 @click.option("--output", type=click.Path(path_type=Path), default="results/verify", show_default=True)
-def verify(data: Path | None, target: str | None, rows: int, widths: list[int] | None, seed: int, output: Path) -> None:
+@click.option("--force", is_flag=True, help="Replace the page and figures of an earlier verification.")
+def verify(
+    data: Path | None, target: str | None, rows: int, widths: list[int] | None, seed: int, output: Path, force: bool
+) -> None:
     """Check the paper's statements one by one, at several widths; exit with status 1 if a promised one fails.
 
     Writes a page, verify.html, with the table and the figures. Takes about a minute.
@@ -38,6 +42,7 @@ def verify(data: Path | None, target: str | None, rows: int, widths: list[int] |
     Example: thresher verify --data measurements.csv --target price
     """
     console = terminal.wide_console()
+    new_file(output / "verify.html", option="--output", force=force)
     make_folder(output, remedy="Choose another folder with --output.")
     if data is None:
         problem = random_problem(inputs=_INPUTS, dimension=_DIMENSION, seed=seed)

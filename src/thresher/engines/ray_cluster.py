@@ -25,10 +25,10 @@ from ray import exceptions
 
 from thresher.engines.cluster import Node, Ray, deal, require_nodes, room_for, share_of_cpu
 from thresher.engines.footprint import Shares
+from thresher.engines.slices import Sliced
 from thresher.engines.worker import Answer, Call, Worker, here
 from thresher.errors import InvalidInput, NotAvailable, WorkerLost
 from thresher.parallel import core_count
-from thresher.shards.recipe import Sliced
 
 __all__ = ["Cluster", "RayExecutor"]
 

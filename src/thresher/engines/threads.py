@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.engines.slices import Sliced
 from thresher.parallel import in_order
-from thresher.shards.recipe import Sliced
 
 __all__ = ["Threads"]
 

@@ -57,6 +57,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     kinds_ : what was learnt of each column, by its name
+    notes_ : what is to be said of how a file was read
     n_features_in_, feature_names_in_ : as in scikit-learn
 
     Means of targets of the training rows themselves, which :meth:`fit_transform` returns, are made without the fifth of
@@ -96,7 +97,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for one in frame:
             column = Column(one.name, one.as_text(), True) if one.name in chosen else one
             try:
-                kinds[one.name], part = learn(column, decimal=frame.decimal, most=most, targets=targets)
+                kinds[one.name], part = learn(column, most=most, targets=targets)
                 made.append(part)
             except InvalidInput as error:
                 wrong.append(str(error))
@@ -105,7 +106,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not rows.shape[1]:
             why = _first([f"{name[:40]!r} ({kind.why})" for name, kind in kinds.items() if isinstance(kind, LeftOut)])
             raise InvalidInput(f"no column of {len(frame)} sample(s) can be used: {why}. Give other columns.")
-        self.kinds_ = kinds
+        self.kinds_, self.notes_ = kinds, frame.notes
         return rows
 
     def transform(self, X: Any) -> Matrix:
@@ -121,7 +122,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.hstack(made)
 
     def unseen(self, X: Any) -> dict[str, int]:
-        """Return how many rows of X have a value that no training row has, for columns where there are some."""
+        """Return how many rows of X have cells that training rows tell nothing of, for columns where there are some.
+
+        These are categories that no training row has; and numbers and dates that cannot be read, or are missing though
+        every training row has one. The last two become what a missing value becomes.
+        """
         check_is_fitted(self)
         counts = {one.name: int(kind.unseen(one).sum()) for one, kind in self._matched(X)}
         return {name: count for name, count in counts.items() if count}
@@ -149,10 +154,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return all(isinstance(kind, Numbers) or not kind.outputs("") for kind in self.kinds_.values())
 
     def summary(self) -> list[str]:
-        """Return what is done to columns, a sentence for each kind of thing; nothing for plain numbers."""
+        """Return how a file was read and what is done to columns, a sentence for each; nothing for plain numbers."""
         check_is_fitted(self)
         told: dict[str, list[str]] = {}
         for name, kind in self.kinds_.items():
+            if words := getattr(kind, "words", ()) if kind.kind in ("number", "date") else ():
+                what = f"cells that are no {kind.kind}s count as missing: {{}}"
+                told.setdefault(what, []).append(f"{_first([repr(one[:20]) for one in words])} in {name!r}")
             if isinstance(kind, Numbers) and kind.indicator:
                 told.setdefault("missing numbers replaced by the median, with a column that says so: {}", []).append(
                     f"{name!r} ({kind.fill:.4g})"
@@ -164,7 +172,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 more = f" ({len(kind.values)} values)" if isinstance(kind, OneHot) else ""
                 more = f" ({kind.why})" if isinstance(kind, LeftOut) else more
                 told.setdefault(_DONE[kind.kind], []).append(f"{name!r}{more}")
-        return [f"{_capital(what.format(_first(names)))}." for what, names in told.items()]
+        return [*self.notes_, *(f"{_capital(what.format(_first(names)))}." for what, names in told.items())]
 
     def to_json(self) -> list[Any]:
         """Return what was learnt, as lists of words and numbers."""
@@ -175,6 +183,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def from_json(cls, stored: Any, *, named: bool = True) -> Self:
         """Return an encoder that learnt this; ValueError, TypeError or KeyError if it cannot have."""
         encoder = cls()
+        encoder.notes_ = []
         encoder.kinds_ = {str(name): restore_kind(kind) for name, kind in stored}
         if len(encoder.kinds_) != len(stored) or not len(encoder.get_feature_names_out()):
             raise ValueError("columns have the same name, or make no numbers")

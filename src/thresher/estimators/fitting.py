@@ -87,11 +87,10 @@ class Fitting:
         self.data, self.options, self.progress = data, options, progress
         self.width, self.loss = options.width, 0.0
         (n, d), outputs = data.X.shape, data.targets.shape[1]
-        if (taken := self._bytes(n)) > (allowed := allowed_bytes(None)):
-            fit = bisect_right(range(1, n), allowed, key=self._bytes)
-            what = f"fitting {n:,} rows of {d:,} columns"
-            remedy = f"Fit on fewer rows or columns. About {fit:,} rows would fit."
-            require(taken, budget=int(allowed), what=what, remedy=remedy, rows=fit)
+        allowed, what = allowed_bytes(None), f"fitting {n:,} rows of {d:,} columns"
+        fit = bisect_right(range(1, n), allowed, key=self._bytes)
+        remedy = f"Fit on fewer rows or columns. About {fit:,} rows would fit."
+        require(self._bytes(n), budget=int(allowed), what=what, remedy=remedy, rows=fit)
         options.device.require(n, d, outputs)
         progress.plan(self._costs(n, min(n, d), outputs))
 

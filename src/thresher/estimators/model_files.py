@@ -153,6 +153,8 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         estimator.feature_names_in_ = np.array(about["names"], dtype=object)
     told = about.get("encoder")  # not in files of versions below 5
     estimator.encoder_ = None if told is None else TableEncoder.from_json(told, named=about["names"] is not None)
+    if told is not None and about["names"] not in (None, list(estimator.encoder_.kinds_)):
+        raise ValueError("its encoder is of columns with other names")
     if about["classes"] is not None:
         estimator.classes_ = _restore_classes(about["classes"])
     check_model(estimator, networks=len(about["networks"]))

@@ -14,8 +14,8 @@ from thresher.errors import InvalidInput
 from thresher.estimators.encoder import TableEncoder
 from thresher.memory import require
 from thresher.tables.frame import Frame, is_frame
-from thresher.tables.kinds import numbers_of
-from thresher.tables.saying import name_some
+from thresher.tables.kinds import numbers_of, say_strange
+from thresher.tables.saying import name_some, say_all
 
 __all__ = ["names_categories", "new_rows", "training_rows"]
 
@@ -88,6 +88,8 @@ def _is_plain(X: Any) -> bool:
     if isinstance(X, Frame):
         return False
     if is_frame(X):
+        if len(set(map(str, X.columns))) < len(X.columns):
+            return False  # refused with their names
         return all(_is_number(X[name].dtype) for name in X.columns)
     kind = getattr(X, "dtype", None)
     if kind is None and not sparse.issparse(X):
@@ -124,4 +126,6 @@ def _numbers(estimator: Any, frame: Frame) -> Matrix:
     missing = [name for name in names if name not in frame]
     if missing:
         raise InvalidInput(f"X must have the columns of the fit; it lacks {name_some(missing)}.")
-    return np.column_stack([numbers_of(frame[name], decimal=frame.decimal) for name in names])
+    read = [(frame[name], numbers_of(frame[name], decimal=frame[name].decimal or ".")) for name in names]
+    say_all([say_strange(one, found.strange, "expected numbers") for one, found in read if found.strange.any()])
+    return np.column_stack([found.values for _, found in read])

@@ -96,7 +96,7 @@ def _read(text: NDArray[Any]) -> NDArray[Any] | None:
         values, strange = read_dates(text, order=order)
         values = values.astype("datetime64[s]")
     elif strange.any():
-        values, strange = read_numbers(text, decimal=find_decimal(text))
+        values, strange = read_numbers(text, decimal=find_decimal(text) or ".")
     there = ~np.isnat(values) if values.dtype.kind == "M" else ~np.isnan(values)
     return values if there.any() and not strange.any() else None
 

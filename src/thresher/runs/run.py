@@ -108,8 +108,11 @@ class Run:
         return int(self.network["width"]) * int(self.network["inputs"])
 
 
-def write_run(run: Run, folder: Path) -> Path:
-    """Write a run to a folder, which is made if there is none; a run that was there is replaced."""
+def write_run(run: Run, folder: Path, *, file: Path | None = None) -> Path:
+    """Write a run to a folder, which is made if there is none; a run that was there is replaced.
+
+    ``file`` is another place to write it to.
+    """
     make_folder(folder, remedy="Choose another folder.")
     tensors: dict[str, NDArray[Any]] = {"inputs": run.inputs, "targets": run.targets, "seen": run.seen}
     told = []
@@ -128,7 +131,7 @@ def write_run(run: Run, folder: Path) -> Path:
     plain = {one.name: getattr(run, one.name) for one in fields(run) if one.name not in ("inputs", "targets", "seen")}
     plain |= {"trainings": told, "test": run.test._asdict() if run.test else None}
     plain["evaluation"] = asdict(run.evaluation) if run.evaluation else None
-    write_file(folder / RUN_FILE, tensors, _finite(plain), kind="run", version=_VERSION)
+    write_file(file or folder / RUN_FILE, tensors, _finite(plain), kind="run", version=_VERSION)
     return folder
 
 

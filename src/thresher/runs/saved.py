@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,25 +33,49 @@ class SavedModel(NamedTuple):
     error: float  # about how far a prediction is off, in units of the target; NaN if that is not known
     seen: NDArray[np.uint64] = np.empty(0, np.uint64)  # hashes of the rows trained on (n,)
 
+    def errors(self, predicted: NDArray[Any]) -> NDArray[np.float64]:
+        """Return about how far predictions (k, outputs) are off, each; NaN where that is not known.
+
+        Where logarithms were learnt, that is a share of the distance from their floor, at most half of it.
+        """
+        model = self.model
+        if getattr(model, "target_", "linear") != "log" or not model.single_target_:
+            return np.full(predicted.shape, self.error)
+        share = min(float(model.target_scaling_.unit[0]) * math.sqrt(max(float(model.loo_error_), 0.0)), 0.5)
+        return share * np.abs(predicted - model.floor_)
+
     def frame(self, frame: Frame) -> Frame:
-        """Return the columns of a file that the model was trained on; those of a file without names go by their place.
+        """Return the columns of a file that the model was trained on, by name; those of a file without names by place.
 
         The target may be there too, in a file without names as the last column.
         """
         model = self.model
         named = hasattr(model, "feature_names_in_")
         count = int(model.n_features_in_)
-        names = list(model.feature_names_in_) if named else [f"column {place}" for place in range(1, count + 1)]
-        if all(name.startswith("column ") for name in frame.columns):
+        names = list(model.feature_names_in_) if named else _places(count)
+        if self._go_by_place(names, frame.columns):
             if frame.shape[1] not in (count, count + 1):
                 raise InvalidInput(f"the table has {frame.shape[1]} columns without names; the model wants {count}.")
-            frame = frame.renamed([*names, self.target][: frame.shape[1]])
+            if any(name not in frame for name in names):
+                frame = frame.renamed([*names, self.target][: frame.shape[1]])
         if missing := [name for name in names if name not in frame]:
             raise InvalidInput(
                 f"the table lacks columns that the model was trained on: {name_some(missing)}; "
                 f"it has {name_some(frame.columns)}."
             )
         return frame.without(set(frame.columns) - set(names))
+
+    def _go_by_place(self, names: list[str], found: Sequence[str]) -> bool:
+        """Whether a file with columns ``found`` has no names, and ``names`` of the model do not say otherwise."""
+        if list(found) != _places(len(found)):
+            return False
+        known = set(_places(len(names) + 1))  # of a table without names and its target, wherever that stood
+        return names == _places(len(names)) or {*names, self.target} == known or not known & set(names)
+
+
+def _places(count: int) -> list[str]:
+    """Return the names of columns that have none."""
+    return [f"column {place}" for place in range(1, count + 1)]
 
 
 def load(path: str | Path, *, threads: int | None = None) -> Any:

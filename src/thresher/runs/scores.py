@@ -13,8 +13,9 @@ from thresher.pages import say_number
 from thresher.runs.run import Test
 from thresher.tables import say_label
 
-__all__ = ["digits_for", "say_recall", "say_scores", "score", "score_all"]
+__all__ = ["UNKNOWN", "digits_for", "round_shares", "say_recall", "say_scores", "score", "score_all"]
 
+UNKNOWN = "rows of classes that were not trained on"
 _MOST_CLASSES = 6  # whose recall is said; of more, the lowest
 
 
@@ -41,8 +42,8 @@ def score_all(
 ) -> dict[str, Any]:
     """Return every score of predictions (k,) of y: R2, RMSE, MAE; or accuracy, log loss and the recall of each class.
 
-    ``chances`` (k, classes) are probabilities of ``classes``. Rows of other classes are wrong, and do not count in the
-    log loss. R2 is NaN where all of y is the same. Cost: O(k), and O(k classes) for the recalls.
+    ``chances`` (k, classes) are probabilities of ``classes``. Rows of other classes are wrong, are counted, and are
+    left out of the log loss. R2 is NaN where all of y is the same. Cost: O(k), and O(k classes) for the recalls.
     """
     if task == "regression":
         error, spread = y - predicted, float(np.sum((y - y.mean()) ** 2))
@@ -58,6 +59,7 @@ def score_all(
         met = classes[place] == y
         given = chances[np.arange(len(y)), place][met]
         found["log loss"] = float(-np.mean(np.log(np.maximum(given, 1e-300)))) if met.any() else math.nan
+        found |= {UNKNOWN: int((~met).sum())} if not met.all() else {}
     labels, counts = np.unique(y, return_counts=True)
     recall = {say_label(one.item()): float(np.mean(predicted[y == one] == one)) for one in labels}
     return {**found, "recall": recall, "rows of each class": dict(zip(recall, counts.tolist(), strict=True))}
@@ -73,6 +75,8 @@ def say_scores(scores: Mapping[str, Any], errors: Mapping[str, float] | None = N
             if not math.isnan(error):
                 shown += f" ± {error:.1%}" if name == "accuracy" else f" ± {say_number(float(f'{error:.1g}'))}"
             said.append(f"{name} {shown}")
+        elif name == UNKNOWN:
+            said.append(f"{name}: {value:,} (wrong, and left out of the log loss)")
     return ", ".join(said)
 
 
@@ -88,6 +92,18 @@ def say_recall(scores: Mapping[str, Any]) -> str:
         what = f"Recall, lowest of {len(recall)} classes"
     rows = scores["rows of each class"]
     return f"{what}: " + ", ".join(f"{name[:40]} {recall[name]:.0%} of {rows[name]:,}" for name in shown) + "."
+
+
+def round_shares(shares: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:
+    """Return shares (k, parts) rounded so that each row still adds up to 1: those cut most are rounded up.
+
+    Cost: O(k parts log parts).
+    """
+    scaled = shares / shares.sum(axis=1, keepdims=True) * 10**decimals
+    whole = np.floor(scaled)
+    left = np.rint(10**decimals - whole.sum(axis=1, keepdims=True))
+    order = np.argsort(whole - scaled, axis=1, kind="stable")
+    return np.asarray((whole + (np.argsort(order, axis=1) < left)) / 10**decimals)
 
 
 def digits_for(error: float) -> int | None:

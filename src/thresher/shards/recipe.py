@@ -18,7 +18,7 @@ from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
 from thresher.model.weights import Floating
 
-__all__ = ["Kind", "Recipe", "Slice", "Sliced"]
+__all__ = ["Kind", "Recipe", "Slice"]
 
 
 class Kind(Protocol):
@@ -47,22 +47,6 @@ class Kind(Protocol):
         self, shards: Sequence[Any], first_steps: Sequence[Step | None], *, expected: Sequence[float]
     ) -> list[ShardStarted]:
         """Start shards of the same neurons, one per output: what they share is made once."""
-
-
-class Sliced(Protocol):
-    """A recipe of slices, of neurons or of rows, that can be sent to another process."""
-
-    UNIT: ClassVar[str]  # what slices hold
-
-    @property
-    def inputs(self) -> NDArray[Any]:
-        """The inputs (n, d)."""
-
-    def slice(self, numbers: range) -> Any:
-        """Return the slice of some neurons or rows: the same in every process."""
-
-    def part(self, ranges: Sequence[range]) -> Sliced:
-        """Return what a worker needs to make these slices, which are neighbours."""
 
 
 @dataclass(frozen=True, eq=False)

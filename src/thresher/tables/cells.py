@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "FEW",
     "NO_VALUE",
     "ORDERS",
     "Read",
     "coded",
     "find_date_order",
     "find_decimal",
+    "find_percent",
+    "may_be_thousands",
     "read_dates",
     "read_numbers",
     "read_plain",
@@ -25,8 +28,11 @@ __all__ = [
 Cells = NDArray[np.object_]
 # What stands for no value among numbers and dates. Among words, only an empty cell does.
 NO_VALUE = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "nil", "?", "-", "--", "."})
-_FACE = "€$£¥%"  # signs before or after a number, which are left out
-_SPACES = str.maketrans("", "", " \u00a0\u202f\u2009'’")  # between thousands
+FEW = 0.1  # share of cells among numbers, or dates, that may be words, and are missing then
+_YEARS = range(1000, 3000)  # of dates
+_FACE = "€$£¥% \u00a0\u202f\u2009"  # signs before or after a number, which are left out
+_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}([ \u00a0\u202f\u2009'’_])\d{3}(?:\1\d{3})*(?:[.,]\d*)?")  # of thousands
+_BETWEEN = str.maketrans("", "", " \u00a0\u202f\u2009'’_")
 _WRITTEN = {
     ".": re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d*)?(?:[eE][+-]?\d+)?"),
     ",": re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?"),
@@ -56,36 +62,64 @@ def coded(cells: Iterable[Any]) -> tuple[list[Any], NDArray[np.int64]]:
 def read_plain(cells: Cells) -> NDArray[np.float64] | None:
     """Return cells (n,) of text as numbers if all are written as programs do, which is fast; else None."""
     try:
-        return cells.astype(np.float64)
+        return None if "_" in "".join(cells) else cells.astype(np.float64)
     except ValueError:
         return None
 
 
-def read_numbers(cells: Cells, *, decimal: str = ".") -> Read:
-    """Return cells (n,) of text as numbers. Cost: O(n), with one look at each different cell that is not plain."""
-    if decimal == "." and (plain := read_plain(cells)) is not None:
+def read_numbers(cells: Cells, *, decimal: str = ".", percent: bool | None = None) -> Read:
+    """Return cells (n,) of text as numbers. Cost: O(n), with one look at each different cell that is not plain.
+
+    ``percent`` says whether numbers but 0 must have a percent sign, or must have none; None if they may.
+    """
+    if decimal == "." and not percent and (plain := read_plain(cells)) is not None:
         return Read(plain, np.zeros(len(cells), np.bool_))
     different, codes = coded(cells)
     found = [_number(cell, decimal) for cell in different]
+    if percent is not None:
+        found = [None if one and one == one and ("%" in cell) != percent else one
+                 for one, cell in zip(found, different, strict=True)]  # fmt: skip
     values = np.array([np.nan if one is None else one for one in found], np.float64)
     strange = np.array([one is None for one in found], np.bool_)
     return Read(values[codes], strange[codes])
 
 
-def find_decimal(cells: Iterable[str], *, default: str = ".") -> str:
-    """Return the decimal sign of cells of numbers: the one under which more can be read; ``default`` if that is open.
+def find_decimal(cells: Cells) -> str | None:
+    """Return the decimal sign of cells of numbers: the one under which more can be read; None if that is open.
 
-    Only ``1,234`` or ``1.234`` in all cells leaves it open.
+    Whole numbers, and ``1,234`` or ``1.234``, leave it open. Cost: O(n), with a closer look at some different cells.
     """
-    sure = [one for cell in set(cells) if not _THOUSANDS.fullmatch(one := _bare(cell))]
-    points = sum(_WRITTEN["."].fullmatch(one) is not None for one in sure)
-    commas = sum(_WRITTEN[","].fullmatch(one) is not None for one in sure)
-    return default if points == commas else "." if points > commas else ","
+    whole, points, commas = "\n".join(cells), 0, 0
+    comma = "," in whole
+    if not comma and "." not in whole:
+        return None
+    for cell in dict.fromkeys(cells) if comma else cells:
+        if ("." not in cell and "," not in cell) or may_be_thousands(cell):
+            continue
+        one = _bare(cell)
+        if not may_be_thousands(one) and any(map(str.isdigit, one)):
+            points += _WRITTEN["."].fullmatch(one) is not None
+            commas += _WRITTEN[","].fullmatch(one) is not None
+        if points and not comma:
+            break
+    return None if points == commas else "." if points > commas else ","
+
+
+def find_percent(cells: Cells, *, decimal: str) -> bool:
+    """Return whether most of the different numbers, but 0, among cells (n,) of text have a percent sign."""
+    with_sign = [cell for cell in dict.fromkeys(cells) if "%" in cell and _number(cell, decimal)]
+    return bool(with_sign) and 2 * len(with_sign) > sum(bool(_number(cell, decimal)) for cell in dict.fromkeys(cells))
+
+
+def may_be_thousands(cell: str) -> bool:
+    """Return whether a cell is ``1,234`` or ``1.234``, where the sign may be one of thousands or of decimals."""
+    return _THOUSANDS.fullmatch(cell) is not None
 
 
 def _bare(cell: str) -> str:
-    """Return a cell without signs of currencies and percents, and without spaces."""
-    return cell.strip().strip(_FACE).translate(_SPACES)
+    """Return a cell without signs of currencies and percents, and without spaces and the like between thousands."""
+    bare = cell.strip(_FACE)
+    return bare.translate(_BETWEEN) if _GROUPS.fullmatch(bare) else bare
 
 
 def _number(cell: str, decimal: str) -> float | None:
@@ -96,7 +130,7 @@ def _number(cell: str, decimal: str) -> float | None:
     if _WRITTEN[decimal].fullmatch(bare) and any(map(str.isdigit, bare)):
         plain = bare.replace("," if decimal == "." else ".", "")
         return float(plain.replace(",", "."))
-    if decimal == "." or not any(sign in bare for sign in ".,"):
+    if "_" not in bare and (decimal == "." or not any(sign in bare for sign in ".,")):
         try:
             return float(bare)  # infinity too, which is refused later with its row
         except ValueError:
@@ -105,28 +139,30 @@ def _number(cell: str, decimal: str) -> float | None:
 
 
 def find_date_order(cells: Iterable[str]) -> str | None:
-    """Return how days, months and years follow each other in cells of text; None if some are no dates.
+    """Return how days, months and years follow each other in cells of text; None if more than a few are no dates.
 
-    Where days and months cannot be told apart, days come first between dots and months between slashes.
+    All have one sign between the parts. Years of two digits stand after slashes, or after dots if days and months have
+    two digits as well. Where days and months cannot be told apart, days come first between dots and months between
+    slashes.
     """
-    parts = []
-    for cell in set(cells):
-        found = _DATE.fullmatch(cell)
-        if found is not None:
-            parts.append(found.groups())
-        elif cell.lower() not in NO_VALUE:
-            return None
-    if not parts:
+    different = [cell for cell in dict.fromkeys(cells) if cell.lower() not in NO_VALUE]
+    found = [one.groups() for one in map(_DATE.fullmatch, different) if one is not None]
+    if not found or len(different) - len(found) >= FEW * len(different) or len({one[1] for one in found}) > 1:
         return None
-    if all(len(one[0]) == 4 for one in parts):
+    sign, lengths = found[0][1], {(len(one[0]), len(one[2]), len(one[3])) for one in found}
+    if all(first == 4 for first, _, _ in lengths):
         return "ymd"
-    if any(len(one[3]) not in (2, 4) or len(one[0]) > 2 for one in parts):
+    if any(first > 2 or third not in (2, 4) for first, _, third in lengths):
         return None
-    if any(int(one[0]) > 12 for one in parts):
+    if any(
+        third == 2 and (sign == "-" or (sign == "." and (first, second) != (2, 2))) for first, second, third in lengths
+    ):
+        return None
+    if sum(int(one[0]) > 12 for one in found) > sum(int(one[2]) > 12 for one in found):
         return "dmy"
-    if any(int(one[2]) > 12 for one in parts):
+    if any(int(one[2]) > 12 for one in found):
         return "mdy"
-    return "mdy" if all(one[1] == "/" for one in parts) else "dmy"
+    return "mdy" if sign == "/" else "dmy"
 
 
 def read_dates(cells: Cells, *, order: str) -> Read:
@@ -140,22 +176,19 @@ def read_dates(cells: Cells, *, order: str) -> Read:
 
 
 def _date(cell: str, order: str) -> datetime | None:
-    if order == "ymd":
-        try:
-            return datetime.fromisoformat(cell).replace(tzinfo=None)
-        except ValueError:
-            pass
     found = _DATE.fullmatch(cell)
     if found is None:
         return None
     first, _, second, third, hour, minute, moment, fraction = found.groups()
-    parts = dict(zip(order, (first, second, third), strict=True))
+    parts = dict(zip("ymd" if len(first) == 4 else order, (first, second, third), strict=True))
     year = int(parts["y"])
     if len(parts["y"]) == 2:
         year += 2000 if year < 70 else 1900
     hours, minutes, seconds = (int(one or 0) for one in (hour, minute, moment))
     rest = int((fraction or "0").ljust(6, "0")[:6])
     try:
-        return datetime(year, int(parts["m"]), int(parts["d"]), hours, minutes, seconds, rest)
+        return (
+            datetime(year, int(parts["m"]), int(parts["d"]), hours, minutes, seconds, rest) if year in _YEARS else None
+        )
     except ValueError:
         return None

@@ -24,9 +24,13 @@ __all__ = ["PARQUET", "ParquetRows", "gather", "read_blocks", "read_frame", "spl
 KINDS = "a CSV, Parquet, .npz or .npy file"
 PARQUET = (".parquet", ".pq")
 _BYTES_A_BYTE = 12  # of a file, in memory at the same time
+_BLOCK = 1 << 16  # rows of a Parquet file that are read at a time
 _BYTES_A_CELL = 100  # of a Parquet file, in memory at the same time: cells may be Python's strings
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool")  # how the types of columns of numbers begin
-_FILL_IN = "Remove such rows or fill them in."
+_FILL_IN = (
+    "Remove such rows or fill them in; or read some rows into memory, where they are filled in: thresher train --rows "
+    "100000."
+)
 
 
 def read_frame(path: Path, *, header: bool | None = None, drop: Sequence[str] = ()) -> Frame:
@@ -77,7 +81,7 @@ def gather(
 
     ``only`` is the one column of a Parquet file to read; None for all.
     """
-    kind, wrong, decimal = path.suffix.lower(), list[str](), "."
+    kind, wrong, notes = path.suffix.lower(), list[str](), list[str]()
     try:
         if path != INPUT:
             status = path.stat()
@@ -89,7 +93,7 @@ def gather(
         elif kind in (".npz", ".npy"):
             columns = _read_arrays(path)
         else:
-            columns, decimal, wrong = read_sheet(path, header=header, remedy=f"Give {KINDS} with at least 2 rows.")
+            columns, notes, wrong = read_sheet(path, header=header, remedy=f"Give {KINDS} with at least 2 rows.")
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}. Give {KINDS}.") from None
     if not columns or not len(columns[0].values):
@@ -98,7 +102,7 @@ def gather(
     left_out = split_names(drop, names)
     if strange := [name for name in left_out if name not in names and only is None]:
         wrong.append(f"there is no column {name_some(strange)}, as --drop says; there are {name_some(names)}")
-    return Frame([one for one in columns if one.name not in left_out], decimal=decimal), wrong, names
+    return Frame([one for one in columns if one.name not in left_out], notes=notes), wrong, names
 
 
 def split_names(given: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -145,24 +149,40 @@ class ParquetRows:
         return self._rows
 
     def blocks(self, size: int) -> Iterator[NDArray[np.float64]]:
-        """Yield the rows in order, ``size`` at a time; the last block may be shorter. Cost: O(d) per row."""
+        """Yield the rows in order, ``size`` at a time; the last block may be shorter. Cost: O(d) per row.
+
+        The first that has a missing number is refused.
+        """
         waiting, first = np.zeros((0, len(self.names))), 0
+        for block in self._batches(size):
+            for row, column in np.argwhere(~np.isfinite(block))[:1]:
+                raise InvalidInput(
+                    f"{self._path}: row {first + row + 1}, column {self.names[column][:40]!r} is missing or not "
+                    f"finite. {_FILL_IN}"
+                )
+            first += len(block)
+            waiting = np.concatenate([waiting, block])
+            while len(waiting) >= size:
+                yield waiting[:size]
+                waiting = waiting[size:]
+        if len(waiting):
+            yield waiting
+
+    def take(self, places: NDArray[np.int64]) -> Frame:
+        """Return some rows in memory, by their numbers (k,); values may be missing. Cost: O(d) per row of all."""
+        order = np.argsort(places, kind="stable")
+        wanted, rows, first = places[order], np.empty((len(places), len(self.names))), 0
+        for block in self._batches(_BLOCK):
+            begin, end = np.searchsorted(wanted, (first, first + len(block)))
+            rows[order[begin:end]] = block[wanted[begin:end] - first]
+            first += len(block)
+        return Frame([column_of(name, values) for name, values in zip(self.names, rows.T, strict=True)])
+
+    def _batches(self, size: int) -> Iterator[NDArray[np.float64]]:
         with _opened(self._path) as file:
             for batch in file.iter_batches(batch_size=size, columns=self.names):
                 columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in self.names]
-                block = np.column_stack(columns).astype(np.float64)
-                for row, column in np.argwhere(~np.isfinite(block))[:1]:
-                    raise InvalidInput(
-                        f"{self._path}: row {first + row + 1}, column {self.names[column][:40]!r} is missing or not "
-                        f"finite. {_FILL_IN}"
-                    )
-                first += len(block)
-                waiting = np.concatenate([waiting, block])
-                while len(waiting) >= size:
-                    yield waiting[:size]
-                    waiting = waiting[size:]
-        if len(waiting):
-            yield waiting
+                yield np.column_stack(columns).astype(np.float64)
 
 
 @contextmanager

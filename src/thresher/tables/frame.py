@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -11,22 +13,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
+from thresher.tables.cells import coded
 from thresher.tables.saying import name_some
 
-__all__ = ["Column", "Frame", "column_of", "is_frame", "say_label"]
+__all__ = ["TRUTHS", "Column", "Frame", "Seen", "column_of", "is_frame", "say_label"]
 
+TRUTHS = {"true": "True", "false": "False"}
+_WHOLE = re.compile(r"(-?\d+)\.0*")
+_EXACT = 1 << 53  # whole numbers beyond which float64 cannot tell them apart
 _TIMES = (datetime.datetime, datetime.date, datetime.time)
+
+
+class Seen(NamedTuple):
+    """What a column looks like: "number", "date" or "text"; its decimal sign or order of dates; if it has percents."""
+
+    kind: str
+    how: str = ""
+    percent: bool = False
 
 
 class Column(NamedTuple):
     """A column: its name, and its values (n,): float64, datetime64[us] or text (objects).
 
-    What is missing is NaN, NaT or "". ``category`` says that values are names, whatever they look like.
+    What is missing is NaN, NaT or "". ``category`` says that values are names, whatever they look like; ``decimal`` is
+    the sign that all cells of the file tell, and ``seen`` what they look like; None where that is not known. Rows that
+    are taken from a file are read as the file is.
     """
 
     name: str
     values: NDArray[Any]
     category: bool = False
+    decimal: str | None = None
+    seen: Seen | None = None
 
     @property
     def is_text(self) -> bool:
@@ -39,9 +57,10 @@ class Column(NamedTuple):
         return self.values == "" if self.is_text else np.isnan(self.values)
 
     def as_text(self) -> NDArray[np.object_]:
-        """Return the values (n,) as text, "" where they are missing. Cost: O(n)."""
+        """Return the values (n,) as text, "" where they are missing; ``1.0`` is 1, ``TRUE`` is True. Cost: O(n)."""
         if self.is_text:
-            return self.values
+            cells, codes = coded(self.values)
+            return np.array([_label(one) for one in cells], object)[codes]
         if self.values.dtype.kind == "M":
             return np.array(["" if one == "NaT" else one for one in np.datetime_as_string(self.values)], object)
         different, codes = np.unique(self.values, return_inverse=True)
@@ -55,15 +74,13 @@ class Frame:
     Parameters
     ----------
     columns : the columns, in order; no two have the same name
-    decimal : the sign that ``1,234`` is read by where a column leaves it open
+    notes : what is to be said of how a file was read
     """
 
-    def __init__(self, columns: Sequence[Column], *, decimal: str = ".") -> None:
+    def __init__(self, columns: Sequence[Column], *, notes: Sequence[str] = ()) -> None:
         self._columns = {one.name: one for one in columns}
-        self.decimal = decimal
-        names = [one.name for one in columns]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise InvalidInput(f"several columns have the same name: {name_some(twice)}. Rename all but one.")
+        self.notes = list(notes)
+        _refuse_twice([one.name for one in columns])
 
     @classmethod
     def of(cls, table: Any) -> Frame:
@@ -75,9 +92,7 @@ class Frame:
             return table
         if is_frame(table):
             names = list(table.columns)
-            if len(set(map(str, names))) < len(names):
-                twice = sorted({str(name) for name in names if list(map(str, names)).count(str(name)) > 1})
-                raise InvalidInput(f"several columns have the same name: {name_some(twice)}. Rename all but one.")
+            _refuse_twice(list(map(str, names)))
             return cls([_from_series(str(name), table[name]) for name in names])
         values = np.asarray(table)
         if values.dtype.kind == "U":
@@ -120,7 +135,13 @@ class Frame:
         return self._with(one._replace(name=name) for name, one in zip(names, self, strict=True))
 
     def _with(self, columns: Iterable[Column]) -> Frame:
-        return Frame(list(columns), decimal=self.decimal)
+        return Frame(list(columns), notes=self.notes)
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    """Refuse columns of one name. Cost: O(d)."""
+    if twice := sorted(name for name, count in Counter(names).items() if count > 1):
+        raise InvalidInput(f"several columns have the same name: {name_some(twice)}. Rename all but one.")
 
 
 def is_frame(table: Any) -> bool:
@@ -131,6 +152,12 @@ def is_frame(table: Any) -> bool:
 def say_label(label: Any) -> str:
     """Return a class as people write it: 3 rather than 3.0."""
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+
+
+def _label(cell: str) -> str:
+    """Return the one way in which a cell of text is written as a category."""
+    whole = _WHOLE.fullmatch(cell)
+    return whole[1] if whole is not None else TRUTHS.get(cell.lower(), cell)
 
 
 def _from_series(name: str, series: Any) -> Column:
@@ -148,6 +175,8 @@ def _from_series(name: str, series: Any) -> Column:
 def column_of(name: str, values: NDArray[Any]) -> Column:
     """Return a column of the values (n,) of an array of any type that can be a column."""
     kind = values.dtype.kind
+    if kind in "iu" and len(values) and max(int(values.max()), -int(values.min())) > _EXACT:
+        return Column(name, np.array(list(map(str, values.tolist())), object))  # its digits tell names apart
     if kind in "fiub":
         return Column(name, values.astype(np.float64))
     if kind == "M":

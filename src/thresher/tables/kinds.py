@@ -6,34 +6,44 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.tables.cells import NO_VALUE, ORDERS, coded, find_date_order, find_decimal, read_dates, read_numbers
+from thresher.tables.cells import NO_VALUE, ORDERS, Read, coded, read_dates, read_numbers
 from thresher.tables.frame import Column
 
-__all__ = ["Dates", "Kind", "LeftOut", "Levels", "Numbers", "OneHot", "Words", "describe_kind", "numbers_of",
+__all__ = ["Dates", "Kind", "LeftOut", "Levels", "Numbers", "OneHot", "Tokens", "Words", "describe_kind", "numbers_of",
            "restore_kind", "say_strange", "time_parts", "times_of", "token_sets", "truth_only"]  # fmt: skip
 
 Matrix = NDArray[np.float64]
 TRUTH = {"true": 1.0, "false": 0.0}
+_TWINS = {"True": "1", "False": "0", "1": "True", "0": "False"}  # as types and as text
+_NEW = "a value that no training row has"
 _WORD = re.compile(r"\w+")
 _DAY = np.timedelta64(86_400_000_000, "us")
+
+
+class Tokens(NamedTuple):
+    """The number of words and the words of each different cell, and the number (n,) of the cell of each row."""
+
+    found: list[tuple[int, frozenset[str]]]
+    codes: NDArray[np.int64]
 
 
 class Kind(Protocol):
     """What was learnt of a column."""
 
     kind: ClassVar[str]
+    strange: ClassVar[str]  # what unseen cells have
 
     def outputs(self, name: str) -> list[str]:
         """Return the names of the columns of numbers that the column ``name`` becomes."""
 
     def encode(self, column: Column) -> Matrix:
-        """Return these columns (n, outputs) of rows; InvalidInput if some cells are of another kind."""
+        """Return these columns (n, outputs) of rows; InvalidInput if the column is of another type."""
 
     def unseen(self, column: Column) -> NDArray[np.bool_]:
         """Return which cells (n,) have a value that no training row has, where that matters."""
@@ -41,6 +51,8 @@ class Kind(Protocol):
 
 class _Known:
     """Every value is like those of the training rows."""
+
+    strange: ClassVar[str] = "nothing strange"
 
     def unseen(self, column: Column) -> NDArray[np.bool_]:
         """Return that none is unseen (n,)."""
@@ -64,13 +76,20 @@ class LeftOut(_Known):
 
 
 @dataclass(frozen=True)
-class Numbers(_Known):
-    """Numbers. Where one is missing stands a neutral one, and 1 in a column of its own if training rows had some."""
+class Numbers:
+    """Numbers. Where one is missing stands a neutral one, and 1 in a column of its own if training rows had some.
+
+    The decimal sign is that of a column's own file, or else that of the training rows. ``words`` are cells of training
+    rows that were no numbers, and missing therefore; ``percent`` says whether numbers have percent signs.
+    """
 
     kind: ClassVar[str] = "number"
+    strange: ClassVar[str] = "no number that can be read, where training rows have one"
     fill: float
     indicator: bool
     decimal: str = "."
+    percent: bool | None = None
+    words: tuple[str, ...] = ()
 
     def outputs(self, name: str) -> list[str]:
         """Return the name, and one for what is missing."""
@@ -78,21 +97,31 @@ class Numbers(_Known):
 
     def encode(self, column: Column) -> Matrix:
         """Return the numbers, and 1 where they are missing."""
-        values = numbers_of(column, decimal=self.decimal)
+        values = self._read(column).values
         missing = np.isnan(values)
         filled = np.where(missing, self.fill, values)
         return np.column_stack([filled, missing] if self.indicator else [filled])
 
+    def unseen(self, column: Column) -> NDArray[np.bool_]:
+        """Return which cells (n,) cannot be read, or are missing though none was in training rows."""
+        values, strange = self._read(column)
+        return _unseen(column, strange, np.isnan(values), self)
+
+    def _read(self, column: Column) -> Read:
+        return numbers_of(column, decimal=column.decimal or self.decimal, percent=self.percent)
+
 
 @dataclass(frozen=True)
-class Dates(_Known):
-    """Times, as the parts that differ among training rows."""
+class Dates:
+    """Times, as the parts that differ among training rows. ``words`` are their cells that were no dates."""
 
     kind: ClassVar[str] = "date"
+    strange: ClassVar[str] = "no date that can be read, where training rows have one"
     order: str
     parts: tuple[str, ...]
     fill: tuple[float, ...]
     indicator: bool
+    words: tuple[str, ...] = ()
 
     def outputs(self, name: str) -> list[str]:
         """Return a name for each part, and one for what is missing."""
@@ -100,10 +129,15 @@ class Dates(_Known):
 
     def encode(self, column: Column) -> Matrix:
         """Return the parts, those of a missing time by their means, and 1 where it is missing."""
-        times = times_of(column, order=self.order)
+        times = times_of(column, order=self.order).values
         found, missing = time_parts(times), np.isnat(times)
         columns = [np.where(missing, fill, found[part]) for part, fill in zip(self.parts, self.fill, strict=True)]
         return np.column_stack([*columns, missing] if self.indicator else columns).astype(np.float64)
+
+    def unseen(self, column: Column) -> NDArray[np.bool_]:
+        """Return which cells (n,) cannot be read, or are missing though none was in training rows."""
+        times, strange = times_of(column, order=self.order)
+        return _unseen(column, strange, np.isnat(times), self)
 
 
 @dataclass(frozen=True)
@@ -111,6 +145,7 @@ class OneHot:
     """A column of zeros and ones for each value; "" is a missing one. Rows with others have zeros only."""
 
     kind: ClassVar[str] = "category"
+    strange: ClassVar[str] = _NEW
     values: tuple[str, ...]
 
     def outputs(self, name: str) -> list[str]:
@@ -131,6 +166,7 @@ class Levels:
     """Many values, each with numbers of its own: means of the targets, or how often it comes, as a logarithm."""
 
     kind: ClassVar[str] = "levels"
+    strange: ClassVar[str] = _NEW
     values: tuple[str, ...]
     what: tuple[str, ...]  # names of the numbers
     levels: tuple[tuple[float, ...], ...]  # (values, what)
@@ -162,44 +198,54 @@ class Words(_Known):
 
     def encode(self, column: Column) -> Matrix:
         """Return the logarithm of one more than the number of words, then zeros and ones."""
-        found, codes = token_sets(column)
+        return self.count(token_sets(column))
+
+    def count(self, tokens: Tokens) -> Matrix:
+        """Return the same of the words of rows. Cost: O(1 + words) per different cell."""
+        found, codes = tokens
         rows = [[math.log1p(count), *(float(word in words) for word in self.words)] for count, words in found]
         return np.array(rows).reshape(len(found), 1 + len(self.words))[codes]
 
 
-def numbers_of(column: Column, *, decimal: str) -> Matrix:
-    """Return the values (n,) of a column as numbers, NaN where they are missing; InvalidInput if some are none."""
+def numbers_of(column: Column, *, decimal: str, percent: bool | None = None) -> Read:
+    """Return the values (n,) of a column as numbers, NaN where they are missing, and which (n,) are none.
+
+    InvalidInput if they are times, or some are infinite. Cost: O(n).
+    """
     values = column.values
     if values.dtype.kind == "M":
         raise InvalidInput(f"column {column.name[:40]!r} holds times; expected numbers.")
     strange = np.zeros(len(values), np.bool_)
     if column.is_text:
-        values, strange = read_numbers(column.values, decimal=decimal)
-        if strange.any():
-            values, strange = read_numbers(column.values, decimal=find_decimal(column.values, default=decimal))
+        values, strange = read_numbers(column.values, decimal=decimal, percent=percent)
         if strange.any():
             truths = [TRUTH.get(cell.lower(), np.nan) for cell in column.values]
             values = np.where(strange, truths, values)
             strange = strange & np.isnan(values)
-    strange = strange | np.isinf(values)
-    if strange.any():
-        raise InvalidInput(say_strange(column, strange, "expected numbers"))
-    return np.asarray(values, np.float64)
+    if np.isinf(values).any():
+        raise InvalidInput(say_strange(column, np.isinf(values), "numbers must be finite"))
+    return Read(np.asarray(values, np.float64), strange)
 
 
-def times_of(column: Column, *, order: str) -> NDArray[np.datetime64]:
-    """Return the values (n,) of a column as times, NaT where they are missing; InvalidInput if some are none."""
+def times_of(column: Column, *, order: str) -> Read:
+    """Return the values (n,) of a column as times, NaT where they are missing, and which (n,) are none.
+
+    InvalidInput if they are numbers. Cost: O(n).
+    """
+    none = np.zeros(len(column.values), np.bool_)
     if column.values.dtype.kind == "M":
-        return column.values
+        return Read(column.values, none)
     if not column.is_text:
         if np.isnan(column.values).all():
-            return np.full(len(column.values), np.datetime64("NaT"), "datetime64[us]")
+            return Read(np.full(len(column.values), np.datetime64("NaT"), "datetime64[us]"), none)
         raise InvalidInput(f"column {column.name[:40]!r} holds numbers; expected dates.")
-    found = find_date_order(column.values)
-    read = read_dates(column.values, order=found if found == "ymd" else order)
-    if read.strange.any():
-        raise InvalidInput(say_strange(column, read.strange, "expected dates"))
-    return read.values
+    return read_dates(column.values, order=order)
+
+
+def _unseen(column: Column, strange: NDArray[np.bool_], missing: NDArray[np.bool_], kind: Any) -> NDArray[np.bool_]:
+    """Return which cells (n,) are words that no training row has, or are missing though no training row lacks one."""
+    new = strange & ~np.isin(column.values.astype(np.str_), kind.words) if strange.any() else strange
+    return new if kind.indicator else missing
 
 
 def time_parts(times: NDArray[np.datetime64]) -> dict[str, Matrix]:
@@ -225,11 +271,11 @@ def time_parts(times: NDArray[np.datetime64]) -> dict[str, Matrix]:
     return parts
 
 
-def token_sets(column: Column) -> tuple[list[tuple[int, frozenset[str]]], NDArray[np.int64]]:
+def token_sets(column: Column) -> Tokens:
     """Return the number of words and the words of each different cell, and the number (n,) of the cell of each row."""
     different, codes = coded(column.as_text())
     found = [_WORD.findall(cell.lower()) for cell in different]
-    return [(len(words), frozenset(words)) for words in found], codes
+    return Tokens([(len(words), frozenset(words)) for words in found], codes)
 
 
 def say_strange(column: Column, strange: NDArray[np.bool_], expected: str) -> str:
@@ -269,9 +315,13 @@ def _valid(made: Any) -> bool:
     if isinstance(made, LeftOut):
         return isinstance(made.why, str)
     if isinstance(made, Numbers):
-        return finite([made.fill]) and isinstance(made.indicator, bool) and made.decimal in (".", ",")
+        told = isinstance(made.indicator, bool) and made.decimal in (".", ",") and made.percent in (None, True, False)
+        return finite([made.fill]) and told and names(made.words)
     if isinstance(made, Dates):
-        known = set(made.parts) <= set(time_parts(np.zeros(1, "datetime64[us]"))) and names(made.parts)
+        parts = set(time_parts(np.zeros(1, "datetime64[us]")))
+        known = (
+            names(made.parts) and set(made.parts) <= parts and names(made.words) and isinstance(made.indicator, bool)
+        )
         return known and len(made.parts) == len(made.fill) and finite(made.fill) and made.order in ORDERS
     if isinstance(made, OneHot):
         return names(made.values) and len(made.values) > 0
@@ -283,10 +333,10 @@ def _valid(made: Any) -> bool:
 
 
 def _places(values: tuple[str, ...], column: Column) -> NDArray[np.int64]:
-    """Return the place (n,) of each value of a column among others, -1 where it is none of them."""
+    """Return the place (n,) of each value of a column among others, -1 where it is none of them; True is 1."""
     known = {value: place for place, value in enumerate(values)}
     different, codes = coded(column.as_text())
-    return np.array([known.get(cell, -1) for cell in different], np.int64)[codes]
+    return np.array([known.get(cell, known.get(_TWINS.get(cell, cell), -1)) for cell in different], np.int64)[codes]
 
 
 def truth_only(column: Column) -> bool:

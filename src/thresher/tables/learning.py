@@ -9,8 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.tables.cells import coded, find_date_order, find_decimal, read_dates, read_numbers, read_plain
-from thresher.tables.frame import Column, Frame
+from thresher.tables.cells import (
+    FEW,
+    coded,
+    find_date_order,
+    find_decimal,
+    find_percent,
+    read_dates,
+    read_numbers,
+    read_plain,
+)
+from thresher.tables.frame import Column, Frame, Seen
 from thresher.tables.kinds import (
     Dates,
     Kind,
@@ -18,10 +27,11 @@ from thresher.tables.kinds import (
     Levels,
     Numbers,
     OneHot,
+    Tokens,
     Words,
     numbers_of,
-    say_strange,
     time_parts,
+    times_of,
     token_sets,
     truth_only,
 )
@@ -30,7 +40,6 @@ __all__ = ["MOST_VALUES", "Targets", "encode_rows", "learn", "look"]
 
 Matrix = NDArray[np.float64]
 MOST_VALUES = 30  # of a category that becomes zeros and ones
-_FEW_WORDS = 0.1  # share of cells among numbers that are taken for mistakes
 _OWN = 0.9  # share of different values from which on they are names of rows
 _SENTENCE = 4  # words of a cell from which on it is free text, on average
 _COMMON = (0.01, 0.9, 5)  # shares of the rows between which a word is of use, and the fewest rows
@@ -44,60 +53,57 @@ class Targets(NamedTuple):
     names: tuple[str, ...]
 
 
-class Seen(NamedTuple):
-    """What a column looks like: "number", "date" or "text", and how it is written."""
+def look(column: Column, *, most: int = MOST_VALUES) -> Seen:
+    """Return what a column looks like; InvalidInput if a number is infinite.
 
-    kind: str
-    how: str = ""
-
-
-def look(column: Column, *, decimal: str = ".", most: int = MOST_VALUES) -> Seen:
-    """Return what a column looks like; InvalidInput if it is numbers, or dates, but for a few cells.
+    Text is numbers, or dates, if all cells are, or all but less than a tenth: these count as missing then. Numbers
+    with such words must have more than ``most`` different values.
 
     Cost: O(n) for the cells, and a closer look at each different one.
     """
     if column.category:
         return Seen("text")
+    if column.seen is not None:
+        return column.seen
     if column.values.dtype.kind == "M":
         return Seen("date", "ymd")
     if not column.is_text:
-        _refuse_infinite(column, column.values)
+        numbers_of(column, decimal=".")
         return Seen("number", ".")
-    plain = read_plain(column.values)
-    if plain is not None:
-        _refuse_infinite(column, plain)
+    if column.decimal != "," and (plain := read_plain(column.values)) is not None:
+        numbers_of(column._replace(values=plain), decimal=".")
         return Seen("number", ".")
     order = find_date_order(column.values)
     if order is not None:
-        read = read_dates(column.values, order=order)
-        if read.strange.any():
-            raise InvalidInput(say_strange(column, read.strange, "expected dates, as in other rows"))
-        return Seen("date", order)
+        times, strange = read_dates(column.values, order=order)
+        if strange.sum() < FEW * (~np.isnat(times) | strange).sum():
+            return Seen("date", order)
     if truth_only(column):
         return Seen("number", ".")
-    sign = find_decimal(column.values, default=decimal)
-    values, strange = read_numbers(column.values, decimal=sign)
+    sign = column.decimal or find_decimal(column.values) or "."
+    percent = find_percent(column.values, decimal=sign)
+    values, strange = read_numbers(column.values, decimal=sign, percent=percent)
     there = ~np.isnan(values)
-    if not strange.any():
-        _refuse_infinite(column, values)
-        return Seen("number", sign)
-    if strange.sum() < _FEW_WORDS * (there.sum() + strange.sum()) and len(np.unique(values[there])) > most:
-        expected = "expected numbers, as in other rows (or name the column in categorical_features)"
-        raise InvalidInput(say_strange(column, strange, expected))
-    return Seen("text")
+    few = strange.sum() < FEW * (there | strange).sum() and len(np.unique(values[there])) > most
+    if strange.any() and not few:
+        return Seen("text")
+    numbers_of(column, decimal=sign, percent=percent)
+    return Seen("number", sign, percent)
 
 
-def learn(column: Column, *, decimal: str, most: int = MOST_VALUES, targets: Targets | None) -> tuple[Kind, Matrix]:
+def learn(column: Column, *, most: int = MOST_VALUES, targets: Targets | None) -> tuple[Kind, Matrix]:
     """Return what is learnt of a column of training rows, and what these rows become (n, outputs).
 
     The two differ for means of targets alone: those of a training row leave out its fold.
     """
-    seen = look(column, decimal=decimal, most=most)
+    seen = look(column, most=most)
     kind: Kind
     if seen.kind == "number":
-        kind = _learn_numbers(column, seen.how)
+        kind = _learn_numbers(column, seen)
     elif seen.kind == "date":
-        kind = _learn_dates(column, seen.how)
+        times, strange = times_of(column, order=seen.how)
+        kind = _learn_dates(times, seen.how, _words(column, strange))
+        column = column._replace(values=times)
     else:
         return _learn_text(column, most, targets)
     return kind, kind.encode(column)
@@ -109,20 +115,20 @@ def encode_rows(frame: Frame, places: NDArray[np.int64]) -> Matrix:
     Cost: O(n) per column.
     """
     some = frame.take(places)
-    kinds = [learn(one, decimal=frame.decimal, targets=None)[0] for one in some]
+    kinds = [learn(one, targets=None)[0] for one in some]
     made = np.hstack([kind.encode(one) for kind, one in zip(kinds, frame, strict=True)])
     if not made.shape[1]:
         raise InvalidInput("no column can be used: all are empty or the same in every row. Give other columns.")
     return made
 
 
-def _refuse_infinite(column: Column, values: Matrix) -> None:
-    if np.isinf(values).any():
-        raise InvalidInput(say_strange(column, np.isinf(values), "numbers must be finite"))
+def _words(column: Column, strange: NDArray[np.bool_]) -> tuple[str, ...]:
+    """Return the first different cells that could not be read."""
+    return tuple(dict.fromkeys(column.values[strange].tolist()))[:MOST_VALUES]
 
 
-def _learn_numbers(column: Column, decimal: str) -> Kind:
-    values = numbers_of(column, decimal=decimal)
+def _learn_numbers(column: Column, seen: Seen) -> Kind:
+    values, strange = numbers_of(column, decimal=seen.how, percent=seen.percent)
     missing = np.isnan(values)
     there = values[~missing]
     if not len(there):
@@ -133,11 +139,10 @@ def _learn_numbers(column: Column, decimal: str) -> Kind:
     share = float((there == high).mean())
     two = bool(((there == low) | (there == high)).all())
     fill = low * (1 - share) + high * share if two else np.quantile(there, 0.5, method="lower")
-    return Numbers(float(fill), bool(missing.any()), decimal)
+    return Numbers(float(fill), bool(missing.any()), seen.how, seen.percent, _words(column, strange))
 
 
-def _learn_dates(column: Column, order: str) -> Kind:
-    times = column.values if column.values.dtype.kind == "M" else read_dates(column.values, order=order).values
+def _learn_dates(times: NDArray[Any], order: str, words: tuple[str, ...]) -> Kind:
     missing = np.isnat(times)
     if missing.all():
         return LeftOut("it has no value")
@@ -146,7 +151,7 @@ def _learn_dates(column: Column, order: str) -> Kind:
     if not parts and not missing.any():
         return LeftOut("it is the same in every row")
     fill = tuple(float(found[name].mean()) for name in parts)
-    return Dates(order, parts, fill, bool(missing.any()))
+    return Dates(order, parts, fill, bool(missing.any()), words)
 
 
 def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Kind, Matrix]:
@@ -159,8 +164,13 @@ def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Kin
         kind = LeftOut("it is the same in every row")
     elif different <= most:
         kind = OneHot(tuple(sorted(values)))
-    elif not column.category and different >= rows / 2 and _mean_words(column) >= _SENTENCE:
-        kind = _learn_words(column, most)
+    elif (
+        not column.category
+        and different >= rows / 2
+        and _mean_words(tokens := token_sets(column), column.missing) >= _SENTENCE
+    ):
+        words = _learn_words(tokens, most)
+        return words, words.count(tokens)
     elif different >= _OWN * rows:
         kind = LeftOut("nearly every row has a value of its own")
     else:
@@ -168,20 +178,19 @@ def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Kin
     return kind, kind.encode(column)
 
 
-def _mean_words(column: Column) -> float:
-    found, codes = token_sets(column)
-    counts = np.array([count for count, _ in found])[codes]
-    return float(counts[~column.missing].mean())
+def _mean_words(tokens: Tokens, missing: NDArray[np.bool_]) -> float:
+    counts = np.array([count for count, _ in tokens.found])[tokens.codes]
+    return float(counts[~missing].mean())
 
 
-def _learn_words(column: Column, most: int) -> Kind:
-    found, codes = token_sets(column)
+def _learn_words(tokens: Tokens, most: int) -> Words:
+    found, codes = tokens
     often = np.bincount(codes, minlength=len(found))
     rows: Counter[str] = Counter()
     for (_, words), count in zip(found, often.tolist(), strict=True):
         rows.update(dict.fromkeys(words, count))
     share, largest, fewest = _COMMON
-    n = len(column.values)
+    n = len(codes)
     common = [word for word, count in rows.items() if max(fewest, share * n) <= count <= largest * n]
     return Words(tuple(sorted(sorted(common, key=lambda word: (-rows[word], word))[:most])))
 

@@ -13,8 +13,9 @@ from thresher.checks import check_whole
 from thresher.datasets import Split
 from thresher.errors import InvalidInput
 from thresher.model.problem import Problem, to_sphere
+from thresher.tables.cells import NO_VALUE, coded
 from thresher.tables.columns import PARQUET, ParquetRows, gather, split_names
-from thresher.tables.frame import Column, Frame
+from thresher.tables.frame import TRUTHS, Column, Frame
 from thresher.tables.kinds import numbers_of, say_strange, truth_only
 from thresher.tables.learning import encode_rows, look
 from thresher.tables.saying import name_some, say_all
@@ -23,6 +24,7 @@ __all__ = ["Table", "Task", "guess_task", "read_table", "read_targets", "split_t
 
 Task = Literal["regression", "classification"]
 _MOST_UNSEEN = 200
+_NO_CLASS = NO_VALUE - {"none", "nil", "-", "--", "."}  # these may be classes
 _MOST_CLASSES = 20  # whole numbers that are taken for classes
 
 
@@ -80,11 +82,13 @@ def read_table(
         wrong.append(f"it must have at least 2 columns, inputs and a target; it has {len(names)}")
     if len(frame) < 2:
         wrong.append(f"it must have at least 2 rows; it has {len(frame)}")
+    seen: list[Column] = []
     for one in features:
         try:
-            look(one, decimal=frame.decimal)
+            seen.append(one._replace(seen=look(one)))
         except InvalidInput as error:
             wrong.append(f"{error} Correct them, or leave the column out with --drop")
+    features = Frame(seen, notes=frame.notes)
     try:
         targets = read_targets(frame, target, missing=missing)
     except InvalidInput as error:
@@ -94,17 +98,27 @@ def read_table(
 
 
 def read_targets(frame: Frame, target: str, *, missing: bool = False) -> NDArray[Any]:
-    """Return a column as targets (n,), numbers or text; InvalidInput if they are dates. Cost: O(n).
+    """Return a column as targets (n,), numbers or text; InvalidInput if they are dates, or a few words among numbers.
 
-    Some may be ``missing``, NaN or "", or else are refused.
+    Some may be ``missing``, NaN or "", or else are refused. Among words, those for no value are missing too. ``TRUE``
+    and ``true`` are True. Cost: O(n).
     """
     column = frame[target]
-    seen = look(column, decimal=frame.decimal)
+    seen = look(column)
     if seen.kind == "date":
         raise InvalidInput(f"the target {column.name[:40]!r} holds dates; expected numbers or text.")
     text = seen.kind == "text" or (column.is_text and truth_only(column))
-    values = column.values.astype(np.str_) if text else numbers_of(column, decimal=seen.how)
-    none = column.missing if text else np.isnan(values)
+    if text:
+        different, codes = coded(column.values)
+        values = np.array(["" if one.lower() in _NO_CLASS else TRUTHS.get(one.lower(), one) for one in different])[
+            codes
+        ]
+        none = values == ""
+    else:
+        values, strange = numbers_of(column, decimal=seen.how, percent=seen.percent)
+        if strange.any():
+            raise InvalidInput(say_strange(column, strange, "the target must be numbers, as in other rows"))
+        none = np.isnan(values)
     if none.any() and not missing:
         raise InvalidInput(say_strange(column, none, "the target must not be missing: remove such rows"))
     return values

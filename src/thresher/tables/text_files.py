@@ -15,7 +15,7 @@ import numpy as np
 
 from thresher.errors import InvalidInput
 from thresher.memory import require
-from thresher.tables.cells import NO_VALUE, read_numbers
+from thresher.tables.cells import find_decimal, may_be_thousands, read_numbers
 from thresher.tables.frame import Column
 from thresher.tables.saying import name_some
 
@@ -33,26 +33,27 @@ _ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "ut
 
 
 class Sheet(NamedTuple):
-    """Columns of text, the decimal sign to be expected, and what is wrong with the file so far."""
+    """Columns of text, what is to be said of how they were read, and what is wrong with the file so far."""
 
     columns: list[Column]
-    decimal: str
+    notes: list[str]
     wrong: list[str]
 
 
 def read_sheet(path: Path, *, header: bool | None, remedy: str) -> Sheet:
-    """Return the cells of a CSV file, plain or packed by gzip; ``-`` is standard input. Blank lines do not count.
+    """Return the cells of a CSV file, plain or packed by gzip; ``-`` is standard input. Blank lines do not count,
+    but in a file of one column, where they are missing cells unless they are the last or come before a header.
 
     Text is UTF-8 or UTF-16 with its mark, else UTF-8, else Windows' Latin-1. The delimiter is a comma, a semicolon, a
-    tab or a bar: that by which most lines have the same number of cells.
+    tab or a bar: that by which most lines have the same number of cells; a semicolon or a tab if all lines have.
 
     Cost: O(bytes).
     """
-    text = _decode(_unpacked(path), path, remedy)
+    text, notes = _decode(_unpacked(path), path, remedy)
     delimiter = _find_delimiter(text)
     try:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-        rows = [row for row in reader if len(row) > 1 or (row and row[0].strip())]
+        rows = _without_blanks(list(reader), header)
     except csv.Error as error:
         raise InvalidInput(f"{path} is no CSV file: {error}. Are its quotation marks in pairs?") from None
     if not rows:
@@ -65,6 +66,8 @@ def read_sheet(path: Path, *, header: bool | None, remedy: str) -> Sheet:
     cells = [list(map(str.strip, column)) for column in zip(*rows, strict=True)]
     if header is None:
         header = _has_names(cells)
+        if not header:
+            notes.append("No header found: columns are called column 1, column 2 and so on.")
     names = [column[0] if header else "" for column in cells]
     names = [name or f"column {place}" for place, name in enumerate(names, start=1)]
     wrong = [_say_ragged(ragged, width, int(header))] if ragged else []
@@ -74,7 +77,30 @@ def read_sheet(path: Path, *, header: bool | None, remedy: str) -> Sheet:
     if len(rows) == header:
         raise InvalidInput(f"{path} has no rows below its header. {remedy}")
     columns = [Column(name, np.array(column[header:], object)) for name, column in zip(names, cells, strict=True)]
-    return Sheet(columns, "," if delimiter == ";" else ".", wrong)
+    return Sheet(_with_signs(columns, delimiter, notes), notes, wrong)
+
+
+def _with_signs(columns: list[Column], delimiter: str, notes: list[str]) -> list[Column]:
+    """Return columns with their decimal signs: that of its own cells, else of most columns, else of the delimiter."""
+    own = [find_decimal(one.values) for one in columns]
+    points, commas = own.count("."), own.count(",")
+    known = None if points == commas else "." if points > commas else ","
+    sign = known or ("," if delimiter == ";" else None)
+    for one, found in zip(columns, own, strict=True):
+        unsure = known is None and found is None
+        if open_ := next(filter(may_be_thousands, one.values), None) if unsure else None:
+            read = read_numbers(np.array([open_], object), decimal=sign or ".").values[0]
+            notes.append(f"Column {one.name!r}: nothing tells its decimal sign; {open_} is read as {read:.12g}.")
+    return [one._replace(decimal=found or sign) for one, found in zip(columns, own, strict=True)]
+
+
+def _without_blanks(rows: list[list[str]], header: bool | None) -> list[list[str]]:
+    """Return the cells of lines without blank lines; in one column they are missing cells, but for the last ones."""
+    there = [place for place, row in enumerate(rows) if len(row) > 1 or (row and row[0].strip())]
+    if not there or len(rows[there[0]]) > 1:
+        return [rows[place] for place in there]
+    first = 0 if header is False else there[0]
+    return [row or [""] for row in rows[first : there[-1] + 1]]
 
 
 def _unpacked(path: Path) -> bytes:
@@ -105,34 +131,40 @@ def _unpacked(path: Path) -> bytes:
     return b"".join(parts)
 
 
-def _decode(raw: bytes, path: Path, remedy: str) -> str:
+def _decode(raw: bytes, path: Path, remedy: str) -> tuple[str, list[str]]:
+    """Return the text of a file, and a note if its encoding is a guess."""
     found = next((name for mark, name in _ENCODINGS.items() if raw.startswith(mark)), None)
-    text = None
+    text, notes = None, list[str]()
     for name in (found,) if found else ("utf-8", "cp1252", "latin-1"):
         try:
             text = raw.decode(name)
             break
-        except UnicodeDecodeError:
-            continue
+        except UnicodeDecodeError as error:
+            line = raw[: error.start].count(b"\n") + 1
+            notes = notes or [f"Read as Latin-1, because line {line:,} is not UTF-8."]
     if text is None or _NO_TEXT.search(text):
         raise InvalidInput(f"{path} is not a text file. {remedy}")
-    return text
+    return text, notes
 
 
 def _find_delimiter(text: str) -> str:
-    """Return the delimiter by which the first lines have the same number of cells, of several the most frequent."""
+    """Return the delimiter by which the first lines have the same number of cells, of several the most frequent.
+
+    A semicolon or a tab comes before others if it parts all lines alike: commas may be decimal signs.
+    """
     lines = [line for line in text[: 1 << 20].splitlines()[:_SOME] if line.strip()]
 
-    def judge(delimiter: str) -> tuple[float, int]:
+    def judge(delimiter: str) -> tuple[float, bool, int]:
         try:
             whole = (
                 row for row in csv.reader(lines, delimiter=delimiter) if not any(one.count('"') % 2 for one in row)
             )
             widths = Counter(map(len, whole))
         except csv.Error:
-            return 0.0, 0
+            return 0.0, False, 0
         ((width, count),) = widths.most_common(1) or [(1, 0)]
-        return (count / len(lines), width) if width > 1 else (0.0, 0)
+        all_alike = delimiter in ";\t" and count == len(lines)
+        return (count / len(lines), all_alike, width) if width > 1 else (0.0, False, 0)
 
     return max(_DELIMITERS, key=judge)
 
@@ -141,7 +173,7 @@ def _has_names(cells: list[list[str]]) -> bool:
     """Return whether the first line has the names of columns: it has text, and that does not come again."""
 
     def is_text(cell: str) -> bool:
-        return bool(read_numbers(np.array([cell], object)).strange[0]) and cell.lower() not in NO_VALUE
+        return all(read_numbers(np.array([cell], object), decimal=sign).strange[0] for sign in ".,")
 
     texts = [column for column in cells if is_text(column[0])]
     return bool(texts) and not any(column[0] in column[1:] for column in texts)
