@@ -368,6 +368,7 @@ def products_and_passes(made):
     return [*said, fit.alpha, fit.held_outputs]
 
 
+@pytest.mark.slow
 def test_slices_of_rows_that_are_killed_change_no_bit(cluster, kill, monkeypatch):
     monkeypatch.setattr(clustered, "FEW", 800)
     begun = kill({0: [("times", 2), ("nothing", 1), ("sums", 2)]})
