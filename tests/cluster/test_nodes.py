@@ -38,6 +38,7 @@ def run(code, **environment):
 @pytest.mark.slow
 def test_a_node_that_is_killed_changes_no_bit():
     told = run("""
+        import os, time
         from ray.cluster_utils import Cluster
         quiet = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 100 << 20}
         nodes = Cluster(initialize_head=True, head_node_args=quiet)
@@ -47,10 +48,14 @@ def test_a_node_that_is_killed_changes_no_bit():
 
         def lose(record):
             if record.iteration == 1:
-                for seat in made[0].seats:
-                    where = seat.actor.__ray_call__.remote(lambda worker: ray.get_runtime_context().get_node_id())
-                    lost.append(ray.get(where))
+                ask = lambda worker: (ray.get_runtime_context().get_node_id(), os.getpid())
+                found = [ray.get(seat.actor.__ray_call__.remote(ask)) for seat in made[0].seats]
+                lost.extend(node for node, _ in found)
                 nodes.remove_node(other, allow_graceful=False)
+                ends = time.monotonic() + 60
+                while all(os.path.exists(f"/proc/{pid}") for _, pid in found):  # it ends a moment after its node
+                    assert time.monotonic() < ends
+                    time.sleep(0.1)
 
         made, begin = [], ray_cluster.RayExecutor.__init__
         def watched(executor, *given):
