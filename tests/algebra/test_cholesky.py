@@ -50,7 +50,6 @@ def check(made, matrix, columns=3):
         np.testing.assert_allclose(solved, inverse @ rhs, rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(np.tril(made.lower) @ half, rhs, rtol=1e-9, atol=1e-10)
         np.testing.assert_array_equal(rhs, before)
-    assert made.log_determinant() == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-10, abs=1e-10)
 
 
 @pytest.mark.parametrize("order", ["F", "C"])

@@ -122,10 +122,6 @@ class LowerFactor:
                     squares[first : first + size] += np.einsum("ij,ij->j", part.values, part.values)
         return squares
 
-    def log_determinant(self) -> float:
-        """Return the logarithm of the determinant of the matrix."""
-        return 2 * float(np.log(self.lower.diagonal()).sum())
-
     def _deal(self, task: Callable[[Item], Value], items: Sequence[Item]) -> list[Value]:
         if len(items) < 2:
             return list(map(task, items))

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from thresher.runs import Evaluation, evaluate
+from thresher.runs.evaluation import MOST_ROWS
 from thresher.tables import Frame, ParquetRows, Table
 
 __all__ = ["evaluate_table"]
-
-MOST_ROWS = 10_000
 
 
 def evaluate_table(
