@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 from thresher import InvalidInput
-from thresher.output import make_folder, write_text
+from thresher.output import make_folder, to_json, write_text
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -26,13 +25,4 @@ def write(path: Path, results: dict[str, Any]) -> None:
     """Write results, whole or not at all."""
     remedy = "Choose another place with --output."
     make_folder(path.parent, remedy=remedy)
-    write_text(path, json.dumps(_finite(results), indent=1, allow_nan=False), remedy=remedy)
-
-
-def _finite(value: Any) -> Any:
-    """Return the value with None for numbers that JSON does not know: NaN and infinities."""
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    write_text(path, to_json(results, indent=1), remedy=remedy)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from thresher.errors import InvalidInput
 
-__all__ = ["is_stream", "make_folder", "place_of", "write_text", "writing"]
+__all__ = ["is_stream", "make_folder", "place_of", "to_json", "write_text", "writing"]
 
 _STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")  # where a shell may have put a file of its own
 
@@ -70,3 +73,16 @@ def make_folder(folder: Path, *, remedy: str) -> Path:
     except OSError as error:
         raise InvalidInput(f"cannot write to {folder}: {error.strerror}. {remedy}") from None
     return folder
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """Return a value as JSON, with null in place of NaN and infinities, which JSON does not know."""
+    return json.dumps(_finite(value), indent=indent, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

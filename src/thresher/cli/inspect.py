@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from thresher.cli.live import to_json
 from thresher.files import read_file
 from thresher.memory import format_bytes
+from thresher.output import to_json
 from thresher.pages import say_number
 from thresher.runs import Run, read_run
 from thresher.runs.scores import say_scores

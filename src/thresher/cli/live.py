@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
@@ -18,7 +16,7 @@ from thresher import Callback, Iteration, Result, Status, train
 from thresher.cli.options import in_options
 from thresher.datasets import random_problem
 
-__all__ = ["Live", "compile_loops", "end", "notes", "say", "short", "to_json"]
+__all__ = ["Live", "compile_loops", "end", "notes", "say", "short"]
 
 _BETWEEN = 2.0  # seconds between plain lines about the start scan
 _EACH = 8  # shards up to which each is shown by itself
@@ -136,19 +134,6 @@ def notes(console: Console, *, drop: bool = False, said: set[str] | None = None)
 def say(console: Console, line: str) -> None:
     """Print a line as it is: no colours, no markup, no added line breaks."""
     console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def to_json(value: Any) -> str:
-    """Return a value as JSON, with null in place of NaN and infinities, which JSON does not know."""
-    return json.dumps(_finite(value), allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def end(result: Result) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 
 from thresher import Status
 from thresher.cli.fit import Tested, Work, column_names, output_names
-from thresher.cli.live import say, to_json
+from thresher.cli.live import say
 from thresher.cli.places import CHECKPOINT, NEW
 from thresher.cli.rows import Places
-from thresher.output import place_of
+from thresher.output import place_of, to_json
 from thresher.runs import RUN_FILE, Recorder, Run, Training, write_report, write_run
 from thresher.runs.saved import MODEL_FILE
 from thresher.runs.scores import say_recall, say_scores
