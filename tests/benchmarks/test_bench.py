@@ -221,7 +221,10 @@ def test_the_command_writes_results_with_their_origin(capsys, monkeypatch, tmp_p
 
 def check_page(results, folder, monkeypatch):
     monkeypatch.chdir(folder)
-    text = "\n".join(page.rivals({case: {**tiers["tiny"], "tier": "full"} for case, tiers in results.items()}))
+    full = {case: {**tiers["tiny"], "tier": "full"} for case, tiers in results.items()}
+    parts = page.rivals(full, figures=folder / "figures")
+    assert list(parts) == ["race", "width", "problems", "methods"]
+    text = "\n".join(line for part in parts.values() for line in part)
     assert all(f"figures/{name}.svg" in text for name in ("race", "cost", "memory"))
     assert re.search(
         r"times faster than Gram Gauss-Newton \(cgh\+19\) \| [\d.e+-]+ \| >= 20 \| (reached|\*\*missed\*\*)", text
