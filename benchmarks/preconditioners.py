@@ -125,7 +125,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--mnist", type=Path, help="folder with images and labels")
     page.add_options(parser, output="results/preconditioners.json")
     given = parser.parse_args(arguments)
-    console, rows = Console(), list[dict[str, Any]]()
+    console, rows = Console(width=max(Console().width, 160)), list[dict[str, Any]]()
     results.read(given.output)  # a file that cannot be read is found before the work, not after it
     for case in cases(tiny=given.tiny, mnist=given.mnist):
         rows += measure(case)
