@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks import page
+from benchmarks import certified, page, scaling
 
 from thresher import InvalidInput
 
@@ -51,3 +51,19 @@ def test_a_part_alone_is_replaced(tmp_path, capsys):
     page.write("two", [], page=path)  # nothing was measured
     assert "kept" in path.read_text()
     assert capsys.readouterr().out.count("Written") == 2
+
+
+@pytest.mark.parametrize(
+    ("part", "command", "arguments", "shown"),
+    [
+        ("certified", certified, ["--case", "numbers"], "| start weights, one thread |"),
+        ("scaling", scaling, ["--inputs", "4", "--dimension", "5", "--least", "6", "--most", "8"], "| exponent |"),
+    ],
+)
+def test_a_command_writes_its_part(part, command, arguments, shown, tmp_path, capsys):
+    path = tmp_path / "page.md"
+    path.write_text(f"{page.begin(part)}\n{page.END}\n")
+    command.main([*arguments, "--output", str(tmp_path / "found.json"), "--page", str(path)])
+    assert shown in path.read_text() and "; commit " in path.read_text()
+    assert (tmp_path / "found.json").is_file()
+    assert "Written" in capsys.readouterr().out
