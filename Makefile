@@ -69,7 +69,7 @@ pictures: setup
 # Benchmarks, up to `preconditioners` those of docs/benchmarks.md, into which they write. Nothing else should run meanwhile.
 
 # Whole trainings and predictions beside one dense evaluation, where the time of the start goes, and start rows drawn where
-# they fire, up to 10^10 neurons; half an hour and 14 GiB of memory. `make start DATA=FOLDER` for rows of MNIST as well.
+# they fire, up to 10^10 neurons; about twenty minutes and 14 GiB of memory. `make start DATA=FOLDER` for rows of MNIST as well.
 start: setup
 	$(BIN)/python -m benchmarks.start $(if $(DATA),--data-dir '$(DATA)')
 
@@ -88,10 +88,6 @@ bench-full: setup
 certified: setup
 	$(BIN)/python -m benchmarks.certified
 
-# Shards on Ray beside threads of one process, and larger clusters on paper; a few minutes.
-cluster: setup
-	$(BIN)/python -m benchmarks.cluster --page docs/cluster.md
-
 # What a prediction costs, with and without the neurons that never moved; about two minutes.
 prediction: setup
 	$(BIN)/python -m benchmarks.prediction
@@ -99,6 +95,10 @@ prediction: setup
 # Preconditioners of the Gram matrix side by side, without an n x n matrix; about five minutes.
 preconditioners: setup
 	$(BIN)/python -m benchmarks.preconditioners $(if $(DATA),--mnist '$(DATA)/mnist')
+
+# Shards on Ray beside threads of one process, and larger clusters on paper; a few minutes.
+cluster: setup
+	$(BIN)/python -m benchmarks.cluster --page docs/cluster.md
 
 # Tables of up to a million rows beside LightGBM and others; `make many-rows DATA=FOLDER` for the published sets as well.
 many-rows: setup

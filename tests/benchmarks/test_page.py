@@ -1,10 +1,12 @@
 """Commands write the tables of docs/benchmarks.md: each stands in a part that a command writes, with its commit."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
-from benchmarks import certified, page, scaling
+from benchmarks import certified, environment, page, scaling
 
 from thresher import InvalidInput
 
@@ -67,3 +69,23 @@ def test_a_command_writes_its_part(part, command, arguments, shown, tmp_path, ca
     assert shown in path.read_text() and "; commit " in path.read_text()
     assert (tmp_path / "found.json").is_file()
     assert "Written" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_page_that_was_written_leaves_the_commit_as_it_is(tmp_path):
+    def git(*arguments):
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    inside = tmp_path / "benchmarks"
+    for name in ("docs/benchmarks.md", "benchmarks/start.py", "README.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("one")
+    git("init")
+    assert environment._commit(inside) == "unknown"
+    git("add", "."), git("commit", "-m", "all")
+    commit = environment._commit(inside)
+    assert re.fullmatch(r"[0-9a-f]{7,}", commit)
+    for name, said in (("docs/benchmarks.md", commit), ("README.md", commit), ("benchmarks/start.py", commit + "+")):
+        (tmp_path / name).write_text("two")
+        assert environment._commit(inside) == said
