@@ -93,8 +93,8 @@ def compile_all() -> float:
     """Compile what is measured in this process, or load what was compiled before; return the seconds."""
     began = time.perf_counter()
     problem, settings = random_problem(inputs=20, dimension=10), NetworkSettings.checked(width=4000, dimension=10)
-    for instructions in parts.kinds().values():
-        with parts.forced(instructions):
+    for ways in parts.kinds().values():
+        with parts.forced(ways):
             for twins in (False, True):
                 train(problem, width=4000, twins=twins).network.predict(problem.inputs)
     train(problem, width=4000, index="dense")  # where neurons move far

@@ -20,6 +20,7 @@ from benchmarks.dense import dense_evaluation
 from benchmarks.summary import Sheet
 from thresher import Problem, Result
 from thresher.loops import screen
+from thresher.loops.whole import WAYS, Way
 from thresher.model.network import NetworkSettings
 from thresher.parallel import core_count
 from thresher.shards import SHARDS, Recipe, watchlists
@@ -38,20 +39,20 @@ class Case(NamedTuple):
     settings: NetworkSettings
 
 
-def kinds() -> dict[str, str]:
-    """Return the ways to multiply start rows that this machine has: a name, and the instructions that make a screen."""
-    return {"float32": "", **({f"8 bits, {screen.INSTRUCTIONS}": screen.INSTRUCTIONS} if screen.INSTRUCTIONS else {})}
+def kinds() -> dict[str, tuple[Way, ...]]:
+    """Return how this machine can multiply start rows, by name: in float32, without a screen, or by one of its ways."""
+    return {"float32": (), **{f"{way.bits} bits, {way.instructions}": (way,) for way in WAYS}}
 
 
 @contextmanager
-def forced(instructions: str) -> Iterator[None]:
-    """Make trainings screen their start with these instructions, whether or not it pays; with "" none does."""
-    before = screen.INSTRUCTIONS, screen.SHORTEST, watchlists._FEW
-    screen.INSTRUCTIONS, screen.SHORTEST, watchlists._FEW = instructions, 1, 2.0
+def forced(ways: tuple[Way, ...]) -> Iterator[None]:
+    """Make trainings screen their start in the first of these ways, whether or not it pays; without any none does."""
+    before = screen.WAYS, screen._SHORTEST, watchlists._FEW
+    screen.WAYS, screen._SHORTEST, watchlists._FEW = ways, dict.fromkeys(before[1], 1), 2.0
     try:
         yield
     finally:
-        screen.INSTRUCTIONS, screen.SHORTEST, watchlists._FEW = before
+        screen.WAYS, screen._SHORTEST, watchlists._FEW = before
 
 
 def measure(cases: Sequence[Case]) -> Found:
@@ -65,20 +66,20 @@ def of_case(case: Case) -> list[dict[str, Any]]:
     options = {"width": settings.width, "twins": settings.start.twins}
     last = dict[str, tuple[Result, float]]()
 
-    def work(kind: str, instructions: str) -> float:
-        with forced(instructions):
+    def work(kind: str, ways: tuple[Way, ...]) -> float:
+        with forced(ways):
             last[kind] = trained(problem, **options)
         return last[kind][1]
 
     works: dict[str, Callable[[], float]] = {
-        kind: lambda kind=kind, instructions=instructions: work(kind, instructions)  # type: ignore[misc]
-        for kind, instructions in kinds().items()
+        kind: lambda kind=kind, ways=ways: work(kind, ways)  # type: ignore[misc]
+        for kind, ways in kinds().items()
     }
     evaluation = {"evaluation": lambda: dense_evaluation(problem, settings, generator="numpy")}
     taken, own = in_turn(evaluation | works), trained(problem, **options)[0].screen
     start_rows, rows = settings.width // (2 if settings.start.twins else 1), []
-    for kind, instructions in kinds().items():
-        with forced(instructions):
+    for kind, ways in kinds().items():
+        with forced(ways):
             parts = parts_of_start(problem, settings)
         result, seconds = last[kind]
         whole = sum(sum(record.seconds.values()) for record in result.history)
@@ -127,8 +128,8 @@ def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, flo
         if inputs is None:
             rounding, product = 0.0, best(lambda: np.matmul(columns.T, geometry.fast_inputs.T, out=room)) / BLOCK
         else:
-            rounding = best(lambda: (screen.round_rows(columns), screen.transpose(columns))) / BLOCK
-            product = best(_bounds(columns, inputs, problem.size)) / BLOCK
+            rounding = best(lambda: (screen.round_rows(columns, inputs.bits), screen.transpose(columns))) / BLOCK
+            product = best(_products(columns, inputs)) / BLOCK
         whole = min(seconds for seconds, _ in scans) / (BLOCK * BLOCKS)
         return {
             "numbers": best(lambda: start.base_block(0, BLOCK)) / BLOCK,
@@ -140,17 +141,13 @@ def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, flo
         }
 
 
-def _bounds(columns: Any, inputs: Any, size: int) -> Callable[[], None]:
-    """Return what writes the upper bounds of all pre-activations of a block."""
-    rows, room, products = (
-        screen.round_rows(columns),
-        np.empty((screen.CHUNK, size), np.float32),
-        screen.room_for(inputs),
-    )
+def _products(columns: Any, inputs: Any) -> Callable[[], None]:
+    """Return what multiplies a block of rounded rows with rounded inputs."""
+    rows, room = screen.round_rows(columns, inputs.bits), screen.room_for(inputs)
 
     def work() -> None:
         for first in range(0, BLOCK, screen.CHUNK):
-            screen.bound_rows(rows, first, first + screen.CHUNK, inputs, len(columns), products, room)
+            screen.multiply_rows(rows, first, min(first + screen.CHUNK, BLOCK), inputs, room)
 
     return work
 

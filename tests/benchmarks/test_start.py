@@ -13,6 +13,7 @@ from benchmarks.start import __main__ as start
 from benchmarks.start import drawn, parts, trainings
 
 from thresher.loops import screen
+from thresher.loops.whole import PLAIN, Way
 from thresher.shards import watchlists
 
 PARTS = ("start", "parts of the start", "drawn")
@@ -69,15 +70,24 @@ def test_one_command_measures_every_row(tmp_path, images, in_this_process, capsy
 
 
 def test_a_screen_is_forced_and_taken_back(monkeypatch):
-    monkeypatch.setattr(parts, "kinds", lambda: {"float32": "", f"8 bits, {screen.PLAIN}": screen.PLAIN})
+    ways = {f"{bits} bits, {PLAIN}": (Way(bits, PLAIN),) for bits in (8, 16)}
+    monkeypatch.setattr(parts, "kinds", lambda: {"float32": (), **ways})
     monkeypatch.setattr(parts, "REPEATS", 1)
-    before = screen.INSTRUCTIONS, screen.SHORTEST, watchlists._FEW
+    before = screen.WAYS, screen._SHORTEST, watchlists._FEW
     (case, *_) = start.parted(start.TINY, None)
+    screens, train = [], parts.trained
+
+    def trained(*given, **options):
+        found = train(*given, **options)
+        screens.extend([found[0].screen] if found[0].screen not in screens else [])
+        return found
+
+    monkeypatch.setattr(parts, "trained", trained)
     rows = parts.of_case(case)
-    assert [row["screen"] for row in rows] == ["float32", f"8 bits, {screen.PLAIN}"]
-    assert [row["rounding"] > 0 for row in rows] == [False, True]
-    assert rows[0]["bytes"] == rows[1]["bytes"]  # the same watchlists
-    assert before == (screen.INSTRUCTIONS, screen.SHORTEST, watchlists._FEW)
+    assert [row["screen"] for row in rows] == ["float32", *ways] == screens[:3]
+    assert [row["rounding"] > 0 for row in rows] == [False, True, True]
+    assert np.ptp([row["bytes"] for row in rows]) < 0.01 * rows[0]["bytes"]  # nearly the same watchlists
+    assert before == (screen.WAYS, screen._SHORTEST, watchlists._FEW)
 
 
 def test_a_process_of_its_own_tells_memory_or_why_it_failed():
