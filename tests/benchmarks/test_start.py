@@ -42,7 +42,9 @@ def blank_page(folder):
     return path
 
 
-def test_one_command_measures_every_row(tmp_path, images, in_this_process, capsys):
+def test_one_command_measures_every_row(tmp_path, images, in_this_process, capsys, monkeypatch):
+    monkeypatch.setattr(cases, "_MOST", 2)
+    monkeypatch.setattr(parts, "REPEATS", 1)
     path, output = blank_page(tmp_path), tmp_path / "start.json"
     start.main(["--tiny", "--data-dir", str(images), "--output", str(output), "--page", str(path)])
     found = json.loads(output.read_text())["cases"]
