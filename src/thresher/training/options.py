@@ -116,7 +116,7 @@ class Setup:
         def near() -> LimitMatrix:
             return LimitMatrix(problems[0].inputs, settings.shift, memory=0, threads=threads)
 
-        solving = choose_solving(solver, facts, near, threads=threads, allowed=allowed_bytes(budget))
+        solving = choose_solving(solver, facts, near, threads=threads, allowed=lambda: allowed_bytes(budget))
         if one["engine"] == GPU and solver == DEFAULT_SOLVER and problems and size <= EVER_FACTOR:
             solving = Solving(
                 _device_solver, True, f"Cholesky on the GPU: every matrix of {size:,} inputs is factored."
