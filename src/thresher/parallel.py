@@ -62,7 +62,8 @@ class Pool:
     """Threads that are kept from one call to the next: to start them takes longer than a step of a small network."""
 
     def __init__(self, threads: int) -> None:
-        self._threads, self._pool = threads, ThreadPoolExecutor(threads)
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None  # made when first needed
 
     def in_order(self, function: Callable[[Item], Value], items: Iterable[Item]) -> Iterator[Value]:
         """Do as :func:`in_order`. A single item is computed by the thread that asks."""
@@ -76,20 +77,22 @@ class Pool:
 
     def close(self) -> None:
         """End the threads, once they have done what they are at; what waits is dropped."""
-        self._pool.shutdown(cancel_futures=True)
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
 
     def _deal(self, function: Callable[[Item], Value], items: Iterable[Item]) -> Iterator[Value]:
         waiting: deque[Future[Value]] = deque()
+        pool = self._pool = self._pool or ThreadPoolExecutor(self._threads)
         try:
             for item in items:
-                waiting.append(self._pool.submit(function, item))
+                waiting.append(pool.submit(function, item))
                 if len(waiting) > self._threads:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
         except BaseException:  # whoever goes on after an interrupt must find nobody at work
             self.close()
-            self._pool = ThreadPoolExecutor(self._threads)
             raise
 
 
