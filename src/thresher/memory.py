@@ -10,7 +10,7 @@ from thresher.errors import MemoryRefused
 
 __all__ = ["allowed_bytes", "available_bytes", "format_bytes", "require"]
 
-# Small files are read by their names: `Path` takes as long again, and small networks train in milliseconds.
+# Small files are read by their names, in one call: by `Path` it would take a tenth of the training of a small network.
 _CGROUPS, _OWN_GROUPS = "/sys/fs/cgroup", "/proc/self/cgroup"
 # Of a control group: its limit, its use, and the line of memory.stat that tells how much of that can be taken back.
 _VERSION_2 = ("memory.max", "memory.current", "inactive_file ")
@@ -83,8 +83,11 @@ def _free_memory() -> int:
 
 
 def _read(path: str) -> str:
-    with open(path, "rb", buffering=0) as file:
-        return file.read().decode()
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(file, 1 << 16).decode()
+    finally:
+        os.close(file)
 
 
 def format_bytes(count: float) -> str:
