@@ -30,6 +30,7 @@ from thresher.loops.structures import Found, Point, WakeUps
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.position import Position
+from thresher.model.weights import Weights
 from thresher.shards.pairs import PairShard
 from thresher.shards.recipe import Recipe
 from thresher.shards.watchlists import StartBlock, StartScan, loop_inputs, shard_constants
@@ -177,9 +178,10 @@ class Certified(PairShard):
             by_bits = counting.cheaper_by_bits(lists, places, len(counts))
             few, many = places[~by_bits], places[by_bits]
             self._commit(few, counts)
-            counting.count_bits(lists.begin, lists.linear, lists.inputs, many, -1, counts)
-            self._commit(many, none)
-            counting.count_bits(lists.begin, lists.linear, lists.inputs, many, 1, counts)
+            if len(many):
+                counting.count_bits(lists.begin, lists.linear, lists.inputs, many, -1, counts)
+                self._commit(many, none)
+                counting.count_bits(lists.begin, lists.linear, lists.inputs, many, 1, counts)
         self._renew(places)
         self._pending = np.empty(0, np.int64)
         self._linear_pairs = int(lists.linear.sum(dtype=np.int64))
@@ -197,9 +199,14 @@ class Certified(PairShard):
             self._extracted = self._extract(self._lists.linear, only_moved=False)[0]
         return self._extracted
 
+    def weights(self) -> Weights:
+        """Return the weights at the last ``linearise``. Cost: O(pairs)."""
+        support, coefficients = self._extract(self._lists.fired, only_moved=True)
+        return Weights(self._settings.start, self._inputs, support, coefficients, self._geometry.dtype)
+
     def position(self) -> Position:
         """Return the position at the last ``linearise``. Cost: O(pairs)."""
-        support, coefficients = self._extract(self._lists.fired, only_moved=True)
+        *_, support, coefficients, _ = self.weights()
         made = Position.at_start(self._settings.start, self._geometry).with_coefficients(support, coefficients)
         # A coefficient is the difference of its base and the running sum; both may be larger than it, and are rounded.
         longest = int(np.diff(support.bounds).max(initial=0))
