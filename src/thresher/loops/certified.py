@@ -13,31 +13,13 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled
-from thresher.loops.judgement import (
-    GATHER,
-    add_products,
-    add_up,
-    ascending,
-    correction,
-    decide,
-    doubt_of,
-    make_scratch,
-    norm_bound,
-)  # fmt: skip
+from thresher.loops.judgement import add_products, add_up, ascending, correction, decide, doubt_of, make_scratch
 from thresher.loops.pairs import dot
-from thresher.loops.rounding import STRETCH, expiry_at, rounded_down, rounded_up, wake_up_at
-from thresher.loops.structures import Displacement, Entries, Rebuilt, Visited
+from thresher.loops.rounding import expiry_at, rounded_down
+from thresher.loops.structures import Displacement, Entries, Rebuilt
+from thresher.loops.visits import wake, write_coefficients
 
-__all__ = ["commit", "extract", "rebuild", "visit", "write_wake_ups"]
-
-
-@njit(inline="always")
-def _wake(clock, margin, scale, count):
-    """Return, negated, the clock before which a neuron that fires on ``count`` inputs cannot drift by ``margin``.
-
-    It drifts by at most ``scale`` times the number of its firing inputs for each unit of the clock.
-    """
-    return -wake_up_at(clock + max(margin, 0.0) / (STRETCH * scale * count)) if count else -np.inf
+__all__ = ["commit", "extract", "rebuild", "write_wake_ups"]
 
 
 @compiled
@@ -45,104 +27,7 @@ def write_wake_ups(lists, places, scale, wake_ups):
     """Write to the leaves of the tree when the listed neurons, all up to date, wake up."""
     for index in range(places.size):
         r = places[index]
-        wake_ups.leaves[r] = _wake(wake_ups.clock, lists.soonest[r] - lists.drift[r], scale, lists.linear[r])
-
-
-@njit(inline="always")
-def _write_coefficients(base, listed, first, linear, fired, push, sums, coefficients):
-    """Write the coefficients of a row; ``sums`` (n,) is the running sum of steps. Returns the sum of their sizes."""
-    total = 0.0
-    for q in range(fired):
-        coefficients[q] = base[first + q]
-        if q < linear:
-            coefficients[q] -= push * sums[listed[first + q]]
-        total += abs(coefficients[q])
-    return total
-
-
-@compiled
-def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
-    """Bring the listed neurons up to date: drift, expired entries, corrections of pairs that flipped, next wake-up.
-
-    ``forced`` (places,) marks those with pairs that flipped earlier in this iteration: they are looked at in any case.
-    Wake-ups are written to ``wake_ups``, the rest to ``found``. Returns a ``Visited``.
-    """
-    shift, unit, scale, trust = constants.shift, constants.unit, constants.scale, constants.trust
-    products = inputs.products
-    sums, now, leaves, clock = point.sums, point.now, wake_ups.leaves, wake_ups.clock
-    K, X, d = inputs.fast_products, inputs.vectors, inputs.vectors.shape[1]
-    longest = 0
-    for index in range(places.size):
-        longest = max(longest, lists.length[places[index]])
-    scratch = make_scratch(longest, d)
-    coefficients, entries, vector = scratch.coefficients, scratch.entries, scratch.vector
-    n_pending = n_left_band = looks = on = off = 0
-    for index in range(places.size):
-        r = places[index]
-        first, linear, fired = lists.begin[r], np.int64(lists.linear[r]), np.int64(lists.fired[r])
-        push, seen = scale * lists.sign[r], lists.seen[r]
-        reach = total = 0.0
-        for q in range(linear):
-            j = lists.inputs[first + q]
-            coefficients[q] = push * (sums[now, j] - sums[seen, j])
-            reach += STRETCH * abs(coefficients[q])
-            total += abs(coefficients[q])
-        # The cheapest certificate first: not even a straight walk of that length reaches the first expiry.
-        margin = lists.soonest[r] - lists.drift[r] - rounded_up(trust * reach, unit)
-        if margin > 0.0 and not forced[index]:
-            leaves[r] = _wake(clock, margin, scale, linear)
-            continue
-        step = Displacement(1.0, first, linear, total, False)
-        travelled = norm_bound(step, coefficients, lists.inputs, K, X, vector, unit)
-        drift = rounded_up(lists.drift[r] + trust * travelled, unit)
-        lists.drift[r], lists.seen[r] = drift, now
-        if drift >= lists.band[r]:
-            found.left_band[n_left_band] = r
-            n_left_band += 1
-            continue
-        if drift < lists.soonest[r] and not forced[index]:
-            leaves[r] = _wake(clock, lists.soonest[r] - drift, scale, linear)
-            continue
-        level, soonest = lists.drift[r], lists.band[r]
-        expired = 0
-        for p in range(first, first + lists.length[r]):  # without branches: which entries are due is hard to predict
-            due = (lists.expiry[p] <= level) | (lists.side[p] != (p - first < linear))
-            entries[expired] = p
-            expired += due
-            soonest = soonest if due else min(soonest, lists.expiry[p])
-        by_vector = not K.size or (fired + expired) * d < GATHER * expired * fired
-        total = _write_coefficients(lists.base, lists.inputs, first, linear, fired, push, sums[now], coefficients)
-        moved = Displacement(1.0, first, fired, total, by_vector)
-        if by_vector:
-            add_up(moved, coefficients, lists.inputs, X, vector)
-        doubt, flipped = doubt_of(moved, constants, d), False
-        looks += expired
-        for p in entries[:expired]:
-            i, then, z, error = lists.inputs[p], p - first < linear, np.float64(lists.start[p]), doubt
-            if by_vector:
-                z += dot(vector, X[i])
-            else:
-                for q in range(fired):
-                    z += coefficients[q] * K[i, lists.inputs[first + q]]
-            if abs(z - shift) <= doubt:
-                z, error = decide(i, np.int64(lists.neurons[r]), moved, lists.inputs, constants, inputs, scratch)
-                looks += 1
-            elif not by_vector and (z >= shift) != then:  # it flips, and its value goes into the outputs: in float64
-                z = add_products(np.float64(lists.start[p]), i, moved, coefficients, lists.inputs, products)
-            fires = z >= shift
-            lists.side[p], lists.expiry[p] = fires, expiry_at(drift, abs(z - shift) - error, unit)
-            soonest = min(soonest, lists.expiry[p])
-            if fires != then:
-                flipped = True
-                found.corrections[i] += correction(z, shift, lists.sign[r], fires)
-                on += fires
-                off += not fires
-        lists.soonest[r] = soonest
-        leaves[r] = _wake(clock, soonest - drift, scale, linear)
-        if flipped:
-            found.pending[n_pending] = r
-            n_pending += 1
-    return Visited(n_pending, n_left_band, looks, on, off)
+        wake_ups.leaves[r] = wake(wake_ups.clock, lists.soonest[r] - lists.drift[r], scale, lists.linear[r])
 
 
 @compiled
@@ -215,7 +100,7 @@ def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
         first, linear, fired = lists.begin[r], lists.linear[r], np.int64(lists.fired[r])
         by_vector = not K.size or fired > d  # the cheaper of two ways to the change of every pre-activation
         push, here = constants.scale * lists.sign[r], point.sums[point.now]
-        total = _write_coefficients(lists.base, lists.inputs, first, linear, fired, push, here, coefficients)
+        total = write_coefficients(lists.base, lists.inputs, first, linear, fired, push, here, coefficients)
         moved = Displacement(1.0, first, fired, total, by_vector)
         if by_vector:
             add_up(moved, coefficients, lists.inputs, X, vector)

@@ -27,6 +27,7 @@ from thresher.loops import certified as loops
 from thresher.loops import counting, trees
 from thresher.loops.rounding import of_coefficients
 from thresher.loops.structures import Found, Point, WakeUps
+from thresher.loops.visits import visit
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.position import Position
@@ -150,11 +151,12 @@ class Certified(PairShard):
             forced = np.isin(places, self._pending, assume_unique=True)
         room = np.empty((2, len(places)), np.int64)
         found = Found(np.zeros(len(step.v)), pending=room[0], left_band=room[1])
-        visited = loops.visit(
+        visited = visit(
             self._lists, places, forced, self._wake_ups(), self._point(), self._constants, self._loop_inputs, found
         )
         again = self._scan_again(found.left_band[: visited.n_left_band], found.corrections)
-        self._pending = np.union1d(found.pending[: visited.n_pending], again.pending)
+        pending = found.pending[: visited.n_pending]  # ascending, as places are
+        self._pending = np.union1d(pending, again.pending) if len(again.pending) else pending.copy()
         effort = Effort(
             looks=visited.looks + again.looks,
             visits=visits,

@@ -87,9 +87,9 @@ class Watchlists(NamedTuple):
 
 def loop_inputs(settings: NetworkSettings, geometry: Geometry) -> Inputs:
     """Return what loops over watchlists know of the inputs."""
-    start, (X, products, _, fast_products, max_correlation) = settings.start, geometry
+    start, (X, products, _, fast_products, max_correlation, padded) = settings.start, geometry
     bounds = start.bounds if isinstance(start, PoissonStart) else np.empty(0, np.int64)
-    return Inputs(X, products, fast_products, max_correlation, bounds)
+    return Inputs(X, padded, products, fast_products, max_correlation, bounds)
 
 
 def shard_constants(
