@@ -31,52 +31,72 @@ def write_wake_ups(lists, places, scale, wake_ups):
 
 
 @compiled
-def commit(lists, places, point, scale, counts):
+def commit(lists, places, point, scale, bases_used, counts):
     """Make the current sides of the listed neurons the point of linearisation; update ``counts`` (n, n) unless empty.
 
     ``counts`` is kept in its lower triangle. An entry that begins to fire joins the first zone, one that ceases leaves
-    it; coefficients do not change.
+    it; coefficients do not change. Rows whose second zone grows get new bases, from ``bases_used`` on. Returns how many
+    are used then.
     """
     counting = counts.size > 0
     for index in range(places.size):
         r = places[index]
-        first, push = lists.begin[r], scale * lists.sign[r]
+        first, linear, fired = lists.begin[r], np.int64(lists.linear[r]), np.int64(lists.fired[r])
+        last, push, base = first + lists.length[r], scale * lists.sign[r], lists.base_begin[r]
+        new = 0
+        for p in range(first + fired, last):
+            new += lists.side[p]
+        if new:
+            for q in range(fired):
+                lists.base[bases_used + q] = lists.base[base + q]
+            for q in range(fired, fired + new):
+                lists.base[bases_used + q] = 0.0
+            lists.base_begin[r] = base = bases_used
+            bases_used += fired + new
         p = first
-        while p < first + lists.linear[r]:  # those that cease
+        while p < first + linear:  # those that cease
             if lists.side[p]:
                 p += 1
                 continue
             i = lists.inputs[p]
             if counting:
-                for q in range(first, first + lists.linear[r]):
+                for q in range(first, first + linear):
                     j = lists.inputs[q]
                     counts[max(i, j), min(i, j)] -= 1
-            lists.base[p] -= push * point.sums[point.now, i]
-            lists.linear[r] -= 1
-            _swap(lists, p, first + lists.linear[r])
-        for p in range(first + lists.linear[r], first + lists.length[r]):  # those that begin
+            lists.base[base + p - first] -= push * point.sums[point.now, i]
+            linear -= 1
+            _swap(lists, first, base, p - first, linear)
+        for p in range(first + linear, last):  # those that begin
             if not lists.side[p]:
                 continue
-            i = lists.inputs[p]
-            if p - first >= lists.fired[r]:
-                _swap(lists, p, first + lists.fired[r])
-                p = first + lists.fired[r]
-                lists.fired[r] += 1
-            lists.base[p] += push * point.sums[point.now, i]
-            _swap(lists, p, first + lists.linear[r])
-            lists.linear[r] += 1
+            i, q = lists.inputs[p], p - first
+            if q >= fired:
+                _swap_entries(lists, p, first + fired)
+                q = fired
+                fired += 1
+            lists.base[base + q] += push * point.sums[point.now, i]
+            _swap(lists, first, base, q, linear)
+            linear += 1
             if counting:
-                for q in range(first, first + lists.linear[r]):
+                for q in range(first, first + linear):
                     j = lists.inputs[q]
                     counts[max(i, j), min(i, j)] += 1
+        lists.linear[r], lists.fired[r] = linear, fired
+    return bases_used
 
 
 @njit(inline="always")
-def _swap(lists, p, q):
+def _swap(lists, first, base, p, q):
+    """Swap two entries of a row that have fired, and their bases."""
+    _swap_entries(lists, first + p, first + q)
+    lists.base[base + p], lists.base[base + q] = lists.base[base + q], lists.base[base + p]
+
+
+@njit(inline="always")
+def _swap_entries(lists, p, q):
     lists.inputs[p], lists.inputs[q] = lists.inputs[q], lists.inputs[p]
     lists.start[p], lists.start[q] = lists.start[q], lists.start[p]
     lists.expiry[p], lists.expiry[q] = lists.expiry[q], lists.expiry[p]
-    lists.base[p], lists.base[q] = lists.base[q], lists.base[p]
     lists.side[p], lists.side[q] = lists.side[q], lists.side[p]
 
 
@@ -100,7 +120,8 @@ def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
         first, linear, fired = lists.begin[r], lists.linear[r], np.int64(lists.fired[r])
         by_vector = not K.size or fired > d  # the cheaper of two ways to the change of every pre-activation
         push, here = constants.scale * lists.sign[r], point.sums[point.now]
-        total = write_coefficients(lists.base, lists.inputs, first, linear, fired, push, here, coefficients)
+        base = lists.base_begin[r]
+        total = write_coefficients(lists.base, base, lists.inputs, first, linear, fired, push, here, coefficients)
         moved = Displacement(1.0, first, fired, total, by_vector)
         if by_vector:
             add_up(moved, coefficients, lists.inputs, X, vector)
@@ -122,10 +143,9 @@ def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
         for q in range(fired):
             watched[lists.inputs[first + q]] = True
             lists.inputs[begin + q] = lists.inputs[first + q]
-            lists.base[begin + q] = lists.base[first + q]
         for i in range(n):
             if not watched[i] and Z[index, i] + change[i] >= shift - width - doubt:
-                lists.inputs[end], lists.base[end] = i, 0.0
+                lists.inputs[end] = i
                 end += 1
         looks += n
         flipped = False
@@ -172,7 +192,7 @@ def extract(lists, zone, only_moved, point, scale):
     order = np.empty(32, np.int64)
     row = p = 0
     for r in range(zone.size):
-        first, count = lists.begin[r], np.int64(zone[r])
+        first, base, count = lists.begin[r], lists.base_begin[r], np.int64(zone[r])
         begun = p
         if count > order.size:
             order = np.empty(count, np.int64)
@@ -181,7 +201,7 @@ def extract(lists, zone, only_moved, point, scale):
             q = order[k]
             j = lists.inputs[first + q]
             pushed = scale * lists.sign[r] * point.sums[point.now, j] if q < lists.linear[r] else 0.0
-            c = lists.base[first + q] - pushed
+            c = lists.base[base + q] - pushed
             if c != 0 or not only_moved:
                 inputs[p], coefficients[p] = j, c
                 p += 1

@@ -45,11 +45,14 @@ def wake(clock, margin, scale, count):
 
 
 @njit(inline="always")
-def write_coefficients(base, listed, first, linear, fired, push, sums, coefficients):
-    """Write the coefficients of a row; ``sums`` (n,) is the running sum of steps. Returns the sum of their sizes."""
+def write_coefficients(base, begin, listed, first, linear, fired, push, sums, coefficients):
+    """Write the coefficients of a row; ``sums`` (n,) is the running sum of steps. Returns the sum of their sizes.
+
+    Its bases begin at ``begin``, its entries at ``first``.
+    """
     total = 0.0
     for q in range(fired):
-        coefficients[q] = base[first + q]
+        coefficients[q] = base[begin + q]
         if q < linear:
             coefficients[q] -= push * sums[listed[first + q]]
         total += abs(coefficients[q])
@@ -88,12 +91,12 @@ def _find_due(lists, places, forced, wake_ups, point, constants, steps, due):
 @njit(inline="always")
 def _prefetch(lists, r):
     """Have the row of a neuron brought into the cache, as far as two lines of each array hold it."""
-    p = lists.begin[r]
+    p, q = lists.begin[r], lists.base_begin[r]
+    prefetch(lists.base, q)
+    prefetch(lists.base, q + 7)
     prefetch(lists.inputs, p)
     prefetch(lists.expiry, p)
     prefetch(lists.expiry, p + 15)
-    prefetch(lists.base, p)
-    prefetch(lists.base, p + 7)
     prefetch(lists.start, p)
     prefetch(lists.start, p + 15)
     prefetch(lists.side, p)
@@ -157,7 +160,7 @@ def _correct(lists, flips, count, point, constants, inputs, scratch, found, on, 
             holder, first, fired = r, lists.begin[r], np.int64(lists.fired[r])
             push, here = constants.scale * lists.sign[r], point.sums[point.now]
             total = write_coefficients(
-                lists.base, lists.inputs, first, lists.linear[r], fired, push, here, coefficients
+                lists.base, lists.base_begin[r], lists.inputs, first, lists.linear[r], fired, push, here, coefficients
             )
             moved = Displacement(1.0, first, fired, total, False)
             if not inputs.products.size:
@@ -200,10 +203,10 @@ def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
             _prefetch(lists, places[due[k + AHEAD]])
         r, looked_at = places[due[k]], forced[due[k]]
         first, linear, fired = lists.begin[r], np.int64(lists.linear[r]), np.int64(lists.fired[r])
-        seen, push = lists.seen[r], scale * lists.sign[r]
+        seen, push, begin = lists.seen[r], scale * lists.sign[r], lists.base_begin[r]
         walked = total = 0.0
         for q in range(fired):
-            j, step, c = lists.inputs[first + q], 0.0, lists.base[first + q]
+            j, step, c = lists.inputs[first + q], 0.0, lists.base[begin + q]
             if q < linear:
                 step = push * steps[seen, j]
                 c -= push * sums[now, j]

@@ -126,7 +126,11 @@ class Certified(PairShard):
         )
 
     def _begin(self, scan: StartScan, first_step: NDArray[np.float64] | None) -> ShardStarted:
-        self._lists, self._pending, self._entries_used = scan.watchlists()
+        lists, self._pending, self._entries_used = scan.watchlists()
+        ends = np.cumsum(lists.fired, dtype=np.int64)
+        lists.base_begin[:] = ends - lists.fired
+        self._bases_used = int(ends[-1]) if len(ends) else 0
+        self._lists = lists.with_bases(0, self._entries_used)
         self._constants = shard_constants(
             self._settings, self._geometry, self._neurons, band=self._band, guards=scan.guards, trust=_TRUST
         )
@@ -170,21 +174,22 @@ class Certified(PairShard):
 
     def linearise(self, counts: NDArray[np.int32] | None) -> None:
         """Make the current weights those that steps start from; bring ``counts`` (n, n) up to date, lower triangle."""
-        lists, places, self._extracted = self._lists, self._pending, None
+        places, self._extracted = self._pending, None
         self._anchor = self._now
         none = np.empty((0, 0), np.int32)
         if counts is None:
             self._commit(places, none)
         else:
-            by_bits = counting.cheaper_by_bits(lists, places, len(counts))
+            by_bits = counting.cheaper_by_bits(self._lists, places, len(counts))
             few, many = places[~by_bits], places[by_bits]
             self._commit(few, counts)
+            lists = self._lists
             counting.count_bits(lists.begin, lists.linear, lists.inputs, many, -1, counts)
             self._commit(many, none)
             counting.count_bits(lists.begin, lists.linear, lists.inputs, many, 1, counts)
         self._renew(places)
         self._pending = np.empty(0, np.int64)
-        self._linear_pairs = int(lists.linear.sum(dtype=np.int64))
+        self._linear_pairs = int(self._lists.linear.sum(dtype=np.int64))
 
     def add_counts(self, counts: NDArray[np.int32]) -> None:
         """Add this shard's share of the co-firing counts to the lower triangle of ``counts`` (n, n)."""
@@ -251,7 +256,11 @@ class Certified(PairShard):
         return _ScannedAgain(found.pending[:n_pending], looks, int(on), int(off))  # NumPy's, where nothing is compiled
 
     def _commit(self, places: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
-        loops.commit(self._lists, places, self._point(), self._settings.scale, counts)
+        lists = self._lists
+        self._lists = lists.with_bases(self._bases_used, int(lists.length[places].sum(dtype=np.int64)))
+        self._bases_used = loops.commit(
+            self._lists, places, self._point(), self._settings.scale, self._bases_used, counts
+        )
 
     def _renew(self, places: NDArray[np.int64]) -> int:
         """Write the wake-ups of visited neurons to the tree; return the number of nodes written."""
