@@ -13,11 +13,11 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled
-from thresher.loops.judgement import add_products, add_up, ascending, correction, decide, doubt_of, make_scratch
+from thresher.loops.judgement import add_products, add_up, correction, decide, doubt_of, make_scratch
 from thresher.loops.pairs import dot
 from thresher.loops.rounding import expiry_at, rounded_down
 from thresher.loops.structures import Displacement, Entries, Rebuilt
-from thresher.loops.visits import wake, write_coefficients
+from thresher.loops.visits import AHEAD, fetch_row, wake, write_coefficients
 
 __all__ = ["commit", "extract", "rebuild", "write_wake_ups"]
 
@@ -40,6 +40,8 @@ def commit(lists, places, point, scale, bases_used, counts):
     """
     counting = counts.size > 0
     for index in range(places.size):
+        if index + AHEAD < places.size:
+            fetch_row(lists, places[index + AHEAD])
         r = places[index]
         first, linear, fired = lists.begin[r], np.int64(lists.linear[r]), np.int64(lists.fired[r])
         last, push, base = first + lists.length[r], scale * lists.sign[r], lists.base_begin[r]
@@ -178,6 +180,22 @@ def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
 
 
 @compiled
+def _sort_keys(inputs, first, count, keys):
+    """Write inputs and places 0..count - 1 as one number each, by ascending input (rows are short, and nearly so)."""
+    for q in range(count):
+        keys[q] = (np.int64(inputs[first + q]) << 32) | q
+    if count > 64:
+        keys[:count].sort()
+        return
+    for q in range(1, count):
+        key, k = keys[q], q
+        while k and keys[k - 1] > key:
+            keys[k] = keys[k - 1]
+            k -= 1
+        keys[k] = key
+
+
+@compiled
 def extract(lists, zone, only_moved, point, scale):
     """Return the first ``zone[r]`` entries of each row by neuron, inputs ascending; ``only_moved``: coefficient not 0.
 
@@ -189,17 +207,16 @@ def extract(lists, zone, only_moved, point, scale):
         rows += zone[r] > 0
     places, bounds = np.empty(rows, np.int64), np.zeros(rows + 1, np.int64)
     inputs, coefficients = np.empty(total, np.int32), np.empty(total)
-    order = np.empty(32, np.int64)
+    keys = np.empty(32, np.int64)
     row = p = 0
     for r in range(zone.size):
         first, base, count = lists.begin[r], lists.base_begin[r], np.int64(zone[r])
         begun = p
-        if count > order.size:
-            order = np.empty(count, np.int64)
-        ascending(lists.inputs, first, count, order)
+        if count > keys.size:
+            keys = np.empty(count, np.int64)
+        _sort_keys(lists.inputs, first, count, keys)
         for k in range(count):
-            q = order[k]
-            j = lists.inputs[first + q]
+            j, q = keys[k] >> 32, keys[k] & 0xFFFFFFFF
             pushed = scale * lists.sign[r] * point.sums[point.now, j] if q < lists.linear[r] else 0.0
             c = lists.base[base + q] - pushed
             if c != 0 or not only_moved:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 __all__ = ["CHUNK", "LANES", "dot_rows", "in_lanes", "passed", "prefetch", "sum_rows"]
 
 LANES = 8
-_BLOCK = 4 * LANES  # numbers that are kept in registers while rows are added
 CHUNK = 16  # expiries that are compared at a time
 _INT = ir.IntType(64)
 _SUMS = ("reassoc", "nsz", "contract")
@@ -38,6 +37,7 @@ class _Code:
     def __init__(self, context: Any, builder: Any, number: Any) -> None:
         self._context, self.builder = context, builder
         self.number = context.get_data_type(number)
+        self.block = 1024 // number.bitwidth  # numbers that are kept in registers while rows are added
 
     def array(self, kind: Any, value: Any) -> Any:
         return self._context.make_array(kind)(self._context, self.builder, value).data
@@ -70,9 +70,9 @@ class _Code:
         self.builder.store(self.builder.fadd(self.builder.load(variable), product, flags=_SUMS), variable)
 
     def folded(self, value: Any) -> Any:
-        """A vector of ``_BLOCK`` numbers, as the sum of its parts of ``LANES``."""
+        """A block of numbers, as the sum of its parts of ``LANES``."""
         undefined, total = ir.Constant(value.type, ir.Undefined), None
-        for first in range(0, _BLOCK, LANES):
+        for first in range(0, self.block, LANES):
             places = ir.Constant(ir.VectorType(ir.IntType(32), LANES), list(range(first, first + LANES)))
             part = self.builder.shuffle_vector(value, undefined, places)
             total = part if total is None else self.builder.fadd(total, part, flags=_SUMS)
@@ -91,8 +91,8 @@ class _Code:
 
     def blocks(self, d: Any) -> Any:
         """The lengths of vectors, and the range of places in a row that are worked on with that length."""
-        whole = self.builder.and_(d, self.whole(-_BLOCK))
-        return (_BLOCK, self.whole(0), whole), (LANES, whole, d)
+        whole = self.builder.and_(d, self.whole(-self.block))
+        return (self.block, self.whole(0), whole), (LANES, whole, d)
 
 
 @intrinsic
@@ -145,9 +145,9 @@ def dot_rows(typing, vector, X, listed, count, out):
         (_, begin, whole), (_, _, end) = code.blocks(d)
         with cgutils.for_range(builder, arguments[3]) as loop:
             row = code.row(listed, loop.index, d)
-            block, rest = code.variable(code.zeros(_BLOCK)), code.variable(code.zeros(LANES))
-            builder.store(code.zeros(_BLOCK), block)
-            for lanes, sums, a, b in ((_BLOCK, block, begin, whole), (LANES, rest, whole, end)):
+            block, rest = code.variable(code.zeros(code.block)), code.variable(code.zeros(LANES))
+            builder.store(code.zeros(code.block), block)
+            for lanes, sums, a, b in ((code.block, block, begin, whole), (LANES, rest, whole, end)):
                 if lanes == LANES:
                     builder.store(code.folded(builder.load(block)), rest)
                 with cgutils.for_range_slice(builder, a, b, code.whole(lanes), inc=True) as (place, _):

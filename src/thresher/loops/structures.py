@@ -34,7 +34,7 @@ class Inputs(NamedTuple):
     """The inputs (n, d) and what is known of them."""
 
     vectors: NDArray[np.float64]
-    fast_vectors: Floating  # in working precision, with columns of zeros up to a whole number of vectors
+    fast_vectors: Floating  # in working precision; for visits with columns of zeros up to a whole number of lanes
     products: NDArray[np.float64]  # (n, n), or (0, 0): not kept, changes come from the vectors alone
     fast_products: Floating  # the same in working precision
     max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j

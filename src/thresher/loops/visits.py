@@ -22,15 +22,12 @@ from thresher.loops.judgement import (
 )  # fmt: skip
 from thresher.loops.lanes import CHUNK, dot_rows, passed, prefetch, sum_rows
 from thresher.loops.pairs import dot
-from thresher.loops.rounding import STRETCH, expiry_at, norm_at_most, rounded_up, wake_up_at
+from thresher.loops.rounding import STRETCH, expiry_at, norm_of_sum, rounded_up, wake_up_at
 from thresher.loops.start_scan import trailing_zeros
 from thresher.loops.structures import Displacement, Visited
 
-__all__ = ["visit", "wake", "write_coefficients"]
+__all__ = ["AHEAD", "fetch_row", "visit", "wake", "write_coefficients"]
 
-# Looks by products of inputs take a number from afar for each coefficient, looks by their vectors d numbers in a row.
-# One of the former costs as much as so many of the latter: if caches near the processor hold all products, and if not.
-NEAR, NEAR_GATHER, FAR_GATHER = 1 << 21, 24, 100
 AHEAD = 4  # rows between the one that is visited and the one that is fetched
 BUFFER = 4096  # pairs that flipped whose values are computed together
 
@@ -89,7 +86,7 @@ def _find_due(lists, places, forced, wake_ups, point, constants, steps, due):
 
 
 @njit(inline="always")
-def _prefetch(lists, r):
+def fetch_row(lists, r):
     """Have the row of a neuron brought into the cache, as far as two lines of each array hold it."""
     p, q = lists.begin[r], lists.base_begin[r]
     prefetch(lists.base, q)
@@ -100,18 +97,6 @@ def _prefetch(lists, r):
     prefetch(lists.start, p)
     prefetch(lists.start, p + 15)
     prefetch(lists.side, p)
-
-
-@compiled
-def _square(pushes, listed, first, count, K):
-    """Return the square of the norm of a sum of inputs, from products (n, n) of inputs."""
-    square = 0.0
-    for q in range(count):
-        row, j = 0.0, listed[first + q]
-        for other in range(q):
-            row += pushes[other] * K[j, listed[first + other]]
-        square += pushes[q] * (2.0 * row + pushes[q] * STRETCH)  # K[j, j] is 1, up to the tolerance
-    return square
 
 
 @compiled
@@ -186,8 +171,7 @@ def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
     """
     shift, unit, scale, trust = constants.shift, constants.unit, constants.scale, constants.trust
     sums, now, leaves, clock = point.sums, point.now, wake_ups.leaves, wake_ups.clock
-    K, X, d = inputs.fast_products, inputs.fast_vectors, inputs.vectors.shape[1]
-    gather = NEAR_GATHER if K.nbytes <= NEAR else FAR_GATHER
+    X, d = inputs.fast_vectors, inputs.vectors.shape[1]
     longest = 0
     for index in range(places.size):
         longest = max(longest, lists.length[places[index]])
@@ -200,7 +184,7 @@ def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
     n_pending = n_left_band = looks = n_flips = on = off = 0
     for k in range(n_due):
         if k + AHEAD < n_due:
-            _prefetch(lists, places[due[k + AHEAD]])
+            fetch_row(lists, places[due[k + AHEAD]])
         r, looked_at = places[due[k]], forced[due[k]]
         first, linear, fired = lists.begin[r], np.int64(lists.linear[r]), np.int64(lists.fired[r])
         seen, push, begin = lists.seen[r], scale * lists.sign[r], lists.base_begin[r]
@@ -213,12 +197,8 @@ def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
             pushes[q], pulls[q], coefficients[q] = step, c, c
             walked += abs(step)
             total += abs(c)
-        by_products = K.size > 0 and gather * fired < d
-        if by_products:
-            square = _square(pushes, lists.inputs, first, linear, K)
-        else:
-            square = np.float64(sum_rows(pushes, pulls, lists.inputs, first, fired, X, vector))
-        drift = rounded_up(lists.drift[r] + trust * norm_at_most(square, 2 * linear + 4, d, unit, walked), unit)
+        square = np.float64(sum_rows(pushes, pulls, lists.inputs, first, fired, X, vector))
+        drift = rounded_up(lists.drift[r] + trust * norm_of_sum(square, linear, d, unit, walked), unit)
         lists.drift[r], lists.seen[r] = drift, now
         if drift >= lists.band[r]:
             found.left_band[n_left_band] = r
@@ -236,9 +216,6 @@ def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
             add_up(moved, coefficients, lists.inputs, inputs.vectors, scratch.vector)
             for e in range(expired):
                 changes[e] = dot(scratch.vector, inputs.vectors[watched[e]])
-        elif by_products:
-            for e in range(expired):
-                changes[e] = add_products(0.0, watched[e], moved, coefficients, lists.inputs, K)
         else:
             dot_rows(vector, X, watched, expired, changes)
         looks += expired

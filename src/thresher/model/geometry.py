@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from thresher.loops.lanes import in_lanes
 from thresher.loops.rounding import STRETCH, guards, unit_roundoff
 from thresher.model.weights import Floating
 
@@ -25,21 +24,19 @@ class Geometry(NamedTuple):
     fast_inputs: Floating
     fast_products: Floating
     max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
-    padded_inputs: Floating  # row by row, with columns of zeros up to a whole number of vectors
 
     @classmethod
     def of(cls, inputs: NDArray[np.float64], *, dtype: DTypeLike, products: bool = True) -> Geometry:
         """Return the geometry of inputs (n, d), with working precision ``dtype``. Cost: O(n²d); else O(nd)."""
         fast = inputs.astype(dtype, order="F")  # so that its transpose is contiguous: faster products
-        padded = in_lanes(inputs.astype(dtype))
         if not products:
             none = np.empty((0, 0))
-            return cls(inputs, none, fast, none.astype(dtype), np.full(len(inputs), STRETCH), padded)
+            return cls(inputs, none, fast, none.astype(dtype), np.full(len(inputs), STRETCH))
         made = inputs @ inputs.T
         sizes = np.abs(made)
         np.fill_diagonal(sizes, 0.0)
         largest = sizes.max(axis=1) * (1 + 1e-6)  # the working precision may round up
-        return cls(inputs, made, fast, made.astype(dtype), largest, padded)
+        return cls(inputs, made, fast, made.astype(dtype), largest)
 
     @property
     def dtype(self) -> np.dtype[np.floating]:

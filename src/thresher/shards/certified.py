@@ -31,6 +31,7 @@ from thresher.loops.visits import visit
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.position import Position
+from thresher.model.weights import Weights
 from thresher.shards.pairs import PairShard
 from thresher.shards.recipe import Recipe
 from thresher.shards.watchlists import StartBlock, StartScan, loop_inputs, shard_constants
@@ -41,7 +42,7 @@ __all__ = ["BAND_AFTER_FIRST_STEP", "BAND_BEFORE", "Certified"]
 # Bands as multiples of the drift that is expected of a neuron: measured, so that both watchlists and new scans are few.
 BAND_AFTER_FIRST_STEP, BAND_BEFORE = 0.5, 1.9
 _TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
-_PER_NEURON = 45  # bytes of a watchlist, its place in the tree included
+_PER_NEURON = 53  # bytes of a watchlist, its place in the tree included
 _START_BLOCK = 1024  # start rows per matrix product
 
 
@@ -66,7 +67,8 @@ class Certified(PairShard):
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._geometry, self._neurons = recipe.settings, recipe.geometry, neurons
         self._rounded = recipe.rounded_inputs
-        self._inputs, self._loop_inputs = recipe.inputs, loop_inputs(recipe.settings, recipe.geometry)
+        self._inputs = recipe.inputs
+        self._loop_inputs = loop_inputs(recipe.settings, recipe.geometry, recipe.padded_inputs)
         self._extracted: Pattern | None = None  # the firing pairs, if they were asked for since the last linearise
         self._clock = 0.0
         self._anchor = self._now = 0  # snapshots: the point of linearisation, and where the neurons stand
@@ -93,7 +95,8 @@ class Certified(PairShard):
         band = min(share * facts.drift * (math.sqrt(facts.pairs / max(facts.awake, 1.0)) + 2), facts.shift + 6)
         beyond = firing_probability(facts.shift - band) - firing_probability(facts.shift)
         watched = 1.25 * facts.pairs + facts.awake * facts.inputs * beyond
-        return float(watched * (11 + 2 * facts.item) + facts.awake * _PER_NEURON + 2 * facts.weights)
+        bases = 1.5 * facts.pairs  # of entries that have fired, some of them moved
+        return float(watched * (3 + 2 * facts.item) + 8 * bases + facts.awake * _PER_NEURON + 2 * facts.weights)
 
     def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
         """Scan the start weights block by block, take the first step while they are in cache, keep watchlists.
@@ -134,7 +137,7 @@ class Certified(PairShard):
         self._constants = shard_constants(
             self._settings, self._geometry, self._neurons, band=self._band, guards=scan.guards, trust=_TRUST
         )
-        self._linear_pairs = scan.before.firing
+        self._linear_pairs, self._flips = scan.before.firing, scan.after.flips
         if first_step is not None:
             self._take_snapshot(first_step)
             self._lists.seen[:] = self._now
@@ -161,13 +164,14 @@ class Certified(PairShard):
         again = self._scan_again(found.left_band[: visited.n_left_band], found.corrections)
         pending = found.pending[: visited.n_pending]  # ascending, as places are
         self._pending = np.union1d(pending, again.pending) if len(again.pending) else pending.copy()
+        self._flips = visited.on + visited.off + again.on + again.off
         effort = Effort(
             looks=visited.looks + again.looks,
             visits=visits,
             touches=self._climb(places),
             moved=int(np.count_nonzero(self._lists.linear)),
             rescans=visited.n_left_band,
-            flips=visited.on + visited.off + again.on + again.off,
+            flips=self._flips,
             firing=self._linear_pairs + visited.on + again.on - visited.off - again.off,
         )
         return ShardMoved(found.corrections, effort)
@@ -188,7 +192,7 @@ class Certified(PairShard):
             self._commit(many, none)
             counting.count_bits(lists.begin, lists.linear, lists.inputs, many, 1, counts)
         self._renew(places)
-        self._pending = np.empty(0, np.int64)
+        self._pending, self._flips = np.empty(0, np.int64), 0
         self._linear_pairs = int(self._lists.linear.sum(dtype=np.int64))
 
     def add_counts(self, counts: NDArray[np.int32]) -> None:
@@ -212,6 +216,12 @@ class Certified(PairShard):
         longest = int(np.diff(support.bounds).max(initial=0))
         peak = self._settings.scale * float(np.abs(self._sums).max())
         return made._replace(rounding=made.rounding + of_coefficients(longest, peak))
+
+    def weights(self) -> Weights:
+        """Return the weights at the last ``linearise``. Cost: O(pairs)."""
+        support, coefficients = self._extract(self._lists.fired, only_moved=True)
+        unmoved = Weights.at_start(self._settings.start, self._inputs, dtype=self._geometry.dtype)
+        return unmoved._replace(support=support, coefficients=coefficients)
 
     def squared_distance(self) -> float:
         """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(d) per coefficient."""
@@ -257,7 +267,7 @@ class Certified(PairShard):
 
     def _commit(self, places: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
         lists = self._lists
-        self._lists = lists.with_bases(self._bases_used, int(lists.length[places].sum(dtype=np.int64)))
+        self._lists = lists.with_bases(self._bases_used, int(lists.fired[places].sum(dtype=np.int64)) + self._flips)
         self._bases_used = loops.commit(
             self._lists, places, self._point(), self._settings.scale, self._bases_used, counts
         )

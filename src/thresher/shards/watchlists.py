@@ -97,11 +97,11 @@ class Watchlists(NamedTuple):
         return self._replace(base=base)
 
 
-def loop_inputs(settings: NetworkSettings, geometry: Geometry) -> Inputs:
-    """Return what loops over watchlists know of the inputs."""
-    start, (X, products, _, fast_products, max_correlation, padded) = settings.start, geometry
+def loop_inputs(settings: NetworkSettings, geometry: Geometry, fast_vectors: Floating) -> Inputs:
+    """Return what loops over watchlists know of the inputs, which are given in working precision as well."""
+    start, (X, products, _, fast_products, max_correlation) = settings.start, geometry
     bounds = start.bounds if isinstance(start, PoissonStart) else np.empty(0, np.int64)
-    return Inputs(X, padded, products, fast_products, max_correlation, bounds)
+    return Inputs(X, fast_vectors, products, fast_products, max_correlation, bounds)
 
 
 def shard_constants(
@@ -178,8 +178,8 @@ class StartScan:
         self._settings, self._geometry = settings, geometry
         self._copies = 2 if settings.start.twins else 1  # neurons that share a start row
         self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
-        self._inputs = loop_inputs(settings, geometry)
         self._vectors = np.ascontiguousarray(geometry.inputs, geometry.dtype)
+        self._inputs = loop_inputs(settings, geometry, self._vectors)
         self._constants = shard_constants(settings, geometry, neurons, band=band, guards=(0.0, 0.0))
         n = len(geometry.inputs)
         self._step = np.zeros(n) if first_step is None else first_step
