@@ -104,13 +104,13 @@ def _function(test: str) -> str:
 
 def plain_python() -> None:
     """Put plain Python in the place of instructions that exist in compiled code only."""
-    from thresher.loops import bits, counting, start_scan, visits
+    from thresher.loops import bits, counting, search, visits
 
     counting._ones = lambda word: int(word).bit_count()
-    bits.trailing_zeros = visits.trailing_zeros = start_scan.trailing_zeros = lambda word: (
+    bits.trailing_zeros = visits.trailing_zeros = search.trailing_zeros = lambda word: (
         (int(word) & -int(word)).bit_length() - 1
     )
-    start_scan._at_least = lambda values, first, low: np.uint64(
+    search._at_least = lambda values, first, low: np.uint64(
         sum(1 << k for k in np.flatnonzero(values[first : first + 64] >= low).tolist())
     )
     visits.prefetch = lambda values, place: None

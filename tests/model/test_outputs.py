@@ -7,6 +7,7 @@ import pytest
 from thresher import Problem, to_sphere, train
 from thresher.datasets import random_problem
 from thresher.loops import screen
+from thresher.loops.whole import PLAIN, Way
 from thresher.model import network as networks
 
 PROBLEM = random_problem(inputs=30, dimension=12)
@@ -23,16 +24,16 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("instructions", ["", screen.PLAIN])
+@pytest.mark.parametrize("bits", [0, 8, 16])
 @pytest.mark.parametrize("way", WAYS)
-def test_predictions_are_those_of_all_neurons(way, instructions, monkeypatch):
+def test_predictions_are_those_of_all_neurons(way, bits, monkeypatch):
     network = train(PROBLEM, **{"width": 5000, "shift": 2.0, "twins": False} | WAYS[way]).network
     settings = network.settings
     W, signs = network.weights.vectors(range(settings.neurons)), settings.start.signs(np.arange(settings.neurons))
     padding = settings.width - settings.neurons  # neurons that were not drawn
     W, signs = np.vstack([W, np.zeros((padding, 12))]), np.append(signs, np.zeros(padding))
     expected = naive.outputs(W, signs, NEW, settings.shift, settings.activation)
-    monkeypatch.setattr(screen, "INSTRUCTIONS", instructions)
+    monkeypatch.setattr(screen, "WAYS", (Way(bits, PLAIN),) if bits else ())
     monkeypatch.setattr(networks, "few_near", lambda *given: True)
     found = network.predict(NEW)
     np.testing.assert_allclose(found, expected, atol=1e-10 if way == "float64" else 3e-6)

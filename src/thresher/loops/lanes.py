@@ -1,34 +1,24 @@
 """Loops over short rows of numbers in whole vectors: sums of rows, inner products, expiries that have passed.
 
-Rows are padded with zeros to a multiple of ``LANES`` numbers. Written as instructions, since a compiler that does not
-know how long rows are spends more time around such loops than in them.
+Rows are padded with zeros to a multiple of ``LANES`` numbers (``screen.padded``). Written as instructions: a compiler
+that does not know how long rows are spends more time around such loops than in them.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
-__all__ = ["CHUNK", "LANES", "dot_rows", "in_lanes", "passed", "prefetch", "sum_rows"]
+__all__ = ["CHUNK", "LANES", "dot_rows", "passed", "prefetch", "sum_rows"]
 
 LANES = 8
 CHUNK = 16  # expiries that are compared at a time
 _INT = ir.IntType(64)
 _SUMS = ("reassoc", "nsz", "contract")
-
-
-def in_lanes(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return rows (n, d) with zeros added up to a multiple of ``LANES`` columns. Cost: O(nd)."""
-    n, d = rows.shape
-    padded = np.zeros((n, -(-d // LANES) * LANES), rows.dtype)
-    padded[:, :d] = rows
-    return padded
 
 
 class _Code:

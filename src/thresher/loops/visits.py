@@ -23,7 +23,7 @@ from thresher.loops.judgement import (
 from thresher.loops.lanes import CHUNK, dot_rows, passed, prefetch, sum_rows
 from thresher.loops.pairs import dot
 from thresher.loops.rounding import STRETCH, expiry_at, norm_of_sum, rounded_up, wake_up_at
-from thresher.loops.start_scan import trailing_zeros
+from thresher.loops.search import trailing_zeros
 from thresher.loops.structures import Displacement, Visited
 
 __all__ = ["AHEAD", "fetch_row", "visit", "wake", "write_coefficients"]

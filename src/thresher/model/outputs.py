@@ -38,28 +38,29 @@ def sum_near(
 
     Cost: O(kd) per start row that counts, and O(d) per pair that is near the threshold.
     """
-    start, fast = weights.start, np.ascontiguousarray(inputs, weights.dtype)
+    start, fast = weights.start, screen.padded(inputs, weights.dtype)
     copies = 2 if start.twins else 1
     rows = np.arange(neurons)
     if start.twins:
         rows = weights.support.neurons >> 1  # ascending
         rows = rows[np.diff(rows, prepend=-1) > 0]
     added = (*weights.support, weights.coefficients, weights.inputs)
-    screened, rounded_inputs = screen.instructions_for(inputs.shape[1]), screen.NO_INPUTS
-    if screened:
-        rounded_inputs = screen.round_inputs(inputs, plainly=screened == screen.PLAIN)
+    way = screen.way_for(inputs.shape[1])
+    rounded_inputs = screen.round_inputs(inputs, way) if way else screen.NO_INPUTS
 
     def part(first: int) -> NDArray[np.float64]:
-        sums, room = np.zeros(len(inputs)), np.empty((0 if screened else _BLOCK, len(inputs)), fast.dtype)
+        sums, room = np.zeros(len(inputs)), np.empty((0 if way else _BLOCK, len(inputs)), fast.dtype)
         for begin in range(first, min(first + _TASK, len(rows)), _BLOCK):
             base = rows[begin : min(begin + _BLOCK, first + _TASK)]
             signs = start.signs((copies * base[:, None] + np.arange(copies)).ravel())
             columns = _columns(start, base)
-            if screened:
-                products, exact, rounded = room, screen.transpose(columns), screen.round_rows(columns)
+            if way:
+                products, exact, rounded = room, screen.transpose(columns), screen.round_rows(columns, way.bits)
             else:
-                products = np.matmul(columns.T.astype(fast.dtype, copy=False), fast.T, out=room[: len(base)])
-                exact, rounded = np.empty((0, len(columns)), np.float32), screen.NO_ROWS
+                products = np.matmul(
+                    columns.T.astype(fast.dtype, copy=False), fast[:, : len(columns)].T, out=room[: len(base)]
+                )
+                exact, rounded = np.empty((0, fast.shape[1]), np.float32), screen.NO_ROWS
             made = PredictedRows(base, signs, products, exact, rounded, rounded_inputs)
             add_outputs(made, added, fast, shift, sums)
         return sums

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from thresher.interfaces import Shard, ShardStarted, Step
 from thresher.loops import screen
 from thresher.loops.bits import panels_of
-from thresher.loops.lanes import in_lanes
 from thresher.loops.structures import RoundedInputs
 from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
@@ -75,8 +74,8 @@ class Recipe:
 
     @cached_property
     def padded_inputs(self) -> Floating:
-        """The same with zeros up to a whole number of vectors, made once per process. Cost: O(nd)."""
-        return in_lanes(self.fast_inputs)
+        """The same with zeros at the ends of rows, made once per process. Cost: O(nd)."""
+        return screen.padded(self.inputs, self.dtype)
 
     @cached_property
     def panels(self) -> Floating:
@@ -85,9 +84,9 @@ class Recipe:
 
     @cached_property
     def rounded_inputs(self) -> RoundedInputs | None:
-        """The inputs in 8 bits, made once per process; None where products of those do not pay. Cost: O(nd)."""
-        instructions = screen.instructions_for(self.inputs.shape[1])
-        return screen.round_inputs(self.inputs, plainly=instructions == screen.PLAIN) if instructions else None
+        """The inputs in whole numbers, made once per process; None where products of those do not pay. Cost: O(nd)."""
+        way = screen.way_for(self.inputs.shape[1])
+        return screen.round_inputs(self.inputs, way) if way else None
 
     def slice(self, neurons: range) -> Slice:
         """Return the slice of a range of neurons."""
