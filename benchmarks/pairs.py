@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from thresher.loops import compiled
-from thresher.loops.start_scan import places_at_least
+from thresher.loops.search import places_at_least
 
 
 @compiled
@@ -22,7 +22,7 @@ def collect(z, shift, signs, outputs, inputs):
     bounds[0] = p = 0
     for r in range(k):
         row = z[r]
-        count = places_at_least(row, shift, found)
+        count = places_at_least(row, row.size, shift, found)
         for q in range(count):
             i = found[q]
             inputs[p + q] = i

@@ -7,6 +7,7 @@ import pytest
 from thresher import Problem, train
 from thresher.datasets import random_problem
 from thresher.loops import screen
+from thresher.loops.whole import PLAIN, Way
 from thresher.model import compact as compacts
 from thresher.model import network as networks
 
@@ -30,16 +31,16 @@ def _look_at_few(monkeypatch, *, few):
     monkeypatch.setattr(compacts, "few_vectors_near", lambda *given, twins: few)
 
 
-@pytest.mark.parametrize("instructions", ["", screen.PLAIN])
+@pytest.mark.parametrize("bits", [0, 8, 16])
 @pytest.mark.parametrize("way", WAYS)
-def test_predictions_are_those_of_all_neurons(way, instructions, monkeypatch):
+def test_predictions_are_those_of_all_neurons(way, bits, monkeypatch):
     network = train(PROBLEM, **{"width": 5000, "shift": 2.0, "twins": False} | WAYS[way]).network
     settings = network.settings
     W, signs = network.weights.vectors(range(settings.neurons)), settings.start.signs(np.arange(settings.neurons))
     padding = settings.width - settings.neurons  # neurons that were not drawn
     W, signs = np.vstack([W, np.zeros((padding, 12))]), np.append(signs, np.zeros(padding))
     expected = naive.outputs(W, signs, NEW, settings.shift, settings.activation)
-    monkeypatch.setattr(screen, "INSTRUCTIONS", instructions)
+    monkeypatch.setattr(screen, "WAYS", (Way(bits, PLAIN),) if bits else ())
     compact, close = network.compact(), 1e-10 if way == "float64" else 3e-6
     for model in (network, compact):
         _look_at_few(monkeypatch, few=True)
@@ -65,10 +66,11 @@ def test_rounded_rows_find_the_same_pairs(way, monkeypatch):
     network = train(PROBLEM, width=5000, shift=2.0, **{"twins": False} | WAYS[way]).network
     for model in (network, network.compact()):
         found = []
-        for instructions in ("", screen.PLAIN):
-            monkeypatch.setattr(screen, "INSTRUCTIONS", instructions)
-            found.append(model.predict(NEW))
-        np.testing.assert_array_equal(*found)
+        for ways in (screen.WAYS, (), (Way(8, PLAIN),), (Way(16, PLAIN),)):
+            with monkeypatch.context() as patch:
+                patch.setattr(screen, "WAYS", ways)
+                found.append(model.predict(NEW))
+        np.testing.assert_array_equal(found, found[:1] * len(found))
 
 
 def test_vectors_of_any_kind():

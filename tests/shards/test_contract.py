@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from screened import Screened
+from screened import Screened, ScreenedInBytes
 
 from thresher import BrokenCertificate, Problem, to_sphere
 from thresher.engines import engine as engines
@@ -15,7 +15,7 @@ from thresher.model.network import NetworkSettings
 from thresher.shards import SHARDS, dense
 
 WIDTH, SHIFT = 120, 0.4
-every_kind = pytest.mark.parametrize("index", [*SHARDS, "screened"])
+every_kind = pytest.mark.parametrize("index", [*SHARDS, "screened", "screened in bytes"])
 
 
 class Story:
@@ -93,7 +93,7 @@ class Story:
 
 
 def steps_of(index, rng, n):
-    keeps = [1.0] if index in ("certified", "screened") else [1.0, 0.5, 0.0]
+    keeps = [1.0] if index.startswith(("certified", "screened")) else [1.0, 0.5, 0.0]
     return [Step(rng.normal(size=n) * size, keep) for size in (0.3, 3.0) for keep in keeps]
 
 
@@ -101,6 +101,7 @@ def steps_of(index, rng, n):
 def several_shards(monkeypatch):
     monkeypatch.setattr(engines, "_SHARD", 40)
     monkeypatch.setitem(SHARDS, "screened", Screened)
+    monkeypatch.setitem(SHARDS, "screened in bytes", ScreenedInBytes)
 
 
 @every_kind

@@ -1,10 +1,10 @@
-"""Start rows screened in 8 bits: what is tested of certified shards, once more."""
+"""Start rows screened in whole numbers: what is tested of certified shards, once more."""
 
 import numpy as np
 import pytest
 from hypothesis import settings
 from reliability.soak import make_problem
-from screened import Screened
+from screened import Screened, ScreenedInBytes
 from test_certified import (  # noqa: F401
     ShardsAgree,
     TestSabotage,
@@ -20,6 +20,7 @@ from test_judgement import (  # noqa: F401
 from thresher import BrokenCertificate, Problem, train, train_together
 from thresher.datasets import random_problem
 from thresher.loops import screen
+from thresher.loops.whole import PLAIN, Way
 from thresher.shards import SHARDS, Certified
 
 
@@ -54,21 +55,25 @@ def test_random_problems(number):
     [{}, {"twins": True}, {"first_step": "gram"}, {"dtype": "float64"}, {"twins": True, "start": "poisson"},
      {"solver": "pivots"}],
 )  # fmt: skip
-def test_it_is_the_training_without_a_screen(options, monkeypatch):
+@pytest.mark.parametrize("kind", [Screened, ScreenedInBytes])
+def test_it_is_the_training_without_a_screen(kind, options, monkeypatch):
     problem = random_problem(inputs=70, dimension=20)
     given = {"width": 2**15, "shift": 2.0, "audit": True, **options}
+    monkeypatch.setitem(SHARDS, "certified", kind)
     ours = train(problem, **given)
     monkeypatch.setitem(SHARDS, "certified", Certified)
-    monkeypatch.setattr(screen, "INSTRUCTIONS", "")
+    monkeypatch.setattr(screen, "WAYS", ())
     plain = train(problem, **given)
-    assert (ours.screen, plain.screen) == ("8 bits, plain loops", options.get("dtype", "float32"))
+    assert (ours.screen, plain.screen) == (f"{kind.BITS} bits, plain loops", options.get("dtype", "float32"))
     assert counted(ours) == counted(plain)
     np.testing.assert_allclose(ours.network.predict(problem.inputs), plain.network.predict(problem.inputs), atol=1e-5)
 
 
-def test_a_screen_that_misses_pairs_is_caught(monkeypatch):
+@pytest.mark.parametrize("kind", [Screened, ScreenedInBytes])
+def test_a_screen_that_misses_pairs_is_caught(kind, monkeypatch):
+    monkeypatch.setitem(SHARDS, "certified", kind)
     original = screen.round_inputs
-    careless = lambda X, plainly: original(0.9 * X, plainly=plainly)  # noqa: E731
+    careless = lambda X, way: original(0.9 * X, way)  # noqa: E731
     monkeypatch.setattr(screen, "round_inputs", careless)
     with pytest.raises(BrokenCertificate, match=r"neuron \d+ fires on input \d+"):
         train(random_problem(inputs=30, dimension=10), width=20_000, audit=True)
@@ -80,7 +85,7 @@ def test_a_screen_that_misses_pairs_is_caught(monkeypatch):
 @pytest.fixture
 def able(monkeypatch):
     monkeypatch.setitem(SHARDS, "certified", Certified)
-    monkeypatch.setattr(screen, "INSTRUCTIONS", screen.PLAIN)
+    monkeypatch.setattr(screen, "WAYS", (Way(8, PLAIN),))
 
 
 @pytest.mark.parametrize(("shift", "taken"), [(0.5, "float32"), (2.3, "8 bits, plain loops")])

@@ -7,25 +7,26 @@ of them fires on x if <c, x> + |<h, x>| reaches the threshold, so pairs with <c,
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from thresher.loops import compiled
 from thresher.loops.rounding import STRETCH, of_margin, of_product
-from thresher.loops.screen import CHUNK, bound_rows, room_for
-from thresher.loops.start_scan import dots, places_at_least
+from thresher.loops.screen import CHUNK, guard_of, level_of, multiply_rows, pick_bounds, room_for
+from thresher.loops.search import dots, places_at_least
 
 __all__ = ["add_outputs", "divide_twins", "measure_rows", "move_rows", "rows_near", "vectors_near"]
 
 
 @compiled
-def move_rows(base, added, centres, halves):
-    """Add to start rows ``centres`` (rows, d) what training added to their neurons, and write halves of twins.
+def move_rows(base, places, added, start, columns, centres, halves):
+    """Add to start rows what training added to their neurons: write centres, and halves of twins, (rows, padded d).
 
-    ``base`` (rows,) are their numbers, ascending; ``halves`` are (rows, d), or (0, d): there are no twins. Cost: O(d)
-    per row and coefficient.
+    ``base`` (rows,) are their numbers, ascending; they are the columns ``places`` (rows,) of ``start``. ``columns``
+    (d, rows) become those of the centres. Without twins halves are (0, padded d). Cost: O(d) per row and coefficient.
     """
     stored, bounds, inputs, coefficients, X = added
-    rows, d, copies = base.size, X.shape[1], 2 if halves.size else 1
-    vectors = np.empty((2, d))
+    (d, _), rows, copies = columns.shape, base.size, 2 if halves.shape[0] else 1
+    vectors = np.zeros((2, d))
     s = np.searchsorted(stored, copies * base[0]) if rows else 0
     for r in range(rows):
         for twin in range(copies):
@@ -39,20 +40,25 @@ def move_rows(base, added, centres, halves):
                     c, j = coefficients[p], inputs[p]
                     for k in range(d):
                         vectors[twin, k] += c * X[j, k]
-        if halves.size:
+        place = places[r]
+        if copies == 2:
             for k in range(d):
-                centres[r, k] += 0.5 * (vectors[0, k] + vectors[1, k])
                 halves[r, k] = 0.5 * (vectors[0, k] - vectors[1, k])
-        else:
-            for k in range(d):
-                centres[r, k] += vectors[0, k]
+                vectors[0, k] = 0.5 * (vectors[0, k] + vectors[1, k])
+        for k in range(d):
+            centres[r, k] = start[k, place] + vectors[0, k]
+            columns[k, r] = centres[r, k]
+        for k in range(d, centres.shape[1]):
+            centres[r, k] = 0
+        for k in range(d, halves.shape[1] if copies == 2 else 0):
+            halves[r, k] = 0
 
 
 @compiled
-def divide_twins(vectors):
-    """Return centres and halves (rows, d) of twins, whose vectors (2 rows, d) follow each other. Cost: O(d) per row."""
+def divide_twins(vectors, padded):
+    """Return centres and halves (rows, padded d) of twins whose vectors (2 rows, d) follow each other. Cost: O(d) a row."""
     rows, d = vectors.shape[0] // 2, vectors.shape[1]
-    centres, halves = np.empty((rows, d), vectors.dtype), np.empty((rows, d), vectors.dtype)
+    centres, halves = np.zeros((2, rows, padded), vectors.dtype)
     for r in range(centres.shape[0]):
         one, two = vectors[2 * r], vectors[2 * r + 1]
         for k in range(d):
@@ -75,19 +81,35 @@ def measure_rows(centres, halves, shift, unit):
     rows, d = centres.shape
     reach, guard = np.zeros(rows), np.empty(rows)
     for r in range(rows):
-        if halves.size:
+        if halves.shape[0]:
             reach[r] = STRETCH * (1.0 + of_product(d, unit)) * _norm(halves[r])
         guard[r] = 2.0 * of_margin(d, unit, _norm(centres[r]), shift)
     return reach, guard
 
 
-@compiled
+@njit(inline="always")
 def _spread(listed, count):
     """Repeat the last of the listed inputs, so that ``dots`` sums all of them in one way; return how many there are."""
     whole = count + (-count) % 4
     for c in range(count, whole):
         listed[c] = listed[count - 1]
     return whole
+
+
+@njit(inline="always")
+def _find(rows, r, products, level, found, bounds):
+    """Write to ``found`` the inputs on which row r may reach the level, and upper bounds of it; return how many."""
+    k, guard = bounds.size - 3, rows.guard[r]
+    if rows.products.shape[0] == 0:
+        guard += guard_of(rows.rounded, r, rows.rounded_inputs, rows.centres.shape[1])
+        least = level_of(rows.rounded, r, rows.rounded_inputs, guard, level)
+        count = places_at_least(products[r % CHUNK], k, least, found)
+        pick_bounds(rows.rounded, r, rows.rounded_inputs, guard, products[r % CHUNK], found, count, bounds)
+        return count
+    count = places_at_least(rows.products[r], k, bounds.dtype.type(level - guard), found)
+    for c in range(count):
+        bounds[c] = rows.products[r, found[c]] + guard
+    return count
 
 
 @compiled
@@ -97,36 +119,32 @@ def add_outputs(rows, X, shift, sums):
     Which pairs are looked at depends on products or rounded rows; what they add does not, to the bit: nor does it
     depend on the inputs around them. Cost: O(d) per pair near the threshold, besides what finds it.
     """
-    (k, d), number = X.shape, rows.centres.dtype.type
-    screened, twins = rows.products.shape[0] == 0, rows.halves.size > 0
-    room, rounded = np.empty((CHUNK if screened else 0, k), X.dtype), room_for(rows.rounded_inputs)
-    found, values, changes = np.empty(k + 3, np.int32), np.empty(k + 3, X.dtype), np.empty(k + 3, X.dtype)
-    for r in range(rows.centres.shape[0]):
-        if screened and r % CHUNK == 0:
-            last = min(r + CHUNK, rows.centres.shape[0])
-            bound_rows(rows.rounded, r, last, rows.rounded_inputs, d, rounded, room)
-        near = room[r % CHUNK] if screened else rows.products[r]
-        coefficient, low = rows.coefficients[r], shift - rows.guard[r]
-        count = places_at_least(near, number(low - rows.reach[r]), found)
+    k, number, whole = X.shape[0], rows.centres.shape[0], room_for(rows.rounded_inputs)
+    found, (bounds, values, changes) = np.empty(k + 3, np.int32), np.empty((3, k + 3), X.dtype)
+    for r in range(number):
+        if rows.products.shape[0] == 0 and r % CHUNK == 0:
+            multiply_rows(rows.rounded, r, min(r + CHUNK, number), rows.rounded_inputs, whole)
+        coefficient = rows.coefficients[r]
+        count = _find(rows, r, whole, shift - rows.reach[r], found, bounds)
         if count == 0:
             continue
-        if twins:
-            dots(rows.halves[r], X, found, _spread(found, count), changes)
-            kept = 0
-            for c in range(count):
-                i, change = found[c], changes[c]
-                found[kept], changes[kept] = i, change
-                kept += near[i] + abs(change) >= low
-            if kept == 0:
-                continue
-            dots(rows.centres[r], X, found, _spread(found, kept), values)
-            for c in range(kept):
-                margin, change = np.float64(values[c]) - shift, np.float64(changes[c])
-                sums[found[c]] += coefficient * (max(margin + change, 0.0) - max(margin - change, 0.0))
-        else:
+        if rows.halves.shape[0] == 0:
             dots(rows.centres[r], X, found, _spread(found, count), values)
             for c in range(count):
                 sums[found[c]] += coefficient * max(np.float64(values[c]) - shift, 0.0)
+            continue
+        dots(rows.halves[r], X, found, _spread(found, count), changes)
+        kept = 0
+        for c in range(count):
+            i, change = found[c], changes[c]
+            found[kept], changes[kept] = i, change
+            kept += np.float64(bounds[c]) + abs(change) >= shift
+        if kept == 0:
+            continue
+        dots(rows.centres[r], X, found, _spread(found, kept), values)
+        for c in range(kept):
+            margin, change = np.float64(values[c]) - shift, np.float64(changes[c])
+            sums[found[c]] += coefficient * (max(margin + change, 0.0) - max(margin - change, 0.0))
 
 
 @compiled

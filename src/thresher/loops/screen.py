@@ -1,169 +1,78 @@
-"""Products in 8 bits: upper bounds of pre-activations, for a fraction of what the pre-activations cost.
+"""Upper bounds of pre-activations, for a fraction of what the pre-activations cost: start rows are screened.
 
-Rows and inputs are rounded to whole steps from -127 to 127, a step per row and a step per input. Inputs are stored plus
-128, as bytes without a sign, since that is what processors multiply with bytes that have one: ``vpdpbusd`` takes four
-products at a time into each of 8 or 16 sums of 32 bits. Plain loops give the same whole numbers on any machine; they
-are slow, and there for tests.
+Rows and inputs are rounded to whole steps, of one size per row and of one for all inputs, in 8 or in 16 bits. What the
+products of whole numbers may miss is known: how far each vector is from its rounded one.
 """
 
 from __future__ import annotations
 
-import llvmlite.binding
-import numba
+import math
+from typing import Any
+
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-from numpy.typing import NDArray
+from numba import njit
+from numpy.typing import DTypeLike, NDArray
 
 from thresher.loops import compiled
 from thresher.loops.rounding import of_screen
 from thresher.loops.structures import RoundedInputs, RoundedRows
+from thresher.loops.whole import COLUMNS, PLAIN, ROWS, WAYS, Way, multiply, multiply_plainly, multiply_singly
 
 __all__ = [
-    "CHUNK", "INSTRUCTIONS", "NO_INPUTS", "NO_ROWS", "PLAIN", "STEPS", "bound_rows", "instructions_for", "room_for",
-    "round_inputs", "round_rows", "squares", "transpose", "write_tile",
+    "CHUNK", "LONGEST", "NO_INPUTS", "NO_ROWS", "OFFSET", "change_nearly", "describe", "guard_of", "level_of",
+    "multiply_rows", "padded", "pick_bounds", "room_for", "round_inputs", "round_rows", "squares", "transpose",
+    "usual_guard", "way_for",
 ]  # fmt: skip
 
-STEPS, OFFSET = 127, 128
-# Coordinates of a row: of shorter ones products in float32 cost no more, of longer ones sums, of up to 255 x 127 each,
-# do not fit 32 bits.
-SHORTEST, LONGEST = 96, 1 << 15
-CHUNK, _TILE_ROWS = 16, 4  # rows whose products are in the cache at a time, and rows of a tile
-PLAIN = "plain loops"
+OFFSET = 128  # added to inputs of 8 bits, which are multiplied as bytes without a sign
+_MOST = (1 << 31) - 1
+# The largest whole number, and the largest norm of a row or an input of them: sums of products fit 32 bits.
+_LARGEST = {8: (127, 1e9), 16: (32767, 45000)}
+_LARGEST_16 = _LARGEST[16][0]
+_SHORTEST = {8: 96, 16: 8}  # coordinates of a row: of shorter ones products in float32 cost no more
+LONGEST = 1 << 15  # of longer ones sums do not fit 32 bits
+CHUNK = 24  # rows whose products are in the cache at a time
 _NOTHING = 1e-20  # rows without a larger coordinate count as rows of zeros
 
 
-def _instructions() -> str:
-    """Return which instructions of this machine multiply bytes: "avx512-vnni", "avx-vnni", or "" for none."""
-    chosen = numba.config
-    if chosen.DISABLE_JIT or chosen.CPU_NAME or chosen.CPU_FEATURES:  # type: ignore[attr-defined]
-        return ""  # code is made for another machine, or none is made
-    has = llvmlite.binding.get_host_cpu_features()
-    return "avx512-vnni" if has.get("avx512vnni") and has.get("avx512f") else "avx-vnni" if has.get("avxvnni") else ""
-
-
-def instructions_for(dimension: int) -> str:
-    """Return which instructions are to screen rows of so many coordinates; "" if they are not to be screened."""
-    shortest = 1 if INSTRUCTIONS == PLAIN else SHORTEST  # plain loops are never worth while, and there for tests
-    return INSTRUCTIONS if shortest <= dimension <= LONGEST else ""
-
-
-INSTRUCTIONS = _instructions()
-_LANES, _VECTORS = (8, 2) if INSTRUCTIONS == "avx-vnni" else (16, 4)  # sums in a register, registers across a tile
-_COLUMNS = _LANES * _VECTORS
-
-
-def write_tile(builder, arguments, *, lanes, vectors):
-    """Write the code of a tile: ``steps`` times 4 products for each of 4 rows and lanes x vectors inputs.
-
-    ``arguments`` are addresses and distances in bytes: inputs, row words, from one word of a row to the next, steps,
-    sums, from one row of sums to the next.
-    """
-    inputs, rows, apart, steps, sums, across = arguments
-    long, word = ir.IntType(64), ir.IntType(32)
-    kind, size = ir.VectorType(word, lanes), 4 * lanes
-    name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
-    add = builder.module.declare_intrinsic(name, (), ir.FunctionType(kind, [kind, kind, kind]))
-
-    def at(base, offset, kind):
-        return builder.inttoptr(builder.add(base, offset), kind.as_pointer())
-
-    def spread(value):
-        one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(word, 0))
-        return builder.shuffle_vector(one, one, ir.Constant(kind, [0] * lanes))
-
-    before = builder.block
-    loop, done = builder.append_basic_block("loop"), builder.append_basic_block("done")
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    k = builder.phi(long)
-    k.add_incoming(ir.Constant(long, 0), before)
-    tile = [[builder.phi(kind) for _ in range(vectors)] for _ in range(_TILE_ROWS)]
-    here, words = builder.mul(k, ir.Constant(long, size * vectors)), builder.add(rows, builder.mul(k, apart))
-    places = [builder.add(here, ir.Constant(long, size * c)) for c in range(vectors)]
-    x = [builder.load(at(inputs, place, kind), align=1) for place in places]
-    for r, row in enumerate(tile):
-        w = spread(builder.load(at(words, ir.Constant(long, 4 * r), word), align=4))
-        for c, old in enumerate(row):
-            old.add_incoming(ir.Constant(kind, [0] * lanes), before)
-            row[c] = builder.call(add, [old, x[c], w])
-            old.add_incoming(row[c], loop)
-    following = builder.add(k, ir.Constant(long, 1))
-    k.add_incoming(following, loop)
-    builder.cbranch(builder.icmp_unsigned("<", following, steps), loop, done)
-    builder.position_at_end(done)
-    for r, row in enumerate(tile):
-        for c, new in enumerate(row):
-            place = builder.add(builder.mul(across, ir.Constant(long, r)), ir.Constant(long, size * c))
-            builder.store(new, at(sums, place, kind), align=4)
+def way_for(dimension: int) -> Way | None:
+    """Return how rows of so many coordinates are to be screened; None if they are not to be."""
+    for way in WAYS:
+        shortest = 1 if way.instructions == PLAIN else _SHORTEST[way.bits]  # plain loops are never worth while
+        if shortest <= dimension <= LONGEST:
+            return way
+    return None
 
 
 # For loops that may screen, where they do not.
 _NONE = np.zeros(0, np.float32)
-NO_INPUTS = RoundedInputs(np.zeros((0, 1, 1, 4), np.uint8), _NONE, _NONE, True)
-NO_ROWS = RoundedRows(np.zeros((1, 0), np.int32), np.zeros(0, np.int32), _NONE, _NONE, _NONE)
-
-
-@intrinsic
-def _tile(typing, inputs, rows, apart, steps, sums, across):
-    """Multiply 4 rows with the inputs of a panel; see ``write_tile``."""
-
-    def generate(context, builder, signature, arguments):
-        write_tile(builder, arguments, lanes=_LANES, vectors=_VECTORS)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 6), generate
-
-
-@compiled
-def _multiply_plainly(panels, words, first, last, sums):
-    """Set ``sums`` (rows, inputs) to the products of rows ``first`` to ``last - 1`` with all inputs, in plain loops."""
-    count, steps, columns, _ = panels.shape
-    for r in range(first, last):
-        for c in range(count * columns):
-            sums[r - first, c] = 0
-    for p in range(count):
-        for k in range(steps):
-            for r in range(first, last):
-                for byte in range(4):
-                    signed = np.int32(np.int8((words[k, r] >> np.int32(8 * byte)) & np.int32(255)))
-                    for c in range(columns):
-                        sums[r - first, p * columns + c] += signed * np.int32(panels[p, k, c, byte])
-
-
-@compiled
-def _multiply_in_tiles(panels, words, first, last, sums):
-    """Do the same, by the instructions of this machine."""
-    count, steps, columns, _ = panels.shape
-    x, w, out = panels.ctypes.data, words.ctypes.data, sums.ctypes.data
-    for p in range(count):
-        for r in range(first, last, _TILE_ROWS):
-            _tile(
-                x + p * steps * columns * 4, w + 4 * r, 4 * words.shape[1], steps,
-                out + 4 * ((r - first) * sums.shape[1] + p * columns), 4 * sums.shape[1],
-            )  # fmt: skip
-
-
-_multiply = _multiply_in_tiles if INSTRUCTIONS else _multiply_plainly
+NO_INPUTS = RoundedInputs(np.zeros((0, 1, 1), np.int32), 1.0, 0.0, 16, np.zeros((0, 16), np.int16), 1.0, 0.0, True)
+NO_ROWS = RoundedRows(np.zeros((0, 1, 1), np.int32), np.zeros(0, np.int32), _NONE, _NONE, _NONE)
 
 
 @compiled(relaxed=True)
-def _round(columns, words, sums, steps, norms, errors):
-    """Round rows, the columns of ``columns`` (d, rows), to steps of their own; the rest are arrays of RoundedRows."""
-    rows = columns.shape[1]
-    inverse = np.empty(rows, np.float32)
-    for k in range(columns.shape[0]):
+def _round(columns, largest, longest, bits, words, sums, steps, norms, errors):
+    """Round rows, the columns of ``columns`` (d, rows), to steps of their own; the rest are arrays of RoundedRows.
+
+    But for ``words`` (d/4 or d/2, rows), with a row in each column. No whole number is above ``largest``, no norm of a
+    row of them above ``longest`` by more than rounding adds.
+    """
+    (d, rows), per = columns.shape, 32 // bits
+    inverse = np.zeros(rows, np.float32)
+    for k in range(d):
         for r in range(rows):
             steps[r] = max(steps[r], abs(columns[k, r]))
+            norms[r] += columns[k, r] * columns[k, r]
     for r in range(rows):
         if steps[r] < np.float32(_NOTHING):
-            steps[r] = inverse[r] = 0
+            steps[r] = 0
         else:
-            inverse[r] = np.float32(STEPS) / steps[r]
-            steps[r] = steps[r] / np.float32(STEPS)
-    for k in range(columns.shape[0]):
-        place, byte = k // 4, np.int32(8 * (k % 4))
+            steps[r] = max(steps[r] / np.float32(largest), np.sqrt(norms[r]) / np.float32(longest))
+            inverse[r] = np.float32(1) / steps[r]
+        norms[r] = 0
+    mask = np.int32((1 << bits) - 1)
+    for k in range(d):
+        place, up = k // per, np.int32(bits * (k % per))
         for r in range(rows):
             whole = np.rint(columns[k, r] * inverse[r])
             rest = columns[k, r] - whole * steps[r]
@@ -171,10 +80,20 @@ def _round(columns, words, sums, steps, norms, errors):
             errors[r] += rest * rest
             number = np.int32(whole)
             sums[r] += number
-            words[place, r] |= (number & np.int32(255)) << byte
+            words[place, r] |= (number & mask) << up
     for r in range(rows):
         norms[r] = steps[r] * np.sqrt(norms[r])
         errors[r] = np.sqrt(errors[r])
+
+
+@compiled
+def _in_tiles(words, tiled):
+    """Write ``words`` (steps, rows) to ``tiled`` (tiles, steps, rows of a tile)."""
+    steps, width = words.shape[0], tiled.shape[2]
+    for t in range(tiled.shape[0]):
+        for k in range(steps):
+            for r in range(width):
+                tiled[t, k, r] = words[k, t * width + r]
 
 
 @compiled(relaxed=True)
@@ -187,73 +106,151 @@ def squares(columns):
     return out
 
 
-@compiled
-def transpose(columns):
-    """Return columns (d, rows) as rows (rows, d), a line of the cache at a time."""
-    d, rows = columns.shape
-    out = np.empty((rows, d), columns.dtype)
-    for first in range(0, rows, 16):
-        for k in range(d):
-            for r in range(first, min(first + 16, rows)):
-                out[r, k] = columns[k, r]
+def padded(rows: NDArray[np.floating], dtype: DTypeLike) -> NDArray[Any]:
+    """Return rows (k, d) in a precision, with zeros at their ends, so that whole registers hold them. Cost: O(kd)."""
+    k, d = rows.shape
+    out = np.zeros((k, -(-d // 8) * 8), dtype)
+    out[:, :d] = rows
     return out
 
 
-def round_rows(columns: NDArray[np.float32]) -> RoundedRows:
+@compiled
+def _transpose(columns, out):
+    d, rows = columns.shape
+    for first in range(0, rows, 16):
+        last = min(first + 16, rows)
+        for k in range(d):
+            for r in range(first, last):
+                out[r, k] = columns[k, r]
+        for r in range(first, last):
+            for k in range(d, out.shape[1]):
+                out[r, k] = 0
+
+
+def transpose(columns: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return columns (d, rows) as rows (rows, d), with zeros at their ends as :func:`padded` adds them."""
+    d, rows = columns.shape
+    out = np.empty((rows, -(-d // 8) * 8), columns.dtype)
+    _transpose(columns, out)  # a line of the cache at a time
+    return out
+
+
+def round_rows(columns: NDArray[np.float32], bits: int) -> RoundedRows:
     """Return float32 rows, given as columns (d, rows), rounded to a step each. Cost: O(d) per row."""
     d, rows = columns.shape
-    words, sums = np.zeros((-(-d // 4), rows + _TILE_ROWS), np.int32), np.zeros(rows, np.int32)
+    tiles, depth = -(-rows // ROWS), -(-d * bits // 32)
+    words, sums = np.zeros((depth, tiles * ROWS), np.int32), np.zeros(rows, np.int32)
     steps, norms, errors = np.zeros((3, rows), np.float32)
-    _round(columns, words, sums, steps, norms, errors)
-    return RoundedRows(words, sums, steps, norms, errors)
+    _round(columns, *_LARGEST[bits], bits, words, sums, steps, norms, errors)
+    tiled = np.empty((tiles, depth, ROWS), np.int32)
+    _in_tiles(words, tiled)
+    return RoundedRows(tiled, sums, steps, norms, errors)
 
 
-def round_inputs(inputs: NDArray[np.float64], *, plainly: bool) -> RoundedInputs:
-    """Return inputs (n, d) rounded to a step each. Cost: O(nd)."""
-    n, d = inputs.shape
-    steps = (np.abs(inputs).max(axis=1) / STEPS).astype(np.float32)
-    step = steps.astype(np.float64)[:, None]
-    whole = np.rint(inputs / step).clip(-STEPS, STEPS)
-    errors = np.linalg.norm(inputs - whole * step, axis=1) * (1 + 1e-6)  # float32 may round down
-    panels = np.full((-(-n // _COLUMNS), _COLUMNS, -(-d // 4), 4), OFFSET, np.uint8)
-    panels.reshape(-1, 4 * panels.shape[2])[:n, :d] = whole + OFFSET
-    return RoundedInputs(np.ascontiguousarray(panels.transpose(0, 2, 1, 3)), steps, errors.astype(np.float32), plainly)
+def _whole(inputs: NDArray[np.float64], bits: int) -> tuple[NDArray[np.float64], float, float]:
+    """Return inputs (n, d) in whole steps, the size of a step, and the largest norm of what was rounded away."""
+    largest, longest = _LARGEST[bits]
+    step = float(max(np.abs(inputs).max() / largest, np.linalg.norm(inputs, axis=1).max() / longest))
+    whole = np.rint(inputs / step).clip(-largest, largest)
+    return whole, step, float(np.linalg.norm(inputs - whole * step, axis=1).max()) * (1 + 1e-9)
+
+
+def round_inputs(inputs: NDArray[np.float64], way: Way) -> RoundedInputs:
+    """Return inputs (n, d) rounded to steps of one size. Cost: O(nd)."""
+    (n, d), (whole, step, error) = inputs.shape, _whole(inputs, way.bits)
+    per, offset = 32 // way.bits, OFFSET if way.bits == 8 else 0
+    panels = np.full((-(-n // COLUMNS), COLUMNS, -(-d // per), per), offset, np.uint8 if offset else np.int16)
+    panels.reshape(-1, per * panels.shape[2])[:n, :d] = whole + offset
+    words = np.ascontiguousarray(panels.transpose(0, 2, 1, 3)).view(np.int32)[..., 0]
+    halves, row_step, row_error = _whole(inputs, 16)
+    rows = np.zeros((n, -(-d // 16) * 16), np.int16)
+    rows[:, :d] = halves
+    plainly = way.instructions == PLAIN
+    return RoundedInputs(np.ascontiguousarray(words), step, error, way.bits, rows, row_step, row_error, plainly)
+
+
+def describe(inputs: RoundedInputs) -> str:
+    """Return in words how rounded inputs are multiplied."""
+    return f"{inputs.bits} bits, {PLAIN if inputs.plainly else WAYS[0].instructions}"
+
+
+def usual_guard(inputs: RoundedInputs, d: int) -> float:
+    """Return about how far bounds are above the pre-activations of rows of d normal numbers."""
+    largest, longest = _LARGEST[inputs.bits]
+    step = max((math.sqrt(2 * math.log(d + 1)) + 0.5) / largest, math.sqrt(d) / longest)
+    return math.sqrt(d) * (step / math.sqrt(12) + inputs.error)
 
 
 @compiled
 def room_for(inputs):
-    """Return room for the products of CHUNK rows with rounded inputs."""
-    count, _, columns, _ = inputs.panels.shape
+    """Return room for the products of CHUNK rows with rounded inputs; what exceeds their number is never read."""
+    count, _, columns = inputs.panels.shape
     return np.empty((CHUNK, count * columns), np.int32)
 
 
 @compiled(relaxed=True)
-def _write_bounds(products, total, step, norm, error, inputs, out):
-    """Write upper bounds of the pre-activations of a row to ``out`` (n,), from its products with bytes."""
-    offset = np.int32(OFFSET) * total
-    for i in range(out.size):
-        near = step * (inputs.steps[i] * np.float32(np.int32(products[i] - offset)))
-        out[i] = near + (norm * inputs.errors[i] + error)
+def _round_vector(vector, inverse, out):
+    """Write a vector in whole steps to ``out``; ``inverse`` is 1 over their size."""
+    for k in range(vector.size):
+        out[k] = np.int16(np.int32(np.rint(vector[k] * inverse)))
 
 
 @compiled
-def bound_rows(rows, first, last, inputs, d, products, out):
-    """Write upper bounds of pre-activations of rows ``first`` to ``last - 1`` to ``out`` (CHUNK, n).
+def change_nearly(vector, norm, inputs, d, listed, count, rounded, sums, out):
+    """Write the products of a vector with the listed inputs, in 16 bits, to ``out``; return how far they may be off.
 
-    ``rows`` and ``inputs`` are rounded, ``products`` is ``room_for`` them. Rows of zeros fire on nothing:
-    their bounds are -inf. Cost: n d products of bytes per row.
+    ``norm`` is not less than that of the vector; ``rounded`` (padded d,) of int16 and ``sums`` of int32 are room.
+    """
+    step = np.float32(max(norm / _LARGEST_16, _NOTHING))
+    _round_vector(vector, np.float32(1) / step, rounded)
+    multiply_singly(rounded, inputs.rows, listed, count, inputs.plainly, sums)
+    unit = out.dtype.type(step * inputs.row_step)
+    for c in range(count):
+        out[c] = unit * sums[c]
+    error = 0.51 * np.sqrt(d) * step
+    norm, error = of_screen(norm + error, error, d)
+    return norm * inputs.row_error + error
+
+
+@njit(inline="always")
+def guard_of(rows, r, inputs, d):
+    """Return by how much a pre-activation of row r may be above what the product of whole numbers says."""
+    norm, error = of_screen(rows.norms[r], rows.errors[r], d)
+    return norm * inputs.error + error
+
+
+@njit(inline="always")
+def unit_of(rows, r, inputs):
+    """Return by how much a pre-activation of row r grows with each unit of the product; 0 if the row is all zeros."""
+    return np.float64(rows.steps[r]) * inputs.step
+
+
+@njit(inline="always")
+def level_of(rows, r, inputs, guard, level):
+    """Return the product of row r below which no pre-activation can reach the level."""
+    unit = unit_of(rows, r, inputs)
+    if unit == 0.0:
+        return np.int32(_MOST)
+    least = np.floor((level - guard) / unit) - 1.0 + (OFFSET * rows.sums[r] if inputs.bits == 8 else 0)
+    return np.int32(min(max(least, -_MOST), _MOST))
+
+
+@njit(inline="always")
+def pick_bounds(rows, r, inputs, guard, products, listed, count, out):
+    """Write upper bounds of the pre-activations of row r with the listed inputs to ``out``."""
+    unit = unit_of(rows, r, inputs)
+    offset = np.int32(OFFSET) * rows.sums[r] if inputs.bits == 8 else np.int32(0)
+    for c in range(count):
+        out[c] = unit * np.int32(products[listed[c]] - offset) + guard
+
+
+@compiled
+def multiply_rows(rows, first, last, inputs, products):
+    """Write products of whole numbers of rows ``first`` to ``last - 1`` with inputs to ``products``, ``room_for`` them.
+
+    ``first`` is a multiple of CHUNK, and there are at most so many rows. Cost: n d products per row.
     """
     if inputs.plainly:
-        _multiply_plainly(inputs.panels, rows.words, first, last, products)
+        multiply_plainly(inputs, rows.words, first, last, products)
     else:
-        _multiply(inputs.panels, rows.words, first, last, products)
-    for r in range(first, last):
-        if rows.steps[r] == 0:
-            for i in range(out.shape[1]):
-                out[r - first, i] = -np.inf
-            continue
-        norm, error = of_screen(rows.norms[r], rows.errors[r], d)
-        _write_bounds(
-            products[r - first], rows.sums[r], rows.steps[r], np.float32(norm), np.float32(error), inputs,
-            out[r - first],
-        )  # fmt: skip
+        multiply(inputs, rows.words, first, last, products)

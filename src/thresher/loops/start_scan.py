@@ -6,9 +6,7 @@ One block of rows at a time, while it is in the cache.
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
 from thresher.loops import compiled
 from thresher.loops.judgement import (
@@ -23,110 +21,38 @@ from thresher.loops.judgement import (
 )  # fmt: skip
 from thresher.loops.pairs import dot
 from thresher.loops.rounding import expiry_at, norm_at_most, rounded_down, safely_below
-from thresher.loops.screen import CHUNK, bound_rows, room_for
+from thresher.loops.screen import CHUNK, change_nearly, guard_of, level_of, multiply_rows, pick_bounds, room_for
+from thresher.loops.search import NONE, dots, fast_dot, pick, places_at_least, sum_up
 from thresher.loops.structures import Displacement, Scanned
 
-__all__ = ["dots", "places_at_least", "scan_block", "trailing_zeros"]
+__all__ = ["scan_block"]
 
-NEAR, FAR_GATHER = 1 << 21, 24  # bytes of products that caches near the processor hold, and GATHER beyond them
-
-
-@intrinsic
-def trailing_zeros(typing, word):
-    """Return the number of zero bits below the lowest one bit of a 64-bit word that is not zero."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
-
-    return types.uint64(types.uint64), generate
-
-
-@intrinsic
-def _at_least(typing, values, first, low):
-    """Return 64 bits: which of ``values[first : first + 64]`` are >= low. A few vector comparisons, no branch."""
-
-    def generate(context, builder, signature, arguments):
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        kind = ir.VectorType(context.get_data_type(signature.args[0].dtype), 64)
-        undefined, lanes = ir.Constant(kind, ir.Undefined), ir.VectorType(ir.IntType(32), 64)
-        address = builder.bitcast(builder.gep(array.data, [arguments[1]]), kind.as_pointer())
-        loaded = builder.load(address, align=signature.args[0].dtype.bitwidth // 8)
-        one = builder.insert_element(undefined, arguments[2], ir.Constant(ir.IntType(32), 0))
-        lows = builder.shuffle_vector(one, undefined, ir.Constant(lanes, [0] * 64))
-        return builder.bitcast(builder.fcmp_ordered(">=", loaded, lows), ir.IntType(64))
-
-    return types.uint64(values, types.int64, values.dtype), generate
+NEAR, FAR_GATHER = 1 << 21, 48  # bytes of products that caches near the processor hold, and GATHER beyond them
 
 
 @njit(inline="always")
-def places_at_least(values, low, found):
-    """Write the places of values >= low to ``found``, ascending; return their number."""
-    count = 0
-    whole = values.size - values.size % 64
-    for first in range(0, whole, 64):
-        word = _at_least(values, first, low)
-        while word:
-            found[count] = first + np.int64(trailing_zeros(word))
-            count += 1
-            word &= word - np.uint64(1)
-    for i in range(whole, values.size):
-        if values[i] >= low:
-            found[count] = i
-            count += 1
-    return count
+def _keep_firing(fires, z, candidates, low, known, neuron, constants, inputs, scratch):
+    """Keep of the candidates, with their start pre-activations, those that fire; near the threshold float64 decides.
 
-
-@compiled
-def _add(coefficient, products, watched, count, changes):
-    for c in range(count):
-        changes[c] += coefficient * products[watched[c]]
-
-
-@compiled(sums=True)
-def _sum_up(coefficients, listed, count, X, vector):
-    """Set ``vector`` (d,) to the sum of coefficients times listed inputs; return the square of its norm."""
-    for k in range(vector.size):
-        vector[k] = 0
-    for q in range(count):
-        coefficient, x = vector.dtype.type(coefficients[q]), X[listed[q]]
-        for k in range(vector.size):
-            vector[k] += coefficient * x[k]
-    square = vector.dtype.type(0)
-    for k in range(vector.size):
-        square += vector[k] * vector[k]
-    return np.float64(square)
-
-
-@compiled(sums=True)
-def dots(vector, X, listed, count, out):
-    """Write the inner products of a vector with the listed inputs to ``out``, four at a time: they share its loads."""
-    whole = count - count % 4
-    for c in range(0, whole, 4):
-        a, b, e, f = X[listed[c]], X[listed[c + 1]], X[listed[c + 2]], X[listed[c + 3]]
-        sum_a = sum_b = sum_e = sum_f = out.dtype.type(0)
-        for k in range(vector.size):
-            sum_a += vector[k] * a[k]
-            sum_b += vector[k] * b[k]
-            sum_e += vector[k] * e[k]
-            sum_f += vector[k] * f[k]
-        out[c], out[c + 1], out[c + 2], out[c + 3] = sum_a, sum_b, sum_e, sum_f
-    for c in range(whole, count):
-        a, sum_a = X[listed[c]], out.dtype.type(0)
-        for k in range(vector.size):
-            sum_a += vector[k] * a[k]
-        out[c] = sum_a
-
-
-@compiled
-def _look(weights, X, listed, count, low, room, values):
-    """Write pre-activations of the listed inputs to ``values`` (n,); keep those >= low in the list, return how many."""
-    dots(weights, X, listed, count, room)
-    kept = 0
-    for c in range(count):
-        i, z = listed[c], room[c]
-        values[i], listed[kept] = z, i
-        kept += z >= low
-    return kept
+    Returns their number, whether the first step's change is still ``known``, and the number of looks. It is not where
+    rounding made the wrong inputs fire when it was computed.
+    """
+    count, looks = 0, 0
+    shift, threshold = constants.shift, z.dtype.type(constants.shift)
+    for c in range(candidates):
+        i, start = fires[c], z[c]
+        if start < low:
+            continue
+        if start <= shift + constants.guards[0]:
+            load_start(neuron, constants, inputs, scratch)
+            looks += 1
+            fires_then = dot(scratch.weights, inputs.vectors[i]) >= shift
+            known &= fires_then == (start >= threshold)
+            if not fires_then:
+                continue
+        fires[count], z[count] = i, start
+        count += 1
+    return count, known, looks
 
 
 @njit(inline="always")
@@ -135,19 +61,120 @@ def _mark(marks, listed, count, value):
         marks[listed[c]] = value
 
 
-@compiled
-def _keep_near(bounds, changes, watched, count, fired, sign, low):
-    """Keep of the watched inputs those that fired, and those whose bound may be >= low after their change.
+@njit(inline="always")
+def _keep_near(bounds, changes, listed, count, fires, firing, fired, sign, low):
+    """Keep of the listed inputs those that did not fire and whose bounds may be >= low after their changes.
 
-    With a sign of 0 changes have either sign. Returns how many are kept. No branches: they would be hard to predict.
+    ``fired`` (n,) is room, all False. With a sign of 0 changes have either sign. Returns how many are kept. No
+    branches: they would be hard to predict.
     """
-    kept = 0
+    _mark(fired, fires, firing, True)
+    kept, low = NONE, bounds.dtype.type(low)
+    either, sign = sign == 0, bounds.dtype.type(sign)
     for c in range(count):
-        i, change = watched[c], changes[c]
-        bound = bounds[i] + (abs(change) if sign == 0 else sign * change)
-        watched[kept], changes[kept] = i, change
-        kept += fired[i] | (bound >= low)
-    return kept
+        i, change = listed[c], changes[c]
+        near = bounds[c] + (abs(change) if either else sign * change) >= low
+        listed[kept], changes[kept] = i, change
+        kept += np.uint64(near & ~fired[i])
+    _mark(fired, fires, firing, False)
+    return np.int64(kept)
+
+
+@compiled
+def _follow(coefficients, fires, count, products, listed, length, changes):
+    """Set ``changes`` of the listed inputs to the sum of coefficients times products with the inputs that fire."""
+    for c in range(length):
+        changes[c] = 0
+    for q in range(count):
+        coefficient, row = changes.dtype.type(coefficients[q]), products[fires[q]]
+        for c in range(length):
+            changes[c] += coefficient * row[listed[c]]
+
+
+@njit(inline="always")
+def _move(start, changes, count, sign, level, shift, doubt, places, z, margins):
+    """Write to ``z`` the pre-activations that are >= level after their change, and what is sure of their margins.
+
+    Returns their number, and whether any margin is not sure.
+    """
+    kept, unsure = NONE, False
+    for c in range(count):
+        value = np.float64(start[c]) + sign * np.float64(changes[c])
+        margin = abs(value - shift) - doubt
+        places[kept], z[kept], margins[kept] = c, value, margin
+        near = value >= level
+        kept += np.uint64(near)
+        unsure |= near & (margin <= 0.0)
+    return np.int64(kept), unsure
+
+
+@njit(inline="always")
+def _refine(listed, start, kept, sign, shift, vector, X, places, z):
+    """Compute again, in working precision, pre-activations that fire: they go into the outputs."""
+    for q in range(kept):
+        if z[q] >= shift:
+            c = places[q]
+            z[q] = np.float64(start[c]) + sign * np.float64(fast_dot(vector, X[listed[c]]))
+
+
+@compiled
+def _settle(
+    listed, start, kept, neuron, moved, fires, fine, by_vector, constants, inputs, scratch, places, z, margins
+):  # fmt: skip
+    """Look again at pre-activations: those that are not sure, and if ``fine`` those that go into the outputs."""
+    X, looks = inputs.vectors, 0
+    for q in range(kept):
+        c = places[q]
+        i = listed[c]
+        if margins[q] <= 0.0:
+            z[q], error = decide(i, neuron, moved, fires, constants, inputs, scratch)
+            margins[q] = abs(z[q] - constants.shift) - error
+            looks += 1
+        elif fine and z[q] >= constants.shift:
+            if by_vector:
+                z[q] = start[c] + moved.sign * dot(scratch.vector, X[i])
+            else:
+                z[q] = add_products(np.float64(start[c]), i, moved, scratch.coefficients, fires, inputs.products)
+    return looks
+
+
+@njit(inline="always")
+def _write(listed, start, kept, places, z, margins, sign, shift, unit, soonest, entries, lists, sums):
+    """Write entries of a watchlist; return the number of those that fire, and the soonest expiry."""
+    after = 0
+    for q in range(kept):
+        c, p = places[q], np.uint64(entries + q)
+        i, fires = listed[c], z[q] >= shift
+        lists.inputs[p], lists.start[p], lists.side[p] = i, start[c], fires
+        lists.expiry[p] = expiry_at(0.0, margins[q], unit)
+        soonest = min(soonest, lists.expiry[p])
+        sums[1, i] += sign * max(z[q] - shift, 0.0)
+        after += fires
+    return after, soonest
+
+
+@njit(inline="always")
+def _enter(
+    listed, start, changes, count, level, doubt, nearly, neuron, moved, fires, fine, by_vector, vector, X, constants,
+    inputs, scratch, places, z, margins, soonest, entries, lists, sums,
+):  # fmt: skip
+    """Enter the listed inputs whose pre-activations are >= level after their changes into a watchlist.
+
+    If changes are known ``nearly`` alone, those that fire are computed again from the ``vector``. Returns the numbers
+    of entries and of those that fire, the soonest expiry, and the number of looks.
+    """
+    sign, shift, looks = moved.sign, constants.shift, 0
+    kept, unsure = _move(start, changes, count, sign, level, shift, doubt, places, z, margins)
+    if nearly:
+        _refine(listed, start, kept, sign, shift, vector, X, places, z)
+    if unsure or fine:
+        looks = _settle(
+            listed, start, kept, neuron, moved, fires, fine, by_vector, constants, inputs, scratch, places, z, margins
+        )
+    after, soonest = _write(
+        listed, start, kept, places, z, margins, sign, shift, constants.unit, soonest, entries, lists, sums
+    )
+    return kept, after, soonest, looks
 
 
 @compiled
@@ -158,47 +185,42 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
     (2, n) gains the outputs before and after. ``lists`` are watchlists with room, of which ``used`` = (neurons,
     entries) are taken; neurons with a pair that flipped get a ``seen`` of -1. Returns ``Scanned``.
     """
-    Z, first_step_change, signs = rows.products, rows.first_step_change, rows.signs
-    K, X, products = inputs.fast_products, inputs.vectors, inputs.products
+    Z, vectors, signs = rows.products, rows.vectors, rows.signs
+    K, X = inputs.fast_products, inputs.vectors
     shift, guard, unit, twins = constants.shift, constants.guards[0], constants.unit, constants.twins
     row, entries = used
     (n, d), copies = X.shape, 2 if twins else 1
     screened, last = rows.weights.size > 0, signs.size // copies
-    room, values, some = np.empty((CHUNK if screened else 0, n), Z.dtype), np.empty(n, Z.dtype), np.empty(n, Z.dtype)
-    eight_bit, fired = room_for(rows.rounded_inputs), np.zeros(n, np.bool_)
-    fires, watched = np.empty(n, lists.inputs.dtype), np.empty(n, lists.inputs.dtype)
-    changes, fast_vector = np.empty(n, K.dtype), np.empty(d, K.dtype)
-    gather = GATHER if K.nbytes <= NEAR else FAR_GATHER
+    rounded, rounded_inputs, whole = rows.rounded, rows.rounded_inputs, room_for(rows.rounded_inputs)
+    fires, others = np.empty(n, lists.inputs.dtype), np.empty(n, lists.inputs.dtype)
+    fire_z, other_z, fire_changes, other_changes = np.empty((4, n), Z.dtype)
+    fired = np.zeros(n, np.bool_)
+    places, z, margins = np.empty(n, np.uint32), np.empty(n), np.empty(n)
+    fast_vector, near_sums = np.zeros(vectors.shape[1], K.dtype), np.empty(n, np.int32)
+    halves = np.zeros(rounded_inputs.rows.shape[1], np.int16)
+    gather = (GATHER if K.nbytes <= NEAR else FAR_GATHER) * (2 if screened else 1)
     scratch = make_scratch(n, d)
-    coefficients, vector, weights = scratch.coefficients, scratch.vector, scratch.weights
+    coefficients, vector = scratch.coefficients, scratch.vector
     flips = before = after = looks = 0
     moves = np.any(step != 0)
-    low, threshold = Z.dtype.type(safely_below(shift, guard)), Z.dtype.type(shift)
+    low = Z.dtype.type(safely_below(shift, guard))
     for j in range(rows.first, last):
         if entries + copies * n > lists.inputs.size:
             return Scanned(j, row, entries, flips, before, after, looks)
-        here, neuron = (j - rows.first) % CHUNK, copies * (rows.place + j)
-        if screened and here == 0:
-            bound_rows(rows.rounded, j, min(j + CHUNK, last), rows.rounded_inputs, d, eight_bit, room)
-        bounds, z0 = (room[here], values) if screened else (Z[j], Z[j])
-        candidates = places_at_least(bounds, low, fires)
+        here, neuron = j % CHUNK, copies * (rows.place + j)
+        if screened and (here == 0 or j == rows.first):
+            multiply_rows(rounded, j - here, min(j - here + CHUNK, last), rounded_inputs, whole)
+        slack = slack_of_change = norm = 0.0
         if screened:
-            candidates = _look(rows.weights[j], rows.vectors, fires, candidates, low, some, values)
-        if candidates == 0:
-            continue
-        count = 0
-        known = first_step_change.size > 0  # unless rounding made the wrong inputs fire when it was computed
-        for c in range(candidates):
-            i = fires[c]
-            if z0[i] <= shift + guard:
-                load_start(neuron, constants, inputs, scratch)
-                looks += 1
-                fires_then = dot(weights, X[i]) >= shift
-                known &= fires_then == (z0[i] >= threshold)
-                if not fires_then:
-                    continue
-            fires[count] = i
-            count += 1
+            slack = guard_of(rounded, j, rounded_inputs, d)
+            candidates = places_at_least(whole[here], n, level_of(rounded, j, rounded_inputs, slack, low), fires)
+            dots(rows.weights[j], vectors, fires, candidates, fire_z)
+        else:
+            candidates = places_at_least(Z[j], n, low, fires)
+            pick(Z[j], fires, candidates, fire_z)
+        known = rows.first_step_change.size > 0
+        count, known, looked = _keep_firing(fires, fire_z, candidates, low, known, neuron, constants, inputs, scratch)
+        looks += looked
         if count == 0:
             continue
         width = rounded_down(constants.band * (np.sqrt(count) + 2.0), unit)
@@ -210,70 +232,75 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
         moved = Displacement(1.0, np.int64(0), count, total, False)
         from_inputs = moves and not known and (not K.size or gather * count >= d)
         if from_inputs:
-            square = _sum_up(coefficients, fires, count, rows.vectors, fast_vector)
-            reach = min(reach, norm_at_most(square, 2 * count + 4, d, unit, total))
+            square = sum_up(coefficients, fires, count, vectors, fast_vector)
+            norm = norm_at_most(square, 2 * count + 4, d, unit, total)
+            reach = min(reach, norm)
         elif reach > width:  # worth a closer bound
             reach = min(reach, norm_bound(moved, coefficients, fires, K, X, vector, unit))
         doubt = doubt_of(moved, constants, d)
         # No pre-activation of an input that does not fire moves by more than the reach: what lies further below stays
         # below the band.
-        candidates = places_at_least(bounds, Z.dtype.type(safely_below(shift - width - reach, doubt)), watched)
+        level = safely_below(shift - width - reach, doubt)
+        if screened:
+            candidates = places_at_least(whole[here], n, level_of(rounded, j, rounded_inputs, slack, level), others)
+        else:
+            candidates = places_at_least(Z[j], n, Z.dtype.type(level), others)
         fine = moves and doubt > 2.0 * guard  # a change in working precision may be off by more than z0 is
         by_vector = fine and (not K.size or GATHER * count > 2 * d)
         if by_vector:
             add_up(moved, coefficients, fires, X, vector)
-        if from_inputs:
-            dots(fast_vector, rows.vectors, watched, candidates, changes)
+        if known:
+            pick(rows.first_step_change[j], fires, count, fire_changes)
+            pick(rows.first_step_change[j], others, candidates, other_changes)
+        elif from_inputs:
+            dots(fast_vector, vectors, fires, count, fire_changes)
+            if screened:
+                slack_of_change = change_nearly(
+                    fast_vector, norm, rounded_inputs, d, others, candidates, halves, near_sums, other_changes
+                )
+            else:
+                dots(fast_vector, vectors, others, candidates, other_changes)
         else:
-            for c in range(candidates):
-                changes[c] = first_step_change[j, watched[c]] if known else 0.0
-            if moves and not known:
-                for q in range(count):
-                    _add(K.dtype.type(coefficients[q]), K[fires[q]], watched, candidates, changes)
-        _mark(fired, fires, count, True)
-        level = safely_below(shift - width, doubt)
-        candidates = _keep_near(bounds, changes, watched, candidates, fired, 0.0 if twins else signs[j], level)
+            _follow(coefficients, fires, count if moves else 0, K, fires, count, fire_changes)
+            _follow(coefficients, fires, count if moves else 0, K, others, candidates, other_changes)
         if screened:
-            _look(rows.weights[j], rows.vectors, watched, candidates, -np.inf, some, values)
+            pick_bounds(rounded, j, rounded_inputs, slack, whole[here], others, candidates, other_z)
+        else:
+            pick(Z[j], others, candidates, other_z)
+        level = safely_below(shift - width, doubt) - slack_of_change
+        candidates = _keep_near(
+            other_z, other_changes, others, candidates, fires, count, fired, 0.0 if twins else signs[j], level
+        )
+        if screened:
+            dots(rows.weights[j], vectors, others, candidates, other_z)
+        else:
+            pick(Z[j], others, candidates, other_z)
+        fuzz = doubt + slack_of_change
         for twin in range(copies):
             sign = signs[copies * j + twin]
             moved = Displacement(sign, np.int64(0), count, total, False)
-            begin, end = entries, entries + count
-            soonest, flipped, q = width, False, 0
-            for p in range(count):
-                sums[0, fires[p]] += sign * (z0[fires[p]] - shift)
-            for c in range(candidates):
-                i = watched[c]
-                z, fired_then = z0[i] + sign * changes[c], fired[i]
-                if z < shift - width - doubt and not fired_then:
-                    continue
-                p = begin + q if fired_then else end
-                q += fired_then
-                end += not fired_then
-                error = doubt
-                if abs(z - shift) <= doubt:
-                    z, error = decide(i, neuron + twin, moved, fires, constants, inputs, scratch)
-                    looks += 1
-                elif fine and z >= shift:  # its value goes into the outputs
-                    if by_vector:
-                        z = z0[i] + sign * dot(vector, X[i])
-                    else:
-                        z = z0[i] + add_products(0.0, i, moved, coefficients, fires, products)
-                fires_now = z >= shift
-                expiry = expiry_at(0.0, abs(z - shift) - error, unit)
-                lists.inputs[p], lists.start[p], lists.side[p], lists.expiry[p] = i, z0[i], fires_now, expiry
-                soonest = min(soonest, lists.expiry[p])
-                sums[1, i] += sign * max(z - shift, 0.0)
-                after += fires_now
-                flips += fires_now != fired_then
-                flipped |= fires_now != fired_then
-            entries = end
+            for q in range(count):
+                sums[0, fires[q]] += sign * (fire_z[q] - shift)
+            begin = entries
+            _, stayed, soonest, looked = _enter(
+                fires, fire_z, fire_changes, count, -np.inf, doubt, False, neuron + twin, moved, fires, fine, by_vector,
+                fast_vector, vectors, constants, inputs, scratch, places, z, margins, width, entries, lists, sums,
+            )  # fmt: skip
+            entries, looks = entries + count, looks + looked
+            kept, begun, soonest, looked = _enter(
+                others, other_z, other_changes, candidates, shift - width - fuzz, fuzz, slack_of_change > 0.0,
+                neuron + twin, moved, fires, fine, by_vector, fast_vector, vectors, constants, inputs, scratch, places,
+                z, margins, soonest, entries, lists, sums,
+            )  # fmt: skip
+            entries, looks = entries + kept, looks + looked
             before += count
+            after += stayed + begun
+            flipped = count - stayed + begun
+            flips += flipped
             lists.neurons[row] = neuron + twin
-            lists.sign[row], lists.begin[row], lists.length[row] = sign, begin, end - begin
+            lists.sign[row], lists.begin[row], lists.length[row] = sign, begin, entries - begin
             lists.linear[row] = lists.fired[row] = count
             lists.drift[row], lists.band[row], lists.soonest[row] = 0.0, width, soonest
             lists.seen[row] = -1 if flipped else 0
             row += 1
-        _mark(fired, fires, count, False)
     return Scanned(last, row, entries, flips, before, after, looks)

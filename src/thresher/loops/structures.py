@@ -63,19 +63,23 @@ class Found(NamedTuple):
 
 
 class RoundedInputs(NamedTuple):
-    """Inputs as bytes, 4 coordinates beside each other, in panels of inputs; and what rounding took from each."""
+    """Inputs in whole numbers of 8 or 16 bits, by panels of inputs; and what rounding took from them."""
 
-    panels: NDArray[np.uint8]  # (panels, d/4, inputs of a panel, 4): whole steps, plus an offset
-    steps: NDArray[np.float32]  # (n,)
-    errors: NDArray[np.float32]  # (n,): norms of what was rounded away
+    panels: NDArray[np.int32]  # (panels, words, inputs of a panel): 4 or 2 coordinates in each word
+    step: float
+    error: float  # the largest norm of what was rounded away
+    bits: int
+    rows: NDArray[np.int16]  # (n, padded d): the inputs one by one, always in 16 bits
+    row_step: float  # the same of these
+    row_error: float
     plainly: bool  # multiply in plain loops: slow, on any machine
 
 
 class RoundedRows(NamedTuple):
-    """Rows as bytes with a sign, and what rounding took from each."""
+    """Rows in whole numbers of 8 or 16 bits, and what rounding took from each."""
 
-    words: NDArray[np.int32]  # (d/4, rows and a few more): 4 coordinates of a row in each number; (d/4, 0): no rows
-    sums: NDArray[np.int32]  # (rows,): of the bytes
+    words: NDArray[np.int32]  # (tiles, words, rows of a tile): 4 or 2 coordinates in each word; (0, 1, 1): no rows
+    sums: NDArray[np.int32]  # (rows,): of the whole numbers
     steps: NDArray[np.float32]  # (rows,)
     norms: NDArray[np.float32]  # (rows,): of the rounded rows
     errors: NDArray[np.float32]  # (rows,): norms of what was rounded away

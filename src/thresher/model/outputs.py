@@ -21,7 +21,7 @@ Matrix = NDArray[np.float64]
 _FEW = 0.1  # of all pairs may be looked at one by one: each costs as much as several in a matrix product
 _SAMPLE = 256  # moved neurons that tell how far they have moved
 # Rows of a matrix product, and of a partial sum. Columns of a power of two of them would share few places of the cache.
-_BLOCK, _TASK = 240, 240 << 6
+_BLOCK, _TASK = 408, 408 << 5
 _FEW_INPUTS = 8  # on which few rows fire: others are left alone
 _DENSE = 0.8  # share of the rows of a range for which all of them are made
 
@@ -51,27 +51,34 @@ class _Search:
     """New inputs (k, d), and how rows are searched for pairs near the threshold."""
 
     def __init__(self, inputs: Matrix, shift: float, dtype: DTypeLike) -> None:
-        self.inputs: Floating = np.ascontiguousarray(inputs, dtype)
+        self.inputs: Floating = screen.padded(inputs, dtype)
         self.shift, self.unit, self.few = shift, unit_roundoff(dtype), len(inputs) <= _FEW_INPUTS
         self.block = 8 * _BLOCK if self.few else _BLOCK  # rows at a time
-        instructions = screen.instructions_for(inputs.shape[1])
+        self._dimension = inputs.shape[1]
         # Rounding needs rows in float32, and costs as much as some inputs do.
-        self._screened = bool(instructions) and self.inputs.dtype == np.float32 and not self.few
-        self._rounded = screen.NO_INPUTS
-        if self._screened:
-            self._rounded = screen.round_inputs(inputs, plainly=instructions == screen.PLAIN)
+        use = self.inputs.dtype == np.float32 and not self.few
+        self._way = screen.way_for(self._dimension) if use else None
+        self._rounded = screen.round_inputs(inputs, self._way) if self._way else screen.NO_INPUTS
 
     def room(self) -> Floating:
         """Return room for the products of a block."""
-        return np.empty((0 if self._screened else self.block, len(self.inputs)), self.inputs.dtype)
+        return np.empty((0 if self._way else self.block, len(self.inputs)), self.inputs.dtype)
 
-    def add(self, centres: Floating, halves: Floating, coefficients: Matrix, room: Floating, sums: Matrix) -> None:
-        """Add to ``sums`` (k,) what rows add to the outputs: those of ``PredictedRows``."""
-        products, rounded = room[: len(centres)], screen.NO_ROWS
-        if self._screened:
-            rounded = screen.round_rows(screen.transpose(centres))
+    def add(
+        self,
+        columns: NDArray[np.float32],
+        centres: Floating,
+        halves: Floating,
+        coefficients: Matrix,
+        room: Floating,
+        sums: Matrix,
+    ) -> None:
+        """Add to ``sums`` (k,) what rows add to the outputs: those of ``PredictedRows``, padded as the inputs are."""
+        d, products, rounded = self._dimension, room[: len(centres)], screen.NO_ROWS
+        if self._way:
+            rounded = screen.round_rows(columns, self._way.bits)
         else:
-            np.matmul(centres, self.inputs.T, out=products)
+            np.matmul(centres[:, :d], self.inputs[:, :d].T, out=products)
         reach, guard = measure_rows(centres, halves, self.shift, self.unit)
         made = PredictedRows(centres, halves, coefficients, reach, guard, products, rounded, self._rounded)
         add_outputs(made, self.inputs, self.shift, sums)
@@ -98,16 +105,17 @@ def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, th
         sums, room = np.zeros(len(inputs)), search.room()
         for begin in range(first, min(first + _TASK, len(rows)), search.block):
             base = rows[begin : begin + search.block]
-            columns = _columns(start, base)
+            made, places = _columns(start, base)
             if search.few:
-                longest = math.sqrt(screen.squares(columns).max())
-                low = shift - 2.0 * of_margin(len(columns), search.unit, longest, shift)
-                near = rows_near(base, copies, added, columns.T @ fast.T, of_inputs, low)
-                base, columns = base[near], columns[:, near]
-            centres = screen.transpose(columns).astype(weights.dtype, copy=False)
+                longest = math.sqrt(screen.squares(made).max())
+                low = shift - 2.0 * of_margin(len(made), search.unit, longest, shift)
+                near = rows_near(base, copies, added, (made.T @ fast.T)[places], of_inputs, low)
+                base, places = base[near], places[near]
+            centres = np.empty((len(base), search.inputs.shape[1]), weights.dtype)
             halves = np.empty_like(centres) if start.twins else centres[:0]
-            move_rows(base, added, centres, halves)
-            search.add(centres, halves, start.signs(copies * base), room, sums)
+            columns = np.empty((len(made), len(base)), np.float32)
+            move_rows(base, places, added, made, columns, centres, halves)
+            search.add(columns, centres, halves, start.signs(copies * base), room, sums)
         return sums
 
     return sum(in_order(part, range(0, len(rows), _TASK), threads=threads), np.zeros(len(inputs)))
@@ -122,27 +130,30 @@ def sum_vectors(
     """
     search, copies = _Search(inputs, shift, vectors.dtype), 2 if twins else 1
     d, scales = vectors.shape[1], coefficients[::copies].astype(np.float64)
-    whole: Floating = np.ascontiguousarray(vectors).reshape(-1, copies * d)
+    whole: Floating = np.ascontiguousarray(vectors).reshape(-1, copies * d)  # type: ignore[assignment]
 
     def part(first: int) -> Matrix:
         sums, room = np.zeros(len(inputs)), search.room()
         for begin in range(first, min(first + _TASK, len(whole)), search.block):
             block, scale = whole[begin : begin + search.block], scales[begin : begin + search.block]
             if search.few:
-                near = vectors_near(block.reshape(-1, d), search.inputs, shift, search.unit)
+                near = vectors_near(block.reshape(-1, d), search.inputs[:, :d], shift, search.unit)
                 near = near.reshape(-1, copies).any(axis=1)
                 block, scale = block[near], scale[near]
-            centres, halves = divide_twins(block.reshape(-1, d)) if twins else (block, block[:0])
-            search.add(centres, halves, scale, room, sums)
+            if twins:
+                centres, halves = divide_twins(block.reshape(-1, d), search.inputs.shape[1])
+            else:
+                centres = screen.padded(block, block.dtype)
+                halves = centres[:0]
+            search.add(screen.transpose(centres[:, :d]), centres, halves, scale, room, sums)
         return sums
 
     return sum(in_order(part, range(0, len(whole), _TASK), threads=threads), np.zeros(len(inputs)))
 
 
-def _columns(start: AnyStart, base: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return start rows by their numbers, ascending, as columns (d, rows)."""
+def _columns(start: AnyStart, base: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return start rows as columns (d, at least rows), and which of them have the given numbers, ascending."""
     first, last = int(base[0]), int(base[-1]) + 1
     if len(base) >= _DENSE * (last - first):
-        made = start.base_block(first, last)
-        return made if len(base) == last - first else made[:, base - first]
-    return np.ascontiguousarray(start.rows(2 * base if start.twins else base).T)
+        return start.base_block(first, last), base - first
+    return np.ascontiguousarray(start.rows(2 * base if start.twins else base).T), np.arange(len(base))

@@ -79,9 +79,9 @@ class Recipe:
 
     @cached_property
     def rounded_inputs(self) -> RoundedInputs | None:
-        """The inputs in 8 bits, made once per process; None where products of those do not pay. Cost: O(nd)."""
-        instructions = screen.instructions_for(self.inputs.shape[1])
-        return screen.round_inputs(self.inputs, plainly=instructions == screen.PLAIN) if instructions else None
+        """The inputs in whole numbers, made once per process; None where products of those do not pay. Cost: O(nd)."""
+        way = screen.way_for(self.inputs.shape[1])
+        return screen.round_inputs(self.inputs, way) if way else None
 
     def slice(self, neurons: range) -> Slice:
         """Return the slice of a range of neurons."""

@@ -139,7 +139,7 @@ class StartBlock(NamedTuple):
         norms = np.sqrt(screen.squares(rows))
         guards = geometry.guards(norms=norms)
         if rounded is not None:
-            return cls(block, out[:0], screen.transpose(rows), rounded, screen.round_rows(rows), guards)
+            return cls(block, out[:0], screen.transpose(rows), rounded, screen.round_rows(rows, rounded.bits), guards)
         products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T, out=out[: len(block)])
         products[norms == 0] = -np.inf  # rows that were not kept where they were drawn fire on nothing
         return cls(block, products, np.empty((0, len(rows)), np.float32), screen.NO_INPUTS, screen.NO_ROWS, guards)
@@ -167,14 +167,14 @@ class StartScan:
         self._copies = 2 if settings.start.twins else 1  # neurons that share a start row
         self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
         self._inputs = loop_inputs(settings, geometry)
-        self._vectors = np.ascontiguousarray(geometry.inputs, geometry.dtype)
+        self._vectors = screen.padded(geometry.inputs, geometry.dtype)
         self._constants = shard_constants(settings, geometry, neurons, band=band, guards=(0.0, 0.0))
         n = len(geometry.inputs)
         self._step = np.zeros(n) if first_step is None else first_step
         self._lists = Watchlists.with_capacity(len(neurons), _ROOM * self._copies * n, dtype=geometry.dtype, inputs=n)
         self._used = (0, 0)
         self.rounded = rounded if rounded is not None and self._few_pass(rounded) else None
-        self.screen = f"8 bits, {screen.INSTRUCTIONS}" if self.rounded else str(geometry.dtype)
+        self.screen = screen.describe(self.rounded) if self.rounded else str(geometry.dtype)
         self.sums = np.zeros((2, n))
         self.guards = (0.0, 0.0)
         self.before = self.after = Effort()
@@ -185,8 +185,7 @@ class StartScan:
         many = math.sqrt(n * firing_probability(settings.shift))
         width = self._constants.band * (many + 2)
         reach = settings.scale * many * math.sqrt(np.mean(self._step**2))
-        largest = math.sqrt(2 * math.log(d + 1)) + 0.5  # of d normal numbers, about
-        guard = math.sqrt(d) * (largest / screen.STEPS / math.sqrt(12) + float(rounded.errors.mean()))
+        guard = screen.usual_guard(rounded, d)
         return firing_probability(settings.shift - width - reach - guard) <= _FEW
 
     def add(self, start_block: StartBlock) -> None:
