@@ -12,7 +12,7 @@ from numba import njit
 from thresher.loops import compiled
 from thresher.loops.rounding import STRETCH, of_margin, of_product
 from thresher.loops.screen import CHUNK, guard_of, level_of, multiply_rows, pick_bounds, room_for
-from thresher.loops.search import dots, places_at_least
+from thresher.loops.search import NONE, dots, pick, places_at_least
 
 __all__ = ["add_outputs", "divide_twins", "measure_rows", "move_rows", "rows_near", "vectors_near"]
 
@@ -56,7 +56,10 @@ def move_rows(base, places, added, start, columns, centres, halves):
 
 @compiled
 def divide_twins(vectors, padded):
-    """Return centres and halves (rows, padded d) of twins whose vectors (2 rows, d) follow each other. Cost: O(d) a row."""
+    """Return centres and halves (rows, padded d) of twins, whose vectors (2 rows, d) follow each other.
+
+    Cost: O(d) per row.
+    """
     rows, d = vectors.shape[0] // 2, vectors.shape[1]
     centres, halves = np.zeros((2, rows, padded), vectors.dtype)
     for r in range(centres.shape[0]):
@@ -97,19 +100,22 @@ def _spread(listed, count):
 
 
 @njit(inline="always")
-def _find(rows, r, products, level, found, bounds):
-    """Write to ``found`` the inputs on which row r may reach the level, and upper bounds of it; return how many."""
-    k, guard = bounds.size - 3, rows.guard[r]
-    if rows.products.shape[0] == 0:
-        guard += guard_of(rows.rounded, r, rows.rounded_inputs, rows.centres.shape[1])
-        least = level_of(rows.rounded, r, rows.rounded_inputs, guard, level)
-        count = places_at_least(products[r % CHUNK], k, least, found)
-        pick_bounds(rows.rounded, r, rows.rounded_inputs, guard, products[r % CHUNK], found, count, bounds)
-        return count
-    count = places_at_least(rows.products[r], k, bounds.dtype.type(level - guard), found)
+def _keep_near(bounds, changes, found, count, low):
+    """Keep of the inputs found, and of changes, those whose bounds may reach ``low`` by a change; return how many."""
+    kept = NONE
     for c in range(count):
-        bounds[c] = rows.products[r, found[c]] + guard
-    return count
+        i, change = found[c], changes[c]
+        found[kept], changes[kept] = i, change
+        kept += np.uint64(bounds[c] + abs(change) >= low)
+    return np.int64(kept)
+
+
+@njit(inline="always")
+def _add_twins(coefficient, shift, found, count, changes, values, sums):
+    """Add what twins add to the outputs on the inputs found."""
+    for c in range(count):
+        margin, change = np.float64(values[c]) - shift, np.float64(changes[c])
+        sums[found[c]] += coefficient * (max(margin + change, 0.0) - max(margin - change, 0.0))
 
 
 @compiled
@@ -119,32 +125,46 @@ def add_outputs(rows, X, shift, sums):
     Which pairs are looked at depends on products or rounded rows; what they add does not, to the bit: nor does it
     depend on the inputs around them. Cost: O(d) per pair near the threshold, besides what finds it.
     """
-    k, number, whole = X.shape[0], rows.centres.shape[0], room_for(rows.rounded_inputs)
+    # Arrays are taken out of their tuples once: in the loop they would be counted for each row.
+    centres, halves, products, rounded, inputs = (
+        rows.centres,
+        rows.halves,
+        rows.products,
+        rows.rounded,
+        rows.rounded_inputs,
+    )
+    coefficients, reach, guards = rows.coefficients, rows.reach, rows.guard.copy()
+    (k, d), number = X.shape, len(centres)
+    screened, twins, whole = len(products) == 0, len(halves) > 0, room_for(inputs)
     found, (bounds, values, changes) = np.empty(k + 3, np.int32), np.empty((3, k + 3), X.dtype)
+    least = np.empty(number, np.int32)
+    for r in range(number if screened else 0):
+        guards[r] += guard_of(rounded, r, inputs, d)
+        least[r] = level_of(rounded, r, inputs, guards[r], shift - reach[r])
     for r in range(number):
-        if rows.products.shape[0] == 0 and r % CHUNK == 0:
-            multiply_rows(rows.rounded, r, min(r + CHUNK, number), rows.rounded_inputs, whole)
-        coefficient = rows.coefficients[r]
-        count = _find(rows, r, whole, shift - rows.reach[r], found, bounds)
+        here = r % CHUNK
+        if screened:
+            if here == 0:
+                multiply_rows(rounded, r, min(r + CHUNK, number), inputs, whole)
+            count = places_at_least(whole[here], k, least[r], found)
+        else:
+            count = places_at_least(products[r], k, X.dtype.type(shift - reach[r] - guards[r]), found)
         if count == 0:
             continue
-        if rows.halves.shape[0] == 0:
-            dots(rows.centres[r], X, found, _spread(found, count), values)
+        if not twins:
+            dots(centres[r], X, found, _spread(found, count), values)
             for c in range(count):
-                sums[found[c]] += coefficient * max(np.float64(values[c]) - shift, 0.0)
+                sums[found[c]] += coefficients[r] * max(np.float64(values[c]) - shift, 0.0)
             continue
-        dots(rows.halves[r], X, found, _spread(found, count), changes)
-        kept = 0
-        for c in range(count):
-            i, change = found[c], changes[c]
-            found[kept], changes[kept] = i, change
-            kept += np.float64(bounds[c]) + abs(change) >= shift
-        if kept == 0:
-            continue
-        dots(rows.centres[r], X, found, _spread(found, kept), values)
-        for c in range(kept):
-            margin, change = np.float64(values[c]) - shift, np.float64(changes[c])
-            sums[found[c]] += coefficient * (max(margin + change, 0.0) - max(margin - change, 0.0))
+        if screened:
+            pick_bounds(rounded, r, inputs, guards[r], whole[here], found, count, bounds)
+        else:
+            pick(products[r], found, count, bounds)
+        dots(halves[r], X, found, _spread(found, count), changes)
+        kept = _keep_near(bounds, changes, found, count, X.dtype.type(shift if screened else shift - guards[r]))
+        if kept:
+            dots(centres[r], X, found, _spread(found, kept), values)
+            _add_twins(coefficients[r], shift, found, kept, changes, values, sums)
 
 
 @compiled
