@@ -4,14 +4,16 @@ import naive
 import numpy as np
 import pytest
 
-from thresher import Problem, to_sphere, train
+from thresher import Problem, train
 from thresher.datasets import random_problem
 from thresher.loops import screen
 from thresher.loops.whole import PLAIN, Way
+from thresher.model import compact as compacts
 from thresher.model import network as networks
 
 PROBLEM = random_problem(inputs=30, dimension=12)
 NEW = np.vstack([random_problem(inputs=150, dimension=12, seed=1).inputs, PROBLEM.inputs])
+PARTS = np.split(NEW, [1, 3, 11, 75])  # of few rows and of many
 WAYS = {
     "plain": {},
     "twins": {"twins": True},
@@ -24,6 +26,11 @@ WAYS = {
 }
 
 
+def _look_at_few(monkeypatch, *, few):
+    monkeypatch.setattr(networks, "few_near", lambda *given: few)
+    monkeypatch.setattr(compacts, "few_vectors_near", lambda *given, twins: few)
+
+
 @pytest.mark.parametrize("bits", [0, 8, 16])
 @pytest.mark.parametrize("way", WAYS)
 def test_predictions_are_those_of_all_neurons(way, bits, monkeypatch):
@@ -34,12 +41,15 @@ def test_predictions_are_those_of_all_neurons(way, bits, monkeypatch):
     W, signs = np.vstack([W, np.zeros((padding, 12))]), np.append(signs, np.zeros(padding))
     expected = naive.outputs(W, signs, NEW, settings.shift, settings.activation)
     monkeypatch.setattr(screen, "WAYS", (Way(bits, PLAIN),) if bits else ())
-    monkeypatch.setattr(networks, "few_near", lambda *given: True)
-    found = network.predict(NEW)
-    np.testing.assert_allclose(found, expected, atol=1e-10 if way == "float64" else 3e-6)
-    np.testing.assert_array_equal(found, network.predict(NEW, threads=2))
-    monkeypatch.setattr(networks, "few_near", lambda *given: False)
-    np.testing.assert_allclose(network.predict(NEW), found, atol=1e-10 if way == "float64" else 3e-6)
+    compact, close = network.compact(), 1e-10 if way == "float64" else 3e-6
+    for model in (network, compact):
+        _look_at_few(monkeypatch, few=True)
+        found = model.predict(NEW)
+        np.testing.assert_allclose(found, expected, atol=close)
+        np.testing.assert_array_equal(model.predict(NEW, threads=2), found)
+        np.testing.assert_array_equal(np.concatenate([model.predict(some) for some in PARTS]), found)
+        _look_at_few(monkeypatch, few=False)
+        np.testing.assert_allclose(model.predict(NEW), found, atol=close)
 
 
 @pytest.mark.parametrize(("shift", "size", "near"), [(2.5, 0.1, True), (0.5, 0.1, False), (2.5, 30.0, False)])
@@ -50,8 +60,26 @@ def test_pairs_are_looked_at_one_by_one_where_few_are_near(shift, size, near):
     assert networks.few_near(network.weights, shift) == near
 
 
-def test_a_single_row(monkeypatch):
-    monkeypatch.setattr(networks, "few_near", lambda *given: True)
-    network = train(PROBLEM, width=5000, shift=2.0).network
-    np.testing.assert_allclose(network.predict(NEW[:1]), network.predict(NEW)[:1], atol=1e-6)
-    assert network.predict(to_sphere(np.ones((1, 12)))).shape == (1,)
+@pytest.mark.parametrize("way", ["plain", "twins"])
+def test_rounded_rows_find_the_same_pairs(way, monkeypatch):
+    """What a pair adds does not depend on how it was found, to the bit."""
+    network = train(PROBLEM, width=5000, shift=2.0, **{"twins": False} | WAYS[way]).network
+    for model in (network, network.compact()):
+        found = []
+        for ways in (screen.WAYS, (), (Way(8, PLAIN),), (Way(16, PLAIN),)):
+            with monkeypatch.context() as patch:
+                patch.setattr(screen, "WAYS", ways)
+                found.append(model.predict(NEW))
+        np.testing.assert_array_equal(found, found[:1] * len(found))
+
+
+def test_vectors_of_any_kind():
+    """A compact network may be made by hand: opposite coefficients do not make two vectors alike."""
+    rng = np.random.default_rng(0)
+    vectors, signs = rng.standard_normal((700, 12)), np.tile([1.0, -1.0], 350)
+    for W in (vectors, np.asfortranarray(vectors), 0.3 * vectors):
+        for a in (signs, rng.permutation(signs)):
+            expected = naive.outputs(W, a, NEW, 1.0) * np.sqrt(700)
+            for count in (700, 0):
+                model = compacts.CompactNetwork(W[:count], a[:count], 1.0, 0.5)
+                np.testing.assert_allclose(model.predict(NEW) - 0.5, expected if count else 0, atol=1e-10)

@@ -1,73 +1,207 @@
-"""Outputs of a network on new inputs, from the pairs that fire: few of them, where neurons have not moved far."""
+"""Outputs of a network on new inputs, from the pairs that fire: few of them, where neurons have not moved far.
+
+Twins with the vectors w and w' are looked at together, by their centre c = (w + w') / 2 and half h = (w - w') / 2: one
+of them fires on x if <c, x> + |<h, x>| reaches the threshold, so pairs with <c, x> + |h| below it need no look.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from thresher.loops import compiled
-from thresher.loops.rounding import STRETCH
-from thresher.loops.screen import CHUNK, guard_of, level_of, multiply_rows, room_for
-from thresher.loops.search import dots, places_at_least
+from thresher.loops.rounding import STRETCH, of_margin, of_product
+from thresher.loops.screen import CHUNK, guard_of, level_of, multiply_rows, pick_bounds, room_for
+from thresher.loops.search import NONE, dots, pick, places_at_least
 
-__all__ = ["add_outputs"]
-
-
-@compiled
-def _write_vector(first, last, inputs, coefficients, X, vector, out):
-    """Write to ``out`` (d,) the sum of coefficients times inputs X, made in ``vector`` (d,); return its norm."""
-    for k in range(vector.size):
-        vector[k] = 0.0
-    for p in range(first, last):
-        c, x = coefficients[p], X[inputs[p]]
-        for k in range(vector.size):
-            vector[k] += c * x[k]
-    square = 0.0
-    for k in range(vector.size):
-        square += vector[k] * vector[k]
-        out[k] = vector[k]
-    return np.sqrt(square)
+__all__ = ["add_outputs", "divide_twins", "measure_rows", "move_rows", "rows_near", "vectors_near"]
 
 
 @compiled
-def add_outputs(rows, added, X, shift, sums):
-    """Add to ``sums`` (k,) what start rows, moved, add to the outputs on inputs X (k, padded d), without 1/sqrt(m).
+def move_rows(base, places, added, start, columns, centres, halves):
+    """Add to start rows what training added to their neurons: write centres, and halves of twins, (rows, padded d).
 
-    ``rows`` are ``PredictedRows``, ``added`` is what was added to their neurons. A pair is looked at if its start
-    pre-activation is so close to the threshold that what was added may take it there.
+    ``base`` (rows,) are their numbers, ascending; they are the columns ``places`` (rows,) of ``start``. ``columns``
+    (d, rows) become those of the centres. Without twins halves are (0, padded d). Cost: O(d) per row and coefficient.
     """
-    stored, bounds, inputs, coefficients, trained = added
-    (k, padded), d, copies = X.shape, trained.shape[1], rows.signs.size // rows.base.size
-    screened, rounded, whole = rows.weights.size > 0, rows.rounded, room_for(rows.rounded_inputs)
-    found, values, changes = np.empty(k, np.int32), np.empty(k, X.dtype), np.zeros(k, X.dtype)
-    vector, vectors, moved = np.empty(d), np.zeros((copies, padded), X.dtype), np.zeros(copies, np.bool_)
-    s = np.searchsorted(stored, copies * rows.base[0])
-    for r in range(rows.base.size):
-        if screened and r % CHUNK == 0:
-            multiply_rows(rounded, r, min(r + CHUNK, rows.base.size), rows.rounded_inputs, whole)
-        reach = 0.0
+    stored, bounds, inputs, coefficients, X = added
+    (d, _), rows, copies = columns.shape, base.size, 2 if halves.shape[0] else 1
+    vectors = np.zeros((2, d))
+    s = np.searchsorted(stored, copies * base[0]) if rows else 0
+    for r in range(rows):
         for twin in range(copies):
-            neuron = copies * rows.base[r] + twin
+            neuron = copies * base[r] + twin
             while s < stored.size and stored[s] < neuron:
                 s += 1
-            moved[twin] = s < stored.size and stored[s] == neuron
-            if moved[twin]:
-                norm = _write_vector(bounds[s], bounds[s + 1], inputs, coefficients, trained, vector, vectors[twin])
-                reach = max(reach, norm)
-        level = shift - STRETCH * reach
+            for k in range(d):
+                vectors[twin, k] = 0.0
+            if s < stored.size and stored[s] == neuron:
+                for p in range(bounds[s], bounds[s + 1]):
+                    c, j = coefficients[p], inputs[p]
+                    for k in range(d):
+                        vectors[twin, k] += c * X[j, k]
+        place = places[r]
+        if copies == 2:
+            for k in range(d):
+                halves[r, k] = 0.5 * (vectors[0, k] - vectors[1, k])
+                vectors[0, k] = 0.5 * (vectors[0, k] + vectors[1, k])
+        for k in range(d):
+            centres[r, k] = start[k, place] + vectors[0, k]
+            columns[k, r] = centres[r, k]
+        for k in range(d, centres.shape[1]):
+            centres[r, k] = 0
+        for k in range(d, halves.shape[1] if copies == 2 else 0):
+            halves[r, k] = 0
+
+
+@compiled
+def divide_twins(vectors, padded):
+    """Return centres and halves (rows, padded d) of twins, whose vectors (2 rows, d) follow each other.
+
+    Cost: O(d) per row.
+    """
+    rows, d = vectors.shape[0] // 2, vectors.shape[1]
+    centres, halves = np.zeros((2, rows, padded), vectors.dtype)
+    for r in range(centres.shape[0]):
+        one, two = vectors[2 * r], vectors[2 * r + 1]
+        for k in range(d):
+            centres[r, k] = 0.5 * (np.float64(one[k]) + np.float64(two[k]))
+            halves[r, k] = 0.5 * (np.float64(one[k]) - np.float64(two[k]))
+    return centres, halves
+
+
+@compiled(sums=True)
+def _norm(vector):
+    square = vector.dtype.type(0)
+    for k in range(vector.size):
+        square += vector[k] * vector[k]
+    return np.sqrt(np.float64(square))
+
+
+@compiled
+def measure_rows(centres, halves, shift, unit):
+    """Return how far halves reach on any input, and what products with centres lose, (rows,) each. Cost: O(d) a row."""
+    rows, d = centres.shape
+    reach, guard = np.zeros(rows), np.empty(rows)
+    for r in range(rows):
+        if halves.shape[0]:
+            reach[r] = STRETCH * (1.0 + of_product(d, unit)) * _norm(halves[r])
+        guard[r] = 2.0 * of_margin(d, unit, _norm(centres[r]), shift)
+    return reach, guard
+
+
+@njit(inline="always")
+def _spread(listed, count):
+    """Repeat the last of the listed inputs, so that ``dots`` sums all of them in one way; return how many there are."""
+    whole = count + (-count) % 4
+    for c in range(count, whole):
+        listed[c] = listed[count - 1]
+    return whole
+
+
+@njit(inline="always")
+def _keep_near(bounds, changes, found, count, low):
+    """Keep of the inputs found, and of changes, those whose bounds may reach ``low`` by a change; return how many."""
+    kept = NONE
+    for c in range(count):
+        i, change = found[c], changes[c]
+        found[kept], changes[kept] = i, change
+        kept += np.uint64(bounds[c] + abs(change) >= low)
+    return np.int64(kept)
+
+
+@njit(inline="always")
+def _add_twins(coefficient, shift, found, count, changes, values, sums):
+    """Add what twins add to the outputs on the inputs found."""
+    for c in range(count):
+        margin, change = np.float64(values[c]) - shift, np.float64(changes[c])
+        sums[found[c]] += coefficient * (max(margin + change, 0.0) - max(margin - change, 0.0))
+
+
+@compiled
+def add_outputs(rows, X, shift, sums):
+    """Add to ``sums`` (k,) what ``PredictedRows`` add to the outputs on inputs X (k, d).
+
+    Which pairs are looked at depends on products or rounded rows; what they add does not, to the bit: nor does it
+    depend on the inputs around them. Cost: O(d) per pair near the threshold, besides what finds it.
+    """
+    # Arrays are taken out of their tuples once: in the loop they would be counted for each row.
+    centres, halves, products, rounded, inputs = (
+        rows.centres,
+        rows.halves,
+        rows.products,
+        rows.rounded,
+        rows.rounded_inputs,
+    )
+    coefficients, reach, guards = rows.coefficients, rows.reach, rows.guard.copy()
+    (k, d), number = X.shape, len(centres)
+    screened, twins, whole = len(products) == 0, len(halves) > 0, room_for(inputs)
+    found, (bounds, values, changes) = np.empty(k + 3, np.int32), np.empty((3, k + 3), X.dtype)
+    least = np.empty(number, np.int32)
+    for r in range(number if screened else 0):
+        guards[r] += guard_of(rounded, r, inputs, d)
+        least[r] = level_of(rounded, r, inputs, guards[r], shift - reach[r])
+    for r in range(number):
+        here = r % CHUNK
         if screened:
-            least = level_of(rounded, r, rows.rounded_inputs, guard_of(rounded, r, rows.rounded_inputs, d), level)
-            count = places_at_least(whole[r % CHUNK], k, least, found)
-            dots(rows.weights[r], X, found, count, values)
+            if here == 0:
+                multiply_rows(rounded, r, min(r + CHUNK, number), inputs, whole)
+            count = places_at_least(whole[here], k, least[r], found)
         else:
-            count = places_at_least(rows.products[r], k, X.dtype.type(level), found)
+            count = places_at_least(products[r], k, X.dtype.type(shift - reach[r] - guards[r]), found)
+        if count == 0:
+            continue
+        if not twins:
+            dots(centres[r], X, found, _spread(found, count), values)
             for c in range(count):
-                values[c] = rows.products[r, found[c]]
+                sums[found[c]] += coefficients[r] * max(np.float64(values[c]) - shift, 0.0)
+            continue
+        if screened:
+            pick_bounds(rounded, r, inputs, guards[r], whole[here], found, count, bounds)
+        else:
+            pick(products[r], found, count, bounds)
+        dots(halves[r], X, found, _spread(found, count), changes)
+        kept = _keep_near(bounds, changes, found, count, X.dtype.type(shift if screened else shift - guards[r]))
+        if kept:
+            dots(centres[r], X, found, _spread(found, kept), values)
+            _add_twins(coefficients[r], shift, found, kept, changes, values, sums)
+
+
+@compiled
+def rows_near(base, copies, added, products, of_inputs, low):
+    """Return which start rows have a neuron whose pre-activation is at least ``low`` on some input, (rows,).
+
+    ``products`` (rows, k) are those of the rows with the inputs; ``of_inputs`` (k, n) of the inputs with those of
+    training. Cost: O(k) per row and coefficient.
+    """
+    stored, bounds, inputs, coefficients, _ = added
+    near, s = np.zeros(base.size, np.bool_), np.searchsorted(stored, copies * base[0])
+    for r in range(base.size):
         for twin in range(copies):
-            sign = rows.signs[copies * r + twin]
-            if moved[twin]:
-                dots(vectors[twin], X, found, count, changes)
-            else:
-                for c in range(count):
-                    changes[c] = 0
-            for c in range(count):
-                sums[found[c]] += sign * max(values[c] + changes[c] - shift, 0.0)
+            neuron = copies * base[r] + twin
+            while s < stored.size and stored[s] < neuron:
+                s += 1
+            first = last = 0
+            if s < stored.size and stored[s] == neuron:
+                first, last = bounds[s], bounds[s + 1]
+            for i in range(products.shape[1]):
+                value = np.float64(products[r, i])
+                for p in range(first, last):
+                    value += coefficients[p] * of_inputs[i, inputs[p]]
+                near[r] |= value >= low
+    return near
+
+
+@compiled
+def vectors_near(vectors, X, shift, unit):
+    """Return which vectors (rows, d) have a product with one of the inputs X (k, d) that may reach the shift, (rows,).
+
+    Cost: O(kd) per row.
+    """
+    near, every, values = np.zeros(len(vectors), np.bool_), np.arange(len(X)), np.empty(len(X), X.dtype)
+    for r in range(len(vectors)):
+        low = shift - 2.0 * of_margin(X.shape[1], unit, _norm(vectors[r]), shift)
+        dots(vectors[r], X, every, every.size, values)
+        for i in range(values.size):
+            near[r] |= values[i] >= low
+    return near

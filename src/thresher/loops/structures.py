@@ -101,12 +101,17 @@ class StartRows(NamedTuple):
 
 
 class PredictedRows(NamedTuple):
-    """A block of start rows whose outputs are asked for, with their products with the inputs, or rounded."""
+    """A block of rows whose outputs are asked for, with their products with the inputs, or rounded.
 
-    base: NDArray[np.int64]  # (rows,): their numbers
-    signs: NDArray[np.float64]  # of the neurons: one per row, or two if they are twins
+    A row is a neuron, or the centre of twins (see ``loops/outputs.py``).
+    """
+
+    centres: Floating  # (rows, d)
+    halves: Floating  # (rows, d), or (0, d): there are no twins
+    coefficients: NDArray[np.float64]  # (rows,): by which activations are multiplied, of twins those of the first
+    reach: NDArray[np.float64]  # (rows,): how far halves take a pre-activation at most
+    guard: NDArray[np.float64]  # (rows,): what products may lose
     products: Floating  # (rows, k), or (0, k): rows are screened
-    weights: NDArray[np.float32]  # (rows, d) where they are screened, else (0, d)
     rounded: RoundedRows
     rounded_inputs: RoundedInputs
 

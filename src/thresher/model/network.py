@@ -197,7 +197,7 @@ class Network(Exports):
         size, what = self.weights.dtype.itemsize, f"a compact network of {count:,} neurons"
         require(count * start.dimension * (8 + size), budget=memory_budget, what=what, remedy=remedy)
         neurons = np.stack([2 * pairs, 2 * pairs + 1], axis=1).ravel() if start.twins else np.arange(count)
-        vectors = self.weights.vectors(neurons).astype(self.weights.dtype)
+        vectors = np.ascontiguousarray(self.weights.vectors(neurons), self.weights.dtype)
         coefficients = (self.settings.scale * start.signs(neurons)).astype(self.weights.dtype)
         return CompactNetwork(vectors, coefficients, self.shift, self.settings.offset())
 

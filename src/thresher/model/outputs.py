@@ -1,76 +1,159 @@
-"""Outputs of networks of which few neurons fire on an input: start rows are searched for those that may."""
+"""Outputs of networks of which few neurons fire on an input: rows are searched for those that may."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from thresher.loops import screen
-from thresher.loops.outputs import add_outputs
+from thresher.loops.outputs import add_outputs, divide_twins, measure_rows, move_rows, rows_near, vectors_near
+from thresher.loops.rounding import of_margin, unit_roundoff
 from thresher.loops.structures import PredictedRows
 from thresher.model.poisson import AnyStart
-from thresher.model.weights import Weights
+from thresher.model.weights import Floating, Weights
 from thresher.parallel import in_order
 
-__all__ = ["few_near", "sum_near"]
+__all__ = ["few_near", "few_vectors_near", "sum_near", "sum_vectors"]
 
+Matrix = NDArray[np.float64]
 _FEW = 0.1  # of all pairs may be looked at one by one: each costs as much as several in a matrix product
 _SAMPLE = 256  # moved neurons that tell how far they have moved
-_BLOCK, _TASK = 1024, 1 << 14  # start rows of a matrix product, and of a partial sum
+# Rows of a matrix product, and of a partial sum. Columns of a power of two of them would share few places of the cache.
+_BLOCK, _TASK = 408, 408 << 5
+_FEW_INPUTS = 8  # on which few rows fire: others are left alone
+_DENSE = 0.8  # share of the rows of a range for which all of them are made
 
 
 def few_near(weights: Weights, shift: float) -> bool:
-    """Return whether few pairs fire, or are nearer to it than neurons have moved. Cost: O(d) for some coefficients."""
-    support = weights.support.slice(0, min(_SAMPLE, len(weights.support.neurons)))
-    moved = weights._replace(support=support, coefficients=weights.coefficients[: support.pairs]).distances()
-    reach = float(moved.mean()) if len(moved) else 0.0
-    return 0.5 * math.erfc((shift - reach) / math.sqrt(2)) <= _FEW
+    """Return whether few pairs fire, or are nearer to it than twins have moved. Cost: O(d) for some coefficients."""
+    support, d = weights.support.slice(0, min(_SAMPLE, len(weights.support.neurons))), weights.start.dimension
+    some = weights._replace(support=support, coefficients=weights.coefficients[: support.pairs])
+    moved = np.append(some.distances(), 0.0)
+    reach = float(moved.mean()) if weights.start.twins else 0.0
+    return _few(shift - reach, math.sqrt(1.0 + np.mean(moved**2) / d))
 
 
-def sum_near(
-    weights: Weights, inputs: NDArray[np.float64], shift: float, *, neurons: int, threads: int
-) -> NDArray[np.float64]:
+def few_vectors_near(vectors: Floating, shift: float, *, twins: bool) -> bool:
+    """Return the same of vectors (m, d), or of twins that follow each other. Cost: O(d) for some of them."""
+    some = np.asarray(vectors[: 2 * _SAMPLE], np.float64) if len(vectors) else np.zeros((2, 1))
+    reach = float(np.linalg.norm(some[::2] - some[1::2], axis=1).mean()) / 2 if twins else 0.0
+    return _few(shift - reach, math.sqrt(np.mean(some**2)))
+
+
+def _few(level: float, deviation: float) -> bool:
+    """Return whether few normal numbers of that standard deviation are above the level."""
+    return 0.5 * math.erfc(level / (math.sqrt(2) * max(deviation, 1e-30))) <= _FEW
+
+
+class _Search:
+    """New inputs (k, d), and how rows are searched for pairs near the threshold."""
+
+    def __init__(self, inputs: Matrix, shift: float, dtype: DTypeLike) -> None:
+        self.inputs: Floating = screen.padded(inputs, dtype)
+        self.shift, self.unit, self.few = shift, unit_roundoff(dtype), len(inputs) <= _FEW_INPUTS
+        self.block = 8 * _BLOCK if self.few else _BLOCK  # rows at a time
+        self._dimension = inputs.shape[1]
+        # Rounding needs rows in float32, and costs as much as some inputs do.
+        use = self.inputs.dtype == np.float32 and not self.few
+        self._way = screen.way_for(self._dimension) if use else None
+        self._rounded = screen.round_inputs(inputs, self._way) if self._way else screen.NO_INPUTS
+
+    def room(self) -> Floating:
+        """Return room for the products of a block."""
+        return np.empty((0 if self._way else self.block, len(self.inputs)), self.inputs.dtype)
+
+    def add(
+        self,
+        columns: NDArray[np.float32],
+        centres: Floating,
+        halves: Floating,
+        coefficients: Matrix,
+        room: Floating,
+        sums: Matrix,
+    ) -> None:
+        """Add to ``sums`` (k,) what rows add to the outputs: those of ``PredictedRows``, padded as the inputs are."""
+        d, products, rounded = self._dimension, room[: len(centres)], screen.NO_ROWS
+        if self._way:
+            rounded = screen.round_rows(columns, self._way.bits)
+        else:
+            np.matmul(centres[:, :d], self.inputs[:, :d].T, out=products)
+        reach, guard = measure_rows(centres, halves, self.shift, self.unit)
+        made = PredictedRows(centres, halves, coefficients, reach, guard, products, rounded, self._rounded)
+        add_outputs(made, self.inputs, self.shift, sums)
+
+
+def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, threads: int) -> Matrix:
     """Return the sums over neurons of sign times max(<w, x> - shift, 0), (k,), on inputs (k, d); ``neurons`` exist.
 
-    Twins share a start row and its product, and those that never moved cancel. The sum has a fixed order.
+    Twins share a product, and those that never moved cancel. Sums have a fixed order: that of an input depends neither
+    on the others nor on ``threads``.
 
-    Cost: O(kd) per start row that counts, and O(d) per pair that is near the threshold.
+    Cost: O(kd) per row that counts, and O(d) per pair that is near the threshold; O(k) per coefficient for few inputs.
     """
-    start, fast = weights.start, screen.padded(inputs, weights.dtype)
-    copies = 2 if start.twins else 1
+    start, search, copies = weights.start, _Search(inputs, shift, weights.dtype), 2 if weights.start.twins else 1
     rows = np.arange(neurons)
     if start.twins:
         rows = weights.support.neurons >> 1  # ascending
         rows = rows[np.diff(rows, prepend=-1) > 0]
-    added = (*weights.support, weights.coefficients, weights.inputs)
-    way = screen.way_for(inputs.shape[1])
-    rounded_inputs = screen.round_inputs(inputs, way) if way else screen.NO_INPUTS
+    added = (*weights.support, weights.coefficients, weights.inputs.astype(weights.dtype))
+    few = inputs if search.few else inputs[:0]
+    fast, of_inputs = few.astype(np.float32), few @ weights.inputs.T
 
-    def part(first: int) -> NDArray[np.float64]:
-        sums, room = np.zeros(len(inputs)), np.empty((0 if way else _BLOCK, len(inputs)), fast.dtype)
-        for begin in range(first, min(first + _TASK, len(rows)), _BLOCK):
-            base = rows[begin : min(begin + _BLOCK, first + _TASK)]
-            signs = start.signs((copies * base[:, None] + np.arange(copies)).ravel())
-            columns = _columns(start, base)
-            if way:
-                products, exact, rounded = room, screen.transpose(columns), screen.round_rows(columns, way.bits)
-            else:
-                products = np.matmul(
-                    columns.T.astype(fast.dtype, copy=False), fast[:, : len(columns)].T, out=room[: len(base)]
-                )
-                exact, rounded = np.empty((0, fast.shape[1]), np.float32), screen.NO_ROWS
-            made = PredictedRows(base, signs, products, exact, rounded, rounded_inputs)
-            add_outputs(made, added, fast, shift, sums)
+    def part(first: int) -> Matrix:
+        sums, room = np.zeros(len(inputs)), search.room()
+        for begin in range(first, min(first + _TASK, len(rows)), search.block):
+            base = rows[begin : begin + search.block]
+            made, places = _columns(start, base)
+            if search.few:
+                longest = math.sqrt(screen.squares(made).max())
+                low = shift - 2.0 * of_margin(len(made), search.unit, longest, shift)
+                near = rows_near(base, copies, added, (made.T @ fast.T)[places], of_inputs, low)
+                base, places = base[near], places[near]
+            centres = np.empty((len(base), search.inputs.shape[1]), weights.dtype)
+            halves = np.empty_like(centres) if start.twins else centres[:0]
+            columns = np.empty((len(made), len(base)), np.float32)
+            move_rows(base, places, added, made, columns, centres, halves)
+            search.add(columns, centres, halves, start.signs(copies * base), room, sums)
         return sums
 
-    parts = in_order(part, range(0, len(rows), _TASK), threads=threads)
-    return sum(parts, np.zeros(len(inputs)))
+    return sum(in_order(part, range(0, len(rows), _TASK), threads=threads), np.zeros(len(inputs)))
 
 
-def _columns(start: AnyStart, base: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return start rows by their numbers, as columns (d, rows)."""
-    if base[-1] - base[0] == len(base) - 1:
-        return start.base_block(int(base[0]), int(base[-1]) + 1)
-    return np.ascontiguousarray(start.rows(2 * base if start.twins else base).T)
+def sum_vectors(
+    vectors: Floating, coefficients: Floating, inputs: Matrix, shift: float, *, twins: bool, threads: int
+) -> Matrix:
+    """Return the sums of coefficients (m,) times max(<w, x> - shift, 0), (k,), on inputs (k, d), for vectors (m, d).
+
+    Twins follow each other, with coefficients of opposite sign. Order and cost: as of :func:`sum_near`.
+    """
+    search, copies = _Search(inputs, shift, vectors.dtype), 2 if twins else 1
+    d, scales = vectors.shape[1], coefficients[::copies].astype(np.float64)
+    whole: Floating = np.ascontiguousarray(vectors).reshape(-1, copies * d)  # type: ignore[assignment]
+
+    def part(first: int) -> Matrix:
+        sums, room = np.zeros(len(inputs)), search.room()
+        for begin in range(first, min(first + _TASK, len(whole)), search.block):
+            block, scale = whole[begin : begin + search.block], scales[begin : begin + search.block]
+            if search.few:
+                near = vectors_near(block.reshape(-1, d), search.inputs[:, :d], shift, search.unit)
+                near = near.reshape(-1, copies).any(axis=1)
+                block, scale = block[near], scale[near]
+            if twins:
+                centres, halves = divide_twins(block.reshape(-1, d), search.inputs.shape[1])
+            else:
+                centres = screen.padded(block, block.dtype)
+                halves = centres[:0]
+            search.add(screen.transpose(centres[:, :d]), centres, halves, scale, room, sums)
+        return sums
+
+    return sum(in_order(part, range(0, len(whole), _TASK), threads=threads), np.zeros(len(inputs)))
+
+
+def _columns(start: AnyStart, base: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return start rows as columns (d, at least rows), and which of them have the given numbers, ascending."""
+    first, last = int(base[0]), int(base[-1]) + 1
+    if len(base) >= _DENSE * (last - first):
+        return start.base_block(first, last), base - first
+    return np.ascontiguousarray(start.rows(2 * base if start.twins else base).T), np.arange(len(base))
