@@ -223,12 +223,6 @@ class Certified(PairShard):
         peak = self._settings.scale * float(np.abs(self._sums).max())
         return made._replace(rounding=made.rounding + of_coefficients(longest, peak))
 
-    def weights(self) -> Weights:
-        """Return the weights at the last ``linearise``. Cost: O(pairs)."""
-        support, coefficients = self._extract(self._lists.fired, only_moved=True)
-        unmoved = Weights.at_start(self._settings.start, self._inputs, dtype=self._geometry.dtype)
-        return unmoved._replace(support=support, coefficients=coefficients)
-
     def squared_distance(self) -> float:
         """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(d) per coefficient."""
         support, coefficients = self._extract(self._lists.fired, only_moved=True, snapshot=self._now)
