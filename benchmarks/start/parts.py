@@ -47,12 +47,12 @@ def kinds() -> dict[str, tuple[Way, ...]]:
 @contextmanager
 def forced(ways: tuple[Way, ...]) -> Iterator[None]:
     """Make trainings screen their start in the first of these ways, whether or not it pays; without any none does."""
-    before = screen.WAYS, screen._SHORTEST, watchlists._FEW
-    screen.WAYS, screen._SHORTEST, watchlists._FEW = ways, dict.fromkeys(before[1], 1), 2.0
+    before = screen.WAYS, screen._WORTH, watchlists._FEW
+    screen.WAYS, screen._WORTH, watchlists._FEW = ways, dict.fromkeys(before[1], (1, screen.LONGEST)), 2.0
     try:
         yield
     finally:
-        screen.WAYS, screen._SHORTEST, watchlists._FEW = before
+        screen.WAYS, screen._WORTH, watchlists._FEW = before
 
 
 def measure(cases: Sequence[Case]) -> Found:

@@ -16,6 +16,7 @@ from thresher import BrokenCertificate, Problem, Status, to_sphere, train
 from thresher.datasets import random_problem
 from thresher.engines import ShardEngine, start_engine
 from thresher.loops.counting import count_bits, count_pairs
+from thresher.loops.visits import BUFFER
 from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
 from thresher.model.position import Position
@@ -402,3 +403,9 @@ def test_inputs_are_numbered_in_as_few_bytes_as_they_need():
         return watchlists.Watchlists.with_capacity(3, 5, dtype=np.dtype("f4"), inputs=inputs).inputs.dtype
 
     assert (made(1), made(1 << 16), made((1 << 16) + 1)) == (np.uint16, np.uint16, np.uint32)
+
+
+def test_more_flips_than_are_kept_at_a_time():
+    """Values of pairs that flipped are computed together; what is needed for the neuron at hand must stay untouched."""
+    result = train(random_problem(inputs=300, dimension=6), width=2**15, max_iterations=3, audit=True)
+    assert max(record.flips for record in result.history) > 4 * BUFFER

@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from thresher.loops import compiled
 from thresher.loops.rounding import of_screen
 from thresher.loops.structures import RoundedInputs, RoundedRows
-from thresher.loops.whole import COLUMNS, PLAIN, ROWS, WAYS, Way, multiply, multiply_plainly, multiply_singly
+from thresher.loops.whole import COLUMNS, LANES, PLAIN, ROWS, WAYS, Way, multiply, multiply_plainly, multiply_singly
 
 __all__ = [
     "CHUNK", "LONGEST", "NO_INPUTS", "NO_ROWS", "OFFSET", "change_nearly", "describe", "guard_of", "level_of",
@@ -29,7 +29,9 @@ _MOST = (1 << 31) - 1
 # The largest whole number, and the largest norm of a row or an input of them: sums of products fit 32 bits.
 _LARGEST = {8: (127, 1e9), 16: (32767, 45000)}
 _LARGEST_16 = _LARGEST[16][0]
-_SHORTEST = {8: 96, 16: 8}  # coordinates of a row: of shorter ones products in float32 cost no more
+# Coordinates of rows that are worth it: of shorter ones products in float32 cost no more, where registers are wider of
+# longer ones either; of single looks at long rows there are too many.
+_WORTH = {8: (96, 1 << 15), 16: (8 if LANES == 8 else 96, 256)}
 LONGEST = 1 << 15  # of longer ones sums do not fit 32 bits
 CHUNK = 24  # rows whose products are in the cache at a time
 _NOTHING = 1e-20  # rows without a larger coordinate count as rows of zeros
@@ -38,8 +40,8 @@ _NOTHING = 1e-20  # rows without a larger coordinate count as rows of zeros
 def way_for(dimension: int) -> Way | None:
     """Return how rows of so many coordinates are to be screened; None if they are not to be."""
     for way in WAYS:
-        shortest = 1 if way.instructions == PLAIN else _SHORTEST[way.bits]  # plain loops are never worth while
-        if shortest <= dimension <= LONGEST:
+        shortest, longest = (1, LONGEST) if way.instructions == PLAIN else _WORTH[way.bits]
+        if shortest <= dimension <= longest:  # plain loops are never worth it, and taken where they are asked for
             return way
     return None
 

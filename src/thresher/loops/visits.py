@@ -186,6 +186,9 @@ def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
         if k + AHEAD < n_due:
             fetch_row(lists, places[due[k + AHEAD]])
         r, looked_at = places[due[k]], forced[due[k]]
+        if n_flips + lists.length[r] > flips.entries.size:  # before this neuron's coefficients stand in ``scratch``
+            on, off = _correct(lists, flips, n_flips, point, constants, inputs, scratch, found, on, off)
+            n_flips = 0
         first, linear, fired = lists.begin[r], np.int64(lists.linear[r]), np.int64(lists.fired[r])
         seen, push, begin = lists.seen[r], scale * lists.sign[r], lists.base_begin[r]
         walked = total = 0.0
@@ -219,9 +222,6 @@ def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
         else:
             dot_rows(vector, X, watched, expired, changes)
         looks += expired
-        if n_flips + expired > flips.entries.size:
-            on, off = _correct(lists, flips, n_flips, point, constants, inputs, scratch, found, on, off)
-            n_flips = 0
         begun = n_flips
         for e in range(expired):
             p = entries[e]
