@@ -29,9 +29,9 @@ _MOST = (1 << 31) - 1
 # The largest whole number, and the largest norm of a row or an input of them: sums of products fit 32 bits.
 _LARGEST = {8: (127, 1e9), 16: (32767, 45000)}
 _LARGEST_16 = _LARGEST[16][0]
-# Coordinates of rows that are worth it: of shorter ones products in float32 cost no more, where registers are wider of
-# longer ones either; of single looks at long rows there are too many.
-_WORTH = {8: (96, 1 << 15), 16: (8 if LANES == 8 else 96, 256)}
+# Coordinates of rows that are worth it: products of shorter ones in float32 cost no more, and each look at a longer one
+# costs more than 16 bits save.
+_WORTH = {8: (32, 1 << 15), 16: (8 if LANES == 8 else 32, 256)}
 LONGEST = 1 << 15  # of longer ones sums do not fit 32 bits
 CHUNK = 24  # rows whose products are in the cache at a time
 _NOTHING = 1e-20  # rows without a larger coordinate count as rows of zeros
