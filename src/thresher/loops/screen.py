@@ -29,19 +29,21 @@ _MOST = (1 << 31) - 1
 # The largest whole number, and the largest norm of a row or an input of them: sums of products fit 32 bits.
 _LARGEST = {8: (127, 1e9), 16: (32767, 45000)}
 _LARGEST_16 = _LARGEST[16][0]
-# Coordinates of rows that are worth it: products of shorter ones in float32 cost no more, and each look at a longer one
-# costs more than 16 bits save.
-_WORTH = {8: (32, 1 << 15), 16: (8 if LANES == 8 else 32, 256)}
+# Rows that are worth it: so many coordinates at least and at most, and so many inputs at least. Products of shorter
+# ones in float32 cost no more; each look at a longer one costs more than 16 bits save; rounding a row costs as much as
+# products with some inputs.
+_WORTH = {8: (32, 1 << 15, 128), 16: (8 if LANES == 8 else 32, 256, 128)}
 LONGEST = 1 << 15  # of longer ones sums do not fit 32 bits
 CHUNK = 24  # rows whose products are in the cache at a time
 _NOTHING = 1e-20  # rows without a larger coordinate count as rows of zeros
 
 
-def way_for(dimension: int) -> Way | None:
-    """Return how rows of so many coordinates are to be screened; None if they are not to be."""
+def way_for(dimension: int, inputs: int) -> Way | None:
+    """Return how rows of so many coordinates are to be screened against so many inputs; None if they are not to be."""
     for way in WAYS:
-        shortest, longest = (1, LONGEST) if way.instructions == PLAIN else _WORTH[way.bits]
-        if shortest <= dimension <= longest:  # plain loops are never worth it, and taken where they are asked for
+        plain = way.instructions == PLAIN  # never worth it, and taken where it is asked for
+        shortest, longest, fewest = (1, LONGEST, 1) if plain else _WORTH[way.bits]
+        if shortest <= dimension <= longest and inputs >= fewest:
             return way
     return None
 

@@ -57,7 +57,7 @@ class _Search:
         self._dimension = inputs.shape[1]
         # Rounding needs rows in float32, and costs as much as some inputs do.
         use = self.inputs.dtype == np.float32 and not self.few
-        self._way = screen.way_for(self._dimension) if use else None
+        self._way = screen.way_for(self._dimension, len(inputs)) if use else None
         self._rounded = screen.round_inputs(inputs, self._way) if self._way else screen.NO_INPUTS
 
     def room(self) -> Floating:

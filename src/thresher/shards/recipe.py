@@ -85,7 +85,7 @@ class Recipe:
     @cached_property
     def rounded_inputs(self) -> RoundedInputs | None:
         """The inputs in whole numbers, made once per process; None where products of those do not pay. Cost: O(nd)."""
-        way = screen.way_for(self.inputs.shape[1])
+        way = screen.way_for(self.inputs.shape[1], len(self.inputs))
         return screen.round_inputs(self.inputs, way) if way else None
 
     def slice(self, neurons: range) -> Slice:

@@ -23,7 +23,7 @@ __all__ = ["StartBlock", "StartScan", "Watchlists", "loop_inputs", "shard_consta
 
 _OF_ENTRIES = ("inputs", "start", "expiry", "side")
 _ROOM = 16  # rows of all inputs that fit before room is made
-_FEW = 0.06  # of all pairs may pass a screen: a look at a single pair costs as much as several products in bulk
+_FEW = 0.065  # of all pairs may pass a screen: a look at a single pair costs as much as several products in bulk
 
 
 class Watchlists(NamedTuple):
