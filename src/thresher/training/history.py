@@ -163,7 +163,7 @@ class Result(Exports):
     remainder: float = math.nan  # what was left of what the tolerance is compared with
     origin: Origin | None = None  # what the steps start from
     solver: str = ""  # which one solved for the steps, and why
-    screen: str = ""  # the precision in which start rows were searched for those that fire: "float32", "8 bits, ..."
+    screen: str = ""  # the precision in which start rows were searched for those that fire: "float32", "16 bits, avx2"
 
     @property
     def audited(self) -> int:
