@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs pictures scaling certified poisson screen cluster prediction preconditioners many-rows gpu bench reliability clean
+.PHONY: setup demo test test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs pictures start bench bench-full certified scaling prediction preconditioners cluster many-rows gpu reliability clean
 
 setup: $(VENV)/.ready
 
@@ -66,29 +66,27 @@ docs: setup
 pictures: setup
 	$(BIN)/python docs/draw.py
 
+# Benchmarks, up to `preconditioners` those of docs/benchmarks.md, into which they write. Nothing else should run meanwhile.
+
+# Whole trainings and predictions beside one dense evaluation, where the time of the start goes, and start rows drawn where
+# they fire, up to 10^10 neurons; about twenty minutes and 14 GiB of memory. `make start DATA=FOLDER` for rows of MNIST as well.
+start: setup
+	$(BIN)/python -m benchmarks.start $(if $(DATA),--data-dir '$(DATA)')
+
 # The paper's cost claim: moved neurons and node visits per iteration as the width grows from 2^14 to 2^20.
 scaling: setup
 	$(BIN)/python -m benchmarks.scaling
 
-# Every method side by side, a few minutes; `thresher bench --full` takes about an hour. Nothing else should run meanwhile.
+# Every method side by side: a few minutes, or with the sizes of the docs about an hour.
 bench: setup
 	$(BIN)/thresher bench
+bench-full: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]'
+	$(BIN)/thresher bench --full
 
-# Certified search against a dense evaluation and dense Gauss-Newton; takes about a quarter of an hour.
+# Certified search: imports, looks, growth, digits, memory; about five minutes.
 certified: setup
 	$(BIN)/python -m benchmarks.certified
-
-# Start rows drawn where they fire, from 2^20 to 10^10 neurons; a few minutes, and about 12 GiB of memory.
-poisson: setup
-	$(BIN)/python -m benchmarks.poisson
-
-# Shards on Ray beside threads of one process, and larger clusters on paper; a few minutes.
-cluster: setup
-	$(BIN)/python -m benchmarks.cluster --page docs/cluster.md
-
-# The start screened in 8 bits and in float32, and predictions; about two minutes.
-screen: setup
-	$(BIN)/python -m benchmarks.screen
 
 # What a prediction costs, with and without the neurons that never moved; about two minutes.
 prediction: setup
@@ -96,7 +94,11 @@ prediction: setup
 
 # Preconditioners of the Gram matrix side by side, without an n x n matrix; about five minutes.
 preconditioners: setup
-	$(BIN)/python -m benchmarks.preconditioners
+	$(BIN)/python -m benchmarks.preconditioners $(if $(DATA),--mnist '$(DATA)/mnist')
+
+# Shards on Ray beside threads of one process, and larger clusters on paper; a few minutes.
+cluster: setup
+	$(BIN)/python -m benchmarks.cluster --page docs/cluster.md
 
 # Tables of up to a million rows beside LightGBM and others; `make many-rows DATA=FOLDER` for the published sets as well.
 many-rows: setup

@@ -3,7 +3,7 @@
     thresher bench [--full] [--case NAME ...]
 
 Results go to a JSON file with their environment, commit and failures; a case that is run again replaces its own results
-of the same tier alone.
+of the same tier alone. With ``--full`` in a clone the tables go into docs/benchmarks.md as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import results, summary
+from benchmarks import page, results, summary
 from benchmarks.child import Row, Task, describe
 from benchmarks.environment import environment
 from benchmarks.log import Limits
@@ -91,13 +91,17 @@ def bench(*, cases: Sequence[str] = (), tier: str = "quick", output: Path, conso
             console.print(table.rich())
     console.print(f"Written to {output}.")
     found = results.read(output)
+    measured = {name: found[name][tier] for name in CASES if tier in found.get(name, {})}
     try:
         from benchmarks.figures import draw
+
+        drawn = draw(measured, output.parent)
+        console.print(f"Drawn: {', '.join(map(str, drawn))}.", highlight=False)
+        if tier == "full" and page.PAGE.is_file():
+            for part, lines in page.rivals(measured, figures=page.PAGE.parent / "figures").items():
+                page.write(part, lines, page=page.PAGE)
     except NotAvailable as error:
         console.print(f"No figures: {error}", highlight=False, markup=False)
-    else:
-        drawn = draw({name: of[tier] for name, of in found.items() if tier in of}, output.parent)
-        console.print(f"Drawn: {', '.join(map(str, drawn))}.", highlight=False)
     return found
 
 

@@ -31,7 +31,7 @@ Value = TypeVar("Value")
 
 
 class Pairs(NamedTuple):
-    """Who fires, block by block: ``bounds`` (k + 1,) and ``inputs`` (pairs,) of each block of neurons."""
+    """Which pairs fire, block by block: ``bounds`` (k + 1,) and ``inputs`` (pairs,) of each block of neurons."""
 
     blocks: list[tuple[NDArray[np.int64], NDArray[np.int32]]]
 
@@ -67,7 +67,7 @@ class DenseNetwork:
         self._each(self._start)
 
     def forward(self, rows: slice = slice(None)) -> tuple[Vector, Pairs]:
-        """Return the outputs on the inputs in ``rows``, and who fires on them. Cost: O(mnd)."""
+        """Return the outputs on the inputs in ``rows``, and which pairs fire. Cost: O(mnd)."""
         inputs = self.inputs[rows]
         columns = np.ascontiguousarray(inputs.T)
         shift = np.float32(self.settings.shift)
@@ -192,13 +192,8 @@ def dense_evaluation(problem: Problem, settings: NetworkSettings, *, generator: 
     return time.perf_counter() - began
 
 
-def dense_iterations(
-    problem: Problem, settings: NetworkSettings, *, count: int, of_pairs: bool = False
-) -> tuple[list[float], list[float]]:
-    """Return residual norms and seconds of ``count`` dense Gauss-Newton iterations: forward, Gram, solve, move.
-
-    The Gram matrix is made by a symmetric product of dense activations, or from the pairs that fire.
-    """
+def dense_iterations(problem: Problem, settings: NetworkSettings, *, count: int) -> tuple[list[float], list[float]]:
+    """Return residual norms and seconds of ``count`` dense Gauss-Newton iterations: forward, Gram, solve, move."""
     network = DenseNetwork(problem, settings)
     residuals, seconds = [], []
     for _ in range(count + 1):
@@ -208,7 +203,7 @@ def dense_iterations(
         residuals.append(float(np.linalg.norm(residual)))
         if len(residuals) > count:
             break
-        gram = network.gram_of_pairs(pairs) if of_pairs else network.gram(pairs)
+        gram = network.gram(pairs)
         with blas_for_size(problem.size):
             step = linalg.solve(gram, residual, assume_a="pos")
         network.move(pairs, step)

@@ -44,13 +44,15 @@ def _processor() -> str:
     return platform.processor() or "unknown"
 
 
-def _commit() -> str:
+def _commit(folder: Path = Path(__file__).parent) -> str:
+    """Return the commit of a clone, with a plus if anything but prose differs from it: commands write into docs/."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", *arguments]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
     try:
-        here = Path(__file__).parent
-        head = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, check=True
-        )
-        dirty = subprocess.run(["git", "status", "--porcelain"], cwd=here, capture_output=True, text=True, check=True)
+        changed = git("status", "--porcelain", "--", ":/", ":(top,exclude)docs", ":(top,exclude)*.md")
+        return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")

@@ -1,16 +1,15 @@
 """Preconditioners of the Gram matrix side by side: the paper's sketch, random pivots of the limit kernel, the diagonal.
 
-    python -m benchmarks.preconditioners [--tiny] [--mnist FOLDER] [--output FILE.json]
+    python -m benchmarks.preconditioners [--tiny] [--mnist FOLDER] [--output FILE.json] [--page FILE.md]
 
 Each prepares the same system and solves it by conjugate gradients over firing pairs, at the start and after two steps
 of training. Products with the Gram matrix down to a relative residual are counted; seconds to prepare and to solve are
-measured. ``--mnist`` adds rows of the handwritten digits in that folder (``train-images-idx3-ubyte.gz``), centred.
+measured. ``--mnist`` adds rows of the handwritten digits in that folder, centred.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,10 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from benchmarks import results
+from benchmarks import page, results
 from benchmarks.environment import environment
-from benchmarks.page import preconditioners_table
-from thresher import Callback, Iteration, Problem, to_sphere, train
+from benchmarks.many_inputs import problem as digits_problem
+from benchmarks.summary import Sheet
+from thresher import Callback, Iteration, Problem, train
 from thresher.algebra import ConjugateGradient, Jacobi, RandomPivots, SketchQR
 from thresher.algebra.cg import Preconditioner
 from thresher.datasets import random_problem
@@ -30,7 +30,6 @@ from thresher.theory import Statement
 from thresher.theory.limit_matrix import LimitMatrix
 from thresher.training.history import State
 
-OUTPUT = Path("results/preconditioners.json")
 TOLERANCES = (1e-2, 1e-6)
 ITERATIONS = (0, 2)  # of training, after which systems are taken
 _MOST_SKETCHED = 2000  # inputs up to which the n x n triangle of a sketch is made
@@ -46,15 +45,9 @@ def cases(*, tiny: bool, mnist: Path | None) -> Iterator[Case]:
     for inputs, dimension, power in ((60, 10, 9),) if tiny else ((2000, 50, 14), (4000, 50, 14)):
         yield Case("random sphere", random_problem(inputs=inputs, dimension=dimension), 2**power)
     if mnist is not None:
-        rows = _images(mnist / "train-images-idx3-ubyte.gz")
         for inputs, power in ((100, 9),) if tiny else ((2000, 14), (4000, 14)):
-            X = to_sphere(rows[:inputs].astype(np.float64), centre=True)
+            X = digits_problem(mnist, inputs).inputs
             yield Case("MNIST rows, centred", Problem(X, np.random.default_rng(0).normal(size=inputs)), 2**power)
-
-
-def _images(path: Path) -> np.ndarray[Any, Any]:
-    with gzip.open(path) as file:
-        return np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 784)
 
 
 def preconditioners(case: Case, shift: float) -> Iterator[tuple[str, Preconditioner]]:
@@ -116,18 +109,30 @@ def measure(case: Case) -> list[dict[str, Any]]:
     return compare.rows
 
 
+def table_of(rows: list[dict[str, Any]]) -> Sheet:
+    counts = [f"{what} to {tol:.0e}" for tol in TOLERANCES for what in ("products", "seconds")]
+    lines = []
+    for row in rows:
+        size = f"{row['problem']}, n {row['inputs']:,}, d {row['dimension']}, m {row['width']:,}"
+        numbers = (row["prepare_seconds"], row["kept_bytes"] / 1e6, *(row[name] for name in counts))
+        lines.append([size, row["preconditioner"], str(row["iteration"]), *(f"{number:.3g}" for number in numbers)])
+    return Sheet("", ["problem", "preconditioner", "after", "prepare, s", "kept, MB", *counts], lines, left=2)
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Preconditioners of the Gram matrix side by side.")
     parser.add_argument("--tiny", action="store_true", help="sizes for a test")
-    parser.add_argument("--mnist", type=Path, help="folder with train-images-idx3-ubyte.gz")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
+    parser.add_argument("--mnist", type=Path, help="folder with images and labels")
+    page.add_options(parser, output="results/preconditioners.json")
     given = parser.parse_args(arguments)
-    console, rows = Console(), list[dict[str, Any]]()
+    console, rows = Console(width=max(Console().width, 160)), list[dict[str, Any]]()
     results.read(given.output)  # a file that cannot be read is found before the work, not after it
     for case in cases(tiny=given.tiny, mnist=given.mnist):
         rows += measure(case)
         results.write(given.output, {"environment": environment(), "rows": rows})
-    console.print(preconditioners_table({"rows": rows}), highlight=False, markup=False)
+    console.print(table_of(rows).rich())
+    found = {"environment": environment(), "rows": rows}
+    page.write("preconditioners", [page.machine(found), table_of(rows).markdown()], page=page.page_of(given))
 
 
 if __name__ == "__main__":

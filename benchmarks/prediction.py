@@ -1,7 +1,7 @@
 """What a prediction costs: networks as they are, in their compact form, their limit, and other people's models; and
 how much the seed of a network changes it.
 
-    python -m benchmarks.prediction [--tiny] [--output FILE.json]
+    python -m benchmarks.prediction [--tiny] [--output FILE.json] [--page FILE.md]
 
 The median of three times, on all cores, after a first prediction that is not timed.
 """
@@ -13,7 +13,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -25,14 +24,14 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.svm import SVC, SVR
 
-from benchmarks import results
+from benchmarks import page, results
 from benchmarks.environment import environment
+from benchmarks.summary import Sheet
 from thresher import ThresherClassifier, ThresherRegressor, train
 from thresher.datasets import random_problem
 from thresher.export import predict_arrays
 from thresher.parallel import core_count, in_order
 
-OUTPUT = Path("results/prediction.json")
 ROWS = 2000  # predicted at a time
 
 
@@ -134,10 +133,22 @@ def _fitted(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
         return model.fit(X, y)
 
 
+def part(found: dict[str, Any]) -> list[str]:
+    """Return the tables of the page: what predictions cost, and what the seed changes."""
+    rows = [[row["problem"], row["model"], row["parts"], f"{row['milliseconds']:.3g}"] for row in found["rows"]]
+    names = ("seeds", "limit", "targets")
+    seeds = [[f"{row['width']:,}", *(f"{row[name]:.3g}" for name in names)] for row in found["seeds"]]
+    return [
+        page.machine(found),
+        Sheet("", ["problem", "model", "passes over", "ms for 1000 rows"], rows, left=2).markdown(),
+        Sheet("", ["width", "two seeds", "infinite width", "targets"], seeds).markdown(),
+    ]
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", action="store_true", help="small sizes, to see that it works")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
+    page.add_options(parser, output="results/prediction.json")
     options = parser.parse_args(arguments)
     shrink, console, rows = 64 if options.tiny else 1, Console(), []
     table = Table("problem", "model", "passes over", "ms for 1000 rows", title="Prediction")
@@ -149,7 +160,9 @@ def main(arguments: list[str] | None = None) -> None:
                 table.add_row(case.problem, case.model, case.parts, f"{rows[-1]['milliseconds']:.1f}")
         apart = list(seeds(shrink=8 if options.tiny else 1))
     console.print(table)
-    results.write(options.output, {"environment": environment(), "rows": rows, "seeds": apart})
+    found = {"environment": environment(), "rows": rows, "seeds": apart}
+    results.write(options.output, found)
+    page.write("prediction", part(found), page=page.page_of(options))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The paper's cost claim, measured: what an iteration of ``method="paper"`` costs as the width grows.
 
     python -m benchmarks.scaling [--inputs 16] [--dimension 32] [--least 14] [--most 20] [--output FILE.json]
+        [--page FILE.md]
 
 Prints moved neurons, node visits, nodes touched and flips per iteration for each width, and the exponent of a straight
 line through their logarithms. Operations are counted, not timed, so the figures are the same on every machine.
@@ -9,15 +10,15 @@ line through their logarithms. Operations are counted, not timed, so the figures
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import results
+from benchmarks import page, results
 from benchmarks.environment import environment
-from benchmarks.summary import fit_exponent
+from benchmarks.summary import Sheet, fit_exponent
 from thresher import Status, train
 from thresher.datasets import random_problem
 
@@ -41,14 +42,35 @@ def exponent(rows: list[dict[str, float]], counter: str) -> tuple[float, float]:
     return fit_exponent([row["width"] for row in rows], [max(row[counter], 1.0) for row in rows])
 
 
-def main() -> None:
+def part(found: dict[str, Any]) -> list[str]:
+    """Return the table of the page."""
+    lines = [
+        [
+            f"{row['width']:,}",
+            *(f"{row[name]:,.0f}" for name in COUNTERS),
+            f"{row['iterations']:.0f}",
+            f"{row['worst contraction']:.3f}",
+        ]
+        for row in found["rows"]
+    ]
+    fitted = [f"{slope:.2f} ± {error:.2f}" for slope, error in map(found["exponents"].get, COUNTERS)]
+    lines.append(["exponent", *fitted, "", ""])
+    return [
+        f'`method="paper"`, n = {found["inputs"]}, d = {found["dimension"]}: counters per iteration, and the exponent '
+        "of the width in each. A pass over all pairs has exponent 1; the paper bounds the firing neurons by m^0.76.\n",
+        page.machine(found),
+        Sheet("", ["width", *COUNTERS, "iterations", "worst contraction"], lines).markdown(),
+    ]
+
+
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=int, default=16)
     parser.add_argument("--dimension", type=int, default=32)
     parser.add_argument("--least", type=int, default=14, help="smallest width, as a power of two")
     parser.add_argument("--most", type=int, default=20, help="largest width, as a power of two")
-    parser.add_argument("--output", type=Path, default=Path("results/scaling.json"))
-    options = parser.parse_args()
+    page.add_options(parser, output="results/scaling.json")
+    options = parser.parse_args(arguments)
 
     console = Console()
     table = Table(title=f"Thousands per iteration, method='paper', n = {options.inputs}, d = {options.dimension}")
@@ -69,7 +91,9 @@ def main() -> None:
     console.print("A pass over all pairs has exponent 1; the paper's bound on firing neurons has 0.76.")
     console.print("worst: the largest contraction of the residual norm in one step; the paper promises at most 0.5.")
     figures = {"rows": rows, "exponents": fitted, "inputs": options.inputs, "dimension": options.dimension}
-    results.write(options.output, {"environment": environment(), **figures})
+    found = {"environment": environment(), **figures}
+    results.write(options.output, found)
+    page.write("scaling", part(found), page=page.page_of(options))
 
 
 if __name__ == "__main__":

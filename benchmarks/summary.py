@@ -18,22 +18,23 @@ FINEST = "1e-06"
 
 
 class Sheet(NamedTuple):
-    """A table: a title, a header, rows of text; the first column is set left, the others right."""
+    """A table: a title, a header, rows of text; the first ``left`` columns are set left, the others right."""
 
     title: str
     header: list[str]
     rows: list[list[str]]
+    left: int = 1
 
     def rich(self) -> Table:
         table = Table(title=self.title, title_justify="left")
         for place, name in enumerate(self.header):
-            table.add_column(name, justify="right" if place else "left")
+            table.add_column(name, justify="left" if place < self.left else "right")
         for row in self.rows:
             table.add_row(*(Text(cell.replace("**", ""), style="bold" if "**" in cell else "") for cell in row))
         return table
 
     def markdown(self) -> str:
-        lines = [self.header, ["---"] + ["---:"] * (len(self.header) - 1), *self.rows]
+        lines = [self.header, ["---"] * self.left + ["---:"] * (len(self.header) - self.left), *self.rows]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 

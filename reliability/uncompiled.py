@@ -104,13 +104,37 @@ def _function(test: str) -> str:
 
 def plain_python() -> None:
     """Put plain Python in the place of instructions that exist in compiled code only."""
-    from thresher.loops import bits, counting, start_scan
+    from thresher.loops import bits, counting, search, visits
 
     counting._ones = lambda word: int(word).bit_count()
-    bits.trailing_zeros = start_scan.trailing_zeros = lambda word: (int(word) & -int(word)).bit_length() - 1
-    start_scan._at_least = lambda values, first, low: np.uint64(
+    bits.trailing_zeros = visits.trailing_zeros = search.trailing_zeros = lambda word: (
+        (int(word) & -int(word)).bit_length() - 1
+    )
+    search._at_least = lambda values, first, low: np.uint64(
         sum(1 << k for k in np.flatnonzero(values[first : first + 64] >= low).tolist())
     )
+    visits.prefetch = lambda values, place: None
+    visits.sum_rows, visits.dot_rows, visits.passed = _sum_rows, _dot_rows, _passed
+
+
+def _sum_rows(steps: Any, coefficients: Any, listed: Any, first: int, count: int, X: Any, vector: Any) -> Any:
+    rows = X[listed[first : first + count]]
+    vector[:] = coefficients[:count] @ rows
+    walked = steps[:count] @ rows
+    return walked @ walked
+
+
+def _dot_rows(vector: Any, X: Any, listed: Any, count: int, out: Any) -> None:
+    out[:count] = X[listed[:count]] @ vector
+
+
+def _passed(expiry: Any, place: int, first: int, last: int, level: Any) -> tuple[Any, Any]:
+    from thresher.loops.lanes import CHUNK
+
+    places = np.arange(place, place + CHUNK)
+    values, counts = expiry[place : place + CHUNK], (places >= first) & (places < last)
+    word = sum(1 << k for k in np.flatnonzero(counts & (values <= level)).tolist())
+    return np.uint64(word), values[counts & (values > level)].min(initial=np.inf)
 
 
 def main() -> None:

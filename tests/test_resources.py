@@ -5,11 +5,14 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from joblib.externals.loky import get_reusable_executor
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV
@@ -18,7 +21,8 @@ from threadpoolctl import ThreadpoolController, threadpool_info
 from thresher import MemoryRefused, memory, train
 from thresher.datasets import random_problem
 from thresher.engines import ShardEngine
-from thresher.parallel import _anyone_may_change_it, blas_for_size, core_count
+from thresher.engines import engine as engine_module
+from thresher.parallel import Pool, _anyone_may_change_it, blas_for_size, core_count
 
 
 def python(code, *, limit=None, **environment):
@@ -235,3 +239,66 @@ def test_ctrl_c_ends_the_command_with_130_and_no_traceback(moment, tmp_path):
         assert "Interrupted: " in done.stdout
     assert done.stderr.strip() == "Interrupted."
     assert not os.listdir(tmp_path)
+
+
+@settings(deadline=None, max_examples=40)
+@given(items=st.lists(st.integers(), max_size=12), threads=st.integers(1, 4), cut=st.none() | st.integers(0, 12))
+def test_a_pool_works_in_order_and_leaves_nobody_at_work(items, threads, cut):
+    """Also where a task fails, or where whoever asked goes away; the pool can be used again afterwards."""
+    pool, inside, most, left = Pool(threads), [], [], []
+
+    def task(item):
+        inside.append(item)
+        most.append(len(inside))
+        time.sleep(1e-4)
+        inside.remove(item)
+        if cut is not None and len(most) > cut:
+            raise ZeroDivisionError
+        return -item
+
+    for _ in range(2):
+        most.clear()
+        try:
+            left = list(pool.in_order(task, iter(items)))
+        except ZeroDivisionError:
+            assert len(items) > cut
+        else:
+            assert left == [-item for item in items]
+            assert cut is None or len(items) <= cut
+        assert not inside
+        assert max(most, default=0) <= threads
+    for _ in pool.in_order(task, items if cut is None else []):
+        break
+    assert not inside
+    pool.close()
+
+
+def test_a_pool_keeps_its_threads_and_needs_none_for_a_single_task():
+    pool, here = Pool(2), threading.get_ident()
+    assert list(pool.in_order(lambda _: threading.get_ident(), [0])) == [here]
+    barrier = threading.Barrier(2)
+
+    def task(_):
+        barrier.wait(30)
+        return threading.get_ident()
+
+    first, second = (set(pool.in_order(task, range(2))) for _ in range(2))
+    assert first == second
+    assert len(first) == 2
+    assert here not in first
+    running = threading.active_count()
+    pool.close()
+    assert threading.active_count() == running - 2
+
+
+def test_a_training_keeps_one_pool_and_ends_its_threads(monkeypatch):
+    monkeypatch.setattr(engine_module, "_SHARD", 64)
+    running, seen = set(threading.enumerate()), []
+    callback = [lambda record: seen.append(set(threading.enumerate()) - running)]
+    result = train(random_problem(inputs=20, dimension=5), width=500, threads=2, callbacks=callback)
+    assert len(result.history) > 3
+    assert all(one == seen[0] for one in seen)
+    assert 1 <= len(seen[0]) <= 2
+    for thread in seen[0]:
+        thread.join(30)
+        assert not thread.is_alive()

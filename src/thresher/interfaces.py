@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from operator import add
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -67,7 +68,7 @@ class Effort(NamedTuple):
 
     def plus(self, other: Effort) -> Effort:
         """Return the sum of two efforts, field by field."""
-        return Effort(*map(sum, zip(self, other, strict=True)))
+        return Effort(*map(add, self, other))
 
 
 class Audit(NamedTuple):

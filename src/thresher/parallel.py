@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-__all__ = ["blas_for_size", "core_count", "in_order", "uninterrupted"]
+__all__ = ["Pool", "blas_for_size", "core_count", "in_order", "uninterrupted"]
 
 _SMALL = 2000  # rows of a matrix that one thread factors in a tenth of a second
 
@@ -50,24 +51,49 @@ def in_order(function: Callable[[Item], Value], items: Iterable[Item], *, thread
     Results come in the order of the items and never in the order of completion, so a sum over them does not depend
     on the number of threads. At most ``threads + 1`` results wait at any time: memory is bounded by that.
     """
-    # Each task calls single-threaded BLAS: pools that spin after their work would fight for the same cores, and what a
-    # product rounds to must not depend on the number of threads.
-    if threads <= 1:
+    pool = Pool(threads)
+    try:
+        yield from pool.in_order(function, items)
+    finally:
+        pool.close()
+
+
+class Pool:
+    """Threads that are kept from one call to the next: to start them takes longer than a step of a small network."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None  # made when first needed
+
+    def in_order(self, function: Callable[[Item], Value], items: Iterable[Item]) -> Iterator[Value]:
+        """Do as :func:`in_order`. A single item is computed by the thread that asks."""
+        items = iter(items)
+        ahead = list(islice(items, min(self._threads, 2)))
+        items = chain(ahead, items)
+        # Each task calls single-threaded BLAS: pools that spin after their work would fight for the same cores, and
+        # what a product rounds to must not depend on the number of threads.
         with _single_threaded_blas():
-            yield from map(function, items)
-        return
-    with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
+            yield from self._deal(function, items) if len(ahead) > 1 else map(function, items)
+
+    def close(self) -> None:
+        """End the threads, once they have done what they are at; what waits is dropped."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
+
+    def _deal(self, function: Callable[[Item], Value], items: Iterable[Item]) -> Iterator[Value]:
         waiting: deque[Future[Value]] = deque()
+        pool = self._pool = self._pool or ThreadPoolExecutor(self._threads)
         try:
             for item in items:
                 waiting.append(pool.submit(function, item))
-                if len(waiting) > threads:
+                if len(waiting) > self._threads:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        except BaseException:  # whoever goes on after an interrupt must find nobody at work
+            self.close()
+            raise
 
 
 def blas_for_size(size: int) -> AbstractContextManager[object]:

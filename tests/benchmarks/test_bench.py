@@ -216,12 +216,21 @@ def test_the_command_writes_results_with_their_origin(capsys, monkeypatch, tmp_p
         "memory.svg",
         "race.svg",
     ]
-    check_page(results, tmp_path, monkeypatch)
+    check_page(results, tmp_path, monkeypatch, capsys)
 
 
-def check_page(results, folder, monkeypatch):
+def check_page(results, folder, monkeypatch, capsys):
+    """The same rows at full size go into the page."""
     monkeypatch.chdir(folder)
-    text = "\n".join(page.rivals({case: {**tiers["tiny"], "tier": "full"} for case, tiers in results.items()}))
+    path = folder / page.PAGE
+    path.parent.mkdir()
+    path.write_text("".join(f"{page.begin(part)}\n{page.END}\n" for part in ("race", "width", "methods")))
+    monkeypatch.setattr(bench, "CASES", {case: lambda tier: [] for case in results})
+    monkeypatch.setattr(bench, "run_tasks", lambda tasks, name, console: results[name]["tiny"]["rows"])
+    code, out, _ = run_cli(capsys, "bench", "--full", "--output", "full.json")
+    assert code == 0 and "Written: 'methods'" in out
+    text = path.read_text()
+    assert text.count("; commit ") == 2
     assert all(f"figures/{name}.svg" in text for name in ("race", "cost", "memory"))
     assert re.search(
         r"times faster than Gram Gauss-Newton \(cgh\+19\) \| [\d.e+-]+ \| >= 20 \| (reached|\*\*missed\*\*)", text

@@ -2,7 +2,7 @@
 
 import json
 
-from benchmarks import page, preconditioners
+from benchmarks import preconditioners
 
 
 def test_every_preconditioner_solves_the_same_systems(tmp_path, capsys):
@@ -19,7 +19,7 @@ def test_every_preconditioner_solves_the_same_systems(tmp_path, capsys):
     }
     assert len(rows) == len(names) * len(preconditioners.ITERATIONS)
     assert all(0 < row["products to 1e-02"] <= row["products to 1e-06"] for row in rows)
-    table = page.preconditioners_table({"rows": rows})
+    table = preconditioners.table_of(rows).markdown()
     assert table.count("\n") == len(rows) + 2
     assert "random pivots, n / 16" in table
     assert "products to 1e-02" in capsys.readouterr().out

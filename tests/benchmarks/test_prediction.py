@@ -2,7 +2,7 @@
 
 import json
 
-from benchmarks import page, prediction
+from benchmarks import prediction
 
 
 def test_it_writes_what_the_page_shows(tmp_path, capsys, monkeypatch):
@@ -14,9 +14,10 @@ def test_it_writes_what_the_page_shows(tmp_path, capsys, monkeypatch):
     assert models[:2] == ["network", "compact form"]
     assert {"thresher", "infinite width", "SVC", "MLPRegressor"} <= set(models)
     assert all(row["milliseconds"] > 0 for row in figures["rows"])
-    table = page.prediction_table(figures)
+    machine, table, seeds = prediction.part(figures)
+    assert figures["environment"]["commit"] in machine
     assert table.count("\n") == len(models) + 2
     assert "compact form" in table
-    assert page.seeds_table(figures).count("\n") == 6
+    assert seeds.count("\n") == 6
     assert all(0 < row["seeds"] < 2 and 0 < row["limit"] < 2 for row in figures["seeds"])
     assert "Prediction" in capsys.readouterr().out

@@ -80,6 +80,24 @@ def test_norms(dtype, seed, d, count, shrink):
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
+@given(seed=seeds, d=sizes, count=sizes, shrink=st.integers(0, 8), size=st.integers(-45, 30))
+def test_norms_of_sums(dtype, seed, d, count, shrink, size):
+    """Squares of small and large numbers leave the range of float32."""
+    random = np.random.default_rng(seed)
+    X = to_sphere(random.normal(size=d) + 10.0**-shrink * random.normal(size=(count, d)))
+    c = random.normal(size=count) * 10.0**size
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        vector = summed(c.astype(dtype)[:, None] * X.astype(dtype))
+        square, total = float(summed(vector * vector)), float(np.abs(c).sum())
+    bound = rounding.norm_of_sum(square, count, d, rounding.unit_roundoff(dtype), total)
+    length = np.linalg.norm(c @ X)
+    assert bound >= length * (1 - 1e-9)
+    assert bound <= 1.1 * total
+    if 1e-10 < length < 1e10:
+        assert bound <= 1.001 * length + 2 * np.sqrt((count + d + 12) * rounding.unit_roundoff(dtype)) * total
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
 @given(a=st.floats(0, 1e6), b=st.floats(0, 1e6))
 def test_what_is_stored_is_on_the_safe_side(dtype, a, b):
     unit = rounding.unit_roundoff(dtype)

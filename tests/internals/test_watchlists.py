@@ -25,12 +25,12 @@ def make(*, width=3000, inputs=12, dimension=5, shift=0.8, twins=False, dtype="f
 
 def test_room_is_made_when_there_is_none_and_by_a_quarter_at_least():
     lists = watchlists.Watchlists.with_capacity(3, 100, dtype=np.dtype("f4"), inputs=9)
-    lists.base[:] = np.arange(100)
+    lists.start[:] = np.arange(100)
     assert lists.with_room(100) is lists
     for wanted, size in ((101, 125), (125, 125), (126, 126), (1000, 1000)):
         grown = lists.with_room(wanted)
         assert {len(getattr(grown, name)) for name in watchlists._OF_ENTRIES} == {size}
-        np.testing.assert_array_equal(grown.base[:100], np.arange(100))
+        np.testing.assert_array_equal(grown.start[:100], np.arange(100))
         assert grown.neurons is lists.neurons
 
 

@@ -121,6 +121,7 @@ CASES = {
         Problem(np.vstack([random_problem(inputs=8, dimension=6).inputs * s for s in (1, -1)]), np.arange(16.0)),
         {"width": 2000},
     ),
+    "many coordinates": lambda: (random_problem(inputs=20, dimension=70), {"width": 3000}),
     "one input": lambda: (random_problem(inputs=1, dimension=3), {"width": 100}),
     "one neuron": lambda: (random_problem(inputs=3, dimension=2), {"width": 1, "shift": 0.1}),
     "one dimension": lambda: (Problem([[1.0], [-1.0]], [2.0, 3.0]), {"width": 501}),

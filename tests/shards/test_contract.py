@@ -151,7 +151,7 @@ def spoil_coefficient(shard):
     elif hasattr(shard, "_position"):
         shard._position.weights.coefficients[3] += 0.5
     else:
-        shard._lists.base[shard._lists.begin[3]] += 0.5
+        shard._lists.base[shard._lists.base_begin[3]] += 0.5
 
 
 @every_kind

@@ -179,7 +179,7 @@ def facts_of(n, *, d=50, width=1 << 14, shift=None):
 
 
 def chosen(facts, *, solver="auto", allowed=1e12):
-    return solving.choose_solving(solver, facts, lambda: pytest.fail("too early"), threads=1, allowed=allowed)
+    return solving.choose_solving(solver, facts, lambda: pytest.fail("too early"), threads=1, allowed=lambda: allowed)
 
 
 class TestTheChoice:

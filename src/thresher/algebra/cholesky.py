@@ -159,16 +159,19 @@ class LowerFactor:
             raise InvalidInput(f"a right-hand side must have shape ({n},) or ({n}, k); got shape {rhs.shape}.")
         value = np.empty((n, rhs.size // n), order="F")
         value[:] = rhs.reshape(value.shape)
-        few = n * value.size <= _MOST
-        size = n if few or n <= _WHOLE else self._block
-        width = value.shape[1] or 1 if few else self._block
-        parts = [_Part(value[:, first : first + width], 0) for first in range(0, value.shape[1], width)]
-        rows = range(0, n, size)
+        few = 0 < n * value.size <= _MOST
         with blas_for_size(min(n, _WHOLE)):
-            if n > _WHOLE and few and value.shape[1] == 1:
+            if few and (n <= _WHOLE or value.shape[1] == 1):
                 for triangle in (self.lower, self.lower.T) if back else (self.lower,):
-                    divide_vector(triangle, value[:, 0])
-                return value.reshape(rhs.shape)
+                    if n <= _WHOLE:
+                        divide_from_left(triangle, value)
+                    else:
+                        divide_vector(triangle, value[:, 0])
+                return value.reshape(rhs.shape, order="F")
+            size = n if few or n <= _WHOLE else self._block
+            width = value.shape[1] if few else self._block
+            parts = [_Part(value[:, first : first + width], 0) for first in range(0, value.shape[1], width)]
+            rows = range(0, n, size)
             for row in rows:
                 self._deal(partial(self._forward, size, row), parts)
             for row in rows[::-1] if back else ():

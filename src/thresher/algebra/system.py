@@ -37,7 +37,8 @@ class System(NamedTuple):
             value, residual, status = np.zeros_like(rhs), rhs, SolveStatus.INEXACT
         size = norm(rhs)
         left = norm(residual) / size if size > 0 else 0.0
-        return Solution(value, status, 0, left, float(np.mean(self.added)), len(rhs))
+        added = self.added if isinstance(self.added, float) else float(np.mean(self.added))
+        return Solution(value, status, 0, left, added, len(rhs))
 
 
 class Search:

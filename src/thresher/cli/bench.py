@@ -16,7 +16,9 @@ __all__ = ["bench"]
 
 
 @click.command(short_help="Measure every method side by side.")
-@click.option("--full", is_flag=True, help="Use the sizes of the published figures; takes an hour or less.")
+@click.option(
+    "--full", is_flag=True, help="Use the sizes of docs/benchmarks.md, and write its tables; an hour or less."
+)
 @click.option("--tiny", is_flag=True, help="Use tiny sizes, to check that everything runs.")
 @click.option("--case", "cases", multiple=True, metavar="NAME", help="race, width or problems; may be repeated.")
 @click.option("--output", type=click.Path(path_type=Path), default="results/bench.json", show_default=True)

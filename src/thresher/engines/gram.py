@@ -17,6 +17,7 @@ from thresher.shards import Recipe
 __all__ = ["ShardGram"]
 
 _TILE = 256  # rows of the matrix that are made at a time
+_ABOVE = ~np.tri(_TILE, dtype=np.bool_)  # the diagonal of a tile
 
 
 class ShardGram:
@@ -56,7 +57,8 @@ class ShardGram:
             inner = geometry.products[row:last, :last] if geometry.products.size else X[row:last] @ X[:last].T
             done = np.multiply(counts[row:last, :last], inner, out=gram[row:last, :last])
             done /= self._recipe.settings.width
-            done[:, row:] = np.tril(done[:, row:]) + np.tril(done[:, row:], -1).T
+            corner = done[:, row:]
+            np.copyto(corner, corner.T.copy(), where=_ABOVE[: last - row, : last - row])
             gram[:row, row:last] = done[:, :row].T
 
         list(in_order(tile, range(0, n, _TILE), threads=core_count()))

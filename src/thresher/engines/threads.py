@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.engines.slices import Sliced
-from thresher.parallel import in_order
+from thresher.parallel import Pool
 
 __all__ = ["Threads"]
 
@@ -20,12 +20,12 @@ class Threads:
     """Slices of one process, dealt out to threads."""
 
     def __init__(self, recipe: Sliced, ranges: Sequence[range], *, threads: int) -> None:
-        self._inputs, self._threads = len(recipe.inputs), threads
+        self._inputs, self._threads, self._pool = len(recipe.inputs), threads, Pool(threads)
         self._slices = [recipe.slice(some) for some in ranges]
 
     def map(self, method: str, *arguments: Any) -> Iterator[Any]:
         """Call a method of every slice and yield the results in the order of the slices."""
-        return in_order(lambda one: getattr(one, method)(*arguments), self._slices, threads=self._threads)
+        return self._pool.in_order(lambda one: getattr(one, method)(*arguments), self._slices)
 
     def traffic(self) -> dict[str, float]:
         """Return nothing: nothing travels."""
@@ -42,7 +42,7 @@ class Threads:
                 getattr(one, method)(*arguments, counts)
             return counts
 
-        first, *others = in_order(work, range(threads), threads=threads)
+        first, *others = self._pool.in_order(work, range(threads))
         for counts in others:
             first += counts
         return first

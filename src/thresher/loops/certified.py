@@ -13,31 +13,13 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled
-from thresher.loops.judgement import (
-    GATHER,
-    add_products,
-    add_up,
-    ascending,
-    correction,
-    decide,
-    doubt_of,
-    make_scratch,
-    norm_bound,
-)  # fmt: skip
+from thresher.loops.judgement import add_products, add_up, correction, decide, doubt_of, make_scratch
 from thresher.loops.pairs import dot
-from thresher.loops.rounding import STRETCH, expiry_at, rounded_down, rounded_up, wake_up_at
-from thresher.loops.structures import Displacement, Entries, Rebuilt, Visited
+from thresher.loops.rounding import expiry_at, rounded_down
+from thresher.loops.structures import Displacement, Entries, Rebuilt
+from thresher.loops.visits import AHEAD, fetch_row, wake, write_coefficients
 
-__all__ = ["commit", "extract", "rebuild", "visit", "write_wake_ups"]
-
-
-@njit(inline="always")
-def _wake(clock, margin, scale, count):
-    """Return, negated, the clock before which a neuron that fires on ``count`` inputs cannot drift by ``margin``.
-
-    It drifts by at most ``scale`` times the number of its firing inputs for each unit of the clock.
-    """
-    return -wake_up_at(clock + max(margin, 0.0) / (STRETCH * scale * count)) if count else -np.inf
+__all__ = ["commit", "extract", "rebuild", "write_wake_ups"]
 
 
 @compiled
@@ -45,153 +27,78 @@ def write_wake_ups(lists, places, scale, wake_ups):
     """Write to the leaves of the tree when the listed neurons, all up to date, wake up."""
     for index in range(places.size):
         r = places[index]
-        wake_ups.leaves[r] = _wake(wake_ups.clock, lists.soonest[r] - lists.drift[r], scale, lists.linear[r])
-
-
-@njit(inline="always")
-def _write_coefficients(base, listed, first, linear, fired, push, sums, coefficients):
-    """Write the coefficients of a row; ``sums`` (n,) is the running sum of steps. Returns the sum of their sizes."""
-    total = 0.0
-    for q in range(fired):
-        coefficients[q] = base[first + q]
-        if q < linear:
-            coefficients[q] -= push * sums[listed[first + q]]
-        total += abs(coefficients[q])
-    return total
+        wake_ups.leaves[r] = wake(wake_ups.clock, lists.soonest[r] - lists.drift[r], scale, lists.linear[r])
 
 
 @compiled
-def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
-    """Bring the listed neurons up to date: drift, expired entries, corrections of pairs that flipped, next wake-up.
-
-    ``forced`` (places,) marks those with pairs that flipped earlier in this iteration: they are looked at in any case.
-    Wake-ups are written to ``wake_ups``, the rest to ``found``. Returns a ``Visited``.
-    """
-    shift, unit, scale, trust = constants.shift, constants.unit, constants.scale, constants.trust
-    products = inputs.products
-    sums, now, leaves, clock = point.sums, point.now, wake_ups.leaves, wake_ups.clock
-    K, X, d = inputs.fast_products, inputs.vectors, inputs.vectors.shape[1]
-    longest = 0
-    for index in range(places.size):
-        longest = max(longest, lists.length[places[index]])
-    scratch = make_scratch(longest, d)
-    coefficients, entries, vector = scratch.coefficients, scratch.entries, scratch.vector
-    n_pending = n_left_band = looks = on = off = 0
-    for index in range(places.size):
-        r = places[index]
-        first, linear, fired = lists.begin[r], np.int64(lists.linear[r]), np.int64(lists.fired[r])
-        push, seen = scale * lists.sign[r], lists.seen[r]
-        reach = total = 0.0
-        for q in range(linear):
-            j = lists.inputs[first + q]
-            coefficients[q] = push * (sums[now, j] - sums[seen, j])
-            reach += STRETCH * abs(coefficients[q])
-            total += abs(coefficients[q])
-        # The cheapest certificate first: not even a straight walk of that length reaches the first expiry.
-        margin = lists.soonest[r] - lists.drift[r] - rounded_up(trust * reach, unit)
-        if margin > 0.0 and not forced[index]:
-            leaves[r] = _wake(clock, margin, scale, linear)
-            continue
-        step = Displacement(1.0, first, linear, total, False)
-        travelled = norm_bound(step, coefficients, lists.inputs, K, X, vector, unit)
-        drift = rounded_up(lists.drift[r] + trust * travelled, unit)
-        lists.drift[r], lists.seen[r] = drift, now
-        if drift >= lists.band[r]:
-            found.left_band[n_left_band] = r
-            n_left_band += 1
-            continue
-        if drift < lists.soonest[r] and not forced[index]:
-            leaves[r] = _wake(clock, lists.soonest[r] - drift, scale, linear)
-            continue
-        level, soonest = lists.drift[r], lists.band[r]
-        expired = 0
-        for p in range(first, first + lists.length[r]):  # without branches: which entries are due is hard to predict
-            due = (lists.expiry[p] <= level) | (lists.side[p] != (p - first < linear))
-            entries[expired] = p
-            expired += due
-            soonest = soonest if due else min(soonest, lists.expiry[p])
-        by_vector = not K.size or (fired + expired) * d < GATHER * expired * fired
-        total = _write_coefficients(lists.base, lists.inputs, first, linear, fired, push, sums[now], coefficients)
-        moved = Displacement(1.0, first, fired, total, by_vector)
-        if by_vector:
-            add_up(moved, coefficients, lists.inputs, X, vector)
-        doubt, flipped = doubt_of(moved, constants, d), False
-        looks += expired
-        for p in entries[:expired]:
-            i, then, z, error = lists.inputs[p], p - first < linear, np.float64(lists.start[p]), doubt
-            if by_vector:
-                z += dot(vector, X[i])
-            else:
-                for q in range(fired):
-                    z += coefficients[q] * K[i, lists.inputs[first + q]]
-            if abs(z - shift) <= doubt:
-                z, error = decide(i, np.int64(lists.neurons[r]), moved, lists.inputs, constants, inputs, scratch)
-                looks += 1
-            elif not by_vector and (z >= shift) != then:  # it flips, and its value goes into the outputs: in float64
-                z = add_products(np.float64(lists.start[p]), i, moved, coefficients, lists.inputs, products)
-            fires = z >= shift
-            lists.side[p], lists.expiry[p] = fires, expiry_at(drift, abs(z - shift) - error, unit)
-            soonest = min(soonest, lists.expiry[p])
-            if fires != then:
-                flipped = True
-                found.corrections[i] += correction(z, shift, lists.sign[r], fires)
-                on += fires
-                off += not fires
-        lists.soonest[r] = soonest
-        leaves[r] = _wake(clock, soonest - drift, scale, linear)
-        if flipped:
-            found.pending[n_pending] = r
-            n_pending += 1
-    return Visited(n_pending, n_left_band, looks, on, off)
-
-
-@compiled
-def commit(lists, places, point, scale, counts):
+def commit(lists, places, point, scale, bases_used, counts):
     """Make the current sides of the listed neurons the point of linearisation; update ``counts`` (n, n) unless empty.
 
     ``counts`` is kept in its lower triangle. An entry that begins to fire joins the first zone, one that ceases leaves
-    it; coefficients do not change.
+    it; coefficients do not change. Rows whose second zone grows get new bases, from ``bases_used`` on. Returns how many
+    are used then.
     """
     counting = counts.size > 0
     for index in range(places.size):
+        if index + AHEAD < places.size:
+            fetch_row(lists, places[index + AHEAD])
         r = places[index]
-        first, push = lists.begin[r], scale * lists.sign[r]
+        first, linear, fired = lists.begin[r], np.int64(lists.linear[r]), np.int64(lists.fired[r])
+        last, push, base = first + lists.length[r], scale * lists.sign[r], lists.base_begin[r]
+        new = 0
+        for p in range(first + fired, last):
+            new += lists.side[p]
+        if new:
+            for q in range(fired):
+                lists.base[bases_used + q] = lists.base[base + q]
+            for q in range(fired, fired + new):
+                lists.base[bases_used + q] = 0.0
+            lists.base_begin[r] = base = bases_used
+            bases_used += fired + new
         p = first
-        while p < first + lists.linear[r]:  # those that cease
+        while p < first + linear:  # those that cease
             if lists.side[p]:
                 p += 1
                 continue
             i = lists.inputs[p]
             if counting:
-                for q in range(first, first + lists.linear[r]):
+                for q in range(first, first + linear):
                     j = lists.inputs[q]
                     counts[max(i, j), min(i, j)] -= 1
-            lists.base[p] -= push * point.sums[point.now, i]
-            lists.linear[r] -= 1
-            _swap(lists, p, first + lists.linear[r])
-        for p in range(first + lists.linear[r], first + lists.length[r]):  # those that begin
+            lists.base[base + p - first] -= push * point.sums[point.now, i]
+            linear -= 1
+            _swap(lists, first, base, p - first, linear)
+        for p in range(first + linear, last):  # those that begin
             if not lists.side[p]:
                 continue
-            i = lists.inputs[p]
-            if p - first >= lists.fired[r]:
-                _swap(lists, p, first + lists.fired[r])
-                p = first + lists.fired[r]
-                lists.fired[r] += 1
-            lists.base[p] += push * point.sums[point.now, i]
-            _swap(lists, p, first + lists.linear[r])
-            lists.linear[r] += 1
+            i, q = lists.inputs[p], p - first
+            if q >= fired:
+                _swap_entries(lists, p, first + fired)
+                q = fired
+                fired += 1
+            lists.base[base + q] += push * point.sums[point.now, i]
+            _swap(lists, first, base, q, linear)
+            linear += 1
             if counting:
-                for q in range(first, first + lists.linear[r]):
+                for q in range(first, first + linear):
                     j = lists.inputs[q]
                     counts[max(i, j), min(i, j)] += 1
+        lists.linear[r], lists.fired[r] = linear, fired
+    return bases_used
 
 
 @njit(inline="always")
-def _swap(lists, p, q):
+def _swap(lists, first, base, p, q):
+    """Swap two entries of a row that have fired, and their bases."""
+    _swap_entries(lists, first + p, first + q)
+    lists.base[base + p], lists.base[base + q] = lists.base[base + q], lists.base[base + p]
+
+
+@njit(inline="always")
+def _swap_entries(lists, p, q):
     lists.inputs[p], lists.inputs[q] = lists.inputs[q], lists.inputs[p]
     lists.start[p], lists.start[q] = lists.start[q], lists.start[p]
     lists.expiry[p], lists.expiry[q] = lists.expiry[q], lists.expiry[p]
-    lists.base[p], lists.base[q] = lists.base[q], lists.base[p]
     lists.side[p], lists.side[q] = lists.side[q], lists.side[p]
 
 
@@ -215,7 +122,8 @@ def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
         first, linear, fired = lists.begin[r], lists.linear[r], np.int64(lists.fired[r])
         by_vector = not K.size or fired > d  # the cheaper of two ways to the change of every pre-activation
         push, here = constants.scale * lists.sign[r], point.sums[point.now]
-        total = _write_coefficients(lists.base, lists.inputs, first, linear, fired, push, here, coefficients)
+        base = lists.base_begin[r]
+        total = write_coefficients(lists.base, base, lists.inputs, first, linear, fired, push, here, coefficients)
         moved = Displacement(1.0, first, fired, total, by_vector)
         if by_vector:
             add_up(moved, coefficients, lists.inputs, X, vector)
@@ -237,10 +145,9 @@ def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
         for q in range(fired):
             watched[lists.inputs[first + q]] = True
             lists.inputs[begin + q] = lists.inputs[first + q]
-            lists.base[begin + q] = lists.base[first + q]
         for i in range(n):
             if not watched[i] and Z[index, i] + change[i] >= shift - width - doubt:
-                lists.inputs[end], lists.base[end] = i, 0.0
+                lists.inputs[end] = i
                 end += 1
         looks += n
         flipped = False
@@ -273,6 +180,22 @@ def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
 
 
 @compiled
+def _sort_keys(inputs, first, count, keys):
+    """Write inputs and places 0..count - 1 as one number each, by ascending input (rows are short, and nearly so)."""
+    for q in range(count):
+        keys[q] = (np.int64(inputs[first + q]) << 32) | q
+    if count > 64:
+        keys[:count].sort()
+        return
+    for q in range(1, count):
+        key, k = keys[q], q
+        while k and keys[k - 1] > key:
+            keys[k] = keys[k - 1]
+            k -= 1
+        keys[k] = key
+
+
+@compiled
 def extract(lists, zone, only_moved, point, scale):
     """Return the first ``zone[r]`` entries of each row by neuron, inputs ascending; ``only_moved``: coefficient not 0.
 
@@ -284,19 +207,18 @@ def extract(lists, zone, only_moved, point, scale):
         rows += zone[r] > 0
     places, bounds = np.empty(rows, np.int64), np.zeros(rows + 1, np.int64)
     inputs, coefficients = np.empty(total, np.int32), np.empty(total)
-    order = np.empty(32, np.int64)
+    keys = np.empty(32, np.int64)
     row = p = 0
     for r in range(zone.size):
-        first, count = lists.begin[r], np.int64(zone[r])
+        first, base, count = lists.begin[r], lists.base_begin[r], np.int64(zone[r])
         begun = p
-        if count > order.size:
-            order = np.empty(count, np.int64)
-        ascending(lists.inputs, first, count, order)
+        if count > keys.size:
+            keys = np.empty(count, np.int64)
+        _sort_keys(lists.inputs, first, count, keys)
         for k in range(count):
-            q = order[k]
-            j = lists.inputs[first + q]
+            j, q = keys[k] >> 32, keys[k] & 0xFFFFFFFF
             pushed = scale * lists.sign[r] * point.sums[point.now, j] if q < lists.linear[r] else 0.0
-            c = lists.base[first + q] - pushed
+            c = lists.base[base + q] - pushed
             if c != 0 or not only_moved:
                 inputs[p], coefficients[p] = j, c
                 p += 1

@@ -16,11 +16,11 @@ from thresher.loops.pairs import dot, inner
 from thresher.loops.philox import fill_row
 from thresher.loops.poisson import draw_row
 from thresher.loops.rounding import FINE, STRETCH, norm_at_most, of_change, of_look
-from thresher.loops.structures import Scratch
+from thresher.loops.structures import Flips, Scratch
 
 __all__ = [
     "GATHER", "add_products", "add_up", "ascending", "correction", "decide", "doubt_of",
-    "load_start", "make_scratch", "norm_bound",
+    "load_start", "make_flips", "make_scratch", "norm_bound",
 ]  # fmt: skip
 
 # Multiplications of contiguous numbers that cost as much as one with a gathered number. Not measured on the machine at
@@ -35,6 +35,12 @@ def make_scratch(entries, d):
         np.empty(entries), np.empty(entries + 1, np.int64), np.empty(entries, np.int64), np.empty(d), np.empty(d),
         np.full(2, -1),
     )  # fmt: skip
+
+
+@njit(inline="always")
+def make_flips(entries):
+    """Return room for that many pairs that flipped."""
+    return Flips(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries))
 
 
 @njit(inline="always")

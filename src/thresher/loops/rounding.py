@@ -14,9 +14,9 @@ from numba.extending import register_jitable
 from numpy.typing import DTypeLike
 
 __all__ = [
-    "FINE", "NORM_TOLERANCE", "STRETCH", "expiry_at", "guards", "norm_at_most", "of_change", "of_coefficients",
-    "of_half_product", "of_look", "of_margin", "of_product", "of_screen", "rounded_down", "rounded_up",
-    "safely_below", "unit_roundoff", "wake_up_at",
+    "FINE", "NORM_TOLERANCE", "STRETCH", "expiry_at", "guards", "norm_at_most", "norm_of_sum", "of_change",
+    "of_coefficients", "of_half_product", "of_look", "of_margin", "of_product", "of_screen", "rounded_down",
+    "rounded_up", "safely_below", "unit_roundoff", "wake_up_at",
 ]  # fmt: skip
 
 FINE = 2.0**-53  # unit roundoff of float64
@@ -126,6 +126,20 @@ def norm_at_most(square: float, count: int, d: int, unit: float, total: float) -
     <x_q, v> is a change of a pre-activation, and has its bound; cancellation may leave nothing but that.
     """
     return STRETCH * np.sqrt(max(square, 0.0) + total * of_change(count, d, unit, total))
+
+
+@register_jitable
+def norm_of_sum(square: float, count: int, d: int, unit: float, total: float) -> float:
+    """Return an upper bound of the norm of the sum of ``count`` inputs with coefficients, from its computed square.
+
+    ``total`` is the sum of |coefficients|. The vector was summed in working precision: it is off by at most
+    (count + 2) u ``total``, so the square of its norm by twice that times ``total``; the d squares and their sum add
+    d + 2 roundings. Squares that may have left the range of float32, or most of whose terms may have, say nothing:
+    the norm is at most ``total`` times that of an input.
+    """
+    if 1e-26 < square < 1e36:
+        return norm_at_most(square, 2 * count + 4, d, unit, total)
+    return STRETCH * total
 
 
 @register_jitable

@@ -238,10 +238,10 @@ def level_of(rows, r, inputs, guard, level):
 @njit(inline="always")
 def pick_bounds(rows, r, inputs, guard, products, listed, count, out):
     """Write upper bounds of the pre-activations of row r with the listed inputs to ``out``."""
-    unit = unit_of(rows, r, inputs)
-    offset = np.int32(OFFSET) * rows.sums[r] if inputs.bits == 8 else np.int32(0)
+    unit, guard = out.dtype.type(unit_of(rows, r, inputs)), out.dtype.type(guard)
+    offset = np.int32(OFFSET * rows.sums[r]) if inputs.bits == 8 else np.int32(0)
     for c in range(count):
-        out[c] = unit * np.int32(products[listed[c]] - offset) + guard
+        out[c] = unit * out.dtype.type(np.int32(products[listed[c]] - offset)) + guard
 
 
 @compiled

@@ -30,20 +30,28 @@ __all__ = ["scan_block"]
 NEAR, FAR_GATHER = 1 << 21, 48  # bytes of products that caches near the processor hold, and GATHER beyond them
 
 
-@njit(inline="always")
+@compiled
 def _keep_firing(fires, z, candidates, low, known, neuron, constants, inputs, scratch):
     """Keep of the candidates, with their start pre-activations, those that fire; near the threshold float64 decides.
 
     Returns their number, whether the first step's change is still ``known``, and the number of looks. It is not where
     rounding made the wrong inputs fire when it was computed.
     """
-    count, looks = 0, 0
-    shift, threshold = constants.shift, z.dtype.type(constants.shift)
+    shift, high, threshold = constants.shift, constants.shift + constants.guards[0], z.dtype.type(constants.shift)
+    kept, unsure = NONE, False
+    for c in range(candidates):  # without branches: which ones stay is hard to predict
+        i, start = fires[c], z[c]
+        fires[kept], z[kept] = i, start
+        near = start >= low
+        kept += np.uint64(near)
+        unsure |= near & (start <= high)
+    count, looks = np.int64(kept), 0
+    if not unsure:
+        return count, known, looks
+    candidates, count = count, 0
     for c in range(candidates):
         i, start = fires[c], z[c]
-        if start < low:
-            continue
-        if start <= shift + constants.guards[0]:
+        if start <= high:
             load_start(neuron, constants, inputs, scratch)
             looks += 1
             fires_then = dot(scratch.weights, inputs.vectors[i]) >= shift

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "Displacement", "Entries", "Found", "Inputs", "Point", "PredictedRows", "Rebuilt", "RoundedInputs", "RoundedRows",
-    "Scanned", "Scratch", "ShardConstants", "StartRows", "Visited", "WakeUps",
+    "Displacement", "Entries", "Flips", "Found", "Inputs", "Point", "PredictedRows", "Rebuilt", "RoundedInputs",
+    "RoundedRows", "Scanned", "Scratch", "ShardConstants", "StartRows", "Visited", "WakeUps",
 ]  # fmt: skip
 
 Floating = NDArray[np.float32] | NDArray[np.float64]
@@ -34,6 +34,7 @@ class Inputs(NamedTuple):
     """The inputs (n, d) and what is known of them."""
 
     vectors: NDArray[np.float64]
+    fast_vectors: Floating  # in working precision, with zeros at the ends of rows
     products: NDArray[np.float64]  # (n, n), or (0, 0): not kept, changes come from the vectors alone
     fast_products: Floating  # the same in working precision
     max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
@@ -138,6 +139,14 @@ class Scratch(NamedTuple):
     vector: NDArray[np.float64]  # (d,)
     weights: NDArray[np.float64]  # (d,): start weights
     holds: NDArray[np.int64]  # (2,): the start row in ``weights`` and the neuron that ``order`` is for, or -1
+
+
+class Flips(NamedTuple):
+    """Room for pairs that flipped: entries, places of their neurons, and pre-activations, or infinity: not known."""
+
+    entries: NDArray[np.int64]
+    owners: NDArray[np.int64]
+    values: NDArray[np.float64]
 
 
 class Visited(NamedTuple):

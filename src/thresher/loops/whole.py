@@ -19,7 +19,18 @@ from numba.extending import intrinsic
 
 from thresher.loops import compiled
 
-__all__ = ["COLUMNS", "PLAIN", "ROWS", "WAYS", "Way", "multiply", "multiply_plainly", "multiply_singly", "write_tile"]
+__all__ = [
+    "COLUMNS",
+    "LANES",
+    "PLAIN",
+    "ROWS",
+    "WAYS",
+    "Way",
+    "multiply",
+    "multiply_plainly",
+    "multiply_singly",
+    "write_tile",
+]
 
 PLAIN = "plain loops"
 _DEPTH = 128  # words of a row and of an input that are multiplied at a time: they stay in the nearest cache
@@ -49,8 +60,8 @@ def _ways() -> tuple[Way, ...]:
 
 
 WAYS = _ways()
-_LANES, _VECTORS, ROWS = (16, 4, 4) if WAYS and WAYS[0].instructions.startswith("avx512") else (8, 2, 6)
-COLUMNS = _LANES * _VECTORS  # inputs of a tile of sums
+LANES, _VECTORS, ROWS = (16, 4, 4) if WAYS and WAYS[0].instructions.startswith("avx512") else (8, 2, 6)
+COLUMNS = LANES * _VECTORS  # inputs of a tile of sums
 
 
 def write_tile(builder, arguments, *, way, adds, lanes, vectors, rows):
@@ -119,7 +130,7 @@ def _tile_of(bits, *, adds):
     def tile(typing, inputs, words, steps, sums, across):
         def generate(context, builder, signature, arguments):
             if way:  # otherwise nothing calls it
-                write_tile(builder, arguments, way=way, adds=adds, lanes=_LANES, vectors=_VECTORS, rows=ROWS)
+                write_tile(builder, arguments, way=way, adds=adds, lanes=LANES, vectors=_VECTORS, rows=ROWS)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 5), generate

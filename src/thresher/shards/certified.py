@@ -27,9 +27,11 @@ from thresher.loops import certified as loops
 from thresher.loops import counting, trees
 from thresher.loops.rounding import of_coefficients
 from thresher.loops.structures import Found, Point, WakeUps
+from thresher.loops.visits import visit
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.position import Position
+from thresher.model.weights import Weights
 from thresher.shards.pairs import PairShard
 from thresher.shards.recipe import Recipe
 from thresher.shards.watchlists import StartBlock, StartScan, loop_inputs, shard_constants
@@ -40,7 +42,7 @@ __all__ = ["BAND_AFTER_FIRST_STEP", "BAND_BEFORE", "Certified"]
 # Bands as multiples of the drift that is expected of a neuron: measured, so that both watchlists and new scans are few.
 BAND_AFTER_FIRST_STEP, BAND_BEFORE = 0.5, 1.9
 _TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
-_PER_NEURON = 45  # bytes of a watchlist, its place in the tree included
+_PER_NEURON = 53  # bytes of a watchlist, its place in the tree included
 _START_BLOCK = 1024  # start rows per matrix product
 
 
@@ -65,7 +67,8 @@ class Certified(PairShard):
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._geometry, self._neurons = recipe.settings, recipe.geometry, neurons
         self._rounded = recipe.rounded_inputs
-        self._inputs, self._loop_inputs = recipe.inputs, loop_inputs(recipe.settings, recipe.geometry)
+        self._inputs = recipe.inputs
+        self._loop_inputs = loop_inputs(recipe.settings, recipe.geometry, recipe.padded_inputs)
         self._extracted: Pattern | None = None  # the firing pairs, if they were asked for since the last linearise
         self._clock = 0.0
         self._anchor = self._now = 0  # snapshots: the point of linearisation, and where the neurons stand
@@ -92,7 +95,8 @@ class Certified(PairShard):
         band = min(share * facts.drift * (math.sqrt(facts.pairs / max(facts.awake, 1.0)) + 2), facts.shift + 6)
         beyond = firing_probability(facts.shift - band) - firing_probability(facts.shift)
         watched = 1.25 * facts.pairs + facts.awake * facts.inputs * beyond
-        return float(watched * (11 + 2 * facts.item) + facts.awake * _PER_NEURON + 2 * facts.weights)
+        bases = 1.5 * facts.pairs  # of entries that have fired, some of them moved
+        return float(watched * (3 + 2 * facts.item) + 8 * bases + facts.awake * _PER_NEURON + 2 * facts.weights)
 
     def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
         """Scan the start weights block by block, take the first step while they are in cache, keep watchlists.
@@ -125,11 +129,15 @@ class Certified(PairShard):
         )
 
     def _begin(self, scan: StartScan, first_step: NDArray[np.float64] | None) -> ShardStarted:
-        self._lists, self._pending, self._entries_used = scan.watchlists()
+        lists, self._pending, self._entries_used = scan.watchlists()
+        ends = np.cumsum(lists.fired, dtype=np.int64)
+        lists.base_begin[:] = ends - lists.fired
+        self._bases_used = int(ends[-1]) if len(ends) else 0
+        self._lists = lists.with_bases(0, self._entries_used)
         self._constants = shard_constants(
             self._settings, self._geometry, self._neurons, band=self._band, guards=scan.guards, trust=_TRUST
         )
-        self._linear_pairs = scan.before.firing
+        self._linear_pairs, self._flips = scan.before.firing, scan.after.flips
         if first_step is not None:
             self._take_snapshot(first_step)
             self._lists.seen[:] = self._now
@@ -150,39 +158,43 @@ class Certified(PairShard):
             forced = np.isin(places, self._pending, assume_unique=True)
         room = np.empty((2, len(places)), np.int64)
         found = Found(np.zeros(len(step.v)), pending=room[0], left_band=room[1])
-        visited = loops.visit(
+        visited = visit(
             self._lists, places, forced, self._wake_ups(), self._point(), self._constants, self._loop_inputs, found
         )
         again = self._scan_again(found.left_band[: visited.n_left_band], found.corrections)
-        self._pending = np.union1d(found.pending[: visited.n_pending], again.pending)
+        pending = found.pending[: visited.n_pending]  # ascending, as places are
+        self._pending = np.union1d(pending, again.pending) if len(again.pending) else pending.copy()
+        self._flips = visited.on + visited.off + again.on + again.off
         effort = Effort(
             looks=visited.looks + again.looks,
             visits=visits,
             touches=self._climb(places),
             moved=int(np.count_nonzero(self._lists.linear)),
             rescans=visited.n_left_band,
-            flips=visited.on + visited.off + again.on + again.off,
+            flips=self._flips,
             firing=self._linear_pairs + visited.on + again.on - visited.off - again.off,
         )
         return ShardMoved(found.corrections, effort)
 
     def linearise(self, counts: NDArray[np.int32] | None) -> None:
         """Make the current weights those that steps start from; bring ``counts`` (n, n) up to date, lower triangle."""
-        lists, places, self._extracted = self._lists, self._pending, None
+        places, self._extracted = self._pending, None
         self._anchor = self._now
         none = np.empty((0, 0), np.int32)
         if counts is None:
             self._commit(places, none)
         else:
-            by_bits = counting.cheaper_by_bits(lists, places, len(counts))
+            by_bits = counting.cheaper_by_bits(self._lists, places, len(counts))
             few, many = places[~by_bits], places[by_bits]
             self._commit(few, counts)
-            counting.count_bits(lists.begin, lists.linear, lists.inputs, many, -1, counts)
-            self._commit(many, none)
-            counting.count_bits(lists.begin, lists.linear, lists.inputs, many, 1, counts)
+            if len(many):
+                lists = self._lists
+                counting.count_bits(lists.begin, lists.linear, lists.inputs, many, -1, counts)
+                self._commit(many, none)
+                counting.count_bits(lists.begin, lists.linear, lists.inputs, many, 1, counts)
         self._renew(places)
-        self._pending = np.empty(0, np.int64)
-        self._linear_pairs = int(lists.linear.sum(dtype=np.int64))
+        self._pending, self._flips = np.empty(0, np.int64), 0
+        self._linear_pairs = int(self._lists.linear.sum(dtype=np.int64))
 
     def add_counts(self, counts: NDArray[np.int32]) -> None:
         """Add this shard's share of the co-firing counts to the lower triangle of ``counts`` (n, n)."""
@@ -197,9 +209,14 @@ class Certified(PairShard):
             self._extracted = self._extract(self._lists.linear, only_moved=False)[0]
         return self._extracted
 
+    def weights(self) -> Weights:
+        """Return the weights at the last ``linearise``. Cost: O(pairs)."""
+        support, coefficients = self._extract(self._lists.fired, only_moved=True)
+        return Weights(self._settings.start, self._inputs, support, coefficients, self._geometry.dtype)
+
     def position(self) -> Position:
         """Return the position at the last ``linearise``. Cost: O(pairs)."""
-        support, coefficients = self._extract(self._lists.fired, only_moved=True)
+        *_, support, coefficients, _ = self.weights()
         made = Position.at_start(self._settings.start, self._geometry).with_coefficients(support, coefficients)
         # A coefficient is the difference of its base and the running sum; both may be larger than it, and are rounded.
         longest = int(np.diff(support.bounds).max(initial=0))
@@ -249,7 +266,11 @@ class Certified(PairShard):
         return _ScannedAgain(found.pending[:n_pending], looks, int(on), int(off))  # NumPy's, where nothing is compiled
 
     def _commit(self, places: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
-        loops.commit(self._lists, places, self._point(), self._settings.scale, counts)
+        lists = self._lists
+        self._lists = lists.with_bases(self._bases_used, int(lists.fired[places].sum(dtype=np.int64)) + self._flips)
+        self._bases_used = loops.commit(
+            self._lists, places, self._point(), self._settings.scale, self._bases_used, counts
+        )
 
     def _renew(self, places: NDArray[np.int64]) -> int:
         """Write the wake-ups of visited neurons to the tree; return the number of nodes written."""

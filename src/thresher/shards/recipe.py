@@ -73,6 +73,11 @@ class Recipe:
         return np.ascontiguousarray(self.inputs, self.dtype)
 
     @cached_property
+    def padded_inputs(self) -> Floating:
+        """The same with zeros at the ends of rows, made once per process. Cost: O(nd)."""
+        return screen.padded(self.inputs, self.dtype)
+
+    @cached_property
     def panels(self) -> Floating:
         """The same as panels of columns, for products over pairs, made once per process. Cost: O(nd)."""
         return panels_of(self.fast_inputs)
@@ -92,7 +97,7 @@ class Recipe:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("geometry", "fast_inputs", "panels", "rounded_inputs")
+        made = ("geometry", "fast_inputs", "padded_inputs", "panels", "rounded_inputs")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from thresher.theory import firing_probability
 
 __all__ = ["StartBlock", "StartScan", "Watchlists", "loop_inputs", "shard_constants"]
 
-_OF_ENTRIES = ("inputs", "start", "expiry", "base", "side")
+_OF_ENTRIES = ("inputs", "start", "expiry", "side")
 _ROOM = 16  # rows of all inputs that fit before room is made
 _FEW = 0.2  # of all pairs may pass a screen in 8 bits: looks at single pairs cost more than products in bulk
 
@@ -32,6 +32,7 @@ class Watchlists(NamedTuple):
     neurons: NDArray[np.int32]  # counted from the first neuron of the shard
     sign: NDArray[np.int8]
     begin: NDArray[np.int64]  # first entry of the row
+    base_begin: NDArray[np.int64]  # first of the bases of the row
     length: NDArray[np.int32]  # entries of the row
     linear: NDArray[np.int32]  # of these, first zone: fire at the point of linearisation
     fired: NDArray[np.int32]  # first and second zone: have a coefficient
@@ -42,8 +43,8 @@ class Watchlists(NamedTuple):
     inputs: NDArray[np.uint16] | NDArray[np.uint32]
     start: Floating  # pre-activation at the start weights
     expiry: Floating
-    base: NDArray[np.float64]  # coefficient, without the running sum of steps in the first zone
     side: NDArray[np.bool_]  # fires at the last look
+    base: NDArray[np.float64]  # of entries that have fired: coefficient, without the running sum of steps in zone one
 
     @classmethod
     def with_capacity(cls, neurons: int, entries: int, *, dtype: np.dtype[np.floating], inputs: int) -> Watchlists:
@@ -53,6 +54,7 @@ class Watchlists(NamedTuple):
             neurons=words,
             sign=np.empty(neurons, np.int8),
             begin=np.empty(neurons, np.int64),
+            base_begin=np.empty(neurons, np.int64),
             length=np.empty_like(words),
             linear=np.empty_like(words),
             fired=np.empty_like(words),
@@ -63,8 +65,8 @@ class Watchlists(NamedTuple):
             inputs=np.empty(entries, np.uint16) if inputs <= 1 << 16 else np.empty(entries, np.uint32),
             start=np.empty(entries, dtype),
             expiry=np.empty(entries, dtype),
-            base=np.zeros(entries),
             side=np.empty(entries, np.bool_),
+            base=np.empty(0),
         )
 
     def with_room(self, entries: int) -> Watchlists:
@@ -80,16 +82,26 @@ class Watchlists(NamedTuple):
 
     def cut(self, neurons: int) -> Watchlists:
         """Return the watchlists of the first so many neurons."""
-        return self._replace(
-            **{name: getattr(self, name)[:neurons] for name in self._fields if name not in _OF_ENTRIES}
-        )
+        others = {*_OF_ENTRIES, "base"}
+        return self._replace(**{name: getattr(self, name)[:neurons] for name in self._fields if name not in others})
+
+    def with_bases(self, used: int, wanted: int) -> Watchlists:
+        """Return watchlists with room for that many bases besides those used; the same ones if there is.
+
+        Cost: O(used). Room that is not used is never touched, so it takes no memory.
+        """
+        if used + wanted <= len(self.base):
+            return self
+        base = np.zeros(max(used + wanted, len(self.base) * 5 // 4))
+        base[:used] = self.base[:used]
+        return self._replace(base=base)
 
 
-def loop_inputs(settings: NetworkSettings, geometry: Geometry) -> Inputs:
-    """Return what loops over watchlists know of the inputs."""
+def loop_inputs(settings: NetworkSettings, geometry: Geometry, fast_vectors: Floating) -> Inputs:
+    """Return what loops over watchlists know of the inputs, which are given in working precision as well."""
     start, (X, products, _, fast_products, max_correlation) = settings.start, geometry
     bounds = start.bounds if isinstance(start, PoissonStart) else np.empty(0, np.int64)
-    return Inputs(X, products, fast_products, max_correlation, bounds)
+    return Inputs(X, fast_vectors, products, fast_products, max_correlation, bounds)
 
 
 def shard_constants(
@@ -166,8 +178,8 @@ class StartScan:
         self._settings, self._geometry = settings, geometry
         self._copies = 2 if settings.start.twins else 1  # neurons that share a start row
         self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
-        self._inputs = loop_inputs(settings, geometry)
         self._vectors = screen.padded(geometry.inputs, geometry.dtype)
+        self._inputs = loop_inputs(settings, geometry, self._vectors)
         self._constants = shard_constants(settings, geometry, neurons, band=band, guards=(0.0, 0.0))
         n = len(geometry.inputs)
         self._step = np.zeros(n) if first_step is None else first_step

@@ -215,7 +215,8 @@ class _Run:
             traffic=self.engine.traffic(),
         )
         state = State(objective.problem, self.setup.settings, residual, self.engine)
-        record = replace(record, statements=self.setup.callbacks.certify(record, state))
+        statements = self.setup.callbacks.certify(record, state)
+        record = replace(record, statements=statements) if statements else record
         history.append(record)
         return record
 

@@ -60,6 +60,7 @@ class Setup:
 
     problems: Sequence[Problem]
     settings: NetworkSettings
+    facts: Facts  # of the network that is expected to move farthest
     index: str
     kind: Kind  # of shards
     solvers: Sequence[Solver]  # one per problem: it may remember
@@ -116,7 +117,7 @@ class Setup:
         def near() -> LimitMatrix:
             return LimitMatrix(problems[0].inputs, settings.shift, memory=0, threads=threads)
 
-        solving = choose_solving(solver, facts, near, threads=threads, allowed=allowed_bytes(budget))
+        solving = choose_solving(solver, facts, near, threads=threads, allowed=lambda: allowed_bytes(budget))
         if one["engine"] == GPU and solver == DEFAULT_SOLVER and problems and size <= EVER_FACTOR:
             solving = Solving(
                 _device_solver, True, f"Cholesky on the GPU: every matrix of {size:,} inputs is factored."
@@ -124,6 +125,7 @@ class Setup:
         return cls(
             problems=problems,
             settings=settings,
+            facts=facts,
             index=index,
             kind=kind,
             solvers=[solving.make() for _ in problems],
@@ -156,14 +158,13 @@ class Setup:
         """Refuse with MemoryRefused, before any work, what would take more memory than the budget. Cost: O(n)."""
         if not self.problems:
             return
-        facts = _facts(self.problems, self.settings, dtype=self.dtype, first_step=self.first_step)
         if self._cluster is not None:
             shares, shards = self._shares(), self._cluster.shards(self.ranges())
-            self._cluster.require(shares, shards, facts=facts, outputs=len(self.problems), kind=self.kind)
+            self._cluster.require(shares, shards, facts=self.facts, outputs=len(self.problems), kind=self.kind)
             what = f"the process that trains {self.settings.width:,} neurons on a cluster"
             require(shares.driver, budget=self.memory_budget, what=what, remedy=self.kind.REMEDY)
             return
-        self.kind.require_device(facts, len(self.problems))
+        self.kind.require_device(self.facts, len(self.problems))
         require_memory(
             self.problems, self.settings, kind=self.kind, index=self.index, dtype=self.dtype, threads=self.threads,
             first_step=self.first_step, matrix=self.matrix, budget=self.memory_budget,

@@ -43,11 +43,11 @@ class Solving(NamedTuple):
 
 
 def choose_solving(
-    solver: str | Solver, facts: Facts, near: Callable[[], LimitMatrix], *, threads: int, allowed: float
+    solver: str | Solver, facts: Facts, near: Callable[[], LimitMatrix], *, threads: int, allowed: Callable[[], float]
 ) -> Solving:
     """Return what a name, or the object that was given, stands for on these inputs.
 
-    ``facts`` are those of the network, ``near`` returns the limit kernel, ``allowed`` are the bytes that may be taken.
+    ``facts`` are those of the network, ``near`` returns the limit kernel, ``allowed`` the bytes that may be taken.
     """
     n = facts.inputs
     if solver == "auto":
@@ -74,7 +74,7 @@ def _is_over_pairs(solver: Solver) -> bool:
     return isinstance(solver, ConjugateGradient) and isinstance(solver.preconditioner, RandomPivots)
 
 
-def _automatic(facts: Facts, near: Callable[[], LimitMatrix], *, threads: int, allowed: float) -> Solving:
+def _automatic(facts: Facts, near: Callable[[], LimitMatrix], *, threads: int, allowed: Callable[[], float]) -> Solving:
     n = facts.inputs
     if n <= ALWAYS_FACTOR:
         return Solving(Cholesky, True, f"Cholesky: {n:,} inputs are few, every matrix is factored.")
@@ -83,7 +83,7 @@ def _automatic(facts: Facts, near: Callable[[], LimitMatrix], *, threads: int, a
     products = min(_PRODUCTS * (1 + (_FEW / facts.dimension) ** 5), _MOST_PRODUCTS)
     by_pairs = products * 2 * pairs * max(facts.dimension, _LEAST_COLUMNS)
     over_pairs = "Conjugate gradients over firing pairs, preconditioned by random pivots of the limit kernel: "
-    if n > EVER_FACTOR or bytes_ > allowed:
+    if n > EVER_FACTOR or bytes_ > allowed():
         why = f"matrices of {n:,} x {n:,} numbers would take {format_bytes(bytes_)}."
         return Solving(lambda: _over_pairs(near), False, over_pairs + why)
     compared = f"{by_pairs:.1g} multiplications per solve over about {pairs:.1g} firing pairs, {by_matrix:.1g} with"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import cache, wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -136,14 +136,19 @@ def _problem(X: ArrayLike | Problem, y: ArrayLike | None) -> Problem:
 
 def complete(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of :func:`train` with the defaults of all others; refuse what is none."""
-    parameters = signature(train).parameters.items()
-    defaults = {name: one.default for name, one in parameters if one.kind is Parameter.KEYWORD_ONLY}
+    defaults = _defaults()
     unknown = set(options) - set(defaults)
     if unknown:
         raise InvalidInput(f"train has no option {sorted(unknown)[0]!r}; it has {', '.join(defaults)}.")
     if "width" not in options:
         raise InvalidInput("width must be given: the number of neurons.")
     return {**defaults, **options}
+
+
+@cache
+def _defaults() -> Mapping[str, Any]:
+    parameters = signature(train).parameters.items()
+    return {name: one.default for name, one in parameters if one.kind is Parameter.KEYWORD_ONLY}
 
 
 def options_of_train(

@@ -1,0 +1,181 @@
+"""Where the time of the start goes: its numbers, its rounding, its products, its scan; and what comes after it.
+
+One thread measures each part of the start alone, on blocks as training uses them, for the product in float32 and for
+every screen that this machine has. The floor divides by the number of threads as if they did not disturb each other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+from threadpoolctl import threadpool_limits
+
+from benchmarks.cases import Found, captions, in_turn, later_seconds, trained
+from benchmarks.dense import dense_evaluation
+from benchmarks.summary import Sheet
+from thresher import Problem, Result
+from thresher.loops import screen
+from thresher.loops.whole import WAYS, Way
+from thresher.model.network import NetworkSettings
+from thresher.parallel import core_count
+from thresher.shards import SHARDS, Recipe, watchlists
+from thresher.shards.certified import BAND_AFTER_FIRST_STEP
+from thresher.shards.watchlists import StartBlock, StartScan
+from thresher.theory import limit_kernel
+
+BLOCK, BLOCKS, REPEATS = 1024, 16, 7
+
+
+class Case(NamedTuple):
+    """A problem, and a network that is trained on it."""
+
+    name: str
+    problem: Problem
+    settings: NetworkSettings
+
+
+def kinds() -> dict[str, tuple[Way, ...]]:
+    """Return how this machine can multiply start rows, by name: in float32, without a screen, or by one of its ways."""
+    return {"float32": (), **{f"{way.bits} bits, {way.instructions}": (way,) for way in WAYS}}
+
+
+@contextmanager
+def forced(ways: tuple[Way, ...]) -> Iterator[None]:
+    """Make trainings screen their start in the first of these ways, whether or not it pays; without any none does."""
+    before = screen.WAYS, screen._SHORTEST, watchlists._FEW
+    screen.WAYS, screen._SHORTEST, watchlists._FEW = ways, dict.fromkeys(before[1], 1), 2.0
+    try:
+        yield
+    finally:
+        screen.WAYS, screen._SHORTEST, watchlists._FEW = before
+
+
+def measure(cases: Sequence[Case]) -> Found:
+    """Return the parts of the start of each case with each screen; there are no goals among them."""
+    return {"rows": [], "parts": [row for case in cases for row in of_case(case)]}
+
+
+def of_case(case: Case) -> list[dict[str, Any]]:
+    """Return a row for each way to multiply start rows."""
+    name, problem, settings = case
+    options = {"width": settings.width, "twins": settings.start.twins}
+    last = dict[str, tuple[Result, float]]()
+
+    def work(kind: str, ways: tuple[Way, ...]) -> float:
+        with forced(ways):
+            last[kind] = trained(problem, **options)
+        return last[kind][1]
+
+    works: dict[str, Callable[[], float]] = {
+        kind: lambda kind=kind, ways=ways: work(kind, ways)  # type: ignore[misc]
+        for kind, ways in kinds().items()
+    }
+    evaluation = {"evaluation": lambda: dense_evaluation(problem, settings, generator="numpy")}
+    taken, own = in_turn(evaluation | works), trained(problem, **options)[0].screen
+    start_rows, rows = settings.width // (2 if settings.start.twins else 1), []
+    for kind, ways in kinds().items():
+        with forced(ways):
+            parts = parts_of_start(problem, settings)
+        result, seconds = last[kind]
+        whole = sum(sum(record.seconds.values()) for record in result.history)
+        row_floor = parts["numbers"] + parts["rounding"] + parts["product"] + parts["bytes"] / parts["bandwidth"]
+        later = sum(later_seconds(result))
+        rows.append(
+            {
+                "case": name, "screen": kind, "own": kind == own, **parts,
+                "floor": start_rows * row_floor / core_count(), "start": whole - later, "later": later,
+                "weights": seconds - whole, "evaluations": taken[kind].seconds / taken["evaluation"].seconds,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, float]:
+    """Return seconds a start row of each part of the start on one thread, bytes a start row leaves, bytes a second."""
+    recipe = Recipe(SHARDS["certified"], settings, problem.inputs, "float32")
+    geometry, inputs, start = recipe.geometry, recipe.rounded_inputs, settings.start
+    step = linalg.solve(limit_kernel(problem.products, settings.shift), -problem.targets, assume_a="pos")
+    drift = float(np.sqrt(np.mean(step**2))) * settings.scale
+    room = np.empty((BLOCK, problem.size), np.float32)
+    columns, copies = start.base_block(0, BLOCK), 2 if start.twins else 1
+
+    def scan() -> tuple[float, int]:
+        """Scan fresh blocks right after they were made, as training does; return the seconds and the bytes left."""
+        one = StartScan(
+            settings, geometry, step, neurons=range(BLOCK * BLOCKS * copies), band=BAND_AFTER_FIRST_STEP * drift,
+            rounded=inputs,
+        )  # fmt: skip
+        seconds = 0.0
+        for k in range(BLOCKS):
+            block = range(k * BLOCK, (k + 1) * BLOCK)
+            made = StartBlock.make(start, geometry, block, out=room, rounded=one.rounded)
+            began = time.perf_counter()
+            one.add(made)
+            seconds += time.perf_counter() - began
+        lists, _, entries = one.watchlists()
+        sizes = {name: array.itemsize for name, array in lists._asdict().items()}
+        of_entry = sum(sizes[name] for name in ("inputs", "start", "expiry", "base", "side"))
+        return seconds, entries * of_entry + len(lists.neurons) * (sum(sizes.values()) - of_entry)
+
+    with threadpool_limits(1, "blas"):
+        scans = [scan() for _ in range(REPEATS)]
+        big = np.ones(1 << 24, np.float32), np.empty(1 << 24, np.float32)
+        if inputs is None:
+            rounding, product = 0.0, best(lambda: np.matmul(columns.T, geometry.fast_inputs.T, out=room)) / BLOCK
+        else:
+            rounding = best(lambda: (screen.round_rows(columns, inputs.bits), screen.transpose(columns))) / BLOCK
+            product = best(_products(columns, inputs)) / BLOCK
+        whole = min(seconds for seconds, _ in scans) / (BLOCK * BLOCKS)
+        return {
+            "numbers": best(lambda: start.base_block(0, BLOCK)) / BLOCK,
+            "rounding": rounding,
+            "product": product,
+            "scan": whole if inputs is None else max(whole - product, 0.0),  # a screen is part of the scan
+            "bytes": scans[0][1] / (BLOCK * BLOCKS),
+            "bandwidth": 2 * big[0].nbytes / best(lambda: np.copyto(big[1], big[0])),
+        }
+
+
+def _products(columns: Any, inputs: Any) -> Callable[[], None]:
+    """Return what multiplies a block of rounded rows with rounded inputs."""
+    rows, room = screen.round_rows(columns, inputs.bits), screen.room_for(inputs)
+
+    def work() -> None:
+        for first in range(0, BLOCK, screen.CHUNK):
+            screen.multiply_rows(rows, first, min(first + screen.CHUNK, BLOCK), inputs, room)
+
+    return work
+
+
+def best(work: Callable[[], object]) -> float:
+    """Return the smallest of several measurements, seconds, after one that does not count."""
+    seconds = []
+    for _ in range(REPEATS + 1):
+        began = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds[1:])
+
+
+def part(found: dict[str, Found]) -> list[str]:
+    """Return the table of the page."""
+    ours = {name: of for name, of in found.items() if "parts" in of}
+    header = ["case", "screen", "numbers, µs", "rounding", "product", "scan", "bytes", "floor, s", "start, s"]
+    header += ["later iterations, s", "weights, s", "whole, in dense evaluations"]
+    lines = [
+        [
+            one["case"],
+            f"**{one['screen']}**" if one["own"] else one["screen"],
+            *(f"{1e6 * one[name]:.2f}" for name in ("numbers", "rounding", "product", "scan")),
+            f"{one['bytes']:.0f}",
+            *(f"{one[name]:.3g}" for name in ("floor", "start", "later", "weights", "evaluations")),
+        ]
+        for of in ours.values()
+        for one in of["parts"]
+    ]
+    return [*captions(ours), Sheet("", header, lines, left=2).markdown()] if ours else []
