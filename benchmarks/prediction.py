@@ -30,6 +30,7 @@ from benchmarks.summary import Sheet
 from thresher import ThresherClassifier, ThresherRegressor, train
 from thresher.datasets import random_problem
 from thresher.export import predict_arrays
+from thresher.parallel import core_count, in_order
 
 ROWS = 2000  # predicted at a time
 
@@ -44,7 +45,8 @@ class Case(NamedTuple):
 
 
 def networks(*, shrink: int) -> Iterator[Case]:
-    """Yield networks that interpolate, with twins: what never moved is dropped from the compact form."""
+    """Yield networks that interpolate, with twins: what never moved is dropped from the compact form. Beside them, what
+    it takes to multiply as many stored neurons."""
     for inputs, width in ((20, 2**20), (100, 2**20), (1000, 2**20)):
         problem, width = random_problem(inputs=inputs, dimension=50), width // shrink
         network = train(problem, width=width, twins=True).network
@@ -52,6 +54,10 @@ def networks(*, shrink: int) -> Iterator[Case]:
         name = f"train, n {inputs}, d 50, m {width:,}"
         yield Case(name, "network", f"{width:,} neurons", partial(network.predict, others))
         yield Case(name, "compact form", f"{len(compact.vectors):,} neurons", partial(compact.predict, others))
+        stored = network.weights.block(range(width))
+        yield Case(
+            name, "a float32 pass", f"{width:,} neurons, stored", partial(float32_pass, stored, others, network.shift)
+        )
 
 
 def estimators(*, shrink: int) -> Iterator[Case]:
@@ -92,6 +98,18 @@ def seeds(*, shrink: int) -> Iterator[dict[str, float]]:
         one, two = (ThresherRegressor(width=width, random_state=seed).fit(*rows).predict(others) for seed in (0, 1))
         apart = {"seeds": one - two, "limit": one - limit, "targets": one - wanted}
         yield {"width": width} | {name: float(np.sqrt(np.mean(gap**2)) / unit) for name, gap in apart.items()}
+
+
+def float32_pass(vectors: np.ndarray, inputs: np.ndarray, shift: float) -> np.ndarray:
+    """Return the sum of what all neurons (m, d) say, by products of float32 that are computed in full."""
+    X = inputs.T.astype(np.float32)
+
+    def part(first: int) -> np.ndarray:
+        active = vectors[first : first + 1024] @ X
+        active -= np.float32(shift)
+        return np.maximum(active, 0, out=active).sum(axis=0)
+
+    return sum(in_order(part, range(0, len(vectors), 1024), threads=core_count()))
 
 
 def in_blocks(arrays: dict[str, Any], rows: np.ndarray) -> np.ndarray:

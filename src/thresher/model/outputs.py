@@ -20,7 +20,7 @@ __all__ = ["few_near", "few_vectors_near", "sum_near", "sum_vectors"]
 Matrix = NDArray[np.float64]
 _FEW = 0.1  # of all pairs may be looked at one by one: each costs as much as several in a matrix product
 _SAMPLE = 256  # moved neurons that tell how far they have moved
-# Rows of a matrix product, and of a partial sum. Columns of a power of two of them would share few places of the cache.
+# Rows at a time, and of a partial sum. Columns of a power of two of them would share few places of the cache.
 _BLOCK, _TASK = 408, 408 << 5
 _FEW_INPUTS = 8  # on which few rows fire: others are left alone
 _DENSE = 0.8  # share of the rows of a range for which all of them are made
@@ -53,7 +53,7 @@ class _Search:
     def __init__(self, inputs: Matrix, shift: float, dtype: DTypeLike) -> None:
         self.inputs: Floating = screen.padded(inputs, dtype)
         self.shift, self.unit, self.few = shift, unit_roundoff(dtype), len(inputs) <= _FEW_INPUTS
-        self.block = 8 * _BLOCK if self.few else _BLOCK  # rows at a time
+        self.block = 8 * _BLOCK if self.few else _BLOCK
         self._dimension = inputs.shape[1]
         # Rounding needs rows in float32, and costs as much as some inputs do.
         use = self.inputs.dtype == np.float32 and not self.few
