@@ -11,7 +11,7 @@ from thresher.loops import compiled
 from thresher.loops.search import places_at_least
 
 
-@compiled
+@compiled(allocates=True)
 def collect(z, shift, signs, outputs, inputs):
     """Return who fires in pre-activations z (k, n), and add what they say to ``outputs`` (n,).
 
@@ -32,7 +32,7 @@ def collect(z, shift, signs, outputs, inputs):
     return bounds, inputs[:p].copy()
 
 
-@compiled
+@compiled(allocates=True)
 def move(bounds, inputs, factors, step, X, W):
     """W[r] -= factors[r] * (sum of step[i] X[i] over the inputs i that r fires on)."""
     change = np.empty(X.shape[1], X.dtype)

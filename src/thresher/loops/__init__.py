@@ -7,7 +7,7 @@ from typing import Any
 
 import numba
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "helper"]
 
 
 # What lets a loop over float32 numbers use whole vectors: none of them is NaN or infinite, sums may be fused.
@@ -15,19 +15,40 @@ _RELAXED = {"nnan", "ninf", "nsz", "contract"}
 _SUMS = {"reassoc", "nsz", "contract"}
 
 
-def compiled(function: Callable[..., Any] | None = None, *, relaxed: bool = False, sums: bool = False) -> Any:
+def compiled(
+    function: Callable[..., Any] | None = None, *, relaxed: bool = False, sums: bool = False, allocates: bool = False
+) -> Any:
     """Compile with Numba, releasing the interpreter lock; cache on disk where the disk can be written.
 
     ``relaxed`` loops take finite numbers alone, and round as the processor likes; in loops of ``sums`` it chooses the
     order of every sum.
 
+    A function that makes arrays, or returns any, ``allocates``. The others do not count who holds the arrays they are
+    given: Numba would do so for each row and slice, with instructions at which threads wait for each other. Loops that
+    take long are of that kind, and get their room from a function around them.
+
     Numba does not notice a change of a helper that stands in another file (``dot``, ``fill_row``): after editing one of
     those, run ``make clean``.
     """
     if function is None:
-        return lambda function: compiled(function, relaxed=relaxed, sums=sums)
-    options: dict[str, Any] = {"nogil": True, "fastmath": _RELAXED if relaxed else _SUMS if sums else False}
+        return lambda function: compiled(function, relaxed=relaxed, sums=sums, allocates=allocates)
+    options = _options(relaxed, sums) | {"nogil": True, "_nrt": allocates}
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no writable place for the cache: compile in each process
         return numba.njit(**options)(function)
+
+
+def helper(function: Callable[..., Any] | None = None, *, sums: bool = False) -> Any:
+    """Compile a function that allocates nothing, and that compiled loops alone call.
+
+    It cannot be called from Python, which makes compiling it shorter: by seconds, where it takes tuples of arrays.
+    """
+    if function is None:
+        return lambda function: helper(function, sums=sums)
+    options = _options(False, sums) | {"_nrt": False, "no_cpython_wrapper": True}
+    return numba.njit(**options)(function)
+
+
+def _options(relaxed: bool, sums: bool) -> dict[str, Any]:
+    return {"fastmath": _RELAXED if relaxed else _SUMS if sums else False, "no_cfunc_wrapper": True}

@@ -30,7 +30,7 @@ def panels_of(rows: NDArray[Any]) -> NDArray[Any]:
     return panels
 
 
-@compiled
+@compiled(allocates=True)
 def list_pairs(bits):
     """Return the firing pairs by group of inputs and neuron: bounds (groups, k + 1) and inputs (pairs,)."""
     groups, k = (bits.shape[1] + _GROUP - 1) // _GROUP, bits.shape[0]
@@ -83,7 +83,7 @@ def add_outputs(bounds, inputs, vectors, panels, out):
                     out[i] += total
 
 
-@compiled
+@compiled(allocates=True)
 def count_flips(before, after, counts):
     """Add to ``counts`` (n, n), lower triangle, what changes when neurons fire as ``after`` instead of ``before``.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from thresher.loops import compiled
+from thresher.loops import compiled, helper
 from thresher.loops.judgement import add_products, add_up, correction, decide, doubt_of, make_scratch
 from thresher.loops.pairs import dot
 from thresher.loops.rounding import expiry_at, rounded_down
@@ -102,19 +102,27 @@ def _swap_entries(lists, p, q):
     lists.side[p], lists.side[q] = lists.side[q], lists.side[p]
 
 
-@compiled
+@compiled(allocates=True)
 def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
     """Write new watchlists, with wider bands, for neurons that left theirs.
 
     Z (k, n) are their start pre-activations. New rows go to the end of the entry arrays, from ``entries_used`` on; what
     is found to ``found``. Returns a ``Rebuilt``.
     """
+    n, d = inputs.vectors.shape
+    change, watched, scratch = np.empty(n), np.empty(n, np.bool_), make_scratch(n, d)
+    return _rebuild_rows(
+        lists, places, Z, entries_used, point, constants, inputs, found, change, watched, scratch
+    )  # fmt: skip
+
+
+@helper
+def _rebuild_rows(lists, places, Z, entries_used, point, constants, inputs, found, change, watched, scratch):
+    """See :func:`rebuild`; the last three arguments are room."""
     shift, unit, K, X, products = (
         constants.shift, constants.unit, inputs.fast_products, inputs.vectors, inputs.products,
     )  # fmt: skip
     n, d = X.shape
-    change, watched = np.empty(n), np.empty(n, np.bool_)
-    scratch = make_scratch(n, d)
     coefficients, vector = scratch.coefficients, scratch.vector
     n_pending = looks = on = off = 0
     for index in range(places.size):
@@ -179,51 +187,55 @@ def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
     return Rebuilt(entries_used, n_pending, looks, on, off)
 
 
-@compiled
+@helper
 def _sort_keys(inputs, first, count, keys):
     """Write inputs and places 0..count - 1 as one number each, by ascending input (rows are short, and nearly so)."""
     for q in range(count):
         keys[q] = (np.int64(inputs[first + q]) << 32) | q
-    if count > 64:
-        keys[:count].sort()
-        return
-    for q in range(1, count):
-        key, k = keys[q], q
-        while k and keys[k - 1] > key:
-            keys[k] = keys[k - 1]
-            k -= 1
-        keys[k] = key
+    for gap in (701, 301, 132, 57, 23, 10, 4, 1):  # Shell's sort
+        for q in range(gap, count if gap == 1 or count > 64 else 0):
+            key, k = keys[q], q
+            while k >= gap and keys[k - gap] > key:
+                keys[k] = keys[k - gap]
+                k -= gap
+            keys[k] = key
 
 
-@compiled
+@compiled(allocates=True)
 def extract(lists, zone, only_moved, point, scale):
     """Return the first ``zone[r]`` entries of each row by neuron, inputs ascending; ``only_moved``: coefficient not 0.
 
     Returns ``Entries``.
     """
-    total = rows = 0
+    total = rows = longest = 0
     for r in range(zone.size):
         total += zone[r]
         rows += zone[r] > 0
+        longest = max(longest, zone[r])
     places, bounds = np.empty(rows, np.int64), np.zeros(rows + 1, np.int64)
     inputs, coefficients = np.empty(total, np.int32), np.empty(total)
-    keys = np.empty(32, np.int64)
+    found, keys = Entries(places, bounds, inputs, coefficients), np.empty(longest, np.int64)
+    row, p = _extract_rows(lists, zone, only_moved, point, scale, keys, found)
+    return Entries(places[:row], bounds[: row + 1], inputs[:p], coefficients[:p])
+
+
+@helper
+def _extract_rows(lists, zone, only_moved, point, scale, keys, found):
+    """Write the entries to ``found``; return the numbers of rows and of entries. ``keys`` is room for a row."""
     row = p = 0
     for r in range(zone.size):
         first, base, count = lists.begin[r], lists.base_begin[r], np.int64(zone[r])
         begun = p
-        if count > keys.size:
-            keys = np.empty(count, np.int64)
         _sort_keys(lists.inputs, first, count, keys)
         for k in range(count):
             j, q = keys[k] >> 32, keys[k] & 0xFFFFFFFF
             pushed = scale * lists.sign[r] * point.sums[point.now, j] if q < lists.linear[r] else 0.0
             c = lists.base[base + q] - pushed
             if c != 0 or not only_moved:
-                inputs[p], coefficients[p] = j, c
+                found.inputs[p], found.coefficients[p] = j, c
                 p += 1
         if p > begun:
-            places[row] = r
+            found.places[row] = r
             row += 1
-            bounds[row] = p
-    return Entries(places[:row], bounds[: row + 1], inputs[:p], coefficients[:p])
+            found.bounds[row] = p
+    return row, p

@@ -24,7 +24,7 @@ def _ones(typing, word):
 BITS_PER_PAIR = 768  # additions of one pair that cost as much as intersecting all sets of bits for one neuron, per n²
 
 
-@compiled
+@compiled(allocates=True)
 def cheaper_by_bits(lists, places, n):
     """Return for each listed neuron whether its flips cost more pair by pair than by sets of bits, (places,)."""
     answer = np.empty(places.size, np.bool_)
@@ -48,7 +48,7 @@ def count_pairs(begin, linear, inputs, places, counts):
                 counts[max(i, j), min(i, j)] += 1
 
 
-@compiled
+@compiled(allocates=True)
 def count_bits(begin, linear, inputs, places, sign, counts):
     """Add ``sign`` times the same to ``counts`` by sets of bits, 64 neurons per word: cheaper where many fire."""
     n = counts.shape[0]

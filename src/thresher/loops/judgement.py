@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from thresher.loops import compiled
+from thresher.loops import helper
 from thresher.loops.pairs import dot, inner
 from thresher.loops.philox import fill_row
 from thresher.loops.poisson import draw_row
@@ -53,7 +53,7 @@ def add_up(moved, coefficients, listed, X, out):
             out[k] += coefficients[q] * X[listed[moved.first + q], k]
 
 
-@compiled
+@helper
 def add_products(value, i, moved, coefficients, listed, products):
     """Return a number plus the change of pre-activation i, from products (n, n) of inputs, in the order of entries."""
     for q in range(moved.terms):
@@ -81,7 +81,7 @@ def norm_bound(moved, coefficients, listed, K, X, vector, unit):
     return norm_at_most(square, moved.terms, X.shape[1], unit, moved.total)
 
 
-@compiled
+@helper
 def ascending(inputs, first, count, order):
     """Write to ``order`` the places 0..count - 1 by ascending input (Shell's sort: rows are short)."""
     for q in range(count):
@@ -95,7 +95,7 @@ def ascending(inputs, first, count, order):
             order[k] = place
 
 
-@compiled
+@helper
 def load_start(neuron, constants, inputs, scratch):
     """Make the start weights of a neuron, counted from the first of the shard, unless they are there already."""
     row = constants.first_neuron + neuron
@@ -109,7 +109,7 @@ def load_start(neuron, constants, inputs, scratch):
         scratch.holds[0] = row
 
 
-@compiled
+@helper
 def decide(i, neuron, moved, listed, constants, inputs, scratch):
     """Return the pre-activation that decides, as ``look_at`` computes it, and a bound on its error.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from thresher.loops import compiled
+from thresher.loops import compiled, helper
 from thresher.loops.rounding import STRETCH, of_margin, of_product
 from thresher.loops.screen import CHUNK, guard_of, level_of, multiply_rows, pick_bounds, room_for
 from thresher.loops.search import NONE, dots, pick, places_at_least
@@ -17,7 +17,7 @@ from thresher.loops.search import NONE, dots, pick, places_at_least
 __all__ = ["add_outputs", "divide_twins", "measure_rows", "move_rows", "rows_near", "vectors_near"]
 
 
-@compiled
+@compiled(allocates=True)
 def move_rows(base, places, added, start, columns, centres, halves):
     """Add to start rows what training added to their neurons: write centres, and halves of twins, (rows, padded d).
 
@@ -54,7 +54,7 @@ def move_rows(base, places, added, start, columns, centres, halves):
             halves[r, k] = 0
 
 
-@compiled
+@compiled(allocates=True)
 def divide_twins(vectors, padded):
     """Return centres and halves (rows, padded d) of twins, whose vectors (2 rows, d) follow each other.
 
@@ -70,7 +70,7 @@ def divide_twins(vectors, padded):
     return centres, halves
 
 
-@compiled(sums=True)
+@helper(sums=True)
 def _norm(vector):
     square = vector.dtype.type(0)
     for k in range(vector.size):
@@ -78,7 +78,7 @@ def _norm(vector):
     return np.sqrt(np.float64(square))
 
 
-@compiled
+@compiled(allocates=True)
 def measure_rows(centres, halves, shift, unit):
     """Return how far halves reach on any input, and what products with centres lose, (rows,) each. Cost: O(d) a row."""
     rows, d = centres.shape
@@ -118,26 +118,26 @@ def _add_twins(coefficient, shift, found, count, changes, values, sums):
         sums[found[c]] += coefficient * (max(margin + change, 0.0) - max(margin - change, 0.0))
 
 
-@compiled
+@compiled(allocates=True)
 def add_outputs(rows, X, shift, sums):
     """Add to ``sums`` (k,) what ``PredictedRows`` add to the outputs on inputs X (k, d).
 
     Which pairs are looked at depends on products or rounded rows; what they add does not, to the bit: nor does it
     depend on the inputs around them. Cost: O(d) per pair near the threshold, besides what finds it.
     """
-    # Arrays are taken out of their tuples once: in the loop they would be counted for each row.
+    found, (bounds, values, changes) = np.empty(len(X) + 3, np.int32), np.empty((3, len(X) + 3), X.dtype)
+    guards, least, whole = rows.guard.copy(), np.empty(len(rows.centres), np.int32), room_for(rows.rounded_inputs)
+    _add_rows(rows, X, shift, sums, guards, least, whole, found, bounds, values, changes)
+
+
+@helper
+def _add_rows(rows, X, shift, sums, guards, least, whole, found, bounds, values, changes):
+    """See :func:`add_outputs`; ``guards`` are those of the rows, the arguments after them room."""
     centres, halves, products, rounded, inputs = (
-        rows.centres,
-        rows.halves,
-        rows.products,
-        rows.rounded,
-        rows.rounded_inputs,
-    )
-    coefficients, reach, guards = rows.coefficients, rows.reach, rows.guard.copy()
-    (k, d), number = X.shape, len(centres)
-    screened, twins, whole = len(products) == 0, len(halves) > 0, room_for(inputs)
-    found, (bounds, values, changes) = np.empty(k + 3, np.int32), np.empty((3, k + 3), X.dtype)
-    least = np.empty(number, np.int32)
+        rows.centres, rows.halves, rows.products, rows.rounded, rows.rounded_inputs,
+    )  # fmt: skip
+    coefficients, reach, (k, d), number = rows.coefficients, rows.reach, X.shape, len(centres)
+    screened, twins = len(products) == 0, len(halves) > 0
     for r in range(number if screened else 0):
         guards[r] += guard_of(rounded, r, inputs, d)
         least[r] = level_of(rounded, r, inputs, guards[r], shift - reach[r])
@@ -167,7 +167,7 @@ def add_outputs(rows, X, shift, sums):
             _add_twins(coefficients[r], shift, found, kept, changes, values, sums)
 
 
-@compiled
+@compiled(allocates=True)
 def rows_near(base, copies, added, products, of_inputs, low):
     """Return which start rows have a neuron whose pre-activation is at least ``low`` on some input, (rows,).
 
@@ -192,7 +192,7 @@ def rows_near(base, copies, added, products, of_inputs, low):
     return near
 
 
-@compiled
+@compiled(allocates=True)
 def vectors_near(vectors, X, shift, unit):
     """Return which vectors (rows, d) have a product with one of the inputs X (k, d) that may reach the shift, (rows,).
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from thresher.loops import compiled
+from thresher.loops import compiled, helper
 
 __all__ = [
     "add_gram_product",
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-@compiled
+@compiled(allocates=True)
 def collect_above(values, low):
     """Return the (rows, columns) of all entries of ``values`` (rows, columns) that are >= low, row by row."""
     total = 0
@@ -44,7 +44,7 @@ def collect_above(values, low):
     return rows, columns
 
 
-@compiled
+@compiled(allocates=True)
 def collect_within(values, reach):
     """Return the (rows, columns) of entries of ``values`` (rows, columns) with |value| <= reach[row], row by row."""
     within = np.zeros(values.shape[0] + 1, np.int64)
@@ -65,7 +65,7 @@ def collect_within(values, reach):
     return rows, columns
 
 
-@compiled
+@compiled(allocates=True)
 def dot_pairs(vectors, added, rows, X, inputs):
     """Return <vectors[rows[p]] + added[rows[p]], x_inputs[p]> for each pair, in float64 and one fixed order."""
     values, weights = np.empty(rows.size), np.empty(X.shape[1])
@@ -76,7 +76,7 @@ def dot_pairs(vectors, added, rows, X, inputs):
     return values
 
 
-@compiled
+@compiled(allocates=True)
 def materialise(neurons, start, stored, bounds, inputs, coefficients, X):
     """Return weights (k, d) of ascending ``neurons`` (k,): start (k, d) + sum of coefficients times inputs."""
     weights = start.astype(np.float64)
@@ -92,7 +92,7 @@ def materialise(neurons, start, stored, bounds, inputs, coefficients, X):
     return weights
 
 
-@compiled
+@helper
 def dot(a, b):
     """Return <a, b> in float64, summed in one fixed order: the arithmetic that decides which neurons fire."""
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
@@ -111,13 +111,13 @@ def dot(a, b):
     return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
 
 
-@compiled
+@helper
 def inner(X, products, i, j):
     """Return <x_i, x_j>: from the products (n, n), or from the inputs X where those are not kept, (0, 0)."""
     return products[i, j] if products.size else dot(X[i], X[j])
 
 
-@compiled
+@compiled(allocates=True)
 def look_at(neurons, start, places, inputs, stored, bounds, stored_inputs, coefficients, X, products):
     """Return the pre-activation of each pair (neurons[places[p]], inputs[p]): <start, x_i> + sum of c[j] <x_i, x_j>.
 
@@ -136,7 +136,7 @@ def look_at(neurons, start, places, inputs, stored, bounds, stored_inputs, coeff
     return values
 
 
-@compiled
+@compiled(allocates=True)
 def merge_coefficients(neurons, bounds, inputs, coefficients, firing, firing_bounds, firing_inputs, change):
     """Add ``change`` (firing pairs,) to stored coefficients: the union of both sets of pairs, ascending."""
     out_neurons = np.empty(neurons.size + firing.size, np.int64)
@@ -169,7 +169,7 @@ def merge_coefficients(neurons, bounds, inputs, coefficients, firing, firing_bou
     return out_neurons[:rows].copy(), out_bounds[: rows + 1].copy(), out_inputs[:q].copy(), out[:q].copy()
 
 
-@compiled
+@compiled(allocates=True)
 def pairs_missing(neurons_a, bounds_a, inputs_a, neurons_b, bounds_b, inputs_b):
     """Return the places of the pairs of a that do not stand in b, ascending."""
     missing = np.empty(inputs_a.size, np.int64)
@@ -198,7 +198,7 @@ def count_cofiring(bounds, inputs, places, sign, counts):
                 counts[inputs[p], inputs[q]] += sign
 
 
-@compiled
+@compiled(allocates=True)
 def add_gram_product(bounds, inputs, X, vectors, out):
     """Add to ``out`` (n, k) the product of (K o C) with ``vectors`` (n, k), neuron by neuron: never an n x n matrix."""
     pushes = np.empty((vectors.shape[1], X.shape[1]))

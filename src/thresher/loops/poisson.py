@@ -95,7 +95,7 @@ def fill_heights(shares, tail):
         shares[j] = _upper(shares[j] * tail)
 
 
-@compiled
+@compiled(allocates=True)
 def lift_rows(columns, firsts, owners, heights, X):
     """Turn normals ``columns`` (d, k) into rows of inputs: those from ``firsts[r]`` on belong to input ``owners[r]``.
 
@@ -116,7 +116,7 @@ def lift_rows(columns, firsts, owners, heights, X):
                 columns[k, j] = np.float32(np.float64(columns[k, j]) + sums[j] * x[k])
 
 
-@compiled
+@compiled(allocates=True)
 def keep_first(columns, products, firsts, owners, shift, guard, X):
     """Set to zero the rows, ``columns`` (d, k), that fire on an input before their own, or not on their own.
 

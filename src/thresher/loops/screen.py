@@ -54,7 +54,7 @@ NO_INPUTS = RoundedInputs(np.zeros((0, 1, 1), np.int32), 1.0, 0.0, 16, np.zeros(
 NO_ROWS = RoundedRows(np.zeros((0, 1, 1), np.int32), np.zeros(0, np.int32), _NONE, _NONE, _NONE)
 
 
-@compiled(relaxed=True)
+@compiled(relaxed=True, allocates=True)
 def _round(columns, largest, longest, bits, words, sums, steps, norms, errors):
     """Round rows, the columns of ``columns`` (d, rows), to steps of their own; the rest are arrays of RoundedRows.
 
@@ -100,7 +100,7 @@ def _in_tiles(words, tiled):
                 tiled[t, k, r] = words[k, t * width + r]
 
 
-@compiled(relaxed=True)
+@compiled(relaxed=True, allocates=True)
 def squares(columns):
     """Return the squared norms of rows that are given as columns (d, rows)."""
     out = np.zeros(columns.shape[1], columns.dtype)
@@ -185,7 +185,7 @@ def usual_guard(inputs: RoundedInputs, d: int) -> float:
     return math.sqrt(d) * (step / math.sqrt(12) + inputs.error)
 
 
-@compiled
+@compiled(allocates=True)
 def room_for(inputs):
     """Return room for the products of CHUNK rows with rounded inputs; what exceeds their number is never read."""
     count, _, columns = inputs.panels.shape

@@ -7,7 +7,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from thresher.loops import compiled
+from thresher.loops import helper
 from thresher.loops.whole import REGISTER
 
 __all__ = ["NONE", "ONE", "dots", "fast_dot", "pick", "places_at_least", "sum_up", "trailing_zeros"]
@@ -62,7 +62,7 @@ def places_at_least(values, count, low, found):
     return np.int64(listed)
 
 
-@compiled(sums=True)
+@helper(sums=True)
 def sum_up(coefficients, listed, count, X, vector):
     """Set ``vector`` (d,) to the sum of coefficients times listed inputs; return the square of its norm."""
     for k in range(vector.size):
@@ -77,7 +77,7 @@ def sum_up(coefficients, listed, count, X, vector):
     return np.float64(square)
 
 
-@compiled(sums=True)
+@helper(sums=True)
 def fast_dot(vector, x):
     """Return the inner product of two vectors, in their own precision."""
     total = vector.dtype.type(0)
@@ -86,7 +86,7 @@ def fast_dot(vector, x):
     return total
 
 
-@compiled(sums=True)
+@helper(sums=True)
 def dots(vector, X, listed, count, out):
     """Write the inner products of a vector with the listed inputs to ``out``, four at a time: they share its loads."""
     whole = count - count % 4

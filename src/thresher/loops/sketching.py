@@ -22,7 +22,7 @@ def add_gaussian(bounds, inputs, factors, X, S, out):
                 out[i, row] += factors[j] * value
 
 
-@compiled
+@compiled(allocates=True)
 def add_sparse_sign(bounds, inputs, factors, X, words, edges, out):
     """One entry ±1 in each of the row blocks given by ``edges`` (blocks + 1,), from ``words`` (d * blocks, neurons)."""
     d, blocks = X.shape[1], edges.size - 1
@@ -42,7 +42,7 @@ def add_sparse_sign(bounds, inputs, factors, X, words, edges, out):
                     c += 1
 
 
-@compiled
+@compiled(allocates=True)
 def add_hadamard(neurons, bounds, inputs, factors, X, words, sampled, out):
     """Sampled rows of H D with H = H_neurons ⊗ H_features: a short transform of each x_i, then one sign per row.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from thresher.loops import compiled
+from thresher.loops import compiled, helper
 from thresher.loops.judgement import (
     GATHER,
     add_products,
@@ -20,7 +20,7 @@ from thresher.loops.judgement import (
     norm_bound,
 )  # fmt: skip
 from thresher.loops.pairs import dot
-from thresher.loops.rounding import expiry_at, norm_at_most, rounded_down, safely_below
+from thresher.loops.rounding import expiry_at, norm_of_sum, rounded_down, safely_below
 from thresher.loops.screen import CHUNK, change_nearly, guard_of, level_of, multiply_rows, pick_bounds, room_for
 from thresher.loops.search import NONE, dots, fast_dot, pick, places_at_least, sum_up
 from thresher.loops.structures import Displacement, Scanned
@@ -63,7 +63,7 @@ def _keep_high(listed, z, count, low, high):
     return np.int64(kept), unsure
 
 
-@compiled
+@helper
 def _keep_firing(fires, z, candidates, known, neuron, constants, inputs, scratch):
     """Keep of the candidates, with their start pre-activations, those that fire; near the threshold float64 decides.
 
@@ -110,78 +110,80 @@ def _keep_near(bounds, changes, listed, count, fires, firing, fired, sign, low):
     return np.int64(kept)
 
 
-@compiled
-def _follow(coefficients, fires, count, products, listed, length, changes):
-    """Set ``changes`` of the listed inputs to the sum of coefficients times products with the inputs that fire."""
+@helper
+def _follow(coefficients, firing, products, listed, length, changes):
+    """Set ``changes`` of the listed inputs to the sum of coefficients times products with the first, which fire."""
     for c in range(length):
         changes[c] = 0
-    for q in range(count):
-        coefficient, row = changes.dtype.type(coefficients[q]), products[fires[q]]
+    for q in range(firing):
+        coefficient, row = changes.dtype.type(coefficients[q]), products[listed[q]]
         for c in range(length):
             changes[c] += coefficient * row[listed[c]]
 
 
 @njit(inline="always")
-def _any_near(start, changes, count, sign, shift, doubt):
+def _any_near(start, changes, firing, count, sign, shift, doubt, fuzz):
     """Return whether any pre-activation is so near the threshold after its change that its side is not sure.
 
-    With a sign of 0 changes have either sign.
+    Changes of the first, ``firing`` inputs are known up to the ``doubt``, the others up to the ``fuzz``. With a sign of
+    0 they have either sign.
     """
     near = False
     for c in range(count):
-        value, change = np.float64(start[c]) - shift, np.float64(changes[c])
-        near |= (abs(value + sign * change) <= doubt) | ((sign == 0) & (abs(abs(value) - abs(change)) <= doubt))
+        value, change, error = np.float64(start[c]) - shift, np.float64(changes[c]), doubt if c < firing else fuzz
+        near |= (abs(value + sign * change) <= error) | ((sign == 0) & (abs(abs(value) - abs(change)) <= error))
     return near
 
 
 @njit(inline="always")
-def _move(start, changes, count, sign, level, shift, doubt, places, z, margins):
-    """Write to ``z`` the pre-activations that are >= level after their change, and what is sure of their margins.
+def _move(start, changes, firing, count, sign, level, shift, doubt, fuzz, places, z, margins):
+    """Write to ``z`` the pre-activations after their change, and what is sure of their margins; return their number.
 
-    Returns their number.
+    Those of inputs that do not fire at the start are left out if they are below the level.
     """
     kept = NONE
     for c in range(count):
-        value = np.float64(start[c]) + sign * np.float64(changes[c])
-        places[kept], z[kept], margins[kept] = c, value, abs(value - shift) - doubt
-        kept += np.uint64(value >= level)
+        value, error = np.float64(start[c]) + sign * np.float64(changes[c]), doubt if c < firing else fuzz
+        places[kept], z[kept], margins[kept] = c, value, abs(value - shift) - error
+        kept += np.uint64((c < firing) | (value >= level))
     return np.int64(kept)
 
 
-@njit(inline="always")
-def _refine(listed, start, kept, sign, shift, vector, X, places, z):
-    """Compute again, in working precision, pre-activations that fire: they go into the outputs."""
-    for q in range(kept):
+@helper
+def _refine(listed, start, firing, kept, sign, shift, vector, X, places, z):
+    """Compute again, in working precision, pre-activations that begin to fire: they go into the outputs."""
+    for q in range(firing, kept):
         if z[q] >= shift:
             c = places[q]
             z[q] = np.float64(start[c]) + sign * np.float64(fast_dot(vector, X[listed[c]]))
 
 
-@compiled
-def _settle(
-    listed, start, kept, neuron, moved, fires, fine, by_vector, constants, inputs, scratch, places, z, margins
-):  # fmt: skip
-    """Look again at pre-activations: those that are not sure, and if ``fine`` those that go into the outputs."""
+@helper
+def _settle(listed, start, kept, neuron, moved, fine, by_vector, constants, inputs, scratch, places, z, margins):
+    """Look again at pre-activations: those that are not sure, and if ``fine`` those that go into the outputs.
+
+    The first of the listed inputs are those that fire at the start. Returns the number of looks.
+    """
     X, looks = inputs.vectors, 0
     for q in range(kept):
         c = places[q]
         i = listed[c]
         if margins[q] <= 0.0:
-            z[q], error = decide(i, neuron, moved, fires, constants, inputs, scratch)
+            z[q], error = decide(i, neuron, moved, listed, constants, inputs, scratch)
             margins[q] = abs(z[q] - constants.shift) - error
             looks += 1
         elif fine and z[q] >= constants.shift:
             if by_vector:
                 z[q] = start[c] + moved.sign * dot(scratch.vector, X[i])
             else:
-                z[q] = add_products(np.float64(start[c]), i, moved, scratch.coefficients, fires, inputs.products)
+                z[q] = add_products(np.float64(start[c]), i, moved, scratch.coefficients, listed, inputs.products)
     return looks
 
 
 @njit(inline="always")
-def _write(listed, start, kept, places, z, margins, sign, shift, unit, soonest, entries, lists, sums):
-    """Write entries of a watchlist; return the number of those that fire, and the soonest expiry."""
-    after = 0
+def _write(listed, start, firing, kept, places, z, margins, sign, shift, unit, soonest, entries, lists, sums):
+    """Write entries of a watchlist; return the numbers of those that fire and that flipped, and the soonest expiry."""
+    after = flips = 0
     for q in range(kept):
         c, p = places[q], np.uint64(entries + q)
         i, fires = listed[c], z[q] >= shift
@@ -190,31 +192,8 @@ def _write(listed, start, kept, places, z, margins, sign, shift, unit, soonest, 
         soonest = min(soonest, lists.expiry[p])
         sums[1, i] += sign * max(z[q] - shift, 0.0)
         after += fires
-    return after, soonest
-
-
-@njit(inline="always")
-def _enter(
-    careful, nearly, listed, start, changes, count, level, doubt, neuron, moved, fires, fine, by_vector, vector, X,
-    constants, inputs, scratch, places, z, margins, soonest, entries, lists, sums,
-):  # fmt: skip
-    """Enter the listed inputs whose pre-activations are >= level after their changes into a watchlist.
-
-    If changes are known ``nearly`` alone, those that fire are computed again from the ``vector``. Returns the numbers
-    of entries and of those that fire, the soonest expiry, and the number of looks.
-    """
-    looks, kept = 0, _move(start, changes, count, moved.sign, level, constants.shift, doubt, places, z, margins)
-    if nearly:
-        _refine(listed, start, kept, moved.sign, constants.shift, vector, X, places, z)
-    if careful:
-        looks = _settle(
-            listed, start, kept, neuron, moved, fires, fine, by_vector, constants, inputs, scratch, places, z, margins
-        )
-    after, soonest = _write(
-        listed, start, kept, places, z, margins, moved.sign, constants.shift, constants.unit, soonest, entries, lists,
-        sums,
-    )  # fmt: skip
-    return kept, after, soonest, looks
+        flips += fires != (q < firing)
+    return after, flips, soonest
 
 
 @njit(inline="always")
@@ -228,137 +207,107 @@ def _take_step(step, scale, fires, count, max_correlation, coefficients):
     return total, reach
 
 
-def _scan(careful):
-    """Return a loop over start rows from ``first`` on; see :func:`scan_block`.
-
-    One that is not ``careful`` stops at a row with a pair whose side working precision cannot tell. A careful one goes
-    on after its first row as long as there is such a pair. Rows like that are few, and the code that decides them would
-    make all others slower. ``whole`` are products in whole numbers, from row ``held[0]`` on.
-    """
-
-    @compiled
-    def scan_rows(rows, first, whole, held, step, constants, inputs, sums, lists, used):
-        Z, vectors, signs = rows.products, inputs.fast_vectors, rows.signs
-        K, X = inputs.fast_products, inputs.vectors
-        shift, guard, unit, twins = constants.shift, constants.guards[0], constants.unit, constants.twins
-        row, entries = used
-        (n, d), copies = X.shape, 2 if twins else 1
-        screened, last = rows.weights.size > 0, signs.size // copies
-        rounded, rounded_inputs = rows.rounded, rows.rounded_inputs
-        fires, others = np.empty(n, lists.inputs.dtype), np.empty(n, lists.inputs.dtype)
-        fire_z, other_z, fire_changes, other_changes = np.empty((4, n), Z.dtype)
-        fired, halves = np.zeros(n, np.bool_), np.zeros(rounded_inputs.rows.shape[1], np.int16)
-        places, z, margins = np.empty(n, np.uint32), np.empty(n), np.empty(n)
-        fast_vector, near_sums = np.zeros(vectors.shape[1], K.dtype), np.empty(n, np.int32)
-        gather = (GATHER if K.nbytes <= NEAR else FAR_GATHER) * (2 if screened else 1)
-        scratch = make_scratch(n, d)
-        coefficients, vector = scratch.coefficients, scratch.vector
-        flips = before = after = looks = 0
-        moves = np.any(step != 0)
-        low = Z.dtype.type(safely_below(shift, guard))
-        for j in range(first, last):
-            if entries + copies * n > lists.inputs.size:
-                return Scanned(j, row, entries, flips, before, after, looks)
-            here, neuron = j % CHUNK, copies * (rows.place + j)
-            if screened and held[0] != j - here:
-                multiply_rows(rounded, j - here, min(j - here + CHUNK, last), rounded_inputs, whole)
-                held[0] = j - here
-            slack, slack_of_change, norm = guard_of(rounded, j, rounded_inputs, d) if screened else 0.0, 0.0, 0.0
-            candidates = _list(rows, j, whole[here], n, slack, low, fires)
-            _look(rows, j, vectors, fires, candidates, fire_z)
-            known = rows.first_step_change.size > 0
-            count, unsure = _keep_high(fires, fire_z, candidates, low, shift + guard)
-            if careful:
-                if unsure:
-                    count, known, looked = _keep_firing(fires, fire_z, count, known, neuron, constants, inputs, scratch)
-                    looks += looked
-            elif unsure:
-                return Scanned(j, row, entries, flips, before, after, looks)
-            if count == 0:
-                continue
-            width = rounded_down(constants.band * (np.sqrt(count) + 2.0), unit)
-            total, reach = _take_step(step, constants.scale, fires, count, inputs.max_correlation, coefficients)
-            moved = Displacement(1.0, np.int64(0), count, total, False)
-            from_inputs = moves and not known and (not K.size or gather * count >= d)
-            if from_inputs:
-                square = sum_up(coefficients, fires, count, vectors, fast_vector)
-                norm = norm_at_most(square, 2 * count + 4, d, unit, total)
-                reach = min(reach, norm)
-            elif reach > width:  # worth a closer bound
-                reach = min(reach, norm_bound(moved, coefficients, fires, K, X, vector, unit))
-            doubt = doubt_of(moved, constants, d)
-            # No pre-activation of an input that does not fire moves by more than the reach: what lies further below
-            # stays below the band.
-            level = safely_below(shift - width - reach, doubt)
-            candidates = _list(rows, j, whole[here], n, slack, level, others)
-            if known:
-                pick(rows.first_step_change[j], fires, count, fire_changes)
-                pick(rows.first_step_change[j], others, candidates, other_changes)
-            elif from_inputs:
-                dots(fast_vector, vectors, fires, count, fire_changes)
-                if screened:
-                    slack_of_change = change_nearly(
-                        fast_vector, norm, rounded_inputs, d, others, candidates, halves, near_sums, other_changes
-                    )
-                else:
-                    dots(fast_vector, vectors, others, candidates, other_changes)
-            else:
-                _follow(coefficients, fires, count if moves else 0, K, fires, count, fire_changes)
-                _follow(coefficients, fires, count if moves else 0, K, others, candidates, other_changes)
-            if screened:
-                pick_bounds(rounded, j, rounded_inputs, slack, whole[here], others, candidates, other_z)
-            else:
-                pick(Z[j], others, candidates, other_z)
-            either = 0.0 if twins else signs[j]
-            level = safely_below(shift - width, doubt) - slack_of_change
-            candidates = _keep_near(other_z, other_changes, others, candidates, fires, count, fired, either, level)
-            _look(rows, j, vectors, others, candidates, other_z)
-            fuzz = doubt + slack_of_change
-            fine = moves and doubt > 2.0 * guard  # a change in working precision may be off by more than z0 is
-            unsure |= fine or _any_near(fire_z, fire_changes, count, either, shift, doubt)
-            unsure |= _any_near(other_z, other_changes, candidates, either, shift, fuzz)
-            if unsure != careful and (unsure or j > first):
-                return Scanned(j, row, entries, flips, before, after, looks)
-            by_vector = fine and (not K.size or GATHER * count > 2 * d)
-            if careful and by_vector:
-                add_up(moved, coefficients, fires, X, vector)
-            for twin in range(copies):
-                sign = signs[copies * j + twin]
-                moved = Displacement(sign, np.int64(0), count, total, False)
-                for q in range(count):
-                    sums[0, fires[q]] += sign * (fire_z[q] - shift)
-                begin = entries
-                _, stayed, soonest, looked = _enter(
-                    careful, False, fires, fire_z, fire_changes, count, -np.inf, doubt, neuron + twin, moved, fires,
-                    fine, by_vector, fast_vector, vectors, constants, inputs, scratch, places, z, margins, width,
-                    entries, lists, sums,
+@helper
+def _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists, used):
+    """See :func:`scan_block`; it ``moves`` if the step is not 0. The second and third argument are room."""
+    Z, vectors, signs, K, X = rows.products, inputs.fast_vectors, rows.signs, inputs.fast_products, inputs.vectors
+    shift, guard, unit, twins = constants.shift, constants.guards[0], constants.unit, constants.twins
+    row, entries = used
+    (n, d), copies = X.shape, 2 if twins else 1
+    screened, last = rows.weights.size > 0, signs.size // copies
+    rounded, rounded_inputs = rows.rounded, rows.rounded_inputs
+    whole, listed, start, changes, fired, halves, near_sums, fast_vector, places, z, margins = room
+    coefficients, vector = scratch.coefficients, scratch.vector
+    gather = (GATHER if K.nbytes <= NEAR else FAR_GATHER) * (2 if screened else 1)
+    flips = before = after = looks = 0
+    low, held = Z.dtype.type(safely_below(shift, guard)), -1
+    for j in range(rows.first, last):
+        if entries + copies * n > lists.inputs.size:
+            return Scanned(j, row, entries, flips, before, after, looks)
+        here, neuron = j % CHUNK, copies * (rows.place + j)
+        if screened and held != j - here:
+            held = j - here
+            multiply_rows(rounded, held, min(held + CHUNK, last), rounded_inputs, whole)
+        slack, slack_of_change, norm = guard_of(rounded, j, rounded_inputs, d) if screened else 0.0, 0.0, 0.0
+        count = _list(rows, j, whole[here], n, slack, low, listed)
+        _look(rows, j, vectors, listed, count, start)
+        known = rows.first_step_change.size > 0
+        count, unsure = _keep_high(listed, start, count, low, shift + guard)
+        if unsure:
+            count, known, looked = _keep_firing(listed, start, count, known, neuron, constants, inputs, scratch)
+            looks += looked
+        if count == 0:
+            continue
+        width = rounded_down(constants.band * (np.sqrt(count) + 2.0), unit)
+        total, reach = _take_step(step, constants.scale, listed, count, inputs.max_correlation, coefficients)
+        moved = Displacement(1.0, np.int64(0), count, total, False)
+        from_inputs = moves and not known and (not K.size or gather * count >= d)
+        if from_inputs:
+            square = sum_up(coefficients, listed, count, vectors, fast_vector)
+            norm = norm_of_sum(square, count, d, unit, total)
+            reach = min(reach, norm)
+        elif reach > width:  # worth a closer bound
+            reach = min(reach, norm_bound(moved, coefficients, listed, K, X, vector, unit))
+        doubt = doubt_of(moved, constants, d)
+        # No pre-activation of an input that does not fire moves by more than the reach: what lies further below
+        # stays below the band.
+        level = safely_below(shift - width - reach, doubt)
+        others, other_z, other_changes = listed[count:], start[count:], changes[count:]
+        candidates = _list(rows, j, whole[here], n, slack, level, others)
+        if known:
+            pick(rows.first_step_change[j], listed, count + candidates, changes)
+        elif not from_inputs:
+            _follow(coefficients, count if moves else 0, K, listed, count + candidates, changes)
+        elif screened:
+            dots(fast_vector, vectors, listed, count, changes)
+            slack_of_change = change_nearly(
+                fast_vector, norm, rounded_inputs, d, others, candidates, halves, near_sums, other_changes
+            )
+        else:
+            dots(fast_vector, vectors, listed, count + candidates, changes)
+        if screened:
+            pick_bounds(rounded, j, rounded_inputs, slack, whole[here], others, candidates, other_z)
+        else:
+            pick(Z[j], others, candidates, other_z)
+        either = 0.0 if twins else signs[j]
+        level = safely_below(shift - width, doubt) - slack_of_change
+        candidates = _keep_near(other_z, other_changes, others, candidates, listed, count, fired, either, level)
+        _look(rows, j, vectors, others, candidates, other_z)
+        fuzz, candidates = doubt + slack_of_change, count + candidates
+        fine = moves and doubt > 2.0 * guard  # a change in working precision may be off by more than z0 is
+        unsure = fine or _any_near(start, changes, count, candidates, either, shift, doubt, fuzz)
+        by_vector = fine and (not K.size or GATHER * count > 2 * d)
+        if by_vector:
+            add_up(moved, coefficients, listed, X, vector)
+        for twin in range(copies):
+            sign = signs[copies * j + twin]
+            moved = Displacement(sign, np.int64(0), count, total, False)
+            for q in range(count):
+                sums[0, listed[q]] += sign * (start[q] - shift)
+            kept = _move(
+                start, changes, count, candidates, sign, shift - width - fuzz, shift, doubt, fuzz, places, z, margins
+            )
+            if slack_of_change > 0.0:
+                _refine(listed, start, count, kept, sign, shift, fast_vector, vectors, places, z)
+            if unsure:
+                looks += _settle(
+                    listed, start, kept, neuron + twin, moved, fine, by_vector, constants, inputs, scratch, places, z,
+                    margins,
                 )  # fmt: skip
-                entries, looks = entries + count, looks + looked
-                kept, begun, soonest, looked = _enter(
-                    careful, slack_of_change > 0.0, others, other_z, other_changes, candidates, shift - width - fuzz,
-                    fuzz, neuron + twin, moved, fires, fine, by_vector, fast_vector, vectors, constants, inputs,
-                    scratch, places, z, margins, soonest, entries, lists, sums,
-                )  # fmt: skip
-                entries, looks = entries + kept, looks + looked
-                before += count
-                after += stayed + begun
-                flipped = count - stayed + begun
-                flips += flipped
-                lists.neurons[row] = neuron + twin
-                lists.sign[row], lists.begin[row], lists.length[row] = sign, begin, entries - begin
-                lists.linear[row] = lists.fired[row] = count
-                lists.drift[row], lists.band[row], lists.soonest[row] = 0.0, width, soonest
-                lists.seen[row] = -1 if flipped else 0
-                row += 1
-        return Scanned(last, row, entries, flips, before, after, looks)
-
-    return scan_rows
+            firing, flipped, soonest = _write(
+                listed, start, count, kept, places, z, margins, sign, shift, unit, width, entries, lists, sums
+            )
+            lists.neurons[row] = neuron + twin
+            lists.sign[row], lists.begin[row], lists.length[row] = sign, entries, kept
+            lists.linear[row] = lists.fired[row] = count
+            lists.drift[row], lists.band[row], lists.soonest[row] = 0.0, width, soonest
+            lists.seen[row] = -1 if flipped else 0
+            row, entries = row + 1, entries + kept
+            flips, before, after = flips + flipped, before + count, after + firing
+    return Scanned(last, row, entries, flips, before, after, looks)
 
 
-_scan_quickly, _scan_carefully = _scan(False), _scan(True)
-
-
-@compiled
+@compiled(allocates=True)
 def scan_block(rows, step, constants, inputs, sums, lists, used):
     """Find which neurons fire at the start and after the first step, and write watchlists for those.
 
@@ -366,19 +315,13 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
     (2, n) gains the outputs before and after. ``lists`` are watchlists with room, of which ``used`` = (neurons,
     entries) are taken; neurons with a pair that flipped get a ``seen`` of -1. Returns ``Scanned``.
     """
-    whole, held = room_for(rows.rounded_inputs), np.full(1, -1)
-    done, flips, before, after, looks = rows.first, 0, 0, 0, 0
-    last = rows.signs.size // (2 if constants.twins else 1)
-    while done < last:
-        quick = _scan_quickly(rows, done, whole, held, step, constants, inputs, sums, lists, used)
-        slow = Scanned(quick.done, quick.neurons, quick.entries, 0, 0, 0, 0)
-        if quick.done < last:
-            used = (quick.neurons, quick.entries)
-            slow = _scan_carefully(rows, quick.done, whole, held, step, constants, inputs, sums, lists, used)
-        used = (slow.neurons, slow.entries)
-        flips, before = flips + quick.flips + slow.flips, before + quick.before + slow.before
-        after, looks = after + quick.after + slow.after, looks + quick.looks + slow.looks
-        done = slow.done
-        if slow.done == quick.done:  # there is no room, or nothing is left
-            break
-    return Scanned(done, used[0], used[1], flips, before, after, looks)
+    (n, d), working = inputs.vectors.shape, rows.products.dtype
+    start, changes = np.empty((2, 2 * n), working)
+    z, margins = np.empty((2, n))
+    room = (
+        room_for(rows.rounded_inputs), np.empty(2 * n, lists.inputs.dtype), start, changes, np.zeros(n, np.bool_),
+        np.zeros(rows.rounded_inputs.rows.shape[1], np.int16), np.empty(n, np.int32),
+        np.zeros(inputs.fast_vectors.shape[1], working), np.empty(n, np.uint32), z, margins,
+    )  # fmt: skip
+    scratch, moves = make_scratch(n, d), np.any(step != 0)
+    return _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists, used)

@@ -21,7 +21,7 @@ def build(nodes):
             nodes[k, i] = max(nodes[2 * k, i], nodes[2 * k + 1, i])
 
 
-@compiled
+@compiled(allocates=True)
 def climb(nodes, leaves):
     """Renew the inner nodes above changed leaves (ascending places 0..m - 1); return the number of nodes written.
 
@@ -47,7 +47,7 @@ def climb(nodes, leaves):
     return touched * nodes.shape[1]
 
 
-@compiled
+@compiled(allocates=True)
 def query(nodes, i, low):
     """Return the places r of all leaves of tree i with value >= low, ascending, and the number of nodes visited."""
     m = nodes.shape[0] // 2

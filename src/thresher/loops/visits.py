@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from thresher.loops import compiled
+from thresher.loops import compiled, helper
 from thresher.loops.judgement import (
     add_products,
     add_up,
@@ -56,15 +56,15 @@ def write_coefficients(base, begin, listed, first, linear, fired, push, sums, co
     return total
 
 
-@compiled
-def _find_due(lists, places, forced, wake_ups, point, constants, steps, due):
+@helper
+def _find_due(lists, places, forced, wake_ups, point, constants, steps, known, due):
     """Write to ``due`` the places of neurons whose first expiry a straight walk would reach, and of forced ones.
 
     The others get their next wake-up. ``steps`` (snapshots, n) gains what was added to the running sum since each
-    snapshot that a neuron was last visited at. Returns how many are due.
+    snapshot that a neuron was last visited at; ``known`` (snapshots,), all False, tells which. Returns how many are
+    due.
     """
     sums, now, scale, unit = point.sums, point.now, constants.scale, constants.unit
-    known = np.zeros(sums.shape[0], np.bool_)
     count = 0
     for index in range(places.size):
         r = places[index]
@@ -99,7 +99,7 @@ def fetch_row(lists, r):
     prefetch(lists.side, p)
 
 
-@compiled
+@helper
 def _find_expired(lists, r, level, all_sides, entries, watched):
     """Write to ``entries`` and ``watched`` the entries of a row that have expired, and their inputs.
 
@@ -127,12 +127,13 @@ def _find_expired(lists, r, level, all_sides, entries, watched):
     return count, soonest
 
 
-@compiled
-def _correct(lists, flips, count, point, constants, inputs, scratch, found, on, off):
+@helper
+def _correct(lists, flips, count, point, constants, inputs, scratch, found):
     """Add to the corrections what pairs that flipped add to the outputs: in float64, whatever way found them.
 
-    Returns how many have flipped on and off, with those before.
+    Returns how many have flipped on and off.
     """
+    on = off = 0
     coefficients, holder, moved = scratch.coefficients, -1, Displacement(1.0, 0, 0, 0.0, False)
     products, n = inputs.products, inputs.products.shape[1]
     for k in range(count):
@@ -162,33 +163,53 @@ def _correct(lists, flips, count, point, constants, inputs, scratch, found, on, 
     return on, off
 
 
-@compiled
+@compiled(allocates=True)
 def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
     """Bring the listed neurons up to date: drift, expired entries, corrections of pairs that flipped, next wake-up.
 
     ``forced`` (places,) marks those with pairs that flipped earlier in this iteration: they are looked at in any case.
     Wake-ups are written to ``wake_ups``, the rest to ``found``. Returns a ``Visited``.
     """
-    shift, unit, scale, trust = constants.shift, constants.unit, constants.scale, constants.trust
-    sums, now, leaves, clock = point.sums, point.now, wake_ups.leaves, wake_ups.clock
-    X, d = inputs.fast_vectors, inputs.vectors.shape[1]
+    longest, X, (snapshots, n) = _longest(lists, places), inputs.fast_vectors, point.sums.shape
+    steps, due = np.empty((snapshots, n)), np.empty(places.size, np.int64)
+    known, flips = np.zeros(snapshots, np.bool_), make_flips(longest + BUFFER)
+    scratch, changes = make_scratch(longest, inputs.vectors.shape[1]), np.empty(longest)
+    pushes, pulls, vector = np.empty(longest, X.dtype), np.empty(longest, X.dtype), np.empty(X.shape[1], X.dtype)
+    watched = np.empty(longest + 1, lists.inputs.dtype)
+    n_due = _find_due(lists, places, forced, wake_ups, point, constants, steps, known, due)
+    return _visit_due(
+        lists, places, forced, wake_ups, point, constants, inputs, found, due[:n_due], steps, scratch, changes, pushes,
+        pulls, vector, watched, flips,
+    )  # fmt: skip
+
+
+@helper
+def _longest(lists, places):
+    """Return the number of entries of the longest row."""
     longest = 0
     for index in range(places.size):
         longest = max(longest, lists.length[places[index]])
-    scratch = make_scratch(longest, d)
-    coefficients, entries, changes = scratch.coefficients, scratch.entries, np.empty(longest)
-    pushes, pulls, vector = np.empty(longest, X.dtype), np.empty(longest, X.dtype), np.empty(X.shape[1], X.dtype)
-    watched, flips = np.empty(longest + 1, lists.inputs.dtype), make_flips(longest + BUFFER)
-    steps, due = np.empty(sums.shape), np.empty(places.size, np.int64)
-    n_due = _find_due(lists, places, forced, wake_ups, point, constants, steps, due)
+    return longest
+
+
+@helper
+def _visit_due(
+    lists, places, forced, wake_ups, point, constants, inputs, found, due, steps, scratch, changes, pushes, pulls,
+    vector, watched, flips,
+):  # fmt: skip
+    """Visit the neurons whose places in ``places`` are ``due``; see :func:`visit`. The last arguments are room."""
+    shift, unit, scale, trust = constants.shift, constants.unit, constants.scale, constants.trust
+    sums, now, leaves, clock = point.sums, point.now, wake_ups.leaves, wake_ups.clock
+    X, d = inputs.fast_vectors, inputs.vectors.shape[1]
+    coefficients, entries, n_due = scratch.coefficients, scratch.entries, due.size
     n_pending = n_left_band = looks = n_flips = on = off = 0
     for k in range(n_due):
         if k + AHEAD < n_due:
             fetch_row(lists, places[due[k + AHEAD]])
         r, looked_at = places[due[k]], forced[due[k]]
         if n_flips + lists.length[r] > flips.entries.size:  # before this neuron's coefficients stand in ``scratch``
-            on, off = _correct(lists, flips, n_flips, point, constants, inputs, scratch, found, on, off)
-            n_flips = 0
+            more, less = _correct(lists, flips, np.int64(n_flips), point, constants, inputs, scratch, found)
+            on, off, n_flips = on + more, off + less, 0
         first, linear, fired = lists.begin[r], np.int64(lists.linear[r]), np.int64(lists.fired[r])
         seen, push, begin = lists.seen[r], scale * lists.sign[r], lists.base_begin[r]
         walked = total = 0.0
@@ -243,5 +264,5 @@ def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
         if n_flips > begun:
             found.pending[n_pending] = r
             n_pending += 1
-    on, off = _correct(lists, flips, n_flips, point, constants, inputs, scratch, found, on, off)
-    return Visited(n_pending, n_left_band, looks, on, off)
+    more, less = _correct(lists, flips, np.int64(n_flips), point, constants, inputs, scratch, found)
+    return Visited(n_pending, n_left_band, looks, on + more, off + less)

@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from thresher.loops import compiled
+from thresher.loops import compiled, helper
 
 __all__ = [
     "COLUMNS",
@@ -175,7 +175,7 @@ def multiply_plainly(inputs, words, first, last, sums):
                         sums[r - first, p * columns + c] += w * x
 
 
-@compiled
+@helper
 def _multiply_in_tiles(inputs, words, first, last, sums):
     """Do the same, by the instructions of this machine; ``first`` is that of a tile."""
     panels = inputs.panels
@@ -237,7 +237,7 @@ def _four_products(typing, vector, first, second, third, fourth, steps, sums):
     return types.void(*[types.int64] * 7), generate
 
 
-@compiled
+@helper
 def _product(vector, other):
     total = np.int32(0)
     for k in range(vector.size):
