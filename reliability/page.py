@@ -68,7 +68,8 @@ written to `NAME.unfinished`, flushed to disk, and renamed; the previous file st
 - Pairs on the threshold to within float64 rounding may be counted either way: after many steps a coefficient is a difference
   of larger numbers, and its last bit depends on when it was last written. An audit calls such pairs ties and reports their number.
 - Where the Gram matrix is singular, damped solves may give steps whose parts cancel, with coefficients of 1e12 and more.
-  Outputs are then exact to the rounding of such numbers, and audits allow for that.
+  Outputs are then exact to the rounding of such numbers, and audits allow for that. Dense shards sum in working precision: their audits
+  allow outputs twice the root of the summed squares of what each neuron may lose (`of_outputs` in `loops/rounding.py`), about six times what was seen.
 """
 
 
@@ -136,7 +137,7 @@ def coverage(figures: dict[str, Any]) -> str:
         f"off. Tests: {ends}. A test is cut off once it reaches nothing new, since loops are hundreds of times slower without "
         "compilation; so this shows what tests reach, and `make test` whether they pass.\n",
         machine(figures),
-        f"Not reached: {', '.join(f'`{name}` {missing[name]}' for name in most)}, and {rest} in {len(missing) - len(most)} "
+        f"Not reached, in the files of that commit: {', '.join(f'`{name}` {missing[name]}' for name in most)}, and {rest} in {len(missing) - len(most)} "
         "other files. These cannot be reached in this way: `export/torch_module.py` where torch is not installed, the two "
         "files that use processor instructions available only in compiled code (`loops/start_scan.py`, "
         "`loops/counting.py`), and code that runs in separate processes.\n",
@@ -160,6 +161,7 @@ def mutants(figures: dict[str, Any]) -> str:
         machine(figures),
     ]
     if survivors:
+        lines += ["Files and lines are those of that commit.\n"]
         lines += ["| not noticed | before | after | why |", "| --- | --- | --- | --- |"]
     for one in sorted(survivors, key=lambda one: (one["place"].partition(" ")[0], one["line"])):
         before, after = (f"`{part}`".replace("|", "\\|") for part in _around_the_change(*one["what"].split("  ->  ")))

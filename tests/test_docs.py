@@ -13,6 +13,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path.stem for path in DOCS.glob("*.md"))
 RUNNABLE = ["index", "quickstart", "choose", "estimators", "tables", "notebooks", "tutorial_digits", "tutorial_index",
             "tutorial_table"]  # fmt: skip
+NAMES = {path.name for room in ("src", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py")}
+YOURS = {"score.py", "score_numpy.py"}  # a reader writes them
 SMALLER = [("10**6", "10**4")]  # the tutorial says a million; here the words count, not the width
 
 
@@ -59,6 +61,19 @@ def test_figures_and_pages_that_are_named_exist(page):
         assert len(words) > 3, f"{target} has no words for those who do not see it"
     for target in re.findall(r"[^!]\[[^]]*\]\(([\w/.]+\.md)", text):
         assert (DOCS / target).is_file(), target
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_source_files_that_are_named_exist(page):
+    """By a path from the root or from the package, or by a name alone; measured tables name those of their commit."""
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    lines = [
+        line
+        for line in text.splitlines()
+        if not re.search(r"^\| .*\.py.*, line \d+ \||in the files of that commit", line)
+    ]
+    for name in {*re.findall(r"[\w./]*\w\.py\b", "\n".join(lines))} - YOURS:
+        assert name in NAMES or any((ROOT / room / name).is_file() for room in ("", "src", "src/thresher")), name
 
 
 def test_the_site_builds_without_a_warning_and_asks_for_no_network(tmp_path):

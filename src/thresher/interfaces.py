@@ -238,6 +238,7 @@ class ShardAudited(NamedTuple):
     ties: int
     firing: NDArray[np.int64]  # neurons that fire on each input (n,)
     rounding: float  # of a pre-activation in float64
+    squares: NDArray[np.float64] | float = 0.0  # (n,) of what sums in working precision lose, if they made the outputs
 
 
 class Shard(Protocol):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from learnable import write_csv
 from test_cli import run
-from test_train_command import write_csv
 
 from thresher.cli import commands
 

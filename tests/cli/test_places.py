@@ -5,8 +5,8 @@ import shutil
 import threading
 
 import pytest
+from learnable import write_csv
 from test_cli import run
-from test_train_command import write_csv
 
 from thresher.runs import read_run
 

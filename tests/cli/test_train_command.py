@@ -1,53 +1,19 @@
-"""`thresher train`, `predict`, `inspect`, `report`, `audit RUN`: as a newcomer uses them, and as one who errs."""
+"""`thresher train`, `predict`, `inspect`, `report`, `audit RUN`: as a newcomer uses them."""
 
 import json
 import re
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from learnable import ROWS, write_csv
 from pages import Whole
 from test_cli import run
 
 from thresher import History, estimators, tables
-from thresher.cli import commands
 from thresher.cli.live import Live
-from thresher.files import write_file
 from thresher.runs import read_run, write_run
-
-ROWS = 60
-
-
-def write_csv(path, *, header=True, text=False, classes=False, rows=ROWS, seed=0):
-    """A table that can be learnt: a, b, ten more, and a target of the two; ``text`` adds a column of colours."""
-    generator = np.random.default_rng(seed)
-    values = generator.normal(size=(12, rows))
-    a, b = values[:2]
-    target = 3 * (a - b) + 0.1 * generator.normal(size=rows)
-    names, columns = list("abcdefghijkl"), [map(repr, one.tolist()) for one in values]
-    if text:
-        names.append("colour")
-        columns.append(["red" if value > 0 else "pale blue" for value in a])
-    names.append("y")
-    columns.append(["up" if value > 0 else "down" for value in target] if classes else map(repr, target.tolist()))
-    lines = [",".join(cells) for cells in zip(*columns, strict=True)]
-    path.write_text("\n".join(([",".join(names)] if header else []) + lines) + "\n")
-    return path
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """One exact run with everything on, for all that only read it."""
-    place = tmp_path_factory.mktemp("exact")
-    write_csv(place / "table.csv", text=True, classes=True)
-    arguments = [
-        "train", str(place / "table.csv"), "--ridge", "0", "--width", "2^12", "--save", str(place / "run"),
-        "--report", str(place / "page.html"), "--certify", "--audit", "--quiet",
-    ]  # fmt: skip
-    commands.main(arguments, standalone_mode=False, obj=arguments)
-    return place
 
 
 class TestTrain:
@@ -295,133 +261,3 @@ class TestRun:
         assert code == 0
         assert "<figure" not in text
         assert "Figures need matplotlib" in text
-
-
-GOOD = "a,b,y\n" + "".join(f"{k},{k * k % 7},{k % 5}.5\n" for k in range(20))
-MANY = "name,y\n" + "".join(f"person {k},{k}.5\n" for k in range(50))
-MIXED = "a,y\n" + "".join(f"{k},{k}.5\n" for k in range(40)) + "red,1\n"
-# What is in the file (None: there is none; bytes or text), its name, the arguments after it, and what is said.
-BAD = {
-    "no such file": (None, "t.csv", [], r"cannot read .*t\.csv: No such file or directory"),
-    "a folder": ("folder", "t.csv", [], r"cannot read .*t\.csv: it is not a file"),
-    "empty": ("", "t.csv", [], r"is empty"),
-    "header only": ("a,b,y\n", "t.csv", [], r"has no rows below its header"),
-    "one row": ("a,y\n1,2\n", "t.csv", [], r"at least 2 rows; it has 1"),
-    "one column": ("y\n1\n2\n", "t.csv", [], r"at least 2 columns, inputs and a target; it has 1"),
-    "binary": (bytes(range(256)), "t.csv", [], r"not a text file"),
-    "damaged gzip": (b"\x1f\x8b nothing", "t.csv", [], r"packed by gzip and damaged"),
-    "open quote": ('a,y\n"1,2\n3,4\n', "t.csv", [], r"no CSV file: .* quotation marks"),
-    "ragged": ("a,y\n1,2\n3\n5,6\n", "t.csv", [], r"row 2 has 1 cells; expected 2"),
-    "missing target": ("a,y\n1,2\n2,\n", "t.csv", [], r"'y' is there in 1 of 2 rows; at least 2 must"),
-    "nothing but missing": ("a,y\nNA,2\n?,4\n", "t.csv", [], r"no column .* can be used: 'a' \(it has no value\)"),
-    "infinite": ("a,y\n1,2\ninf,4\n", "t.csv", [], r"column 'a': row 2 is 'inf'; numbers must be finite"),
-    "mixed target": (MIXED, "t.csv", ["--target", "a"], r"'a': row 41 is 'red'; the target must be numbers, as in"),
-    "names twice": ("a,a,y\n1,2,3\n4,5,6\n", "t.csv", [], r"several columns have the same name: a"),
-    "text of many values": (MANY, "t.csv", [], r"'name' \(nearly every row has a value of its own\)"),
-    "unknown target": (GOOD, "t.csv", ["--target", "z"], r"no column 'z', as --target says; there are a, b, y"),
-    "unknown drop": (GOOD, "t.csv", ["--drop", "z"], r"no column z, as --drop says"),
-    "target dropped": (GOOD, "t.csv", ["--drop", "y"], r"--drop y would leave out the target"),
-    "one class": (
-        "a,y\n1,x\n2,x\n3,x\n",
-        "t.csv",
-        ["--ridge", "0"],
-        r"'x' in all 3 rows: there is nothing",
-    ),
-    "regression on text": ("a,y\n1,x\n2,z\n", "t.csv", ["--task", "regression"], r"a regression cannot predict"),
-    "not an archive": (b"PK nothing", "t.npz", [], r"not a file of plain arrays\. Write it with numpy\.savez"),
-    "pickle": ("pickle", "t.npy", ["--target", "y.npy"], r"not a file of plain arrays"),
-    "inputs only": ("array", "t.npy", [], r"holds inputs only\. Name the file with the targets: --target y\.npy"),
-    "no parquet": (b"PAR1 nothing", "t.parquet", [], r"(no Parquet file|pip install 'thresher\[parquet\]')"),
-    "width of words": (GOOD, "t.csv", ["--width", "many"], r"expected a whole number such as 1048576, 1e6 or 2\^20"),
-    "width of zero": (GOOD, "t.csv", ["--ridge", "0", "--width", "0"], r"width must be at least 1; got 0"),
-    "width beyond memory": (GOOD, "t.csv", ["--ridge", "0", "--width", "2^60"], r"needs about .* TiB"),
-    "negative ridge": (GOOD, "t.csv", ["--ridge", "-1"], r"--ridge must be at least 0; got -1"),
-    "shift of words": (GOOD, "t.csv", ["--shift", "high"], r"expected a number such as 0\.5, or auto; got 'high'"),
-    "tol of zero": (GOOD, "t.csv", ["--tol", "0"], r"--tol must be above 0; got 0"),
-    "tol beyond float32": (
-        GOOD,
-        "t.csv",
-        ["--ridge", "0", "--tol", "1e-9"],
-        r"--tol 1e-09 is.*--dtype float64",
-    ),
-    "test size of one": (GOOD, "t.csv", ["--test-size", "1"], r"--test-size must be at least 0 and below 1; got 1"),
-    "nothing to train on": (GOOD, "t.csv", ["--test-size", "0.97"], r"leaves 1 of 20 rows to train on"),
-    "negative seed": (GOOD, "t.csv", ["--seed", "-1"], r"--seed must be at least 0; got -1"),
-    "unknown index": (GOOD, "t.csv", ["--index", "hash"], r"'hash' is not one of"),
-    "index with a ridge": (GOOD, "t.csv", ["--index", "scan"], r"--index is only for exact training\. Add --ridge 0"),
-    "nothing to resume": (GOOD, "t.csv", ["--ridge", "0", "--resume"], r"--resume needs --save RUN"),
-    "unknown flag": (GOOD, "t.csv", ["--colour", "red"], r"No such option.*--colour"),
-    "save into a file": (GOOD, "t.csv", ["--save", "t.csv"], r"cannot write to .*t\.csv: .*--save"),
-    "save among other things": (GOOD, "t.csv", ["--save", "."], r"folder with other files in it.*new folder"),
-    "report is a folder": (GOOD, "t.csv", ["--report", "."], r"is a folder\. Give --report a file"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_files_and_flags(capsys, tmp_path, monkeypatch, case):
-    content, name, arguments, message = BAD[case]
-    monkeypatch.chdir(tmp_path)
-    table = Path(name)
-    if content == "folder":
-        table.mkdir()
-    elif content == "array":
-        np.save(table, np.ones((3, 2)))
-    elif content == "pickle":
-        np.save(table, np.array([{}], dtype=object), allow_pickle=True)
-    elif content is not None:
-        table.write_bytes(content if isinstance(content, bytes) else content.encode())
-    before = sorted(tmp_path.rglob("*"))
-    given = [] if {"--save", "--report"} & set(arguments) else ["--save", "run", "--report", "page.html"]
-    code, out, err = run(capsys, "train", name, *arguments, *given)
-    said = [line for line in err.splitlines() if line and not line.startswith(("Usage:", "Try "))]
-    assert code == 2, out + err
-    assert re.search(message, " ".join(said))
-    assert len(said) <= 2
-    assert "Traceback" not in err
-    left = [path for path in sorted(tmp_path.rglob("*")) if path not in before]
-    assert [path for path in left if path.is_file()] == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["predict", "nowhere", "t.csv"], r"nowhere holds no run"),
-        (["predict", "t.csv", "t.csv"], r"t\.csv is not a model of thresher"),
-        (["inspect", "t.csv"], r"t\.csv is not a model of thresher"),
-        (["predict", "RUN", "nowhere.csv"], r"cannot read nowhere\.csv"),
-        (["predict", "RUN", "fewer.csv"], r"lacks columns that the model was trained on: b, c.*; it has a"),
-        (["predict", "RUN", "bare.csv"], r"has 1 columns without names; the model wants 13"),
-        (["report", "nowhere"], r"nowhere holds no run\. Give a folder"),
-        (["report", "half"], r"not a run of thresher, or its first bytes are damaged"),
-        (["report", "future"], r"was written by a newer thresher"),
-        (["audit", "nowhere"], r"nowhere holds no run"),
-        (["inspect", "nowhere"], r"nowhere"),
-    ],
-)  # fmt: skip
-def test_bad_models_and_runs(capsys, folder, tmp_path, monkeypatch, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    Path("t.csv").write_text(GOOD)
-    Path("fewer.csv").write_text("a,colour\n1,red\n")
-    Path("bare.csv").write_text("1\n2\n")
-    for name in ("half", "future"):
-        Path(name).mkdir()
-    Path("half", "run.thresher").write_bytes((folder / "run" / "run.thresher").read_bytes()[:100])
-    write_file(Path("future", "run.thresher"), {}, {}, kind="run", version=99)
-    code, _, err = run(capsys, *[str(folder / "run") if one == "RUN" else one for one in arguments])
-    assert code == 2
-    assert re.search(message, err)
-    assert "Traceback" not in err
-
-
-def test_every_command_has_help_with_an_example(capsys):
-    for name in commands.commands:
-        code, out, _ = run(capsys, name, "--help")
-        assert code == 0
-        assert f"Example: thresher {name}" in " ".join(out.split())
-
-
-def test_completion_knows_the_commands(capsys, monkeypatch):
-    from click.shell_completion import BashComplete
-
-    found = BashComplete(commands, {}, "thresher", "_THRESHER_COMPLETE").get_completions([], "")
-    assert {one.value for one in found} == set(commands.commands)

@@ -1,7 +1,6 @@
 """Training on Ray: the same history to the bit, whatever is killed meanwhile. One local Ray for all tests here."""
 
 import gc
-import logging
 import os
 import pickle
 import signal
@@ -16,8 +15,6 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'thresher[ray]'")
 import ray
-from few import friedman, let_few_be_many
-from test_cli import run
 
 from thresher import (
     InvalidInput,
@@ -25,7 +22,6 @@ from thresher import (
     NotAvailable,
     Problem,
     Ray,
-    ThresherRegressor,
     WorkerLost,
     to_sphere,
     train,
@@ -33,38 +29,10 @@ from thresher import (
 )
 from thresher.engines import engine as engines
 from thresher.engines import ray_cluster
-from thresher.engines.threads import Threads
-from thresher.estimators import beyond, clustered, many
-from thresher.estimators.centres import fit_centres
-from thresher.estimators.clustered import Clustered
-from thresher.runs import read_run
 from thresher.training.history import Iteration
 
 SMALL = {"width": 2000, "shift": 0.6}
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    assert not ray.is_initialized()
-    logging.getLogger("ray").setLevel(logging.ERROR)
-    os.environ.setdefault("RAY_worker_niceness", "0")  # else tests take long where others work too
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False,
-             object_store_memory=100 << 20)  # fmt: skip
-    folder = ray._private.worker._global_node.get_session_dir_path()
-    yield ray.get_runtime_context().gcs_address
-    ray.shutdown()
-    assert not running(folder)
-
-
-def running(word):
-    """Processes with a word in their command."""
-    found = subprocess.run(["pgrep", "-f", word], capture_output=True, text=True, check=False).stdout.split()
-    return [one for one in found if int(one) != os.getpid()]
-
-
-@pytest.fixture(autouse=True)
-def ten_slices(monkeypatch):
-    monkeypatch.setattr(engines, "_SHARD", 200)
+pytestmark = pytest.mark.usefixtures("ten_slices")
 
 
 def problems(outputs=1):
@@ -115,55 +83,6 @@ def test_all_that_the_local_engine_has(cluster, case):
     some, options = problems(2), {**SMALL, "max_iterations": 4, **CASES[case]}
     for here, there in zip(train_together(some, **options), train_together(some, engine="ray", **options), strict=True):
         assert_same(here, there)
-
-
-def sabotage(name, time):
-    """Return what makes a worker kill its process in the n-th call of a name, when its first slice has answered."""
-
-    def arm(worker):
-        slices, seen = worker._slices, [0]
-
-        def dies(method, arguments):
-            called = (arguments[1] if method == "call" else method) == name
-            seen[0] += called
-            return called and seen[0] == time
-
-        def broken_map(method, *arguments):
-            now = dies(method, arguments)
-            for one in type(slices).map(slices, method, *arguments):
-                if now:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                yield one
-
-        def broken_add_up(method, *arguments):
-            total = type(slices).add_up(slices, method, *arguments)
-            if dies(method, arguments):
-                os.kill(os.getpid(), signal.SIGKILL)
-            return total
-
-        slices.map, slices.add_up = broken_map, broken_add_up
-
-    return arm
-
-
-@pytest.fixture
-def kill(monkeypatch):
-    """A function that takes, by shard, the calls in which it dies, one after the other: names and how many before."""
-    begin = ray_cluster.RayExecutor._begin
-
-    def plan(deaths):
-        left, begun = {shard: list(some) for shard, some in deaths.items()}, []
-
-        def armed(executor, seat):
-            begin(executor, seat)
-            begun.append(seat.number)
-            if left.get(seat.number):
-                seat.actor.__ray_call__.remote(sabotage(*left[seat.number].pop(0)))
-
-        monkeypatch.setattr(ray_cluster.RayExecutor, "_begin", armed)
-        return begun
-
-    return plan
 
 
 def test_shards_that_are_killed_change_no_bit(cluster, kill):
@@ -320,100 +239,3 @@ def test_nothing_is_left_behind(cluster):
     while alive() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not alive()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ridge", [0, "auto"])
-def test_estimators_on_a_cluster(cluster, diabetes, ridge):
-    X, y, new, _ = diabetes
-    options = {"width": 2048, "ridge": ridge, "random_state": 0}
-    X, y = X[:40], y[:40]
-    here, there = ThresherRegressor(**options).fit(X, y), ThresherRegressor(engine="ray", **options).fit(X, y)
-    np.testing.assert_array_equal(here.predict(new), there.predict(new))
-    assert there.results_[0].history[0].traffic["sent"]
-
-
-@pytest.fixture
-def limit(monkeypatch):
-    """A function that fits the limit to rows that count as many, and predicts them."""
-    let_few_be_many(monkeypatch)
-    monkeypatch.setattr(beyond, "CENTRES", (60, 100))
-    monkeypatch.setattr(clustered, "FEW", many.LARGE + many.HELD)
-    X, y = friedman(900)
-
-    def fit(engine, way, **more):
-        model = ThresherRegressor(engine=engine, approximation=way, feature_learning=0, random_state=0, **more)
-        return model.fit(X, y).predict(X)
-
-    return fit
-
-
-class Here:
-    """A cluster that is none: slices in this process."""
-
-    shards, room, require = staticmethod(len), staticmethod(lambda shards: 1e9), staticmethod(lambda *a, **k: None)
-    __call__ = staticmethod(Threads)
-
-
-def products_and_passes(made):
-    """What comes of the answers of slices of 900 rows, in some calls of each kind."""
-    rng = np.random.default_rng(0)
-    rows, device = to_sphere(rng.normal(size=(900, 5))).astype(np.float32), Clustered(made, 1)
-    matrix, vectors = device.matrix(rows, 0.4, memory=0.0), rng.normal(size=(800, 2))
-    order, y = rng.permutation(900), rng.normal(size=(900, 1))
-    said = [matrix.times(one) for one in (vectors, y, vectors)]
-    del matrix  # with its workers, which have all the processors
-    options = {"kept": order[:800], "held": order[800:], "shift": 0.4, "ridges": [0.1, 1.0], "centres": 50}
-    fit = fit_centres(rows, y, np.ones(900), device=device, **options)
-    return [*said, fit.alpha, fit.held_outputs]
-
-
-@pytest.mark.slow
-def test_slices_of_rows_that_are_killed_change_no_bit(cluster, kill, monkeypatch):
-    monkeypatch.setattr(clustered, "FEW", 800)
-    begun = kill({0: [("times", 2), ("nothing", 1), ("sums", 2)]})
-    there = products_and_passes(ray_cluster.Cluster(Ray(shards=2)))
-    assert begun == [0, 1, 0] * 2
-    for one, other in zip(products_and_passes(Here()), there, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["exact", "centres"])
-def test_many_rows_whatever_is_killed(cluster, kill, limit, way):
-    here, alone = limit("local", way), limit(Ray(shards=1), way)
-    np.testing.assert_array_equal(limit(Ray(shards=2), way), alone)
-    call = "times" if way == "exact" else "sums"
-    kill({0: [(call, 2), (call, 1)], 2: [(call, 4)]})
-    np.testing.assert_array_equal(limit(Ray(shards=3), way), alone)
-    np.testing.assert_allclose(alone, here, atol=1e-3)
-
-
-@pytest.mark.slow
-def test_rows_that_stay_away_are_an_error_and_the_fit_goes_on_elsewhere(cluster, kill, limit, tmp_path):
-    file = tmp_path / "progress"
-    kill({1: [("sums", 3)] * 9})
-    with pytest.raises(WorkerLost, match=r"shard 2 of 2 \(rows 512 to 899\) was lost 1 times.*checkpoint= of an estim"):
-        limit(Ray(shards=2, retries=0), "centres", checkpoint=file)
-    assert file.exists()
-    np.testing.assert_allclose(limit("local", "centres", checkpoint=file), limit("local", "centres"), atol=1e-3)
-    assert not file.exists()
-
-
-def test_the_command_trains_on_a_cluster_and_the_report_tells_what_travelled(cluster, capsys, tmp_path):
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(40, 4))
-    np.savetxt(tmp_path / "table.csv", np.column_stack([rows, rows[:, 0] - rows[:, 1]]), delimiter=",")
-    base = ["train", str(tmp_path / "table.csv"), "--ridge", "0", "--width", "4000"]
-    there, here = (tmp_path / name for name in ("there", "here"))
-    assert run(capsys, *base, "--save", str(here), "--quiet")[0] == 0
-    page = tmp_path / "page.html"
-    more = ["--engine", "ray", "--shards", "2", "--save", str(there), "--report", str(page)]
-    assert run(capsys, *base, *more)[0] == 0
-    runs = [read_run(place).trainings[0] for place in (here, there)]
-    assert told(runs[0]) == told(runs[1])
-    assert runs[1].history[1].traffic["received"] > 0
-    assert "On the cluster" in page.read_text()
-    code, _, err = run(capsys, *base, "--shards", "2")
-    assert code
-    assert "--shards is only for a cluster. Add --engine ray" in err

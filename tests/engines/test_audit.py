@@ -4,10 +4,11 @@ import naive
 import numpy as np
 import pytest
 
-from thresher import BrokenCertificate, train
+from thresher import BrokenCertificate, Problem, train
 from thresher.datasets import random_problem
 from thresher.engines import ShardEngine
 from thresher.interfaces import Audit
+from thresher.loops.rounding import of_outputs
 from thresher.model.firing import pattern_of_pairs
 from thresher.shards.pairs import audit_pairs
 
@@ -52,8 +53,38 @@ def test_audits_add_up():
     assert 0 <= result.audit.error < 1e-6
 
 
+@pytest.mark.parametrize("twins", [False, True])
+@pytest.mark.parametrize("shift", [0.0, 1.0])
+@pytest.mark.parametrize("index", ["certified", "scan", "dense"])
+def test_large_weights_that_cancel_pass(index, shift, twins):
+    """Few neurons of few inputs have to become long: sums in float32 lose what is much, beside the outputs."""
+    options = {"width": 12, "shift": shift, "twins": twins, "index": index, "max_iterations": 12, "audit": True}
+    for seed in range(6):
+        problem = random_problem(inputs=60, dimension=2, seed=seed)
+        for size in (1, 30):
+            train(Problem(problem.inputs, size * problem.targets), seed=seed, **options)
+
+
+@pytest.mark.parametrize(
+    ("neurons", "dimension", "size"), [(12, 2, 1.0), (12, 2, 1e4), (1000, 30, 1.0), (1000, 3, 100.0)]
+)
+def test_sums_in_float32_lose_what_the_bound_says(neurons, dimension, size):
+    X = random_problem(inputs=500, dimension=dimension).inputs.astype(np.float32)
+    lost = np.zeros(500)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        W, signs = size * rng.standard_normal((neurons, dimension), np.float32), rng.choice([-1.0, 1.0], neurons)
+        margins = W.astype(np.float64) @ X.T.astype(np.float64) - 0.5
+        found = signs.astype(np.float32) @ np.maximum(W @ X.T - np.float32(0.5), 0)
+        squares = of_outputs(margins, np.linalg.norm(W, axis=1), dimension, 0.5)
+        with np.errstate(invalid="ignore"):  # nothing is lost where nothing fires
+            lost = np.fmax(lost, np.abs(found - signs @ np.maximum(margins, 0)) / np.sqrt(squares) * 2.0**24)
+    assert 0.02 < lost.max() < 1  # a half of what is let pass
+
+
+@pytest.mark.parametrize("index", ["certified", "dense"])
 @pytest.mark.parametrize("part", ["_outputs", "_counts"])
-def test_outputs_and_counts_that_are_off_are_noticed(part, monkeypatch):
+def test_outputs_and_counts_that_are_off_are_noticed(part, index, monkeypatch):
     linearise = ShardEngine.linearise
 
     def spoil(self):
@@ -64,4 +95,4 @@ def test_outputs_and_counts_that_are_off_are_noticed(part, monkeypatch):
 
     monkeypatch.setattr(ShardEngine, "linearise", spoil)
     with pytest.raises(BrokenCertificate, match=r"the (output on input|co-firing count)"):
-        train(random_problem(inputs=6, dimension=4), width=500, audit=True)
+        train(random_problem(inputs=6, dimension=4), width=500, audit=True, index=index, solver="cholesky")

@@ -6,8 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from grams import make_gram, random_inputs
+from test_iterating import _Nothing
 from test_sketches import slice_of
-from test_solvers import ExplicitGram, _Nothing, gram_of, norm, random_vector
+from test_solvers import ExplicitGram, gram_of, norm, random_vector
 
 from thresher import InvalidInput
 from thresher.algebra import (

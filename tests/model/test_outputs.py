@@ -1,5 +1,7 @@
 """Predictions from pairs near the threshold: those of the definition, and of the dense pass."""
 
+import pickle
+
 import naive
 import numpy as np
 import pytest
@@ -83,3 +85,23 @@ def test_vectors_of_any_kind():
             for count in (700, 0):
                 model = compacts.CompactNetwork(W[:count], a[:count], 1.0, 0.5)
                 np.testing.assert_allclose(model.predict(NEW) - 0.5, expected if count else 0, atol=1e-10)
+
+
+def test_one_row_at_the_threshold_is_as_it_is_among_others(monkeypatch):
+    """Of one row products are made in another order: what rounding may part is still looked at in the same way."""
+    rng, others = np.random.default_rng(0), random_problem(inputs=40, dimension=12, seed=2).inputs
+    vectors = rng.standard_normal((4000, 12))
+    vectors += (2.0 - vectors @ NEW[0])[:, None] * NEW[0]  # their products with the first input are the shift
+    _look_at_few(monkeypatch, few=True)
+    for a in (rng.standard_normal(4000), np.tile([1.0, -1.0], 2000)):
+        model = compacts.CompactNetwork(vectors.astype(np.float32), a.astype(np.float32), 2.0)
+        assert model.predict(NEW[:1]) == model.predict(np.vstack([others, NEW[:1]]))[-1]
+
+
+def test_a_changed_copy_of_a_compact_network_knows_its_own_vectors():
+    model = compacts.CompactNetwork(np.full((3, 12), 0.1), np.ones(3), 0.5)
+    assert not model.predict(NEW[:1]).any()
+    longer = model._replace(vectors=1e9 * NEW[:3])
+    for copy in (longer, pickle.loads(pickle.dumps(longer))):
+        np.testing.assert_array_equal(copy.predict(NEW[:1]), copy.predict(NEW)[:1])
+        np.testing.assert_allclose(copy.predict(NEW[:1]), np.maximum(1e9 * NEW[:3] @ NEW[0] - 0.5, 0).sum())

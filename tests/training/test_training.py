@@ -1,4 +1,4 @@
-"""The loop: what its records mean, when it stops, who is told, and that it never goes up."""
+"""The loop: what its records mean, when it stops, and that it never goes up."""
 
 import math
 from itertools import pairwise
@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from thresher import Callback, History, Iteration, MemoryRefused, Problem, Status, to_sphere, train
+from thresher import History, Iteration, MemoryRefused, Problem, Status, to_sphere, train
 from thresher.algebra import Cholesky, ConjugateGradient, DirectFactor, Sketched, SketchQR
 from thresher.datasets import random_problem
 from thresher.model.start import Start
-from thresher.shards import Tournament
 
 every_index = pytest.mark.parametrize("index", ["scan", "tournament", "certified"])
 every_dtype = pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -42,6 +41,10 @@ def raw_digits(n):
 def overshooting(**options):
     fixed = {"width": 10, "shift": 0.3, "dtype": "float64", "max_iterations": 3, "first_step": "gram"}
     return train(raw_digits(300), **fixed | options)
+
+
+def fired_at_start(result):
+    return np.nonzero(naive.firing(start_of(result)[0], make_problem().inputs, 0.8))[0]
 
 
 def losses(result):
@@ -195,102 +198,6 @@ def test_stalled_after_all_halvings():
     assert last.looks >= 13 * 8 * len(np.unique(fired_at_start(result)))
     assert losses(result)[0] == losses(result)[1]
     np.testing.assert_array_equal(result.network.weights.vectors(range(700)), start_of(result)[0])
-
-
-def fired_at_start(result):
-    return np.nonzero(naive.firing(start_of(result)[0], make_problem().inputs, 0.8))[0]
-
-
-class Witness(Callback):
-    def __init__(self, stop_at=None, raise_at=None):
-        self.stop_at, self.raise_at = stop_at, raise_at
-        self.progress, self.records, self.results = [], [], []
-
-    def on_progress(self, done, total):
-        self.progress.append((done, total))
-
-    def on_iteration(self, record):
-        self.records.append(record)
-        if record.iteration == self.raise_at:
-            raise KeyboardInterrupt
-        return record.iteration == self.stop_at
-
-    def on_end(self, result):
-        self.results.append(result)
-
-
-def test_callbacks_see_everything():
-    witness, seen = Witness(), []
-    result = train_small(callbacks=[witness, seen.append])
-    assert witness.records == seen == list(result.history)
-    assert witness.progress[-1] == (700, 700)
-    assert witness.results == [result]
-
-
-@pytest.mark.parametrize("stop_at", [0, 1, 2])
-def test_a_callback_can_stop(stop_at):
-    witness = Witness(stop_at=stop_at)
-    for callbacks in ([witness], [lambda record: record.iteration == stop_at, witness]):
-        result = train_small(callbacks=callbacks)
-        assert result.status == Status.INTERRUPTED
-        assert "callback" in result.message
-        assert result.history[-1].iteration == stop_at
-        check_network_belongs_to_the_last_record(result)
-    assert len(witness.results) == 2
-
-
-def test_none_and_false_do_not_stop():
-    assert train_small(callbacks=[lambda record: None, lambda record: False]).status == Status.CONVERGED
-
-
-def test_convergence_is_no_interruption():
-    last = train_small().history[-1].iteration
-    assert train_small(callbacks=[lambda record: record.iteration == last]).status == Status.CONVERGED
-
-
-def check_network_belongs_to_the_last_record(result):
-    problem, last = make_problem(), result.history[-1]
-    whole = train_small(max_iterations=last.iteration)
-    np.testing.assert_array_equal(result.network.weights.vectors(range(700)), whole.network.weights.vectors(range(700)))
-    residual = np.linalg.norm(result.network.predict(problem.inputs) - problem.targets)
-    assert residual == pytest.approx(last.residual, rel=1e-9, abs=1e-12)
-
-
-@pytest.mark.parametrize("raise_at", [0, 1, 2, 3])
-def test_keyboard_interrupt_in_a_callback(raise_at):
-    witness = Witness(raise_at=raise_at)
-    result = train_small(callbacks=[witness])
-    assert result.status == Status.INTERRUPTED
-    assert witness.results == [result]
-    check_network_belongs_to_the_last_record(result)
-
-
-@pytest.mark.parametrize("call", [1, 2, 3])
-@pytest.mark.parametrize("method", ["update", "firing"])
-def test_keyboard_interrupt_in_the_middle_of_a_move(call, method, monkeypatch):
-    original, calls = getattr(Tournament, method), []
-
-    def interrupted(self, *arguments):
-        calls.append(method)
-        if len(calls) == call + (method == "firing"):
-            raise KeyboardInterrupt
-        return original(self, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Tournament, method, interrupted)
-        result = train_small(index="tournament", threads=1)
-    assert result.status == Status.INTERRUPTED
-    assert result.history[-1].iteration == call - 1
-    check_network_belongs_to_the_last_record(result)
-
-
-def test_keyboard_interrupt_before_there_is_a_network():
-    class Impatient(Callback):
-        def on_progress(self, done, total):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train_small(callbacks=[Impatient()])
 
 
 @every_index

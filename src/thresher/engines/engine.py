@@ -121,17 +121,17 @@ class ShardEngine:
     def audit(self) -> Audit:
         """Scan every pair and compare firing sets, outputs and counts with the maintained ones. Cost: O(m n d)."""
         n = len(self._outputs)
-        outputs, firing, ties, rounding = np.zeros(n), np.zeros(n, np.int64), 0, 0.0
+        outputs, squares, firing, ties, rounding = np.zeros(n), np.zeros(n), np.zeros(n, np.int64), 0, 0.0
         for part in self._map("audit"):
-            outputs, firing = outputs + part.outputs, firing + part.firing
+            outputs, squares, firing = outputs + part.outputs, squares + part.squares, firing + part.firing
             ties, rounding = ties + part.ties, max(rounding, part.rounding)
         allowed = 1e-6 if self._recipe.dtype == "float32" else 1e-10
-        lost = float(firing.max()) * self._scale * rounding  # large where large coefficients cancel
+        lost = self._scale * (float(firing.max()) * rounding + np.sqrt(squares))  # large where large weights cancel
         size = 1 + float(np.abs(outputs).max()) * self._scale + lost / allowed
         error = np.abs(self._outputs - outputs * self._scale - self._offset) / size
         worst = int(error.argmax())
         if error[worst] > allowed:
-            raise BrokenCertificate(f"the output on input {worst} is off by {error[worst] * size:.3g}. {REMEDY}")
+            raise BrokenCertificate(f"the output on input {worst} is off by {error[worst] * size[worst]:.3g}. {REMEDY}")
         if self._counts is not None:
             wrong = np.argwhere(self._executor.add_up("call", self._output, "add_counts") != self._counts)
             if len(wrong):

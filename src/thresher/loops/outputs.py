@@ -14,7 +14,7 @@ from thresher.loops.rounding import STRETCH, of_margin, of_product
 from thresher.loops.screen import CHUNK, guard_of, level_of, multiply_rows, pick_bounds, room_for
 from thresher.loops.search import NONE, dots, pick, places_at_least
 
-__all__ = ["add_outputs", "divide_twins", "measure_rows", "move_rows", "rows_near", "vectors_near"]
+__all__ = ["add_outputs", "divide_twins", "measure_rows", "move_rows", "rows_near", "rows_reaching"]
 
 
 @compiled(allocates=True)
@@ -193,15 +193,10 @@ def rows_near(base, copies, added, products, of_inputs, low):
 
 
 @compiled(allocates=True)
-def vectors_near(vectors, X, shift, unit):
-    """Return which vectors (rows, d) have a product with one of the inputs X (k, d) that may reach the shift, (rows,).
-
-    Cost: O(kd) per row.
-    """
-    near, every, values = np.zeros(len(vectors), np.bool_), np.arange(len(X)), np.empty(len(X), X.dtype)
-    for r in range(len(vectors)):
-        low = shift - 2.0 * of_margin(X.shape[1], unit, _norm(vectors[r]), shift)
-        dots(vectors[r], X, every, every.size, values)
-        for i in range(values.size):
-            near[r] |= values[i] >= low
+def rows_reaching(products, low):
+    """Return in which rows of products (rows, k) one is at least ``low``, (rows,). Cost: O(k) per row."""
+    near = np.zeros(len(products), np.bool_)
+    for r in range(len(products)):
+        for i in range(products.shape[1]):
+            near[r] |= products[r, i] >= low
     return near

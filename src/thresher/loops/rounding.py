@@ -15,8 +15,8 @@ from numpy.typing import DTypeLike
 
 __all__ = [
     "FINE", "NORM_TOLERANCE", "STRETCH", "expiry_at", "guards", "norm_at_most", "norm_of_sum", "of_change",
-    "of_coefficients", "of_half_product", "of_look", "of_margin", "of_product", "of_screen", "rounded_down",
-    "rounded_up", "safely_below", "unit_roundoff", "wake_up_at",
+    "of_coefficients", "of_half_product", "of_look", "of_margin", "of_outputs", "of_product", "of_screen",
+    "rounded_down", "rounded_up", "safely_below", "unit_roundoff", "wake_up_at",
 ]  # fmt: skip
 
 FINE = 2.0**-53  # unit roundoff of float64
@@ -117,6 +117,18 @@ def of_margin(d: int, unit: float, norms: Any, shift: float) -> Any:
     than half of this bound, whose own rounding the other half covers.
     """
     return 2.0 * (d + 4) * unit * (norms + abs(shift))
+
+
+def of_outputs(margins: Any, norms: Any, d: int, shift: float) -> Any:
+    """Return squares (n,) of what outputs may lose, in units of u, as sums over k neurons in a coarse precision.
+
+    ``margins`` (k, n) are theirs, ``norms`` (k,) those of their vectors. A margin loses up to (d + 4) u (|w| + shift),
+    see :func:`of_margin`; each of k sums rounds a number up to the sum of all that fire. Roundings of different pairs
+    are independent, so their squares add up: the worst case, all of one sign, would hide errors of whole neurons in a
+    wide network. Most are well below their bounds, so the root is several deviations; callers take it twice.
+    """
+    active = np.maximum(margins, 0.0)
+    return (active > 0).T @ np.square((d + 4) * (norms + abs(shift))) + len(active) * np.square(active.sum(axis=0))
 
 
 @register_jitable

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,13 +21,30 @@ _NEURONS, _INPUTS = 1024, 512  # of one matrix product: it fits the second-level
 _INPUTS_NEAR = 4096  # for which pairs near the threshold are searched at a time
 
 
-class CompactNetwork(NamedTuple):
-    """f(x) = offset + sum of coefficients[r] max(<vectors[r], x> - shift, 0), with vectors (k, d)."""
-
+class _Arrays(NamedTuple):
     vectors: Floating
     coefficients: Floating
     shift: float
     offset: float = 0.0  # what is added to every output
+
+
+class CompactNetwork(_Arrays):
+    """f(x) = offset + sum of coefficients[r] max(<vectors[r], x> - shift, 0), with vectors (k, d), coefficients (k,).
+
+    A named tuple of vectors, coefficients, shift and offset. What predictions need to know of all neurons is found
+    once: do not change its arrays, make another one.
+    """
+
+    @cached_property
+    def _longest(self) -> float:
+        """The largest norm of a vector. Cost: O(kd), once."""
+        return math.sqrt(np.einsum("ij,ij->i", self.vectors, self.vectors).max(initial=0.0))
+
+    @cached_property
+    def _twins(self) -> bool:
+        """Whether coefficients that follow each other are opposite. Cost: O(k), once."""
+        c = self.coefficients
+        return len(c) > 0 and len(c) % 2 == 0 and np.array_equal(c[::2], -c[1::2])
 
     def predict(self, inputs: ArrayLike, *, threads: int | None = None) -> NDArray[np.float64]:
         """Return the outputs on unit-norm inputs (rows, d): (rows,).
@@ -33,15 +52,17 @@ class CompactNetwork(NamedTuple):
         It equals that of :meth:`Network.predict` up to rounding, and does not depend on ``threads``. Cost: O(kd) per
         row, half of it for twins that are close to each other.
         """
-        X, c = check_inputs(inputs, dimension=self.vectors.shape[1]), self.coefficients
+        X = check_inputs(inputs, dimension=self.vectors.shape[1])
         threads = core_count() if threads is None else check_whole(threads, "threads", least=1)
-        twins = len(c) > 0 and len(c) % 2 == 0 and np.array_equal(c[::2], -c[1::2])
-        if few_vectors_near(self.vectors, self.shift, twins=twins):
+        if few_vectors_near(self.vectors, self.shift, twins=self._twins):
             parts = [X[first : first + _INPUTS_NEAR] for first in range(0, len(X), _INPUTS_NEAR)]
-            sums = [sum_vectors(self.vectors, c, part, self.shift, twins=twins, threads=threads) for part in parts]
-            return self.offset + np.concatenate(sums)
+            return self.offset + np.concatenate([self._sum_near(part, threads) for part in parts])
         parts = [X[first : first + _INPUTS] for first in range(0, len(X), _INPUTS)]
         return np.concatenate([self._outputs(part, threads) for part in parts])
+
+    def _sum_near(self, inputs: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
+        arrays, longest, twins = (self.vectors, self.coefficients), self._longest, self._twins
+        return sum_vectors(*arrays, inputs, self.shift, longest=longest, twins=twins, threads=threads)
 
     def _outputs(self, inputs: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
         X: Floating = inputs.T.astype(self.vectors.dtype)  # type: ignore[assignment]

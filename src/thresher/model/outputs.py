@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from thresher.loops import screen
-from thresher.loops.outputs import add_outputs, divide_twins, measure_rows, move_rows, rows_near, vectors_near
+from thresher.loops.outputs import add_outputs, divide_twins, measure_rows, move_rows, rows_near, rows_reaching
 from thresher.loops.rounding import of_margin, unit_roundoff
 from thresher.loops.structures import PredictedRows
 from thresher.model.poisson import AnyStart
@@ -22,7 +22,7 @@ _FEW = 0.1  # of all pairs may be looked at one by one: each costs as much as se
 _SAMPLE = 256  # moved neurons that tell how far they have moved
 # Rows at a time, and of a partial sum. Columns of a power of two of them would share few places of the cache.
 _BLOCK, _TASK = 408, 408 << 5
-_FEW_INPUTS = 8  # on which few rows fire: others are left alone
+_FEW_INPUTS = 16  # on which few rows fire: others are left alone
 _DENSE = 0.8  # share of the rows of a range for which all of them are made
 
 
@@ -122,14 +122,23 @@ def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, th
 
 
 def sum_vectors(
-    vectors: Floating, coefficients: Floating, inputs: Matrix, shift: float, *, twins: bool, threads: int
+    vectors: Floating,
+    coefficients: Floating,
+    inputs: Matrix,
+    shift: float,
+    *,
+    longest: float,
+    twins: bool,
+    threads: int,
 ) -> Matrix:
     """Return the sums of coefficients (m,) times max(<w, x> - shift, 0), (k,), on inputs (k, d), for vectors (m, d).
 
-    Twins follow each other, with coefficients of opposite sign. Order and cost: as of :func:`sum_near`.
+    Norms are at most ``longest``. Twins follow each other, with coefficients of opposite sign. Order and cost: as of
+    :func:`sum_near`.
     """
     search, copies = _Search(inputs, shift, vectors.dtype), 2 if twins else 1
-    d, scales = vectors.shape[1], coefficients[::copies].astype(np.float64)
+    d, scales = vectors.shape[1], coefficients[::copies]
+    low = vectors.dtype.type(shift - 2.0 * of_margin(d, search.unit, longest, shift))
     whole: Floating = np.ascontiguousarray(vectors).reshape(-1, copies * d)  # type: ignore[assignment]
 
     def part(first: int) -> Matrix:
@@ -137,15 +146,15 @@ def sum_vectors(
         for begin in range(first, min(first + _TASK, len(whole)), search.block):
             block, scale = whole[begin : begin + search.block], scales[begin : begin + search.block]
             if search.few:
-                near = vectors_near(block.reshape(-1, d), search.inputs[:, :d], shift, search.unit)
-                near = near.reshape(-1, copies).any(axis=1)
+                products = block.reshape(-1, d) @ search.inputs[:, :d].T
+                near = rows_reaching(products.reshape(len(block), -1), low)
                 block, scale = block[near], scale[near]
             if twins:
                 centres, halves = divide_twins(block.reshape(-1, d), search.inputs.shape[1])
             else:
                 centres = screen.padded(block, block.dtype)
                 halves = centres[:0]
-            search.add(screen.transpose(centres[:, :d]), centres, halves, scale, room, sums)
+            search.add(screen.transpose(centres[:, :d]), centres, halves, scale.astype(np.float64), room, sums)
         return sums
 
     return sum(in_order(part, range(0, len(whole), _TASK), threads=threads), np.zeros(len(inputs)))

@@ -19,7 +19,7 @@ from thresher.interfaces import Effort, ShardMoved, ShardStarted, Step
 from thresher.loops.bits import add_outputs, add_pushes, count_flips, list_pairs, panels_of
 from thresher.loops.counting import BITS_PER_PAIR, count_shared
 from thresher.loops.pairs import collect_within
-from thresher.loops.rounding import NORM_TOLERANCE
+from thresher.loops.rounding import NORM_TOLERANCE, unit_roundoff
 from thresher.model.firing import Pattern, pattern_of_pairs
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.weights import DenseWeights
@@ -111,7 +111,7 @@ class Dense(PairShard):
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._inputs, self._neurons = recipe.settings, recipe.inputs, neurons
-        self._recipe = recipe
+        self._recipe, self.unit = recipe, unit_roundoff(recipe.dtype)
         self._shared = Margins(recipe.inputs, recipe.fast_inputs, recipe.settings.shift)
         self._copies = _copies(recipe.settings)
         self._moved: Fast = np.zeros((0, recipe.inputs.shape[1]), recipe.dtype)  # none: all at their start

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from thresher.errors import BrokenCertificate
 from thresher.interfaces import JacobianSlice, ShardAudited, Sketch
 from thresher.loops.pairs import add_gram_product
-from thresher.loops.rounding import FINE, NORM_TOLERANCE, of_margin
+from thresher.loops.rounding import FINE, NORM_TOLERANCE, of_margin, of_outputs
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.position import Position
@@ -30,6 +30,7 @@ class PairShard:
     _settings: NetworkSettings
     _inputs: NDArray[np.float64]
     _neurons: range
+    unit = 0.0  # roundoff of outputs that are sums over all neurons; flips alone change those of most kinds
 
     @staticmethod
     def require_device(facts: Any, outputs: int) -> None:
@@ -83,9 +84,8 @@ class PairShard:
 
     def audit(self) -> ShardAudited:
         """Compare all firing pairs with a full scan in float64. Cost: O(nd) per neuron."""
-        return audit_pairs(
-            self.pattern(), self.weights(), self._settings, self._inputs, self._neurons, rounding=self.rounding()
-        )
+        parts = self.pattern(), self.weights(), self._settings, self._inputs, self._neurons
+        return audit_pairs(*parts, rounding=self.rounding(), unit=self.unit)
 
 
 def audit_pairs(
@@ -96,13 +96,15 @@ def audit_pairs(
     neurons: range,
     *,
     rounding: float,
+    unit: float = 0.0,
 ) -> ShardAudited:
     """Return what a scan of neurons in float64 finds; refuse a pattern that differs from it in more than ties.
 
-    ``rounding`` bounds what float64 loses in a weight vector. Cost: O(nd) per neuron.
+    ``rounding`` bounds what float64 loses in a weight vector; ``unit`` is the unit roundoff of the outputs that will be
+    compared, if they are sums over all neurons. Cost: O(nd) per neuron.
     """
     n, d = inputs.shape
-    outputs, firing, ties = np.zeros(n), np.zeros(n, np.int64), 0
+    outputs, squares, firing, ties = np.zeros(n), np.zeros(n), np.zeros(n, np.int64), 0
     largest = rounding
     for block in row_blocks(neurons.start, neurons.stop):
         vectors = weights.vectors(block)
@@ -125,9 +127,10 @@ def audit_pairs(
             )
         ties += len(rows)
         outputs += settings.start.signs(np.arange(block.start, block.stop)) @ np.maximum(values, 0)
+        squares += of_outputs(values, norms, d, settings.shift)
         firing += maintained.sum(axis=0)
         largest = max(largest, float(allowed.max(initial=0.0)))
-    return ShardAudited(outputs, ties, firing, largest)
+    return ShardAudited(outputs, ties, firing, largest, (2.0 * unit) ** 2 * squares)
 
 
 def displacement_outputs(weights: Weights, pattern: Pattern) -> NDArray[np.float64]:

@@ -72,13 +72,13 @@ class SearchShard(PairShard):
         self._index.update(self._tried, moved)
         self._found = self._index.firing(shift)
         on, off = self._found.pattern.without(pattern), pattern.without(self._found.pattern)
-        begun = self._active(self._found)[on]
-        ceased = self._signs(pattern)[off] * (shift - self._exact(off))
+        begun = self._signs(self._found.pattern)[on] * (self._exact(self._found.pattern, on) - shift)
+        ceased = self._signs(pattern)[off] * (shift - self._exact(pattern, off))
         corrections = self._sum_by_input(self._found.pattern.inputs[on], begun)
         corrections += self._sum_by_input(pattern.inputs[off], ceased)
         spent = Effort(*(now - then for now, then in zip(self._index.spent, before, strict=True)))
         effort = spent._replace(
-            looks=spent.looks + len(off),
+            looks=spent.looks + len(on) + len(off),
             moved=len(moved),
             flips=len(on) + len(off),
             firing=self._found.pattern.pairs,
@@ -116,8 +116,7 @@ class SearchShard(PairShard):
         """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(d) per coefficient."""
         return float((self._tried.weights.distances() ** 2).sum())
 
-    def _exact(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
-        pattern = self._firing.pattern
+    def _exact(self, pattern: Pattern, places: NDArray[np.int64]) -> NDArray[np.float64]:
         return self._tried.exact(pattern.per_pair(pattern.neurons)[places], pattern.inputs[places])
 
     def _outputs(self, firing: Firing) -> NDArray[np.float64]:
