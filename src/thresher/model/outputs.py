@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from thresher.loops import screen
 from thresher.loops.outputs import add_outputs, divide_twins, measure_rows, move_rows, rows_near, vectors_near
-from thresher.loops.rounding import of_margin, unit_roundoff
+from thresher.loops.rounding import unit_roundoff
 from thresher.loops.structures import PredictedRows
 from thresher.model.poisson import AnyStart
 from thresher.model.weights import Floating, Weights
@@ -108,8 +108,8 @@ def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, th
             made, places = _columns(start, base)
             if search.few:
                 longest = math.sqrt(screen.squares(made).max())
-                low = shift - 2.0 * of_margin(len(made), search.unit, longest, shift)
-                near = rows_near(base, copies, added, (made.T @ fast.T)[places], of_inputs, low)
+                products = (made.T @ fast.T)[places]
+                near = rows_near(base, copies, added, products, of_inputs, shift, longest, search.unit)
                 base, places = base[near], places[near]
             centres = np.empty((len(base), search.inputs.shape[1]), weights.dtype)
             halves = np.empty_like(centres) if start.twins else centres[:0]
@@ -137,8 +137,7 @@ def sum_vectors(
         for begin in range(first, min(first + _TASK, len(whole)), search.block):
             block, scale = whole[begin : begin + search.block], scales[begin : begin + search.block]
             if search.few:
-                near = vectors_near(block.reshape(-1, d), search.inputs[:, :d], shift, search.unit)
-                near = near.reshape(-1, copies).any(axis=1)
+                near = vectors_near(block.reshape(-1, d), copies, search.inputs[:, :d], shift, search.unit)
                 block, scale = block[near], scale[near]
             if twins:
                 centres, halves = divide_twins(block.reshape(-1, d), search.inputs.shape[1])
