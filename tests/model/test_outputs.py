@@ -1,5 +1,7 @@
 """Predictions from pairs near the threshold: those of the definition, and of the dense pass."""
 
+import tracemalloc
+
 import naive
 import numpy as np
 import pytest
@@ -121,3 +123,13 @@ def test_few_rows_are_as_many_where_a_neuron_has_moved_far(twins, monkeypatch):
     for model in (far, far.compact()):
         few = np.concatenate([model.predict(rows[first : first + 4]) for first in range(0, 200, 4)])
         np.testing.assert_array_equal(few, model.predict(rows))
+
+
+def test_memory_does_not_grow_with_the_width():
+    network = train([[1.0]], [1.0], width=2_000_000, shift=3.0, max_iterations=0).network
+    network.predict([[1.0]], threads=1)
+    tracemalloc.start()
+    network.predict([[1.0]], threads=1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert networks.few_near(network.weights, 3.0) and peak < 2_000_000
