@@ -133,3 +133,11 @@ def test_memory_does_not_grow_with_the_width():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert networks.few_near(network.weights, 3.0) and peak < 2_000_000
+
+
+@pytest.mark.parametrize("twins", [False, True])
+def test_weight_vectors_stand_row_by_row(twins):
+    """Sums of inputs are ten times slower column by column."""
+    weights = train(PROBLEM, width=2000, shift=1.0, twins=twins).network.weights
+    for some in (range(100, 300), np.arange(100, 300)):
+        assert weights.vectors(some).flags.c_contiguous
