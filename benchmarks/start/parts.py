@@ -25,7 +25,7 @@ from thresher.model.network import NetworkSettings
 from thresher.parallel import core_count
 from thresher.shards import SHARDS, Recipe, watchlists
 from thresher.shards.certified import BAND_AFTER_FIRST_STEP
-from thresher.shards.watchlists import StartBlock, StartScan
+from thresher.shards.watchlists import StartBlock, StartScan, loop_inputs
 from thresher.theory import limit_kernel
 
 BLOCK, BLOCKS, REPEATS = 1024, 16, 7
@@ -108,7 +108,7 @@ def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, flo
         """Scan fresh blocks right after they were made, as training does; return the seconds and the bytes left."""
         one = StartScan(
             settings, geometry, step, neurons=range(BLOCK * BLOCKS * copies), band=BAND_AFTER_FIRST_STEP * drift,
-            rounded=inputs,
+            inputs=loop_inputs(settings, geometry, recipe.padded_inputs), rounded=inputs,
         )  # fmt: skip
         seconds = 0.0
         for k in range(BLOCKS):

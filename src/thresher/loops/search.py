@@ -8,7 +8,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from thresher.loops import compiled
-from thresher.loops.whole import LANES
+from thresher.loops.whole import REGISTER
 
 __all__ = ["NONE", "ONE", "dots", "fast_dot", "pick", "places_at_least", "sum_up", "trailing_zeros"]
 
@@ -31,7 +31,7 @@ def _at_least(typing, values, first, low):
 
     def generate(context, builder, signature, arguments):
         array, dtype = context.make_array(signature.args[0])(context, builder, arguments[0]), signature.args[0].dtype
-        lanes, long, word = LANES, ir.IntType(64), ir.Constant(ir.IntType(64), 0)
+        lanes, long, word = REGISTER, ir.IntType(64), ir.Constant(ir.IntType(64), 0)
         kind = ir.VectorType(context.get_data_type(dtype), lanes)
         compare = builder.icmp_signed if isinstance(dtype, types.Integer) else builder.fcmp_ordered
         one = builder.insert_element(ir.Constant(kind, ir.Undefined), arguments[2], ir.Constant(ir.IntType(32), 0))

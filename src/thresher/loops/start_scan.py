@@ -39,10 +39,10 @@ def _list(rows, j, products, n, slack, level, found):
 
 
 @njit(inline="always")
-def _look(rows, j, listed, count, out):
+def _look(rows, j, vectors, listed, count, out):
     """Write start pre-activations of row j with the listed inputs to ``out``."""
     if rows.weights.size:
-        dots(rows.weights[j], rows.vectors, listed, count, out)
+        dots(rows.weights[j], vectors, listed, count, out)
     else:
         pick(rows.products[j], listed, count, out)
 
@@ -238,7 +238,7 @@ def _scan(careful):
 
     @compiled
     def scan_rows(rows, first, whole, held, step, constants, inputs, sums, lists, used):
-        Z, vectors, signs = rows.products, rows.vectors, rows.signs
+        Z, vectors, signs = rows.products, inputs.fast_vectors, rows.signs
         K, X = inputs.fast_products, inputs.vectors
         shift, guard, unit, twins = constants.shift, constants.guards[0], constants.unit, constants.twins
         row, entries = used
@@ -265,7 +265,7 @@ def _scan(careful):
                 held[0] = j - here
             slack, slack_of_change, norm = guard_of(rounded, j, rounded_inputs, d) if screened else 0.0, 0.0, 0.0
             candidates = _list(rows, j, whole[here], n, slack, low, fires)
-            _look(rows, j, fires, candidates, fire_z)
+            _look(rows, j, vectors, fires, candidates, fire_z)
             known = rows.first_step_change.size > 0
             count, unsure = _keep_high(fires, fire_z, candidates, low, shift + guard)
             if careful:
@@ -312,7 +312,7 @@ def _scan(careful):
             either = 0.0 if twins else signs[j]
             level = safely_below(shift - width, doubt) - slack_of_change
             candidates = _keep_near(other_z, other_changes, others, candidates, fires, count, fired, either, level)
-            _look(rows, j, others, candidates, other_z)
+            _look(rows, j, vectors, others, candidates, other_z)
             fuzz = doubt + slack_of_change
             fine = moves and doubt > 2.0 * guard  # a change in working precision may be off by more than z0 is
             unsure |= fine or _any_near(fire_z, fire_changes, count, either, shift, doubt)

@@ -94,7 +94,6 @@ class StartRows(NamedTuple):
     rounded: RoundedRows
     rounded_inputs: RoundedInputs
     first_step_change: Floating  # their change by the first step (rows, n), or (0, n): follow it pair by pair
-    vectors: Floating  # the inputs (n, d) in working precision, row by row
     signs: NDArray[np.float64]  # of the neurons: one per row, or two if they are twins
     first: int
     place: int  # of row 0 of the block among the rows of the shard

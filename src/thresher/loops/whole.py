@@ -21,8 +21,8 @@ from thresher.loops import compiled
 
 __all__ = [
     "COLUMNS",
-    "LANES",
     "PLAIN",
+    "REGISTER",
     "ROWS",
     "WAYS",
     "Way",
@@ -60,8 +60,8 @@ def _ways() -> tuple[Way, ...]:
 
 
 WAYS = _ways()
-LANES, _VECTORS, ROWS = (16, 4, 4) if WAYS and WAYS[0].instructions.startswith("avx512") else (8, 2, 6)
-COLUMNS = LANES * _VECTORS  # inputs of a tile of sums
+REGISTER, _VECTORS, ROWS = (16, 4, 4) if WAYS and WAYS[0].instructions.startswith("avx512") else (8, 2, 6)
+COLUMNS = REGISTER * _VECTORS  # inputs of a tile of sums; a register holds so many numbers of 32 bits
 
 
 def write_tile(builder, arguments, *, way, adds, lanes, vectors, rows):
@@ -130,7 +130,7 @@ def _tile_of(bits, *, adds):
     def tile(typing, inputs, words, steps, sums, across):
         def generate(context, builder, signature, arguments):
             if way:  # otherwise nothing calls it
-                write_tile(builder, arguments, way=way, adds=adds, lanes=LANES, vectors=_VECTORS, rows=ROWS)
+                write_tile(builder, arguments, way=way, adds=adds, lanes=REGISTER, vectors=_VECTORS, rows=ROWS)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 5), generate

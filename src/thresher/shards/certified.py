@@ -125,8 +125,9 @@ class Certified(PairShard):
     def _scan(self, first_step: NDArray[np.float64] | None, expected: float) -> StartScan:
         self._band = expected * (BAND_BEFORE if first_step is None else BAND_AFTER_FIRST_STEP)
         return StartScan(
-            self._settings, self._geometry, first_step, neurons=self._neurons, band=self._band, rounded=self._rounded
-        )
+            self._settings, self._geometry, first_step, neurons=self._neurons, inputs=self._loop_inputs,
+            band=self._band, rounded=self._rounded,
+        )  # fmt: skip
 
     def _begin(self, scan: StartScan, first_step: NDArray[np.float64] | None) -> ShardStarted:
         lists, self._pending, self._entries_used = scan.watchlists()

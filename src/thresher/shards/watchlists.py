@@ -172,14 +172,14 @@ class StartScan:
         first_step: NDArray[np.float64] | None,
         *,
         neurons: range,
+        inputs: Inputs,
         band: float,
         rounded: RoundedInputs | None = None,
     ) -> None:
         self._settings, self._geometry = settings, geometry
         self._copies = 2 if settings.start.twins else 1  # neurons that share a start row
         self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
-        self._vectors = screen.padded(geometry.inputs, geometry.dtype)
-        self._inputs = loop_inputs(settings, geometry, self._vectors)
+        self._inputs = inputs
         self._constants = shard_constants(settings, geometry, neurons, band=band, guards=(0.0, 0.0))
         n = len(geometry.inputs)
         self._step = np.zeros(n) if first_step is None else first_step
@@ -208,7 +208,7 @@ class StartScan:
         constants, neurons = self._constants._replace(guards=guards), self._used[0]
         change = self._first_step_change(Z)
         place = block.start - self._rows.start
-        rows = StartRows(Z, weights, rounded, rounded_inputs, change, self._vectors, signs, first=0, place=place)
+        rows = StartRows(Z, weights, rounded, rounded_inputs, change, signs, first=0, place=place)
         while True:
             done, *used, flips, before, after, looks = loops.scan_block(
                 rows, self._step, constants, self._inputs, self.sums, self._lists, self._used
