@@ -46,6 +46,12 @@ def test_demo_of_a_billion_neurons(capsys, monkeypatch):
     assert re.search(r"Converged: .*\n\d\d,\d{3} neurons were drawn, one in 1\d;", out)
 
 
+@pytest.mark.parametrize("other", [["--width", "100"], ["--rows", "5"], ["--paper"]])
+def test_demo_of_a_billion_neurons_takes_no_other_size(other, capsys):
+    code, _, err = run(capsys, "demo", "--billion", *other)
+    assert code != 0 and other[0] in err
+
+
 def test_demo_by_the_paper(capsys):
     code, out, _ = run(capsys, "demo", "--width", "1e4", "--rows", "20", "--paper")
     assert code == 0

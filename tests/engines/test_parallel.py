@@ -1,5 +1,6 @@
 """Threads, shards and blocks change nothing but the time it takes; engines keep their contract."""
 
+import weakref
 from itertools import pairwise
 
 import naive
@@ -15,6 +16,7 @@ from thresher.engines import start_engine
 from thresher.interfaces import Effort, Step
 from thresher.model import network as network_module
 from thresher.model.network import Network, NetworkSettings
+from thresher.shards import Certified, Recipe
 
 THREADS = (1, 2, 7)
 SHIFT = 0.7
@@ -282,3 +284,22 @@ def test_an_untrained_network_predicts():
     engine, _ = start_engine(problem, chosen, index="scan", dtype="float64")
     expected = naive.outputs(*start_of(chosen), problem.inputs, 0.5, "max")
     np.testing.assert_allclose(Network(chosen, engine.weights()).predict(problem.inputs), expected, rtol=0, atol=1e-12)
+
+
+def test_a_sum_over_shards_holds_few_of_them_at_a_time():
+    """Sketches are large, and there are up to 64 shards."""
+    made = []
+
+    class Executor:
+        def map(self, *given):
+            for _ in range(20):
+                part = np.ones(5)
+                made.append(weakref.ref(part))
+                yield part
+                del part
+                assert sum(one() is not None for one in made) <= 2
+
+    problem = make_problem(5, 3)
+    settings = NetworkSettings.checked(width=20, dimension=3, shift=SHIFT)
+    engine = local.ShardEngine(Recipe(Certified, settings, problem.inputs, "float32"), Executor())
+    np.testing.assert_array_equal(engine.jacobian_times_displacement(), 20 * np.ones(5) / np.sqrt(20))

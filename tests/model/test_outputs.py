@@ -1,6 +1,7 @@
 """Predictions from pairs near the threshold: those of the definition, and of the dense pass."""
 
 import pickle
+import tracemalloc
 
 import naive
 import numpy as np
@@ -105,3 +106,59 @@ def test_a_changed_copy_of_a_compact_network_knows_its_own_vectors():
     for copy in (longer, pickle.loads(pickle.dumps(longer))):
         np.testing.assert_array_equal(copy.predict(NEW[:1]), copy.predict(NEW)[:1])
         np.testing.assert_allclose(copy.predict(NEW[:1]), np.maximum(1e9 * NEW[:3] @ NEW[0] - 0.5, 0).sum())
+
+
+@pytest.mark.parametrize("size", [1.0, 1e20, 1e-25])
+def test_opposite_vectors_and_long_ones_are_found(size, monkeypatch):
+    """Whole numbers say nothing of twins whose centre is zero, nor of vectors whose squares float32 cannot hold."""
+    rng = np.random.default_rng(0)
+    W = np.repeat(rng.standard_normal((300, 12)), 2, axis=0).astype(np.float32)
+    W[541::4] *= -1
+    W[540:] *= np.float32(size)
+    signs = np.tile(np.float32([1.0, -1.0]), 300)
+    expected = naive.outputs(W.astype(np.float64), signs, NEW, 2.0) * np.sqrt(600)
+    model = compacts.CompactNetwork(W, signs, 2.0)
+    assert compacts.few_vectors_near(W, 2.0, twins=True)
+    for ways in (screen.WAYS, (Way(8, PLAIN),), (Way(16, PLAIN),), ()):
+        monkeypatch.setattr(screen, "WAYS", ways)
+        found = model.predict(NEW)
+        np.testing.assert_allclose(found, expected, atol=3e-6 * max(size, 1.0))
+        np.testing.assert_array_equal(np.concatenate([model.predict(some) for some in PARTS]), found)
+
+
+@pytest.mark.parametrize("twins", [False, True])
+def test_few_rows_are_as_many_where_a_neuron_has_moved_far(twins, monkeypatch):
+    """Float32 is off by more on long vectors: what fires by that much alone fires for any number of rows."""
+    network = train(PROBLEM, width=20_000, shift=3.0, twins=twins).network
+    weights, rng = network.weights, np.random.default_rng(0)
+    coefficients, last = weights.coefficients.copy(), weights.support.bounds[-2:]
+    coefficients[last[0]] = 1e5
+    far = networks.Network(network.settings, weights._replace(coefficients=coefficients))
+    w = far.neuron(int(weights.support.neurons[-1]))
+    side, below = rng.standard_normal((200, 12)), 3.0 - rng.uniform(0, 3e-3, 200)
+    side -= np.outer(side @ w, w) / (w @ w)
+    cosine = below / np.linalg.norm(w)
+    rows = np.outer(cosine, w / np.linalg.norm(w))
+    rows += side * np.sqrt((1 - cosine**2) / np.einsum("rk,rk->r", side, side))[:, None]
+    _look_at_few(monkeypatch, few=True)
+    for model in (far, far.compact()):
+        few = np.concatenate([model.predict(rows[first : first + 4]) for first in range(0, 200, 4)])
+        np.testing.assert_array_equal(few, model.predict(rows))
+
+
+def test_memory_does_not_grow_with_the_width():
+    network = train([[1.0]], [1.0], width=2_000_000, shift=3.0, max_iterations=0).network
+    network.predict([[1.0]], threads=1)
+    tracemalloc.start()
+    network.predict([[1.0]], threads=1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert networks.few_near(network.weights, 3.0) and peak < 2_000_000
+
+
+@pytest.mark.parametrize("twins", [False, True])
+def test_weight_vectors_stand_row_by_row(twins):
+    """Sums of inputs are ten times slower column by column."""
+    weights = train(PROBLEM, width=2000, shift=1.0, twins=twins).network.weights
+    for some in (range(100, 300), np.arange(100, 300)):
+        assert weights.vectors(some).flags.c_contiguous

@@ -102,3 +102,10 @@ def test_the_largest_shift_leaves_no_input_silent(width, inputs):
 def test_a_shift_beyond_all_numbers_is_refused():
     with pytest.raises(InvalidInput, match=r"shift must be at most 1e\+06.* got 1e\+300\. The paper's is 1\.96"):
         train(Problem(X, Y), width=3000, shift=1e300)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg", "pivots", "sketched"])
+@pytest.mark.parametrize("options", [{}, {"damping": 0.1}, {"penalty": 0.1}])
+def test_a_shift_at_which_the_limit_kernel_vanishes_stalls(solver, options):
+    result = train(Problem(X, Y), width=50, shift=100.0, solver=solver, **options)
+    assert result.status == Status.STALLED and "o neuron fires" in result.message

@@ -67,6 +67,8 @@ class RandomPivots:
     def prepare(self, gram: Gram, *, added: float | Vector, iteration: int) -> Apply:
         """Return the product with the inverse of the near matrix, scaled to the diagonal of G, and ``added``."""
         level = self._near.diagonal
+        if level == 0:  # at such a shift no neuron fires: G is zero as well
+            return lambda vector: vector
         diagonal = gram.diagonal()
         squares = np.where(diagonal > 0, diagonal, added) / level
         scale = np.sqrt(squares)

@@ -7,12 +7,14 @@ from typing import Any
 
 import click
 import numpy as np
+from click.core import ParameterSource
 from rich.console import Console
 
 from thresher import train
 from thresher.cli.live import Live, compile_loops, end, say
 from thresher.cli.options import Count
 from thresher.datasets import digits, random_problem
+from thresher.errors import InvalidInput
 
 __all__ = ["demo"]
 
@@ -36,6 +38,10 @@ def demo(width: int, rows: int, seed: int, paper: bool, billion: bool) -> None:
     """
     console = Console()
     if billion:
+        given = click.get_current_context().get_parameter_source
+        for name in ("width", "rows", "paper"):
+            if given(name) is not ParameterSource.DEFAULT:
+                raise InvalidInput(f"--billion has its own width, inputs and method; got --{name} as well. Drop one.")
         _train_a_billion(console, seed=seed)
         return
     split = digits(rows=rows, seed=seed)

@@ -152,8 +152,10 @@ class ShardEngine:
         return self._executor.map("call", self._output, method, *arguments)
 
     def _total(self, method: str, *arguments: Any) -> NDArray[Any]:
-        first, *others = self._map(method, *arguments)
-        total: NDArray[Any] = sum(others, start=first)
+        parts = self._map(method, *arguments)
+        total: NDArray[Any] = next(parts)
+        for part in parts:  # one at a time: the sketches of many shards would not fit together
+            total = total + part
         return total
 
     def _cofiring_counts(self) -> NDArray[np.int32]:

@@ -16,6 +16,8 @@ from thresher.loops.search import NONE, dots, pick, places_at_least
 
 __all__ = ["add_outputs", "divide_twins", "measure_rows", "move_rows", "rows_near", "rows_reaching"]
 
+_LEAST = -(1 << 31)  # no product is below it
+
 
 @compiled(allocates=True)
 def move_rows(base, places, added, start, columns, centres, halves):
@@ -141,6 +143,8 @@ def _add_rows(rows, X, shift, sums, guards, least, whole, found, bounds, values,
     for r in range(number if screened else 0):
         guards[r] += guard_of(rounded, r, inputs, d)
         least[r] = level_of(rounded, r, inputs, guards[r], shift - reach[r])
+        if rounded.steps[r] == 0.0 and guards[r] >= shift - reach[r]:  # the product says nothing of such a row
+            least[r] = _LEAST
     for r in range(number):
         here = r % CHUNK
         if screened:
@@ -168,25 +172,28 @@ def _add_rows(rows, X, shift, sums, guards, least, whole, found, bounds, values,
 
 
 @compiled(allocates=True)
-def rows_near(base, copies, added, products, of_inputs, low):
-    """Return which start rows have a neuron whose pre-activation is at least ``low`` on some input, (rows,).
+def rows_near(base, copies, added, products, of_inputs, shift, longest, unit):
+    """Return which start rows have a neuron that may fire on some input in working precision, (rows,).
 
-    ``products`` (rows, k) are those of the rows with the inputs; ``of_inputs`` (k, n) of the inputs with those of
-    training. Cost: O(k) per row and coefficient.
+    ``products`` (rows, k) are those of the rows, none longer than ``longest``, with the inputs; ``of_inputs`` (k, n) of
+    the inputs with those of training. Cost: O(k) per row and coefficient.
     """
-    stored, bounds, inputs, coefficients, _ = added
+    stored, bounds, inputs, coefficients, X = added
     near, s = np.zeros(base.size, np.bool_), np.searchsorted(stored, copies * base[0])
     for r in range(base.size):
-        for twin in range(copies):
-            neuron = copies * base[r] + twin
-            while s < stored.size and stored[s] < neuron:
-                s += 1
-            first = last = 0
-            if s < stored.size and stored[s] == neuron:
-                first, last = bounds[s], bounds[s + 1]
-            for i in range(products.shape[1]):
+        while s < stored.size and stored[s] < copies * base[r]:
+            s += 1
+        first, total = s, 0.0  # how far the row moves at most, and what its rounding grows with
+        while s < stored.size and stored[s] < copies * (base[r] + 1):
+            for p in range(bounds[s], bounds[s + 1]):
+                total += abs(coefficients[p])
+            s += 1
+        low = shift - 2.0 * of_margin(X.shape[1], unit, longest + total, shift)
+        for i in range(products.shape[1]):
+            near[r] |= products[r, i] >= low  # of neurons that have not moved
+            for moved in range(first, s):
                 value = np.float64(products[r, i])
-                for p in range(first, last):
+                for p in range(bounds[moved], bounds[moved + 1]):
                     value += coefficients[p] * of_inputs[i, inputs[p]]
                 near[r] |= value >= low
     return near

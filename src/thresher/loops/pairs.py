@@ -79,7 +79,8 @@ def dot_pairs(vectors, added, rows, X, inputs):
 @compiled(allocates=True)
 def materialise(neurons, start, stored, bounds, inputs, coefficients, X):
     """Return weights (k, d) of ascending ``neurons`` (k,): start (k, d) + sum of coefficients times inputs."""
-    weights = start.astype(np.float64)
+    weights = np.empty(start.shape)  # row by row, which start weights need not be: ten times faster to add to
+    weights[:] = start
     s = np.searchsorted(stored, neurons[0]) if neurons.size else 0
     for j in range(neurons.size):
         while s < stored.size and stored[s] < neurons[j]:

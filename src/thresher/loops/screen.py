@@ -36,6 +36,7 @@ _WORTH = {8: (32, 1 << 15, 128), 16: (8 if REGISTER == 8 else 32, 256, 128)}
 LONGEST = 1 << 15  # of longer ones sums do not fit 32 bits
 CHUNK = 24  # rows whose products are in the cache at a time
 _NOTHING = 1e-20  # rows without a larger coordinate count as rows of zeros
+_ANYTHING = 3e38  # no row of float32 is further from zeros
 
 
 def way_for(dimension: int, inputs: int) -> Way | None:
@@ -146,6 +147,8 @@ def round_rows(columns: NDArray[np.float32], bits: int) -> RoundedRows:
     words, sums = np.zeros((depth, tiles * ROWS), np.int32), np.zeros(rows, np.int32)
     steps, norms, errors = np.zeros((3, rows), np.float32)
     _round(columns, *_LARGEST[bits], bits, words, sums, steps, norms, errors)
+    lost = ~np.isfinite(norms + errors)  # squares left the range of float32: such rows may be anything
+    steps[lost], norms[lost], errors[lost] = 0.0, 0.0, _ANYTHING
     tiled = np.empty((tiles, depth, ROWS), np.int32)
     _in_tiles(words, tiled)
     return RoundedRows(tiled, sums, steps, norms, errors)

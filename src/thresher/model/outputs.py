@@ -93,10 +93,10 @@ def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, th
     Cost: O(kd) per row that counts, and O(d) per pair that is near the threshold; O(k) per coefficient for few inputs.
     """
     start, search, copies = weights.start, _Search(inputs, shift, weights.dtype), 2 if weights.start.twins else 1
-    rows = np.arange(neurons)
+    rows: range | NDArray[np.int64] = range(neurons)
     if start.twins:
-        rows = weights.support.neurons >> 1  # ascending
-        rows = rows[np.diff(rows, prepend=-1) > 0]
+        pairs = weights.support.neurons >> 1  # ascending
+        rows = pairs[np.diff(pairs, prepend=-1) > 0]
     added = (*weights.support, weights.coefficients, weights.inputs.astype(weights.dtype))
     few = inputs if search.few else inputs[:0]
     fast, of_inputs = few.astype(np.float32), few @ weights.inputs.T
@@ -104,12 +104,13 @@ def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, th
     def part(first: int) -> Matrix:
         sums, room = np.zeros(len(inputs)), search.room()
         for begin in range(first, min(first + _TASK, len(rows)), search.block):
-            base = rows[begin : begin + search.block]
+            some = rows[begin : begin + search.block]
+            base = np.arange(some.start, some.stop) if isinstance(some, range) else some
             made, places = _columns(start, base)
             if search.few:
                 longest = math.sqrt(screen.squares(made).max())
-                low = shift - 2.0 * of_margin(len(made), search.unit, longest, shift)
-                near = rows_near(base, copies, added, (made.T @ fast.T)[places], of_inputs, low)
+                products = (made.T @ fast.T)[places]
+                near = rows_near(base, copies, added, products, of_inputs, shift, longest, search.unit)
                 base, places = base[near], places[near]
             centres = np.empty((len(base), search.inputs.shape[1]), weights.dtype)
             halves = np.empty_like(centres) if start.twins else centres[:0]
