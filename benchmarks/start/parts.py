@@ -48,7 +48,7 @@ def kinds() -> dict[str, tuple[Way, ...]]:
 def forced(ways: tuple[Way, ...]) -> Iterator[None]:
     """Make trainings screen their start in the first of these ways, whether or not it pays; without any none does."""
     before = screen.WAYS, screen._WORTH, watchlists._FEW
-    screen.WAYS, screen._WORTH, watchlists._FEW = ways, dict.fromkeys(before[1], (1, screen.LONGEST, 1)), 2.0
+    screen.WAYS, screen._WORTH, watchlists._FEW = ways, dict.fromkeys(before[1], (1, screen.LONGEST, 1)), (2.0, 2.0)
     try:
         yield
     finally:

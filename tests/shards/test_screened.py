@@ -88,9 +88,12 @@ def able(monkeypatch):
     monkeypatch.setattr(screen, "WAYS", (Way(8, PLAIN),))
 
 
-@pytest.mark.parametrize(("shift", "taken"), [(0.5, "float32"), (2.3, "8 bits, plain loops")])
-def test_a_screen_is_taken_where_few_pass(able, shift, taken):
-    result = train(random_problem(inputs=20, dimension=20), width=2**17, shift=shift, max_iterations=1)
+@pytest.mark.parametrize(
+    ("dimension", "shift", "taken"),
+    [(20, 0, "float32"), (20, 1, "8 bits, plain loops"), (300, 1, "float32"), (300, 3, "8 bits, plain loops")],
+)
+def test_a_screen_is_taken_where_few_pass(able, dimension, shift, taken):
+    result = train(random_problem(inputs=20, dimension=dimension), width=2**14, shift=shift, max_iterations=1)
     assert result.screen == taken
     assert "search of start rows" in result._repr_html_()
 

@@ -32,7 +32,7 @@ _LARGEST_16 = _LARGEST[16][0]
 # Rows that are worth it: so many coordinates at least and at most, and so many inputs at least. Products of shorter
 # ones in float32 cost no more; each look at a longer one costs more than 16 bits save; rounding a row costs as much as
 # products with some inputs.
-_WORTH = {8: (32, 1 << 15, 128), 16: (8 if REGISTER == 8 else 32, 256, 128)}
+_WORTH = {8: (32, 1 << 15, 256), 16: (8 if REGISTER == 8 else 32, 256, 256)}
 LONGEST = 1 << 15  # of longer ones sums do not fit 32 bits
 CHUNK = 24  # rows whose products are in the cache at a time
 _NOTHING = 1e-20  # rows without a larger coordinate count as rows of zeros

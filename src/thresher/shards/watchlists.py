@@ -23,7 +23,9 @@ __all__ = ["StartBlock", "StartScan", "Watchlists", "loop_inputs", "shard_consta
 
 _OF_ENTRIES = ("inputs", "start", "expiry", "side")
 _ROOM = 16  # rows of all inputs that fit before room is made
-_FEW = 0.065  # of all pairs may pass a screen: a look at a single pair costs as much as several products in bulk
+# Of all pairs so many may pass a screen, of up to _SHORT coordinates and of more: inputs are looked at one by one, and
+# long ones come from caches further away.
+_FEW, _SHORT = (0.5, 0.065), 256
 
 
 class Watchlists(NamedTuple):
@@ -198,7 +200,7 @@ class StartScan:
         width = self._constants.band * (many + 2)
         reach = settings.scale * many * math.sqrt(np.mean(self._step**2))
         guard = screen.usual_guard(rounded, d)
-        return firing_probability(settings.shift - width - reach - guard) <= _FEW
+        return firing_probability(settings.shift - width - reach - guard) <= _FEW[d > _SHORT]
 
     def add(self, start_block: StartBlock) -> None:
         """Scan a block of start rows. Cost: O(n) per row, and O(firing inputs) per input near the threshold."""
