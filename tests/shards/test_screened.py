@@ -93,7 +93,8 @@ def able(monkeypatch):
     [(20, 0, "float32"), (20, 1, "8 bits, plain loops"), (300, 1, "float32"), (300, 3, "8 bits, plain loops")],
 )
 def test_a_screen_is_taken_where_few_pass(able, dimension, shift, taken):
-    result = train(random_problem(inputs=20, dimension=dimension), width=2**14, shift=shift, max_iterations=1)
+    problem = random_problem(inputs=20, dimension=dimension)
+    result = train(problem.inputs, 0.1 * problem.targets, width=2**14, shift=shift, max_iterations=1)
     assert result.screen == taken
     assert "search of start rows" in result._repr_html_()
 
