@@ -1,4 +1,4 @@
-"""The joints of the house and the values that cross them. Read this first.
+"""The interfaces between the parts, and the values that cross them. Read this first.
 
 Shards find which pairs of a neuron and an input *fire*, the Gram operator *linearises*, the solver *solves*, the shards
 *move*. With D = W - W(0), one iteration is::

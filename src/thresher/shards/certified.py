@@ -42,7 +42,7 @@ __all__ = ["BAND_AFTER_FIRST_STEP", "BAND_BEFORE", "Certified"]
 # Bands as multiples of the drift that is expected of a neuron: measured, so that both watchlists and new scans are few.
 BAND_AFTER_FIRST_STEP, BAND_BEFORE = 0.5, 1.9
 _TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
-_PER_NEURON = 53  # bytes of a watchlist, its place in the tree included
+_PER_NEURON = 57  # bytes of a watchlist, its place in the tree included
 _START_BLOCK = 1024  # start rows per matrix product
 
 
