@@ -24,7 +24,6 @@ def move_rows(base, places, added, start, columns, centres, halves):
     """Add to start rows what training added to their neurons: write centres, and halves of twins, (rows, padded d).
 
     ``added`` are the neurons that moved, bounds, inputs and coefficients (see ``Weights``), and the inputs of training.
-
     ``base`` (rows,) are their numbers, ascending; they are the columns ``places`` (rows,) of ``start``. ``columns``
     (d, rows) become those of the centres. Without twins halves are (0, padded d). Cost: O(d) per row and coefficient.
     """

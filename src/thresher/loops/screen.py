@@ -60,8 +60,8 @@ NO_ROWS = RoundedRows(np.zeros((0, 1, 1), np.int32), np.zeros(0, np.int32), _NON
 def _round(columns, largest, longest, bits, words, sums, steps, norms, errors):
     """Round rows, the columns of ``columns`` (d, rows), to steps of their own.
 
-    ``words`` (d/4 or d/2, rows) get a row in each column; the others are arrays of ``RoundedRows``. No whole number is above ``largest``, no norm of a
-    row of them above ``longest`` by more than rounding adds.
+    ``words`` (d/4 or d/2, rows) get a row in each column; the others are arrays of ``RoundedRows``. No whole number is
+    above ``largest``, no norm of a row of them above ``longest`` by more than rounding adds.
     """
     (d, rows), per = columns.shape, 32 // bits
     inverse = np.zeros(rows, np.float32)
