@@ -47,12 +47,13 @@ def kinds() -> dict[str, tuple[Way, ...]]:
 @contextmanager
 def forced(ways: tuple[Way, ...]) -> Iterator[None]:
     """Make trainings screen their start in the first of these ways, whether or not it pays; without any none does."""
-    before = screen.WAYS, screen._WORTH, watchlists._FEW
-    screen.WAYS, screen._WORTH, watchlists._FEW = ways, dict.fromkeys(before[1], (1, screen.LONGEST, 1)), (2.0, 2.0)
+    before = screen.WAYS, screen._WORTH, watchlists._PASSING
+    screen.WAYS, screen._WORTH = ways, dict.fromkeys(before[1], (1, screen.LONGEST, 1))
+    watchlists._PASSING = {False: 2.0, True: 2.0}
     try:
         yield
     finally:
-        screen.WAYS, screen._WORTH, watchlists._FEW = before
+        screen.WAYS, screen._WORTH, watchlists._PASSING = before
 
 
 def measure(cases: Sequence[Case]) -> Found:
@@ -119,8 +120,9 @@ def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, flo
             seconds += time.perf_counter() - began
         lists, _, entries = one.watchlists()
         sizes = {name: array.itemsize for name, array in lists._asdict().items()}
-        of_entry = sum(sizes[name] for name in ("inputs", "start", "expiry", "base", "side"))
-        return seconds, entries * of_entry + len(lists.neurons) * (sum(sizes.values()) - of_entry)
+        of_entry = sum(sizes[name] for name in ("inputs", "start", "expiry", "side"))
+        of_neuron = sum(sizes.values()) - of_entry - sizes["base"]  # bases are zeros that the start does not write
+        return seconds, entries * of_entry + len(lists.neurons) * of_neuron
 
     with threadpool_limits(1, "blas"):
         scans = [scan() for _ in range(REPEATS)]

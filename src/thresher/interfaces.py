@@ -1,4 +1,4 @@
-"""The joints of the house and the values that cross them. Read this first.
+"""The interfaces between the parts, and the values that cross them. Read this first.
 
 Shards find which pairs of a neuron and an input *fire*, the Gram operator *linearises*, the solver *solves*, the shards
 *move*. With D = W - W(0), one iteration is::
@@ -345,8 +345,8 @@ class Engine(Protocol):
     def traffic(self) -> dict[str, float]:
         """Return bytes and seconds of what has travelled since the last time, by name; empty within one process."""
 
-    def release(self) -> None:
-        """Forget the neurons: what was returned stays valid, nothing else may be called."""
+    def finish(self) -> Weights | DenseWeights:
+        """Return the weights and forget the rest: what was returned stays valid, nothing else may be called."""
 
 
 class Objective(Protocol):

@@ -75,7 +75,7 @@ def test_a_screen_is_forced_and_taken_back(monkeypatch):
     ways = {f"{bits} bits, {PLAIN}": (Way(bits, PLAIN),) for bits in (8, 16)}
     monkeypatch.setattr(parts, "kinds", lambda: {"float32": (), **ways})
     monkeypatch.setattr(parts, "REPEATS", 1)
-    before = screen.WAYS, screen._WORTH, watchlists._FEW
+    before = screen.WAYS, screen._WORTH, watchlists._PASSING
     (case, *_) = start.parted(start.TINY, None)
     screens, train = [], parts.trained
 
@@ -89,7 +89,7 @@ def test_a_screen_is_forced_and_taken_back(monkeypatch):
     assert [row["screen"] for row in rows] == ["float32", *ways] == screens[:3]
     assert [row["rounding"] > 0 for row in rows] == [False, True, True]
     assert np.ptp([row["bytes"] for row in rows]) < 0.01 * rows[0]["bytes"]  # nearly the same watchlists
-    assert before == (screen.WAYS, screen._WORTH, watchlists._FEW)
+    assert before == (screen.WAYS, screen._WORTH, watchlists._PASSING)
 
 
 def test_a_process_of_its_own_tells_memory_or_why_it_failed():

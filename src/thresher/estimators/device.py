@@ -1,4 +1,4 @@
-"""Where kernels are computed: the one joint between fits and a processor or a GPU.
+"""Where kernels are computed: the one interface between fits and a processor or a GPU.
 
 What a fit computes with a kernel goes through a device. Values that fits hand over and get back are NumPy arrays;
 *device arrays*, which fits only pass on, combine by operators or index, stay where they are. Kernels of few rows are

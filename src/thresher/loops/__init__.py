@@ -23,9 +23,10 @@ def compiled(
     ``relaxed`` loops take finite numbers alone, and round as the processor likes; in loops of ``sums`` it chooses the
     order of every sum.
 
-    A function that makes arrays, or returns any, ``allocates``. The others do not count who holds the arrays they are
-    given: Numba would do so for each row and slice, with instructions at which threads wait for each other. Loops that
-    take long are of that kind, and get their room from a function around them.
+    A function that makes or returns arrays ``allocates``. All others are compiled without Numba's runtime (its option
+    ``_nrt``), so they count no references to arrays: that takes atomic instructions for each row and slice, which were
+    a third of the scan of a start. Numba refuses to compile one of them that makes an array. Long loops are of this
+    kind; a short function around each makes its work arrays.
 
     Numba does not notice a change of a helper that stands in another file (``dot``, ``fill_row``): after editing one of
     those, run ``make clean``.
@@ -42,7 +43,8 @@ def compiled(
 def helper(function: Callable[..., Any] | None = None, *, sums: bool = False) -> Any:
     """Compile a function that allocates nothing, and that compiled loops alone call.
 
-    It cannot be called from Python, which makes compiling it shorter: by seconds, where it takes tuples of arrays.
+    It cannot be called from Python, which makes compiling it shorter: by seconds, where it takes tuples of arrays. A
+    few lines that must be inlined are ``njit(inline="always")`` instead.
     """
     if function is None:
         return lambda function: helper(function, sums=sums)

@@ -189,7 +189,7 @@ def _rebuild_rows(lists, places, Z, entries_used, point, constants, inputs, foun
 
 @helper
 def _sort_keys(inputs, first, count, keys):
-    """Write inputs and places 0..count - 1 as one number each, by ascending input (rows are short, and nearly so)."""
+    """Write inputs and places 0..count - 1 as one number each, by ascending input. Rows are short and nearly sorted."""
     for q in range(count):
         keys[q] = (np.int64(inputs[first + q]) << 32) | q
     for gap in (701, 301, 132, 57, 23, 10, 4, 1):  # Shell's sort

@@ -2,8 +2,8 @@
 
 A pre-activation in working precision decides unless it is closer to the threshold than its rounding, the *doubt*. Then
 the sum that ``look_at`` computes, in float64 and in one fixed order, decides. Loops take ``doubt_of`` and ``decide``
-from here and ``expiry_at`` from ``rounding.py``; the few lines around them stand in each loop. As one function, inlined
-or called, a visit took twice as long, probably because Numba then counts the owners of the arrays of every named tuple.
+from here and ``expiry_at`` from ``rounding.py``; the few lines around them stand in each loop, which does something of
+its own with the answer.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ _LEAST = -(1 << 31)  # no product is below it
 def move_rows(base, places, added, start, columns, centres, halves):
     """Add to start rows what training added to their neurons: write centres, and halves of twins, (rows, padded d).
 
+    ``added`` are the neurons that moved, bounds, inputs and coefficients (see ``Weights``), and the inputs of training.
     ``base`` (rows,) are their numbers, ascending; they are the columns ``places`` (rows,) of ``start``. ``columns``
     (d, rows) become those of the centres. Without twins halves are (0, padded d). Cost: O(d) per row and coefficient.
     """
@@ -93,7 +94,7 @@ def measure_rows(centres, halves, shift, unit):
 
 
 @njit(inline="always")
-def _spread(listed, count):
+def _pad_to_four(listed, count):
     """Repeat the last of the listed inputs, so that ``dots`` sums all of them in one way; return how many there are."""
     whole = count + (-count) % 4
     for c in range(count, whole):
@@ -156,7 +157,7 @@ def _add_rows(rows, X, shift, sums, guards, least, whole, found, bounds, values,
         if count == 0:
             continue
         if not twins:
-            dots(centres[r], X, found, _spread(found, count), values)
+            dots(centres[r], X, found, _pad_to_four(found, count), values)
             for c in range(count):
                 sums[found[c]] += coefficients[r] * max(np.float64(values[c]) - shift, 0.0)
             continue
@@ -164,10 +165,10 @@ def _add_rows(rows, X, shift, sums, guards, least, whole, found, bounds, values,
             pick_bounds(rounded, r, inputs, guards[r], whole[here], found, count, bounds)
         else:
             pick(products[r], found, count, bounds)
-        dots(halves[r], X, found, _spread(found, count), changes)
+        dots(halves[r], X, found, _pad_to_four(found, count), changes)
         kept = _keep_near(bounds, changes, found, count, X.dtype.type(shift if screened else shift - guards[r]))
         if kept:
-            dots(centres[r], X, found, _spread(found, kept), values)
+            dots(centres[r], X, found, _pad_to_four(found, kept), values)
             _add_twins(coefficients[r], shift, found, kept, changes, values, sums)
 
 

@@ -14,6 +14,7 @@ from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
 from thresher.loops import compiled
+from thresher.loops.lanes import LANES
 from thresher.loops.rounding import of_screen
 from thresher.loops.structures import RoundedInputs, RoundedRows
 from thresher.loops.whole import COLUMNS, PLAIN, REGISTER, ROWS, WAYS, Way, multiply, multiply_plainly, multiply_singly
@@ -57,10 +58,10 @@ NO_ROWS = RoundedRows(np.zeros((0, 1, 1), np.int32), np.zeros(0, np.int32), _NON
 
 @compiled(relaxed=True, allocates=True)
 def _round(columns, largest, longest, bits, words, sums, steps, norms, errors):
-    """Round rows, the columns of ``columns`` (d, rows), to steps of their own; the rest are arrays of RoundedRows.
+    """Round rows, the columns of ``columns`` (d, rows), to steps of their own.
 
-    But for ``words`` (d/4 or d/2, rows), with a row in each column. No whole number is above ``largest``, no norm of a
-    row of them above ``longest`` by more than rounding adds.
+    ``words`` (d/4 or d/2, rows) get a row in each column; the others are arrays of ``RoundedRows``. No whole number is
+    above ``largest``, no norm of a row of them above ``longest`` by more than rounding adds.
     """
     (d, rows), per = columns.shape, 32 // bits
     inverse = np.zeros(rows, np.float32)
@@ -114,7 +115,7 @@ def squares(columns):
 def padded(rows: NDArray[np.floating], dtype: DTypeLike) -> NDArray[Any]:
     """Return rows (k, d) in a precision, with zeros at their ends, so that whole registers hold them. Cost: O(kd)."""
     k, d = rows.shape
-    out = np.zeros((k, -(-d // 8) * 8), dtype)
+    out = np.zeros((k, -(-d // LANES) * LANES), dtype)
     out[:, :d] = rows
     return out
 
@@ -135,7 +136,7 @@ def _transpose(columns, out):
 def transpose(columns: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return columns (d, rows) as rows (rows, d), with zeros at their ends as :func:`padded` adds them."""
     d, rows = columns.shape
-    out = np.empty((rows, -(-d // 8) * 8), columns.dtype)
+    out = np.empty((rows, -(-d // LANES) * LANES), columns.dtype)
     _transpose(columns, out)  # a line of the cache at a time
     return out
 
@@ -234,7 +235,10 @@ def unit_of(rows, r, inputs):
 
 @njit(inline="always")
 def level_of(rows, r, inputs, guard, level):
-    """Return the product of row r below which no pre-activation can reach the level."""
+    """Return the product of row r below which no pre-activation can reach the level.
+
+    None reaches that of a row with a step of 0: right for zeros, not for rows beyond float32, see ``round_rows``.
+    """
     unit = unit_of(rows, r, inputs)
     if unit == 0.0:
         return np.int32(_MOST)

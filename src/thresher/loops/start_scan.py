@@ -23,7 +23,7 @@ from thresher.loops.pairs import dot
 from thresher.loops.rounding import expiry_at, norm_of_sum, rounded_down, safely_below
 from thresher.loops.screen import CHUNK, change_nearly, guard_of, level_of, multiply_rows, pick_bounds, room_for
 from thresher.loops.search import NONE, dots, fast_dot, pick, places_at_least, sum_up
-from thresher.loops.structures import Displacement, Scanned
+from thresher.loops.structures import Displacement, Scanned, ScanRoom
 
 __all__ = ["scan_block"]
 
@@ -49,7 +49,7 @@ def _look(rows, j, vectors, listed, count, out):
 
 @njit(inline="always")
 def _keep_high(listed, z, count, low, high):
-    """Keep the listed inputs with z >= low, and that; return how many, and whether any is not above ``high``.
+    """Keep the listed inputs with z >= low, and their z; return how many, and whether any is not above ``high``.
 
     No branches: which ones stay is hard to predict.
     """
@@ -112,7 +112,7 @@ def _keep_near(bounds, changes, listed, count, fires, firing, fired, sign, low):
 
 @helper
 def _follow(coefficients, firing, products, listed, length, changes):
-    """Set ``changes`` of the listed inputs to the sum of coefficients times products with the first, which fire."""
+    """Set ``changes`` of the listed inputs to the sum of coefficients times products with the first ``firing`` ones."""
     for c in range(length):
         changes[c] = 0
     for q in range(firing):
@@ -125,7 +125,7 @@ def _follow(coefficients, firing, products, listed, length, changes):
 def _any_near(start, changes, firing, count, sign, shift, doubt, fuzz):
     """Return whether any pre-activation is so near the threshold after its change that its side is not sure.
 
-    Changes of the first, ``firing`` inputs are known up to the ``doubt``, the others up to the ``fuzz``. With a sign of
+    Changes of the first ``firing`` inputs are known up to the ``doubt``, the others up to the ``fuzz``. With a sign of
     0 they have either sign.
     """
     near = False
@@ -209,15 +209,17 @@ def _take_step(step, scale, fires, count, max_correlation, coefficients):
 
 @helper
 def _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists, used):
-    """See :func:`scan_block`; it ``moves`` if the step is not 0. The second and third argument are room."""
+    """See :func:`scan_block`; it ``moves`` if the step is not 0. ``room`` and ``scratch`` are work arrays."""
     Z, vectors, signs, K, X = rows.products, inputs.fast_vectors, rows.signs, inputs.fast_products, inputs.vectors
     shift, guard, unit, twins = constants.shift, constants.guards[0], constants.unit, constants.twins
     row, entries = used
     (n, d), copies = X.shape, 2 if twins else 1
     screened, last = rows.weights.size > 0, signs.size // copies
     rounded, rounded_inputs = rows.rounded, rows.rounded_inputs
-    whole, listed, start, changes, fired, halves, near_sums, fast_vector, places, z, margins = room
+    whole, listed, start, changes, fired = room.whole, room.listed, room.start, room.changes, room.fired
+    fast_vector, places, z, margins = room.vector, room.places, room.z, room.margins
     coefficients, vector = scratch.coefficients, scratch.vector
+    # A screen takes changes in 16 bits, twice as many at a time.
     gather = (GATHER if K.nbytes <= NEAR else FAR_GATHER) * (2 if screened else 1)
     flips = before = after = looks = 0
     low, held = Z.dtype.type(safely_below(shift, guard)), -1
@@ -261,7 +263,7 @@ def _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists,
         elif screened:
             dots(fast_vector, vectors, listed, count, changes)
             slack_of_change = change_nearly(
-                fast_vector, norm, rounded_inputs, d, others, candidates, halves, near_sums, other_changes
+                fast_vector, norm, rounded_inputs, d, others, candidates, room.halves, room.sums, other_changes
             )
         else:
             dots(fast_vector, vectors, listed, count + candidates, changes)
@@ -318,10 +320,10 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
     (n, d), working = inputs.vectors.shape, rows.products.dtype
     start, changes = np.empty((2, 2 * n), working)
     z, margins = np.empty((2, n))
-    room = (
+    room = ScanRoom(
         room_for(rows.rounded_inputs), np.empty(2 * n, lists.inputs.dtype), start, changes, np.zeros(n, np.bool_),
-        np.zeros(rows.rounded_inputs.rows.shape[1], np.int16), np.empty(n, np.int32),
-        np.zeros(inputs.fast_vectors.shape[1], working), np.empty(n, np.uint32), z, margins,
+        np.zeros(inputs.fast_vectors.shape[1], working), np.zeros(rows.rounded_inputs.rows.shape[1], np.int16),
+        np.empty(n, np.int32), np.empty(n, np.uint32), z, margins,
     )  # fmt: skip
     scratch, moves = make_scratch(n, d), np.any(step != 0)
     return _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists, used)

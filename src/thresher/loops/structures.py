@@ -118,8 +118,7 @@ class PredictedRows(NamedTuple):
 class Displacement(NamedTuple):
     """What was added to a neuron: the sum over q < terms of sign * coefficients[q] * x[listed[first + q]].
 
-    The two arrays go beside it: a tuple that is made for each neuron must not hold arrays, whose owners would be
-    counted in the innermost loops.
+    The two arrays go beside it: neurons share them.
     """
 
     sign: float
@@ -166,6 +165,22 @@ class Rebuilt(NamedTuple):
     looks: int
     on: int
     off: int
+
+
+class ScanRoom(NamedTuple):
+    """Work arrays of the scan of start rows, used again for each row."""
+
+    whole: NDArray[np.int32]  # products of some rows in whole numbers
+    listed: NDArray[np.uint16] | NDArray[np.uint32]  # (2n,): inputs that fire, then others near the threshold
+    start: Floating  # (2n,): their pre-activations at the start
+    changes: Floating  # (2n,): what the first step adds to these
+    fired: NDArray[np.bool_]  # (n,): all False between rows
+    vector: Floating  # (padded d,): what the first step adds to the row
+    halves: NDArray[np.int16]  # (padded d,): the same in 16 bits
+    sums: NDArray[np.int32]  # (n,): products of that with inputs
+    places: NDArray[np.uint32]  # (n,): which of the listed inputs get an entry
+    z: NDArray[np.float64]  # (n,): their pre-activations after the first step
+    margins: NDArray[np.float64]  # (n,): how far these are from the threshold for sure
 
 
 class Scanned(NamedTuple):

@@ -22,7 +22,7 @@ _FEW = 0.1  # of all pairs may be looked at one by one: each costs as much as se
 _SAMPLE = 256  # moved neurons that tell how far they have moved
 # Rows at a time, and of a partial sum. Columns of a power of two of them would share few places of the cache.
 _BLOCK, _TASK = 408, 408 << 5
-_FEW_INPUTS = 16  # on which few rows fire: others are left alone
+_FEW_INPUTS = 16  # up to so many, rows that fire on none of them are found first and skipped
 _DENSE = 0.8  # share of the rows of a range for which all of them are made
 
 

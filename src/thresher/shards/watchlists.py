@@ -23,9 +23,9 @@ __all__ = ["StartBlock", "StartScan", "Watchlists", "loop_inputs", "shard_consta
 
 _OF_ENTRIES = ("inputs", "start", "expiry", "side")
 _ROOM = 16  # rows of all inputs that fit before room is made
-# Of all pairs so many may pass a screen, of up to _SHORT coordinates and of more: inputs are looked at one by one, and
-# long ones come from caches further away.
-_FEW, _SHORT = (0.5, 0.065), 256
+# The largest share of all pairs that may pass a screen, of rows that are not longer than _SHORT and of longer ones:
+# inputs that pass are looked at one by one, and long ones come from slower caches.
+_PASSING, _SHORT = {False: 0.5, True: 0.065}, 256
 
 
 class Watchlists(NamedTuple):
@@ -187,23 +187,26 @@ class StartScan:
         self._step = np.zeros(n) if first_step is None else first_step
         self._lists = Watchlists.with_capacity(len(neurons), _ROOM * self._copies * n, dtype=geometry.dtype, inputs=n)
         self._used = (0, 0)
-        self.rounded = rounded if rounded is not None and self._few_pass(rounded) else None
+        self.rounded = rounded if rounded is not None and self._screen_pays(rounded) else None
         self.screen = screen.describe(self.rounded) if self.rounded else str(geometry.dtype)
         self.sums = np.zeros((2, n))
         self.guards = (0.0, 0.0)
         self.before = self.after = Effort()
 
-    def _few_pass(self, rounded: RoundedInputs) -> bool:
+    def _screen_pays(self, rounded: RoundedInputs) -> bool:
         """Return whether so few pairs would pass a screen with these inputs that it is worth while. Cost: O(n)."""
         (n, d), settings = self._geometry.inputs.shape, self._settings
         many = math.sqrt(n * firing_probability(settings.shift))
         width = self._constants.band * (many + 2)
         reach = settings.scale * many * math.sqrt(np.mean(self._step**2))
         guard = screen.usual_guard(rounded, d)
-        return firing_probability(settings.shift - width - reach - guard) <= _FEW[d > _SHORT]
+        return firing_probability(settings.shift - width - reach - guard) <= _PASSING[d > _SHORT]
 
     def add(self, start_block: StartBlock) -> None:
-        """Scan a block of start rows. Cost: O(n) per row, and O(firing inputs) per input near the threshold."""
+        """Scan a block of start rows.
+
+        Cost: O(n) per row, O(nd) in whole numbers if it is screened, and O(firing inputs) per input near the threshold.
+        """
         block, Z, weights, rounded_inputs, rounded, guards = start_block
         self.guards = max(self.guards, guards)  # both grow with the longest row
         signs = self._settings.start.signs(np.arange(block.start * self._copies, block.stop * self._copies))
