@@ -105,12 +105,13 @@ class _Run:
             status, message = Status.INTERRUPTED, "Interrupted by the keyboard."
             if not self.history:  # nothing to give back yet
                 raise
-        network = Network(self.setup.settings, self.engine.finish())
+        network = Network(self.setup.settings, self.engine.weights())
         steps, left, origin = tuple(self.steps), self._remainder(), self.setup.origin()
         result = Result(
             network, self.history, status, message, self.audit, steps, left, origin, self.setup.why, started.screen
         )
         self.setup.callbacks.on_end(result)
+        self.engine.release()
         return result
 
     def _first(self, first_solution: Solution | None, started: Started) -> bool:

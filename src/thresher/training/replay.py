@@ -66,7 +66,8 @@ def remake(setup: Setup, paths: Sequence[list[Step]]) -> list[Network]:
             for step in path[1:] if together else path:
                 engine.move(step)
                 engine.linearise()
-            networks.append(Network(setup.settings, engine.finish()))
+            networks.append(Network(setup.settings, engine.weights()))
+            engine.release()
         return networks
 
 
