@@ -79,6 +79,12 @@ def test_a_screen_that_misses_pairs_is_caught(kind, monkeypatch):
         train(random_problem(inputs=30, dimension=10), width=20_000, audit=True)
 
 
+def test_steps_whose_squares_float32_cannot_hold():
+    """Their norm comes from the sizes of coefficients instead; an infinite one would drop pairs."""
+    problem = random_problem(inputs=127, dimension=16)
+    train(problem.inputs, 2.5e19 * problem.targets, width=1025, shift=1.5, audit=True, max_iterations=2)
+
+
 # Which one is taken
 
 

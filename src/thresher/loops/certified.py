@@ -111,9 +111,7 @@ def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
     """
     n, d = inputs.vectors.shape
     change, watched, scratch = np.empty(n), np.empty(n, np.bool_), make_scratch(n, d)
-    return _rebuild_rows(
-        lists, places, Z, entries_used, point, constants, inputs, found, change, watched, scratch
-    )  # fmt: skip
+    return _rebuild_rows(lists, places, Z, entries_used, point, constants, inputs, found, change, watched, scratch)
 
 
 @helper
