@@ -312,49 +312,6 @@ def test_ties_are_decided_alike(dtype):
         train(Problem([[1.0]], [0.0]), width=1, shift=0.0, seed=seed, dtype=dtype, audit=True)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("twins", [False, True])
-def test_where_many_fire_the_first_step_is_a_matrix_product(monkeypatch, dtype, twins):
-    problem = random_problem(inputs=70, dimension=6)
-    options = {"width": 3000, "shift": 0.4, "dtype": dtype, "twins": twins, "audit": True, "tol": 1e-6}
-    asked = []
-    by_products = watchlists.StartScan._first_step_change
-
-    def told(scan, Z):
-        asked.append(len(by_products(scan, Z)) == len(Z))
-        return by_products(scan, Z)
-
-    monkeypatch.setattr(watchlists.StartScan, "_first_step_change", told)
-    together = train(problem, **options)
-    assert all(asked)
-    monkeypatch.setattr(watchlists.StartScan, "_first_step_change", lambda scan, Z: Z[:0])
-    one_by_one = train(problem, **options)
-    assert [record.firing for record in together.history] == [record.firing for record in one_by_one.history]
-    close = 1e-5 if dtype == "float32" else 1e-10
-    for a, b in zip(together.history, one_by_one.history, strict=True):
-        assert a.residual == pytest.approx(b.residual, rel=1e-3, abs=close)
-
-
-def test_where_few_fire_it_is_not(monkeypatch):
-    asked = []
-    by_products = watchlists.StartScan._first_step_change
-    monkeypatch.setattr(
-        watchlists.StartScan, "_first_step_change", lambda scan, Z: asked.append(by_products(scan, Z)) or asked[-1]
-    )
-    train(random_problem(inputs=70, dimension=30), width=20_000)
-    assert {len(one) for one in asked} == {0}
-
-
-def test_where_few_fire_but_move_far_it_is_a_matrix_product(monkeypatch):
-    asked = []
-    by_products = watchlists.StartScan._first_step_change
-    monkeypatch.setattr(
-        watchlists.StartScan, "_first_step_change", lambda scan, Z: asked.append(by_products(scan, Z)) or asked[-1]
-    )
-    train(random_problem(inputs=400, dimension=6), width=1000, max_iterations=2, audit=True)
-    assert 0 not in {len(one) for one in asked}
-
-
 @pytest.mark.parametrize("first_step", ["limit", "gram"])
 @pytest.mark.parametrize("shift", [0.0, 0.5, 2.0])
 def test_outputs_stay_true_when_large_coefficients_cancel(first_step, shift):
