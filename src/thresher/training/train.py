@@ -178,8 +178,8 @@ def _warn_of_rows(setup: Setup) -> None:
     facts = setup.facts
     if setup.settings.start.kind == "poisson" and facts.neurons > facts.width:
         warnings.warn(
-            f"start='poisson' will draw about {facts.neurons:,.0f} neurons, {facts.neurons / facts.width:.2g} times the "
-            "width, since a row fires on more than one input on average. It will take more time and memory than "
+            f"start='poisson' will draw about {facts.neurons:,.0f} neurons, {facts.neurons / facts.width:.2g} times "
+            "the width, since a row fires on more than one input on average. It will take more time and memory than "
             "start='scan'; start='auto' takes the cheaper one.",
             UserWarning,
             stacklevel=5,
