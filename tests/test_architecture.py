@@ -135,7 +135,8 @@ def brought_by(statement, names):
 
 
 def test_import_brings_no_optional_package():
-    assert brought_by("from thresher import train, Problem", OUTSIDE) == []
+    rarely = ["scipy.fft", "scipy.sparse.linalg", "scipy.stats", "scipy.optimize"]  # by a training
+    assert brought_by("from thresher import train, Problem", [*OUTSIDE, *rarely]) == []
 
 
 def test_import_alone_brings_nothing_heavy():

@@ -38,13 +38,25 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
 @click.command(short_help="Train a network on a table.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--target", help="Column to predict; default: the last. For X.npy, the file with y.")
-@click.option("--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True)
+@click.option(
+    "--task",
+    type=click.Choice(["auto", "regression", "classification"]),
+    default="auto",
+    show_default=True,
+    help="What to predict: numbers or classes; auto: by the values of the target.",
+)
 @click.option(
     "--width", type=Width(), help="Neurons, such as 1e6, 2^20 or inf; default: 2^17 with --ridge 0, else by size."
 )
 @click.option("--shift", type=Auto(), default="auto", show_default=True, help="Threshold above which a neuron fires.")
 @click.option("--ridge", type=Auto(), default="auto", show_default=True, help="Penalty; 0 trains to zero loss.")
-@click.option("--bias", type=Auto(), default="auto", show_default=True, help="Bias coordinate of the lift.")
+@click.option(
+    "--bias",
+    type=Auto(),
+    default="auto",
+    show_default=True,
+    help="Coordinate that every row is given besides its columns.",
+)
 @click.option("--index", type=click.Choice(list(SHARDS)), help="With --ridge 0: how to find firing neurons.")
 @click.option(
     "--solver",
@@ -63,8 +75,8 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
 @click.option("--cv", type=Count(), metavar="FOLDS", help="Test by cross-validation, such as --cv 5.")
 @click.option("--refit/--no-refit", default=True, help="Fit to all rows again before saving; default: yes.")
 @click.option("--header/--no-header", default=None, help="Whether a CSV file has column names; default: guessed.")
-@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
-@click.option("--categorical", multiple=True, metavar="COLUMN", help="Take a column as names; may be repeated.")
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave columns out: a,b; may be repeated.")
+@click.option("--categorical", multiple=True, metavar="COLUMN", help="Take numbers as names: a,b; may be repeated.")
 @click.option("--certify", is_flag=True, help="With --ridge 0: check the paper's statements after every iteration.")
 @click.option("--audit", is_flag=True, help="With --ridge 0: compare with a full scan after every iteration.")
 @click.option("--save", type=click.Path(path_type=Path), metavar="RUN", help="Folder for the run and its model.")

@@ -76,7 +76,7 @@ def train(
         pivots of the limit kernel, to a relative residual of 0.01 to 0.1. ``"auto"`` factors up to 1500 inputs; beyond,
         it takes the cheaper of pivots and a factor that is used again, and pivots above 20,000 inputs or where matrices
         do not fit. ``Result.solver`` says which, and why
-    engine : where shards of neurons live: ``"local"`` is threads of this process, ``"gpu"`` an NVIDIA GPU, which trains
+    engine : where the neurons live: ``"local"`` is threads of this process, ``"gpu"`` an NVIDIA GPU, which trains
         the same network, ``"ray"`` or a :class:`Ray` the processes of a Ray cluster, with the same result to the bit.
         Or an executor's class, called with a recipe, ranges of neurons and ``threads``
     method : ``"paper"`` is short for ``index="tournament"``, ``first_step="gram"`` and the sketched solver with the
@@ -85,7 +85,8 @@ def train(
         exists; ``"gram"`` from the Gram matrix itself
     activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant
     twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width
-    sequence : start rows: ``"random"`` ones are independent, ``"sobol"`` ones fill space evenly (not certified)
+    sequence : start rows: ``"random"`` ones are independent, ``"sobol"`` ones fill space evenly, which
+        the certified search refuses
     start : ``"scan"`` makes all start rows and looks which fire; ``"poisson"`` draws only those that fire on an input,
         of a network whose number of rows is Poisson with mean m / 2: time and memory follow the neurons that fire, n m
         P(Z >= b), not m. It needs twins, and warns where n P(Z >= b) is above 1: more than m would be drawn. ``"auto"``
