@@ -50,13 +50,7 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
 )
 @click.option("--shift", type=Auto(), default="auto", show_default=True, help="Threshold above which a neuron fires.")
 @click.option("--ridge", type=Auto(), default="auto", show_default=True, help="Penalty; 0 trains to zero loss.")
-@click.option(
-    "--bias",
-    type=Auto(),
-    default="auto",
-    show_default=True,
-    help="Coordinate that every row is given besides its columns.",
-)
+@click.option("--bias", type=Auto(), default="auto", show_default=True, help="Size of one more coordinate of rows.")
 @click.option("--index", type=click.Choice(list(SHARDS)), help="With --ridge 0: how to find firing neurons.")
 @click.option(
     "--solver",
