@@ -96,7 +96,7 @@ prediction: setup
 preconditioners: setup
 	$(BIN)/python -m benchmarks.preconditioners $(if $(DATA),--mnist '$(DATA)/mnist')
 
-# Shards on Ray beside threads of one process, and larger clusters on paper; a few minutes.
+# Workers on Ray beside threads of one process, and larger clusters on paper; a few minutes.
 cluster: setup
 	$(BIN)/python -m benchmarks.cluster --page docs/cluster.md
 

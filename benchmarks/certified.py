@@ -124,7 +124,9 @@ def imports() -> list[Row]:
         return time.perf_counter() - began
 
     bare = min(seconds("pass") for _ in range(3))
-    load = min(seconds("import thresher") for _ in range(3)) - bare
+    load, more = (
+        min(seconds(code) for _ in range(3)) - bare for code in ("import thresher", "from thresher import train")
+    )
     code = (
         "from thresher import train; from thresher.datasets import random_problem\n"
         "train(random_problem(inputs=9, dimension=5), width=999)"
@@ -136,6 +138,7 @@ def imports() -> list[Row]:
         subprocess.run(["rm", "-rf", ".cold-cache"], check=True)
     return [
         row("import", "import thresher, seconds", load, most=1),
+        row("import", "from thresher import train, seconds", more, most=1),
         row("import", "first training with nothing compiled, seconds", cold, most=30),
         row("import", "the same in the next process, seconds", warm),
     ]

@@ -1,13 +1,13 @@
-"""Shards on Ray beside threads of one process, and what that means for larger clusters.
+"""Workers on Ray beside threads of one process, and what that means for larger clusters.
 
     python -m benchmarks.cluster [--tiny] [--repeats 3] [--output results/cluster.json] [--page docs/cluster.md]
 
-First the same training is timed in turn with ``engine="local"``, as many threads as cores, and with as many shards on a
-local Ray. Starting Ray and its shards is timed apart: it does not grow with anything. Ratios of seconds are stretched
+The same training is timed in turn with ``engine="local"``, as many threads as cores, and with as many workers on a
+local Ray. Starting Ray and its workers is timed apart: it does not grow with anything. Ratios of seconds are stretched
 by whatever else the machine does; those of processor time, of all processes together, are not.
 
 Then the constants that were measured (seconds per pair of the start scan, per pair that fires and iteration, per call)
-and a network of 10 Gbit/s give time and traffic per iteration for wider networks on more shards, on paper.
+and a network of 10 Gbit/s give time and traffic per iteration for wider networks on more workers, on paper.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from thresher.theory import firing_probability
 
 Row = dict[str, Any]
 LINE = 1.25e9  # bytes per second of 10 Gbit/s
-WIDTHS, SHARDS_ON_PAPER = (10**6, 10**8, 10**10, 10**12), (1, 8, 64)
+WIDTHS, WORKERS_ON_PAPER = (10**6, 10**8, 10**10, 10**12), (1, 8, 64)
 MARK = "<!-- python -m benchmarks.cluster --page docs/cluster.md writes from here -->"
 CALLS = 2  # of an iteration: a move, and new counts
 
 
 class Watch(Callback):
-    """Reads the processor time of shards when they have begun and when training ends."""
+    """Reads the processor time of workers when they have begun and when training ends."""
 
     def __init__(self) -> None:
         self.executors: list[Any] = []
@@ -61,7 +61,7 @@ class Watch(Callback):
         ray_cluster.RayExecutor.__init__ = watched  # type: ignore[method-assign]
 
     def read(self, *, load: bool = False) -> float:
-        """Return the processor time of all shards; first have them load compiled loops, as this process has."""
+        """Return the processor time of all workers; first have them load compiled loops, as this process has."""
 
         def seconds(worker: Any) -> float:
             if load:
@@ -81,7 +81,7 @@ def compile_loops() -> None:
 
 
 def run(problem: Problem, width: int, engine: Any, watch: Watch) -> Row:
-    """Train once; return seconds and processor seconds without the start of shards, and the records."""
+    """Train once; return seconds and processor seconds without the start of workers, and the records."""
     watch.began = watch.ended = 0.0
     cpu = time.process_time()
     result = train(problem, width=width, engine=engine, callbacks=[watch])
@@ -92,7 +92,7 @@ def run(problem: Problem, width: int, engine: Any, watch: Watch) -> Row:
     return {
         "seconds": sum(sum(one.seconds.values()) for one in records) - begin,
         "processor seconds": cpu,
-        "starting shards": begin,
+        "starting workers": begin,
         "start scan": records[0].seconds["start"] - begin,
         "solve": sum(one.seconds.get("solve", 0.0) for one in later) / len(later),
         "move": sum(one.seconds.get("move", 0.0) for one in later) / len(later),
@@ -104,9 +104,9 @@ def run(problem: Problem, width: int, engine: Any, watch: Watch) -> Row:
 
 
 def latency(problem: Problem) -> float:
-    """Return the seconds that a call to one more shard adds, from calls that compute next to nothing."""
+    """Return the seconds that a call to one more worker adds, from calls that compute next to nothing."""
     found = {}
-    for shards in (1, 2):
+    for workers in (1, 2):
         spent: list[float] = []
         begin = ray_cluster.RayExecutor._ask
 
@@ -120,37 +120,37 @@ def latency(problem: Problem) -> float:
                 spent.append((time.perf_counter() - began) / 200)
 
         ray_cluster.RayExecutor._ask = timed  # type: ignore[method-assign]
-        train(problem, width=2**16, engine=Ray(shards=shards), max_iterations=1)
+        train(problem, width=2**16, engine=Ray(workers=workers), max_iterations=1)
         ray_cluster.RayExecutor._ask = begin  # type: ignore[method-assign]
-        found[shards] = spent[0]
+        found[workers] = spent[0]
     return max(found[2] - found[1], found[1] / 4)
 
 
 def on_paper(constants: dict[str, float], inputs: int, dimension: int) -> list[Row]:
-    """Return start, time per iteration, traffic and memory of shards for wider networks."""
+    """Return start, time per iteration, traffic and memory of workers for wider networks."""
     rows: list[Row] = []
     problem = random_problem(inputs=inputs, dimension=dimension)
     for width in WIDTHS:
         settings = NetworkSettings.checked(width=width, dimension=dimension)
         pairs = width * inputs * firing_probability(default_shift(width))
         slices = min(max(width >> 14, 1), 64)
-        for shards in SHARDS_ON_PAPER:
-            sent = shards * (8 * inputs + 500) + slices * (8 * inputs + 250) + shards * inputs * (inputs + 1) // 2
-            over = CALLS * shards * constants["per call and shard"] + sent / LINE
-            compute = constants["per firing pair"] * pairs / shards
+        for workers in WORKERS_ON_PAPER:
+            sent = workers * (8 * inputs + 500) + slices * (8 * inputs + 250) + workers * inputs * (inputs + 1) // 2
+            over = CALLS * workers * constants["per call and worker"] + sent / LINE
+            compute = constants["per firing pair"] * pairs / workers
             each = estimate_shares([problem], settings, kind=SHARDS["certified"], dtype="float32", first_step="limit",
-                                   matrix=True, workers=shards, threads=1)  # fmt: skip
+                                   matrix=True, workers=workers, threads=1)  # fmt: skip
             rows.append(
                 {
                     "width": width,
-                    "shards": shards,
-                    "start scan": constants["per pair of the scan"] * width * inputs / shards,
+                    "workers": workers,
+                    "start scan": constants["per pair of the scan"] * width * inputs / workers,
                     "per iteration": constants["solve"] + compute + over,
                     "of it computing": compute,
                     "of it the cluster": over,
                     "bytes": sent,
                     "memory": each.worker,
-                    "pays up to": (constants["per firing pair"] * pairs * shards / over) ** 0.5,
+                    "pays up to": (constants["per firing pair"] * pairs * workers / over) ** 0.5,
                 }
             )
     return rows
@@ -158,17 +158,17 @@ def on_paper(constants: dict[str, float], inputs: int, dimension: int) -> list[R
 
 def sheets(found: dict[str, Any]) -> list[Sheet]:
     both = found["runs"]
-    head = ["", "seconds", "processor s", "start scan, s", "solve, s", "move, s", "starting shards, s"]
-    names = ("seconds", "processor seconds", "start scan", "solve", "move", "starting shards")
+    head = ["", "seconds", "processor s", "start scan, s", "solve, s", "move, s", "starting workers, s"]
+    names = ("seconds", "processor seconds", "start scan", "solve", "move", "starting workers")
     lines = [[name, *(f"{median(row[one] for row in rows):.3g}" for one in names)] for name, rows in both.items()]
     lines.append(["ratio", *(f"{found['ratio'][one]:.3f}" for one in names[:2]), "", "", "", ""])
     told = Sheet(found["case"], head, lines)
-    head = ["width", "shards", "start scan", "s per iteration", "of it computing", "of it the cluster",
-            "sent and received", "memory of a shard"]  # fmt: skip
+    head = ["width", "workers", "start scan", "s per iteration", "of it computing", "of it the cluster",
+            "sent and received", "memory of a worker"]  # fmt: skip
     paper = [
         [
             f"{row['width']:.0e}".replace("+", ""),
-            str(row["shards"]),
+            str(row["workers"]),
             say(row["start scan"]),
             f"{row['per iteration']:.3g}",
             f"{row['of it computing']:.3g}",
@@ -178,7 +178,7 @@ def sheets(found: dict[str, Any]) -> list[Sheet]:
         ]
         for row in found["on paper"]
     ]
-    return [told, Sheet("On paper: one core per shard, 10 Gbit/s", head, paper)]
+    return [told, Sheet("On paper: one core per worker, 10 Gbit/s", head, paper)]
 
 
 def page_part(found: dict[str, Any]) -> str:
@@ -192,18 +192,18 @@ def page_part(found: dict[str, Any]) -> str:
             measured.markdown(),
             f"**{paper.title}**, from the constants of that run: {each['per pair of the scan']:.2g} s per pair of a "
             f"neuron and an input in the start scan, {each['per firing pair']:.2g} s per firing pair and iteration, "
-            f"{each['solve']:.2g} s for a solve, {each['per call and shard']:.2g} s per call and shard.\n",
+            f"{each['solve']:.2g} s for a solve, {each['per call and worker']:.2g} s per call and worker.\n",
             paper.markdown(),
-            f"More shards make an iteration shorter up to about {_turns(found['on paper'])}.\n",
+            f"More workers make an iteration shorter up to about {_turns(found['on paper'])}.\n",
             f"{about['processor']}, {about['cores']} cores; commit {about['commit']}.\n",
         ]
     )
 
 
 def _turns(rows: list[Row]) -> str:
-    """Return from how many shards on an iteration gets longer, for each width."""
+    """Return from how many workers on an iteration gets longer, for each width."""
     turns = {row["width"]: row["pays up to"] for row in rows}
-    return ", ".join(f"{shards:.0f} at a width of {width:.0e}".replace("+", "") for width, shards in turns.items())
+    return ", ".join(f"{workers:.0f} at a width of {width:.0e}".replace("+", "") for width, workers in turns.items())
 
 
 def say(seconds: float) -> str:
@@ -227,7 +227,7 @@ def main() -> None:
     session = ray_cluster.Session(None)
     runs: dict[str, list[Row]] = {"local": [], "ray": []}
     for _ in range(options.repeats):
-        for name, engine in (("local", "local"), ("ray", Ray(shards=cores))):
+        for name, engine in (("local", "local"), ("ray", Ray(workers=cores))):
             with console.status(f"{name} ..."):
                 runs[name].append(run(problem, width, engine, watch))
     local = {name: median(row[name] for row in runs["local"]) for name in runs["local"][0] if name != "traffic"}
@@ -237,13 +237,13 @@ def main() -> None:
             "per pair of the scan": local["start scan"] * busy / (width * inputs),
             "per firing pair": local["move"] * busy / local["firing"],
             "solve": local["solve"] * min(busy, 1.0),
-            "per call and shard": latency(random_problem(inputs=20, dimension=5)),
+            "per call and worker": latency(random_problem(inputs=20, dimension=5)),
         }
     del session
     pairs = list(zip(runs["ray"], runs["local"], strict=True))
     found = {
         "environment": environment() | {"load": os.getloadavg()[0]},
-        "case": f"m {width:,}, n {inputs}, d {dimension}, {cores} threads beside {cores} shards on {cores} cores",
+        "case": f"m {width:,}, n {inputs}, d {dimension}, {cores} threads beside {cores} workers on {cores} cores",
         "runs": runs,
         "ratio": {name: median(a[name] / b[name] for a, b in pairs) for name in ("seconds", "processor seconds")},
         "constants": constants,

@@ -47,6 +47,7 @@ What is promised, and how each promise is tested. Commands wrote the figures on 
 | Work that needs too much memory is refused before it starts, also under `ulimit -v` and control groups | `tests/test_resources.py` |
 | `predict` may be called from many threads; the number of BLAS threads is restored | `tests/test_resources.py` |
 | The same settings give the same bits in any process, with any hash seed and any number of threads | `tests/test_resources.py`, `tests/engines/test_parallel.py` |
+| On a cluster, workers, machines and the driver may be killed at any moment: the history is the same to the bit | `tests/cluster`, `tests/engines/test_worker.py` |
 | It works with the oldest allowed versions, and when installed from wheel or sdist | `make test-oldest`, `make test-wheel` |
 
 ## What a checkpoint holds

@@ -128,10 +128,28 @@ def test_ray_is_imported_once_a_cluster_was_asked_for():
     assert not [name for name, modules in at_the_top.items() if "thresher.engines.ray_cluster" in modules]
 
 
+def brought_by(statement, names):
+    """Those of the packages that a fresh interpreter has imported after a statement."""
+    code = f"import sys; {statement}; print(*[name for name in {names} if name in sys.modules])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
 def test_import_brings_no_optional_package():
-    code = f"import sys, thresher; print(*[name for name in {OUTSIDE} if name in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == []
+    rarely = ["scipy.fft", "scipy.sparse.linalg", "scipy.stats", "scipy.optimize"]  # by a training
+    assert brought_by("from thresher import train, Problem", [*OUTSIDE, *rarely]) == []
+
+
+def test_import_alone_brings_nothing_heavy():
+    assert brought_by("import thresher; dir(thresher)", [*OUTSIDE, "numpy", "scipy", "numba"]) == []
+
+
+def test_public_names_are_found_once_asked_for():
+    public = [*thresher.__all__, "export", "runs", "tables"]
+    assert set(public) <= set(dir(thresher))
+    code = f"import thresher; {'; '.join(f'thresher.{name}' for name in public)}; from thresher import *"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        thresher.nothing  # noqa: B018
 
 
 @every_module

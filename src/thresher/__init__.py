@@ -4,7 +4,6 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from thresher.engines import Ray
 from thresher.errors import (
     BrokenCertificate,
     InvalidInput,
@@ -13,23 +12,9 @@ from thresher.errors import (
     ThresherError,
     WorkerLost,
 )
-from thresher.model.network import Network, default_shift
-from thresher.model.problem import Problem, to_sphere
-from thresher.training import (
-    Callback,
-    CheckTheorems,
-    History,
-    Iteration,
-    Result,
-    Status,
-    TensorBoard,
-    replay,
-    replay_together,
-    train,
-    train_together,
-)
 
 if TYPE_CHECKING:
+    from thresher.engines import Ray
     from thresher.estimators import (
         FarOutside,
         SphereLift,
@@ -38,7 +23,22 @@ if TYPE_CHECKING:
         ThresherRegressor,
         TooNarrow,
     )
+    from thresher.model.network import Network, default_shift
+    from thresher.model.problem import Problem, to_sphere
     from thresher.runs.saved import load
+    from thresher.training import (
+        Callback,
+        CheckTheorems,
+        History,
+        Iteration,
+        Result,
+        Status,
+        TensorBoard,
+        replay,
+        replay_together,
+        train,
+        train_together,
+    )
 
 __all__ = [
     "BrokenCertificate",
@@ -75,16 +75,36 @@ __all__ = [
 
 __version__ = "0.2.0.dev0"
 
-_ESTIMATORS = ("FarOutside", "SphereLift", "TableEncoder", "ThresherClassifier", "ThresherRegressor", "TooNarrow")
+# What is imported once it is asked for: NumPy, SciPy and Numba take a second, scikit-learn takes another.
+_LATER = {
+    "thresher.engines": ("Ray",),
+    "thresher.estimators": (
+        "FarOutside", "SphereLift", "TableEncoder", "ThresherClassifier", "ThresherRegressor", "TooNarrow",
+    ),
+    "thresher.model.network": ("Network", "default_shift"),
+    "thresher.model.problem": ("Problem", "to_sphere"),
+    "thresher.runs.saved": ("load",),
+    "thresher.training": (
+        "Callback", "CheckTheorems", "History", "Iteration", "Result", "Status", "TensorBoard", "replay",
+        "replay_together", "train", "train_together",
+    ),
+}  # fmt: skip
+_MODULES = {name: module for module, names in _LATER.items() for name in names}
+_PACKAGES = ("export", "runs", "tables")  # whose names the docs give in full
 
 
 def __getattr__(name: str) -> Any:
-    """Import estimators, and scikit-learn with them, when they are first asked for."""
-    if name in _ESTIMATORS:
-        return getattr(import_module("thresher.estimators"), name)
-    if name == "load":
-        return import_module("thresher.runs.saved").load
+    """Import what is public when it is first asked for."""
+    if name in _MODULES:
+        found = globals()[name] = getattr(import_module(_MODULES[name]), name)
+        return found
+    if name in _PACKAGES:
+        return import_module(f"thresher.{name}")
     if name == "Certify":  # until 0.3
         warnings.warn("thresher.Certify is now called CheckTheorems.", DeprecationWarning, stacklevel=2)
-        return CheckTheorems
+        return __getattr__("CheckTheorems")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PACKAGES})

@@ -36,7 +36,7 @@ class BrokenCertificate(ThresherError, AssertionError):
 
 
 class WorkerLost(ThresherError, RuntimeError):
-    """A shard of a cluster was lost and did not come back; a checkpoint holds all iterations until then."""
+    """A worker of a cluster was lost and did not come back; a checkpoint holds all iterations until then."""
 
 
 def not_installed(what: str, *, extra: str) -> NotAvailable:

@@ -67,13 +67,13 @@ def sabotage(name, time):
 
 @pytest.fixture
 def kill(monkeypatch):
-    """A function that takes, by shard, the calls in which it dies, one after the other: names and how many before."""
+    """A function that takes, by worker, the calls in which it dies, one after the other: names and how many before."""
     from thresher.engines import ray_cluster
 
     begin = ray_cluster.RayExecutor._begin
 
     def plan(deaths):
-        left, begun = {shard: list(some) for shard, some in deaths.items()}, []
+        left, begun = {worker: list(some) for worker, some in deaths.items()}, []
 
         def armed(executor, seat):
             begin(executor, seat)

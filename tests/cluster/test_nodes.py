@@ -62,8 +62,8 @@ def test_a_node_that_is_killed_changes_no_bit():
             begin(executor, *given)
             made.append(executor)
         ray_cluster.RayExecutor.__init__ = watched
-        there = train(problem, engine=Ray(shards=2), callbacks=[lose], **SMALL)
-        assert len(set(lost)) == 2, lost  # one shard on each node
+        there = train(problem, engine=Ray(workers=2), callbacks=[lose], **SMALL)
+        assert len(set(lost)) == 2, lost  # one worker on each node
         restarts = sum(record.traffic["restarts"] for record in there.history)
         assert 1 <= restarts <= 3, restarts  # the cluster may not know yet that the node is gone
         assert told(there) == told(train(problem, **SMALL))
@@ -78,7 +78,8 @@ def test_a_local_ray_ends_with_the_training():
     told = run("""
         import gc, subprocess
         folder = []
-        there = train(problem, engine=Ray(shards=2, progress=lambda done, total: folder.append((done, total))), **SMALL)
+        cluster = Ray(workers=2, progress=lambda done, total: folder.append((done, total)))
+        there = train(problem, engine=cluster, **SMALL)
         gc.collect()
         assert not ray.is_initialized()
         assert folder[-1] == ([1000, 1000], [1000, 1000])

@@ -60,10 +60,10 @@ def alive():
     return [one for one in ray._private.state.actors().values() if one["State"] != "DEAD"]
 
 
-@pytest.mark.parametrize("shards", [pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3)] + [7])
-def test_the_number_of_shards_changes_no_bit(cluster, shards):
+@pytest.mark.parametrize("workers", [pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3)] + [7])
+def test_the_number_of_shards_changes_no_bit(cluster, workers):
     (problem,) = problems()
-    there = train(problem, engine=Ray(shards=shards), audit=True, **SMALL)
+    there = train(problem, engine=Ray(workers=workers), audit=True, **SMALL)
     assert_same(train(problem, audit=True, **SMALL), there)
     assert not sum(record.traffic["restarts"] for record in there.history)
 
@@ -88,7 +88,7 @@ def test_all_that_the_local_engine_has(cluster, case):
 def test_shards_that_are_killed_change_no_bit(cluster, kill):
     (problem,) = problems()
     kill({0: [("start", 1), ("add_counts", 1)], 1: [("move", 2), ("weights", 1)], 2: [("linearise", 3)]})
-    there = train(problem, engine=Ray(shards=3), **SMALL)
+    there = train(problem, engine=Ray(workers=3), **SMALL)
     assert_same(train(problem, **SMALL), there)
     assert sum(record.traffic["restarts"] for record in there.history) == 4  # weights leave after the last record
 
@@ -111,7 +111,7 @@ def test_a_shard_that_is_killed_in_any_phase_changes_no_bit(cluster, kill, phase
     deaths, options = PHASES[phase]
     (problem,) = problems()
     kill({0: deaths})
-    there = train(problem, engine=Ray(shards=2), **{**SMALL, **options})
+    there = train(problem, engine=Ray(workers=2), **{**SMALL, **options})
     assert_same(train(problem, **{**SMALL, **options}), there)
     assert sum(record.traffic["restarts"] for record in there.history) == len(deaths)
 
@@ -134,7 +134,7 @@ def test_shards_killed_at_random_change_no_bit(cluster, monkeypatch):
         return ask(executor, call)
 
     monkeypatch.setattr(ray_cluster.RayExecutor, "_ask", reckless)
-    there = train_together(some, engine=Ray(shards=3), **SMALL)
+    there = train_together(some, engine=Ray(workers=3), **SMALL)
     assert len(killed) > 1
     for one, other in zip(here, there, strict=True):
         assert_same(one, other)
@@ -145,9 +145,9 @@ def test_a_shard_that_stays_away_is_an_error_and_the_checkpoint_is_kept(cluster,
     file = tmp_path / "checkpoint"
     kill({1: [("move", 2)] * 9})
     with pytest.raises(
-        WorkerLost, match=r"shard 2 of 2 \(neurons 1,000 to 1,999\) was lost 2 times in one call, and st"
+        WorkerLost, match=r"worker 2 of 2 \(neurons 1,000 to 1,999\) was lost 2 times in one call, and st"
     ):
-        train(problem, engine=Ray(shards=2, retries=1), checkpoint=file, **SMALL)
+        train(problem, engine=Ray(workers=2, retries=1), checkpoint=file, **SMALL)
     assert_same(train(problem, **SMALL), train(problem, resume=file, **SMALL))
 
 
@@ -160,12 +160,12 @@ from thresher import Ray, train
 from thresher.engines import engine
 engine._SHARD = 200
 data = np.load({str(tmp_path / "problem.npz")!r})
-train(data["X"], data["y"], engine=Ray({cluster!r}, shards=2), checkpoint={str(tmp_path / "checkpoint")!r},
+train(data["X"], data["y"], engine=Ray({cluster!r}, workers=2), checkpoint={str(tmp_path / "checkpoint")!r},
       callbacks=[lambda record: record.iteration == 2 and os.kill(os.getpid(), signal.SIGKILL)], **{SMALL!r})
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (-signal.SIGKILL, "")
-    there = train(problem, engine=Ray(shards=2), resume=tmp_path / "checkpoint", **SMALL)
+    there = train(problem, engine=Ray(workers=2), resume=tmp_path / "checkpoint", **SMALL)
     assert_same(train(problem, **SMALL), there)
 
 
@@ -174,7 +174,7 @@ def test_traffic_of_an_iteration_does_not_grow_with_the_width(cluster):
     n, found = problem.size, {}
     for width in (2000, 16000):  # slices are as many
         engines._SHARD = width // 10
-        result = train(problem, engine=Ray(shards=1), width=width, shift=0.6, max_iterations=3)
+        result = train(problem, engine=Ray(workers=1), width=width, shift=0.6, max_iterations=3)
         found[width] = result.history[2:]
         kept = result.history[0].traffic
         assert kept["sent"] < 5000
@@ -198,7 +198,7 @@ def test_the_log_is_small_and_forgets_outputs(cluster, monkeypatch):
 
     monkeypatch.setattr(ray_cluster.RayExecutor, "_ask", watched)
     some = problems(2)
-    results = train_together(some, engine=Ray(shards=1), **SMALL)
+    results = train_together(some, engine=Ray(workers=1), **SMALL)
     for here, there in zip(train_together(some, **SMALL), results, strict=True):
         assert_same(here, there)
     steps = 2 + sum(len(one.history) for one in results)
@@ -209,13 +209,13 @@ def test_the_log_is_small_and_forgets_outputs(cluster, monkeypatch):
 
 def test_refusals(cluster, monkeypatch):
     (problem,) = problems()
-    with pytest.raises(MemoryRefused, match=r"each of 2 shards needs about .* have room for 0\."):
+    with pytest.raises(MemoryRefused, match=r"each of 2 workers needs about .* have room for 0\."):
         train(problem, engine="ray", width=10**12)
-    with pytest.raises(MemoryRefused, match=r"each of 2 shards needs about .* have room for 0\."):
+    with pytest.raises(MemoryRefused, match=r"each of 2 workers needs about .* have room for 0\."):
         train(problem, engine="ray", width=10**14, twins=True, start="poisson")
-    with pytest.raises(NotAvailable, match="2 shards on GPUs need as many GPUs; the cluster has 0"):
+    with pytest.raises(NotAvailable, match="2 workers on GPUs need as many GPUs; the cluster has 0"):
         pytest.importorskip("torch")
-        train(problem, engine=Ray(device="cuda", shards=2), **SMALL)
+        train(problem, engine=Ray(device="cuda", workers=2), **SMALL)
     with pytest.raises(InvalidInput, match="this process has joined the Ray cluster"):
         train(problem, engine=Ray("10.0.0.1:6379"), **SMALL)
     monkeypatch.setitem(sys.modules, "thresher.engines.ray_cluster", None)
@@ -228,7 +228,7 @@ def test_an_error_of_a_shard_is_raised_here(cluster, monkeypatch):
         ray_cluster.Call, "of", lambda method, arguments, adds: of("no_such_method", arguments, adds=adds)
     )
     with pytest.raises(AttributeError, match="no_such_method"):
-        train(problems()[0], engine=Ray(shards=1), **SMALL)
+        train(problems()[0], engine=Ray(workers=1), **SMALL)
 
 
 of = ray_cluster.Call.of

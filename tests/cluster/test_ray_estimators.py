@@ -53,7 +53,7 @@ def limit(monkeypatch):
 class Here:
     """A cluster that is none: slices in this process."""
 
-    shards, room, require = staticmethod(len), staticmethod(lambda shards: 1e9), staticmethod(lambda *a, **k: None)
+    workers, room, require = staticmethod(len), staticmethod(lambda workers: 1e9), staticmethod(lambda *a, **k: None)
     __call__ = staticmethod(Threads)
 
 
@@ -74,7 +74,7 @@ def products_and_passes(made):
 def test_slices_of_rows_that_are_killed_change_no_bit(cluster, kill, monkeypatch):
     monkeypatch.setattr(clustered, "FEW", 800)
     begun = kill({0: [("times", 2), ("nothing", 1), ("sums", 2)]})
-    there = products_and_passes(ray_cluster.Cluster(Ray(shards=2)))
+    there = products_and_passes(ray_cluster.Cluster(Ray(workers=2)))
     assert begun == [0, 1, 0] * 2
     for one, other in zip(products_and_passes(Here()), there, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -83,11 +83,11 @@ def test_slices_of_rows_that_are_killed_change_no_bit(cluster, kill, monkeypatch
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["exact", "centres"])
 def test_many_rows_whatever_is_killed(cluster, kill, limit, way):
-    here, alone = limit("local", way), limit(Ray(shards=1), way)
-    np.testing.assert_array_equal(limit(Ray(shards=2), way), alone)
+    here, alone = limit("local", way), limit(Ray(workers=1), way)
+    np.testing.assert_array_equal(limit(Ray(workers=2), way), alone)
     call = "times" if way == "exact" else "sums"
     kill({0: [(call, 2), (call, 1)], 2: [(call, 4)]})
-    np.testing.assert_array_equal(limit(Ray(shards=3), way), alone)
+    np.testing.assert_array_equal(limit(Ray(workers=3), way), alone)
     np.testing.assert_allclose(alone, here, atol=1e-3)
 
 
@@ -95,8 +95,10 @@ def test_many_rows_whatever_is_killed(cluster, kill, limit, way):
 def test_rows_that_stay_away_are_an_error_and_the_fit_goes_on_elsewhere(cluster, kill, limit, tmp_path):
     file = tmp_path / "progress"
     kill({1: [("sums", 3)] * 9})
-    with pytest.raises(WorkerLost, match=r"shard 2 of 2 \(rows 512 to 899\) was lost 1 times.*checkpoint= of an estim"):
-        limit(Ray(shards=2, retries=0), "centres", checkpoint=file)
+    with pytest.raises(
+        WorkerLost, match=r"worker 2 of 2 \(rows 512 to 899\) was lost 1 times.*checkpoint= of an estim"
+    ):
+        limit(Ray(workers=2, retries=0), "centres", checkpoint=file)
     assert file.exists()
     np.testing.assert_allclose(limit("local", "centres", checkpoint=file), limit("local", "centres"), atol=1e-3)
     assert not file.exists()
@@ -110,12 +112,12 @@ def test_the_command_trains_on_a_cluster_and_the_report_tells_what_travelled(clu
     there, here = (tmp_path / name for name in ("there", "here"))
     assert run(capsys, *base, "--save", str(here), "--quiet")[0] == 0
     page = tmp_path / "page.html"
-    more = ["--engine", "ray", "--shards", "2", "--save", str(there), "--report", str(page)]
+    more = ["--engine", "ray", "--workers", "2", "--save", str(there), "--report", str(page)]
     assert run(capsys, *base, *more)[0] == 0
     runs = [read_run(place).trainings[0] for place in (here, there)]
     assert told(runs[0]) == told(runs[1])
     assert runs[1].history[1].traffic["received"] > 0
     assert "On the cluster" in page.read_text()
-    code, _, err = run(capsys, *base, "--shards", "2")
+    code, _, err = run(capsys, *base, "--workers", "2")
     assert code
-    assert "--shards is only for a cluster. Add --engine ray" in err
+    assert "--workers is only for a cluster. Add --engine ray" in err

@@ -101,41 +101,41 @@ def test_packed_counts_are_the_counts_in_few_bytes(counts, bits, spread):
 
 
 @given(st.integers(1, 64), st.integers(1, 70))
-def test_slices_are_dealt_out_in_order_and_evenly(count, shards):
+def test_slices_are_dealt_out_in_order_and_evenly(count, workers):
     ranges = [range(k, k + 1) for k in range(count)]
-    parts = deal(ranges, shards)
+    parts = deal(ranges, workers)
     assert [one for part in parts for one in part] == ranges
     sizes = [len(part) for part in parts]
-    assert len(parts) == min(count, shards)
+    assert len(parts) == min(count, workers)
     assert max(sizes) - min(sizes) <= 1
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(1, 64), st.integers(1, 4))
-def test_all_shards_find_a_place_however_few_processors_there_are(cpus, shards, each):
+def test_all_workers_find_a_place_however_few_processors_there_are(cpus, workers, each):
     nodes = [Node(float(one), 1e12) for one in cpus]
-    share = share_of_cpu(nodes, shards, each)
+    share = share_of_cpu(nodes, workers, each)
     grains = round(share * 10_000)  # as Ray counts
     assert share * 10_000 == pytest.approx(grains, abs=1e-6)
-    assert share == 0 or sum(one * 10_000 // grains for one in cpus) >= shards
+    assert share == 0 or sum(one * 10_000 // grains for one in cpus) >= workers
     assert share <= each
-    if sum(one // each for one in cpus) >= shards:
+    if sum(one // each for one in cpus) >= workers:
         assert share == each
 
 
 def test_what_does_not_fit_into_the_machines_is_refused():
     nodes, shares = [Node(2.0, 10e9), Node(1.0, 4e9)], Shares(10**9, 3 * 10**9)
-    require_nodes(nodes, shares, shards=3, share=1.0, remedy="Less.")
-    with pytest.raises(MemoryRefused, match=r"each of 4 shards needs about 2\.8 GiB.* have room for 3\. Less\."):
-        require_nodes(nodes, shares, shards=4, share=1.0, remedy="Less.")
-    require_nodes(nodes, shares, shards=4, share=0.5, remedy="Less.")
+    require_nodes(nodes, shares, workers=3, share=1.0, remedy="Less.")
+    with pytest.raises(MemoryRefused, match=r"each of 4 workers needs about 2\.8 GiB.* have room for 3\. Less\."):
+        require_nodes(nodes, shares, workers=4, share=1.0, remedy="Less.")
+    require_nodes(nodes, shares, workers=4, share=0.5, remedy="Less.")
     with pytest.raises(MemoryRefused, match="room for 4"):
-        require_nodes(nodes, shares, shards=5, share=0.0, remedy="Less.")
+        require_nodes(nodes, shares, workers=5, share=0.0, remedy="Less.")
 
 
 @pytest.mark.parametrize(
     ("options", "kind", "words"),
     [
-        ({"shards": 0}, InvalidInput, "shards"),
+        ({"workers": 0}, InvalidInput, "workers"),
         ({"cpus": 1.5}, InvalidInput, "cpus"),
         ({"retries": -1}, InvalidInput, "retries"),
         ({"patience": 0}, InvalidInput, "patience"),

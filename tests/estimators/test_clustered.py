@@ -22,17 +22,17 @@ from thresher.estimators.streams import Part, Stream, lift_single
 class Workers:
     """A cluster within this process: workers that are told and answer in bytes; each may be lost before a call."""
 
-    def __init__(self, shards, *, memory=1e10, lost=()):
-        self.count, self.memory, self.lost, self.made, self.calls = shards, memory, set(lost), [], []
+    def __init__(self, workers, *, memory=1e10, lost=()):
+        self.count, self.memory, self.lost, self.made, self.calls = workers, memory, set(lost), [], []
 
-    def shards(self, ranges):
+    def workers(self, ranges):
         return min(self.count, len(ranges))
 
-    def room(self, shards):
-        return self.memory / shards
+    def room(self, workers):
+        return self.memory / workers
 
-    def require(self, shares, shards, *, facts, outputs, kind):
-        require_nodes([Node(1.0, self.memory)], shares, shards=shards, share=0.0, remedy=kind.REMEDY)
+    def require(self, shares, workers, *, facts, outputs, kind):
+        require_nodes([Node(1.0, self.memory)], shares, workers=workers, share=0.0, remedy=kind.REMEDY)
 
     def __call__(self, recipe, ranges, *, threads):
         made = Executor(self, recipe, ranges)
@@ -42,7 +42,7 @@ class Workers:
 
 class Executor:
     def __init__(self, cluster, recipe, ranges):
-        self.cluster, self.parts = cluster, deal(ranges, cluster.shards(ranges))
+        self.cluster, self.parts = cluster, deal(ranges, cluster.workers(ranges))
         self.recipes = [pickle.dumps(recipe.part(part)) for part in self.parts]
         self.workers = [self.begin(k) for k in range(len(self.parts))]
 
@@ -189,13 +189,13 @@ def test_few_rows_stay_here():
 
 def test_what_no_machine_has_room_for_is_refused(many_rows):
     matrix = Clustered(Workers(2, memory=1e8), 1).matrix(inputs_of(300), 0.4, memory=0.0)
-    with pytest.raises(MemoryRefused, match=r"each of 2 shards needs .* room for 0\. Use approximation='centres'"):
+    with pytest.raises(MemoryRefused, match=r"each of 2 workers needs .* room for 0\. Use approximation='centres'"):
         matrix.times(np.ones((300, 1)))
 
 
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=3), st.integers(1, 20))
-def test_shards_have_room_for_what_they_keep(cpus, shards):
+def test_shards_have_room_for_what_they_keep(cpus, workers):
     nodes = [Node(float(one), 1e9 * one) for one in cpus]
-    assert room_for(nodes, shards, 0.0) == min(node.memory for node in nodes) / shards
-    assert room_for(nodes, shards, 1.0) == max(1e9, min(1e9 * one / min(one, shards) for one in cpus))
-    assert room_for([], shards, 1.0) == 0
+    assert room_for(nodes, workers, 0.0) == min(node.memory for node in nodes) / workers
+    assert room_for(nodes, workers, 1.0) == max(1e9, min(1e9 * one / min(one, workers) for one in cpus))
+    assert room_for([], workers, 1.0) == 0

@@ -33,5 +33,5 @@ def test_the_limit_that_width_auto_means_is_refused_on_gpus_too(monkeypatch):
 
 
 def test_a_clone_has_the_same_cluster():
-    model = ThresherRegressor(engine=Ray("auto", shards=3))
-    assert clone(model).engine == Ray("auto", shards=3)
+    model = ThresherRegressor(engine=Ray("auto", workers=3))
+    assert clone(model).engine == Ray("auto", workers=3)

@@ -104,11 +104,11 @@ class TestParameters:
         np.testing.assert_array_equal(first, again)
         assert not np.array_equal(first, other)
 
-    @pytest.mark.parametrize("start", ["sobol", "random"])
-    def test_start_rows_come_from_where_they_were_asked_for(self, diabetes, start):
+    @pytest.mark.parametrize("sequence", ["sobol", "random"])
+    def test_start_rows_come_from_where_they_were_asked_for(self, diabetes, sequence):
         X, y, *_ = diabetes
-        model = ThresherRegressor(start=start, **FIXED).fit(X, y)
-        assert model.networks_[0].settings.start.sequence == start
+        model = ThresherRegressor(sequence=sequence, **FIXED).fit(X, y)
+        assert model.networks_[0].settings.start.sequence == sequence
 
 
 def test_frames_names_pipelines_and_searches(diabetes):

@@ -143,7 +143,7 @@ class TestForms:
 
 
 OLD = ("width", "shift", "ridge", "bias", "feature_learning", "scale", "tol", "max_iterations", "random_state")
-FIRST = {"width": 64, "random_state": 0, "start": "random", "scale": "standardise", "feature_learning": 0}
+FIRST = {"width": 64, "random_state": 0, "sequence": "random", "scale": "standardise", "feature_learning": 0}
 
 
 class TestTheFirstVersion:
@@ -207,7 +207,7 @@ class TestTheFirstVersion:
         if target == "log":
             expected = (told - model.floor_) * np.exp(expected**2 / 2) * np.sqrt(np.expm1(expected**2))
         np.testing.assert_allclose(deviations, expected, rtol=1e-6)
-        assert (loaded.start, loaded.scale_, loaded.columns_weighed_) == ("random", "standardise", False)
+        assert (loaded.sequence, loaded.scale_, loaded.columns_weighed_) == ("random", "standardise", False)
         assert list(loaded.feature_learning_errors_.values()) == [[0.5, 0.4], [0.5, 0.45]]
         loaded.save(path)
         np.testing.assert_array_equal(thresher.load(path).predict(others, return_std=True), [told, deviations])
@@ -263,6 +263,7 @@ LIES = {
     "a scale": say("values", "scale_", value="minmax"),
     "targets": say("values", "target_", value="square"),
     "a start": say("parameters", "start", value="zeros"),
+    "a sequence of starts": say("parameters", "sequence", value="zeros"),
     "steps": cut("steps0", np.s_[:, :5]),
     "mean": cut("mean"),
     "low": cut("low"),

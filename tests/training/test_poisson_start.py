@@ -173,7 +173,7 @@ def test_a_network_of_no_neurons_at_all(form, tmp_path):
     assert not result.network.predict(OTHERS).any()
     result.save(tmp_path / "none", form=form)
     assert not thresher.load(tmp_path / "none").network.predict(OTHERS).any()
-    with pytest.raises(InvalidInput, match="neuron"):
+    with pytest.raises(InvalidInput, match=r"has no neurons.*none did\. Train with a larger width or a smaller shift"):
         result.network.neuron(0)
 
 
@@ -212,6 +212,19 @@ def test_auto_draws_where_rows_fire_on_less_than_half_an_input(options, kind):
 def test_refusals(options, fault):
     with pytest.raises(InvalidInput, match=fault):
         train(PROBLEM, **OPTIONS | options)
+
+
+@pytest.mark.filterwarnings("error")
+def test_more_rows_than_there_are_is_said(tmp_path):
+    some = PROBLEM.inputs[:4], PROBLEM.targets[:4]
+    given = {"width": 400, "twins": True, "max_iterations": 1}
+    train(*some, **given, shift=0.7, start="poisson")  # 4 Q(0.7) = 0.97
+    with pytest.warns(UserWarning, match=r"about 484 neurons, 1\.2 times the width.*than start='scan'") as said:
+        result = train(*some, **given, shift=0.517, start="poisson")  # 4 Q(0.517) = 1.21
+    assert [one.filename for one in said] == [__file__]
+    train(*some, **given, shift=0.517, start="auto")
+    result.save(tmp_path / "result")
+    thresher.load(tmp_path / "result")  # it was said, and is done
 
 
 def test_another_start_is_no_continuation(tmp_path):

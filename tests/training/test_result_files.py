@@ -39,6 +39,18 @@ def result(request):
     return train(PROBLEM, width=400, shift=0.5, **WAYS[request.param])
 
 
+def test_files_that_do_not_tell_the_solver_are_read(tmp_path):
+    result = train(PROBLEM, width=400, shift=0.5)
+    result.save(tmp_path / "result")
+    stored = read_file(tmp_path / "result", kind="model", newest=VERSION)
+    for name in ("solver", "screen"):
+        del stored.metadata["networks"][0][name]
+    write_file(tmp_path / "result", stored.tensors, stored.metadata, kind="model", version=stored.version)
+    loaded = thresher.load(tmp_path / "result")
+    assert (loaded.solver, loaded.screen) == ("", "")
+    np.testing.assert_array_equal(loaded.network.predict(OTHERS), result.network.predict(OTHERS))
+
+
 @forms
 def test_what_is_loaded_is_the_same(result, tmp_path, form):
     assert result.save(tmp_path / "result", form=form) == form
@@ -48,6 +60,8 @@ def test_what_is_loaded_is_the_same(result, tmp_path, form):
     assert loaded.network.settings == result.network.settings
     assert (loaded.status, loaded.message, loaded.audit) == (result.status, result.message, result.audit)
     assert (loaded.remainder, len(loaded.steps)) == (result.remainder, len(result.steps))
+    assert (loaded.solver, loaded.screen) == (result.solver, result.screen)
+    assert result.solver
     assert repr(list(loaded.history)) == repr(list(result.history))  # NaN included
     loaded.save(tmp_path / "again", form=form)
     assert (tmp_path / "again").read_bytes() == (tmp_path / "result").read_bytes()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft, linalg
+from scipy import linalg
 
 from thresher.interfaces import Gram, JacobianSlice, Sketch
 from thresher.loops.sketching import add_gaussian, add_hadamard, add_sparse_sign, add_tensor
@@ -150,6 +150,8 @@ class TensorSketch:
 
     def finish(self, total: NDArray[np.float64], piece: JacobianSlice) -> NDArray[np.float64]:
         """Return S Jᵀ (s, n): convolve with the sketch over features. Cost: O(n (d + s log s))."""
+        from scipy import fft  # other solvers do not need it
+
         n, d = piece.inputs.shape
         words = random_words(self.seed, _TENSOR_FEATURES, np.arange(d), 1)[0].astype(np.uint64)
         buckets = ((words >> np.uint64(1)) * np.uint64(self.rows)) >> np.uint64(31)

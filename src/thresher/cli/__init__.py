@@ -30,7 +30,7 @@ __all__ = ["commands", "main"]
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="thresher")
 def commands() -> None:
-    """Train very wide two-layer ReLU networks by exact Gauss-Newton steps.
+    """Predict from tables, with very wide two-layer ReLU networks that are trained by exact Gauss-Newton steps.
 
     Exit codes: 0 success; 1 a check failed, or training did not converge; 2 bad input or wrong use; 130 interrupted.
 

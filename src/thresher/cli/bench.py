@@ -21,7 +21,13 @@ __all__ = ["bench"]
 )
 @click.option("--tiny", is_flag=True, help="Use tiny sizes, to check that everything runs.")
 @click.option("--case", "cases", multiple=True, metavar="NAME", help="race, width or problems; may be repeated.")
-@click.option("--output", type=click.Path(path_type=Path), default="results/bench.json", show_default=True)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default="results/bench.json",
+    show_default=True,
+    help="File of results.",
+)
 def bench(full: bool, tiny: bool, cases: Sequence[str], output: Path) -> None:
     """Measure every method side by side: time, iterations, memory and operations.
 

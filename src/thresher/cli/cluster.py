@@ -19,9 +19,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def cluster_options(command: Command) -> Command:
-    """Add ``--engine``, ``--address`` and ``--shards`` to a command."""
+    """Add ``--engine``, ``--address`` and ``--workers`` to a command."""
     for option in (
-        click.option("--shards", type=Count(), help="With --engine ray: processes; default: one per core."),
+        click.option("--workers", type=Count(), help="With --engine ray: processes; default: one per core."),
         click.option("--address", help="With --engine ray: of a cluster that runs; default: a new one, here."),
         click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True,
                      help="Where neurons and many rows live: in this process, or on a Ray cluster."),
@@ -32,16 +32,16 @@ def cluster_options(command: Command) -> Command:
 
 def take_engine(options: MutableMapping[str, Any]) -> None:
     """Put what an estimator takes as its engine in the place of the three options; refuse what does not go together."""
-    address, shards = options.pop("address"), options.pop("shards")
+    address, workers = options.pop("address"), options.pop("workers")
     if options["engine"] == "ray":
-        options["engine"] = Ray(address=address, shards=shards)
+        options["engine"] = Ray(address=address, workers=workers)
         choose_executor(options["engine"])  # refuses if Ray is not installed
         return
-    for name, value in (("address", address), ("shards", shards)):
+    for name, value in (("address", address), ("workers", workers)):
         if value is not None:
             raise InvalidInput(f"--{name} is only for a cluster. Add --engine ray, or leave it out.")
 
 
 def watched(engine: Any, live: Live) -> Any:
-    """Return an engine that shows how far each of its shards has come."""
+    """Return an engine that shows how far each of its workers has come."""
     return replace(engine, progress=live.on_shards) if isinstance(engine, Ray) else engine

@@ -22,6 +22,7 @@ from thresher.cli.options import in_options
 from thresher.cli.places import CHECKPOINT
 from thresher.cli.rows import Parts, Places
 from thresher.runs import Evaluation, Recorder, Test
+from thresher.runs.answers import ask
 from thresher.runs.scores import UNKNOWN, say_scores, score, score_all
 from thresher.tables import Frame, Table, say_label
 from thresher.tables.columns import split_names
@@ -133,9 +134,8 @@ class Work:
         """Return how well a model does on rows that it was not fitted to; evaluate what a report shows of it."""
         X, y = self.rows(parts.test)
         with notes(self.console, drop=True):
-            chances = model.predict_proba(X) if self.task == "classification" else None
-            predicted = model.predict(X) if chances is None else model.classes_[chances.argmax(axis=1)]
-        classes = None if chances is None else model.classes_
+            predicted, chances, _ = ask(model, X, task=self.task, deviations=False)
+        classes = getattr(model, "classes_", None)
         test = score(predicted, y, task=self.task, known=self.table.targets[parts.train])
         scores = score_all(predicted, y, task=self.task, chances=chances, classes=classes)
         if not evaluate or not (self.options["save"] or self.options["report"]):

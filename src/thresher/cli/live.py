@@ -19,7 +19,7 @@ from thresher.datasets import random_problem
 __all__ = ["Live", "compile_loops", "end", "notes", "say", "short"]
 
 _BETWEEN = 2.0  # seconds between plain lines about the start scan
-_EACH = 8  # shards up to which each is shown by itself
+_EACH = 8  # workers up to which each is shown by itself
 
 
 class Live(Callback):
@@ -37,7 +37,7 @@ class Live(Callback):
         self._bar = console.is_terminal and not console.quiet
         self._task = self._progress.add_task("  start scan", total=neurons)
         self._began = self._told = time.perf_counter()
-        self._by_shard, self._done = "", 0
+        self._by_worker, self._done = "", 0
 
     def __enter__(self) -> Live:
         if self._bar:
@@ -49,24 +49,24 @@ class Live(Callback):
             self._progress.stop()
 
     def on_shards(self, done: Sequence[int], total: Sequence[int]) -> None:
-        """Show how far each shard of a cluster has come, or the slowest and the fastest of many."""
+        """Show how far each worker of a cluster has come, or the slowest and the fastest of many."""
         shares = [f"{part / whole:.0%}" for part, whole in zip(done, total, strict=True)]
         if len(shares) > _EACH:
             order = sorted(range(len(shares)), key=lambda place: done[place] / total[place])
             shares = [f"{shares[order[0]]} to {shares[order[-1]]}"]
-        self._by_shard = f", {len(done)} shards: {', '.join(shares)}"
-        self._progress.update(self._task, description=f"  start scan{self._by_shard}")
+        self._by_worker = f", {len(done)} workers: {', '.join(shares)}"
+        self._progress.update(self._task, description=f"  start scan{self._by_worker}")
         self.on_progress(sum(done), sum(total))
 
     def on_progress(self, done: int, total: int) -> None:
         """Move the bar, or print the progress of the scan."""
-        self._done = done = max(done, self._done)  # shards of a cluster are told of before their sums are made
+        self._done = done = max(done, self._done)  # workers of a cluster are told of before their sums are made
         self._progress.update(self._task, completed=done, total=total, refresh=self._bar)
         now = time.perf_counter()
         if not self._bar and now - self._told > _BETWEEN and done < total:
             rate = done / (now - self._began)
             left = (total - done) / rate if rate else math.inf
-            spent = f"{short(int(rate))}/s, {left:.0f} s left{self._by_shard}"
+            spent = f"{short(int(rate))}/s, {left:.0f} s left{self._by_worker}"
             self._say(f"  start scan: {done / total:.0%} of {total:,} neurons, {spent}")
             self._told = now
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import numpy as np
@@ -20,6 +20,7 @@ from thresher.cli.live import notes
 from thresher.cli.places import new_file, new_folders
 from thresher.devices import DEVICES, find_device
 from thresher.output import is_stream, writing
+from thresher.runs.answers import Answers, ask
 from thresher.runs.saved import SavedModel, load_model
 from thresher.runs.scores import digits_for, round_shares, say_recall, say_scores, score_all
 from thresher.runs.seen import count_seen, hash_rows_of
@@ -31,14 +32,6 @@ _BLOCK = 1 << 16  # rows of a Parquet file that are read, predicted and written 
 _PROBABILITY = 4  # decimals
 _CLASH = "probability of "  # before the names of classes, if one is the name of another column
 _MOST_DECIMALS = 15  # of numbers that are not written with a power of ten
-
-
-class Answers(NamedTuple):
-    """What a model says of rows: answers (k,) or (k, outputs), and probabilities or deviations if asked for."""
-
-    predicted: NDArray[Any]
-    chances: NDArray[np.float64] | None = None
-    deviations: NDArray[np.float64] | None = None
 
 
 @click.command(short_help="Predict the rows of a table.")
@@ -82,7 +75,8 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
     with notes(console), _opened(output) as stream:
         writer = csv.writer(stream, lineterminator="\n")
         for X, targets in blocks:
-            answers = _ask(saved, X, options, scored=targets is not None)
+            chances = (options["proba"] or targets is not None) and not getattr(saved.model, "multilabel_", False)
+            answers = ask(saved.model, X, task=saved.task, chances=chances, deviations=options["std"])
             if not count:
                 writer.writerow(_names(saved, answers, options))
             writer.writerows(_cells(saved, answers, options))
@@ -133,17 +127,6 @@ def _targets(saved: SavedModel, frame: Frame) -> NDArray[Any] | None:
     if classes.dtype.kind in "UO" and found.dtype.kind == "f":
         return np.array(["" if np.isnan(one) else say_label(one) for one in found.tolist()])
     return found
-
-
-def _ask(saved: SavedModel, X: Any, options: dict[str, Any], *, scored: bool) -> Answers:
-    model = saved.model
-    if saved.task == "classification" and (options["proba"] or scored) and not model.multilabel_:
-        chances = model.predict_proba(X)
-        return Answers(model.classes_[chances.argmax(axis=1)], chances=chances)
-    if options["std"]:
-        values, deviations = model.predict(X, return_std=True)
-        return Answers(values, deviations=deviations)
-    return Answers(model.predict(X))
 
 
 def _names(saved: SavedModel, answers: Answers, options: dict[str, Any]) -> list[str]:

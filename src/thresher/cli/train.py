@@ -38,13 +38,19 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
 @click.command(short_help="Train a network on a table.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--target", help="Column to predict; default: the last. For X.npy, the file with y.")
-@click.option("--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True)
+@click.option(
+    "--task",
+    type=click.Choice(["auto", "regression", "classification"]),
+    default="auto",
+    show_default=True,
+    help="What to predict: numbers or classes; auto: by the values of the target.",
+)
 @click.option(
     "--width", type=Width(), help="Neurons, such as 1e6, 2^20 or inf; default: 2^17 with --ridge 0, else by size."
 )
 @click.option("--shift", type=Auto(), default="auto", show_default=True, help="Threshold above which a neuron fires.")
 @click.option("--ridge", type=Auto(), default="auto", show_default=True, help="Penalty; 0 trains to zero loss.")
-@click.option("--bias", type=Auto(), default="auto", show_default=True, help="Bias coordinate of the lift.")
+@click.option("--bias", type=Auto(), default="auto", show_default=True, help="Size of one more coordinate of rows.")
 @click.option("--index", type=click.Choice(list(SHARDS)), help="With --ridge 0: how to find firing neurons.")
 @click.option(
     "--solver",

@@ -30,7 +30,9 @@ _LADDER = [1 << exponent for exponent in range(10, 23, 2)]  # widths; files have
 @click.option("--rows", type=Count(), default=500, show_default=True, help="Most rows to use.")
 @click.option("--widths", type=Counts(), help="Widths, such as 2^10,2^14; default: up to 2^22, or 2^18 with --data.")
 @click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of problem, start weights and sketches.")
-@click.option("--output", type=click.Path(path_type=Path), default="results/verify", show_default=True)
+@click.option(
+    "--output", type=click.Path(path_type=Path), default="results/verify", show_default=True, help="Folder to write to."
+)
 @click.option("--force", is_flag=True, help="Replace the page and figures of an earlier verification.")
 def verify(
     data: Path | None, target: str | None, rows: int, widths: list[int] | None, seed: int, output: Path, force: bool

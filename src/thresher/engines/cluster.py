@@ -19,23 +19,23 @@ _GRAIN = 10_000  # Ray counts processors in parts of so many
 
 @dataclass(frozen=True)
 class Ray:
-    """Train on a Ray cluster: ``train(..., engine=Ray(shards=4))``; ``engine="ray"`` is short for ``Ray()``.
+    """Train on a Ray cluster: ``train(..., engine=Ray(workers=4))``; ``engine="ray"`` is short for ``Ray()``.
 
     Parameters
     ----------
     address : of a cluster that runs, such as ``"auto"`` or ``"10.0.0.1:6379"``; None for the one that this process has
         joined, the one that ``RAY_ADDRESS`` names, or else a new one on this machine, which ends with the training
-    shards : processes that hold the neurons; None for one per core, or per GPU. There are never more than slices
+    workers : processes that hold the neurons; None for one per core, or per GPU. There are never more than slices
         of neurons, which the width decides. The result does not depend on it
     cpus : cores of each, which is how many threads work there
-    device : ``"cuda"`` for shards on GPUs, one each; results then depend on how many there are, in the last digits
-    retries : how often a shard that was lost is started again, for each call
-    patience : seconds until a shard that could not be started counts as lost
-    progress : called during the start scan with the neurons that each shard has done, and with all that it has
+    device : ``"cuda"`` for workers on GPUs, one each; results then depend on how many there are, in the last digits
+    retries : how often a worker that was lost is started again, for each call
+    patience : seconds until a worker that could not be started counts as lost
+    progress : called during the start scan with the neurons that each worker has done, and with all that it has
     """
 
     address: str | None = None
-    shards: int | None = None
+    workers: int | None = None
     cpus: int = 1
     device: str = "cpu"
     retries: int = 3
@@ -50,8 +50,8 @@ class Ray:
                 f"thresher does not train through a Ray client, as {self.address!r} asks for. Run it on a machine of "
                 "the cluster, with address='auto'."
             )
-        if self.shards is not None:
-            check_whole(self.shards, "shards", least=1)
+        if self.workers is not None:
+            check_whole(self.workers, "workers", least=1)
         check_whole(self.cpus, "cpus", least=1)
         if self.progress is not None and not callable(self.progress):
             raise InvalidInput(f"progress must be a function, or None; got {self.progress!r}.")
@@ -68,43 +68,43 @@ class Node(NamedTuple):
     memory: float  # bytes that Ray lends
 
 
-def deal(ranges: Sequence[range], shards: int) -> list[list[range]]:
-    """Return the slices of each shard: neighbours, as evenly as they go."""
-    count = min(shards, len(ranges))
+def deal(ranges: Sequence[range], workers: int) -> list[list[range]]:
+    """Return the slices of each worker: neighbours, as evenly as they go."""
+    count = min(workers, len(ranges))
     return [list(ranges[len(ranges) * k // count : len(ranges) * (k + 1) // count]) for k in range(count)]
 
 
-def share_of_cpu(nodes: Sequence[Node], shards: int, cpus: int) -> float:
-    """Return the processors that a shard reserves: so many that all shards find a place, however few there are."""
-    if _places(nodes, float(cpus)) >= shards:
+def share_of_cpu(nodes: Sequence[Node], workers: int, cpus: int) -> float:
+    """Return the processors that a worker reserves: so many that all workers find a place, however few there are."""
+    if _places(nodes, float(cpus)) >= workers:
         return float(cpus)
     parts = 1
-    while any(node.cpus >= 1 for node in nodes) and _places(nodes, 1 / parts) < shards:
+    while any(node.cpus >= 1 for node in nodes) and _places(nodes, 1 / parts) < workers:
         parts += 1
     return _GRAIN // parts / _GRAIN if parts <= _GRAIN and any(node.cpus >= 1 for node in nodes) else 0.0
 
 
-def room_for(nodes: Sequence[Node], shards: int, share: float) -> float:
-    """Return the bytes that each shard has to itself on the machine where they are scarcest."""
-    here = [(node.memory, min(_places([node], share, shards), shards)) for node in nodes]
+def room_for(nodes: Sequence[Node], workers: int, share: float) -> float:
+    """Return the bytes that each worker has to itself on the machine where they are scarcest."""
+    here = [(node.memory, min(_places([node], share, workers), workers)) for node in nodes]
     return min((memory / places for memory, places in here if places), default=0.0)
 
 
 def _places(nodes: Sequence[Node], share: float, most: int = 0) -> int:
-    """Return how many shards find a processor; ``most`` on each machine if they reserve none."""
+    """Return how many workers find a processor; ``most`` on each machine if they reserve none."""
     return sum(most if share == 0 else int(node.cpus / share + 1e-9) for node in nodes)
 
 
-def require_nodes(nodes: Sequence[Node], shares: Shares, *, shards: int, share: float, remedy: str) -> None:
-    """Refuse with MemoryRefused shards that do not fit into the memory of the machines, which take them by processors.
+def require_nodes(nodes: Sequence[Node], shares: Shares, *, workers: int, share: float, remedy: str) -> None:
+    """Refuse with MemoryRefused workers that do not fit into the memory of the machines, which take them by processors.
 
     ``share`` are the processors that each reserves.
     """
     rooms = [int(node.memory // shares.worker) for node in nodes]
     places = [min(room, _places([node], share, room)) for node, room in zip(nodes, rooms, strict=True)]
-    if sum(places) < shards:
+    if sum(places) < workers:
         lent = ", ".join(format_bytes(node.memory) for node in nodes)
         raise MemoryRefused(
-            f"each of {shards} shards needs about {format_bytes(shares.worker)}, and the machines of the cluster, "
+            f"each of {workers} workers needs about {format_bytes(shares.worker)}, and the machines of the cluster, "
             f"which lend {lent}, have room for {sum(places)}. {remedy} Or add machines."
         )

@@ -1,7 +1,7 @@
-"""An executor: shards of neurons as Ray actors, on this machine or on many. The one file that imports Ray.
+"""An executor: workers with slices of neurons as Ray actors, on this machine or on many. The one file that imports Ray.
 
 Ray starts actors, places them, carries bytes and says when one has died. What is added here is a log: every call that
-changes a shard is kept, as bytes, so a shard that was lost is started again anywhere, makes those calls, and answers
+changes a worker is kept, as bytes, so a worker that was lost is started again anywhere, makes those calls, and answers
 the one that it owed.
 """
 
@@ -39,9 +39,9 @@ _LOST = (
     exceptions.ObjectLostError,
     exceptions.OutOfMemoryError,
 )
-_TICK = 0.5  # seconds between looks at shards that have not answered
+_TICK = 0.5  # seconds between looks at workers that have not answered
 _PATIENCE = 10.0  # seconds until a cluster that does not answer is none
-_INLINE = 50_000  # bytes above which a call goes into the object store, once for all shards
+_INLINE = 50_000  # bytes above which a call goes into the object store, once for all workers
 _Actor: Any = ray.remote(concurrency_groups={"watch": 1})(Worker)
 
 
@@ -71,7 +71,7 @@ class Session:
         level = log.level
         log.setLevel(logging.ERROR)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ.setdefault("RAY_worker_niceness", "0")  # shards are the work itself, as threads would be
+        os.environ.setdefault("RAY_worker_niceness", "0")  # workers are the work itself, as threads would be
         more: dict[str, Any] = {"num_cpus": core_count(), "include_dashboard": False} if where == "local" else {}
         try:
             _knock(where)
@@ -127,46 +127,46 @@ class Cluster:
         return self._count() if self.options.device == "cuda" else 1
 
     def _count(self) -> int:
-        """Return the number of shards that were asked for, or that the cluster has processors or GPUs for."""
+        """Return the number of workers that were asked for, or that the cluster has processors or GPUs for."""
         options, session = self.options, self.session
         if options.device == "cuda":
             gpus = session.gpus()
-            if gpus < (options.shards or 1):
+            if gpus < (options.workers or 1):
                 raise NotAvailable(
-                    f"{options.shards or 1} shards on GPUs need as many GPUs; the cluster has {gpus}. Start Ray on "
+                    f"{options.workers or 1} workers on GPUs need as many GPUs; the cluster has {gpus}. Start Ray on "
                     "machines with GPUs, or use device='cpu'."
                 )
-            return options.shards or gpus
-        return options.shards or max(int(sum(node.cpus for node in session.nodes())) // options.cpus, 1)
+            return options.workers or gpus
+        return options.workers or max(int(sum(node.cpus for node in session.nodes())) // options.cpus, 1)
 
-    def shards(self, ranges: Sequence[range]) -> int:
-        """Return how many shards there will be for these slices."""
+    def workers(self, ranges: Sequence[range]) -> int:
+        """Return how many workers there will be for these slices."""
         return min(self._count(), len(ranges))
 
-    def room(self, shards: int) -> float:
-        """Return the bytes that each of so many shards finds on its machine."""
+    def room(self, workers: int) -> float:
+        """Return the bytes that each of so many workers finds on its machine."""
         nodes = self.session.nodes()
-        return room_for(nodes, shards, share_of_cpu(nodes, shards, self.options.cpus))
+        return room_for(nodes, workers, share_of_cpu(nodes, workers, self.options.cpus))
 
-    def require(self, shares: Shares, shards: int, *, facts: Any, outputs: int, kind: Any) -> None:
-        """Refuse shards that do not fit into the memory of the machines, or of their GPUs, before any work."""
+    def require(self, shares: Shares, workers: int, *, facts: Any, outputs: int, kind: Any) -> None:
+        """Refuse workers that do not fit into the memory of the machines, or of their GPUs, before any work."""
         nodes = self.session.nodes()
-        share = share_of_cpu(nodes, shards, self.options.cpus)
-        require_nodes(nodes, shares, shards=shards, share=share, remedy=kind.REMEDY)
+        share = share_of_cpu(nodes, workers, self.options.cpus)
+        require_nodes(nodes, shares, workers=workers, share=share, remedy=kind.REMEDY)
         if self.options.device == "cuda":
             ask: Any = ray.remote(num_gpus=1, num_cpus=0, max_retries=0)(kind.require_device)
             try:
-                ray.get(ask.remote(facts.part_of(shards), outputs))
+                ray.get(ask.remote(facts.part_of(workers), outputs))
             except exceptions.RayTaskError as error:
                 raise error.cause from None
 
     def __call__(self, recipe: Sliced, ranges: Sequence[range], *, threads: int) -> RayExecutor:
-        """Return an executor; ``threads`` are those of this process, and not used by shards."""
+        """Return an executor; ``threads`` are those of this process, and not used by workers."""
         return RayExecutor(self, recipe, ranges)
 
 
 class _Seat:
-    """The place of one shard: the actor that holds it now, and what it owes."""
+    """The place of one worker: the actor that holds it now, and what it owes."""
 
     def __init__(self, number: int, ranges: Sequence[range]) -> None:
         self.number, self.ranges = number, ranges
@@ -185,7 +185,7 @@ class RayExecutor:
     def __init__(self, cluster: Cluster, recipe: Sliced, ranges: Sequence[range]) -> None:
         self._options, self._session = cluster.options, cluster.session
         self._inputs = len(recipe.inputs)
-        parts = deal(ranges, cluster.shards(ranges))
+        parts = deal(ranges, cluster.workers(ranges))
         self._share = share_of_cpu(self._session.nodes(), len(parts), self._options.cpus)
         self._unit, self._log = recipe.UNIT, list[Call]()
         self._spent = dict.fromkeys(("sent", "received", "begin", "compute", "wait", "restarts"), 0.0)
@@ -199,7 +199,7 @@ class RayExecutor:
         self._spent["begin"] = time.perf_counter() - began
 
     def _put(self, recipe: Sliced) -> None:
-        """Put what each shard is made from into the object store: once if it is the same for all."""
+        """Put what each worker is made from into the object store: once if it is the same for all."""
         kept: Any = None
         for seat in self.seats:
             own = recipe.part(seat.ranges)
@@ -224,19 +224,19 @@ class RayExecutor:
     def traffic(self) -> dict[str, float]:
         """Return what was spent since the last time this was asked.
 
-        Bytes sent and received; seconds until all shards had begun, that the slowest computed, summed over calls, and
-        that this process waited besides; shards that were started again.
+        Bytes sent and received; seconds until all workers had begun, that the slowest computed, summed over calls, and
+        that this process waited besides; workers that were started again.
         """
         spent, self._spent = self._spent, dict.fromkeys(self._spent, 0.0)
         return spent
 
     @property
     def kept(self) -> int:
-        """Bytes of the log from which a shard can be made again."""
+        """Bytes of the log from which a worker can be made again."""
         return sum(len(call.data) for call in self._log)
 
     def _ask(self, call: Call) -> Iterator[Any]:
-        """Make a call to all shards and yield what they answer, in order."""
+        """Make a call to all workers and yield what they answer, in order."""
         before = list(self._log)
         if call.forgets:
             self._log = [one for one in self._log if one.output != call.output]
@@ -265,7 +265,7 @@ class RayExecutor:
             yield answer.value
 
     def _collect(self, answers: dict[int, bytes], data: Any, before: Sequence[Call]) -> None:
-        """Wait a while for answers; start shards again that were lost."""
+        """Wait a while for answers; start workers again that were lost."""
         waiting = {seat.owed: seat for seat in self.seats if seat.owed is not None}
         for ready in ray.wait(list(waiting), num_returns=len(waiting), timeout=_TICK)[0]:
             seat = waiting[ready]
@@ -285,12 +285,12 @@ class RayExecutor:
         return seat.awake is None or time.monotonic() - seat.since <= self._options.patience
 
     def _again(self, seat: _Seat, data: Any, before: Sequence[Call], error: Exception) -> None:
-        """Start a lost shard again, have it make all calls that changed it, and the one that it owes."""
+        """Start a lost worker again, have it make all calls that changed it, and the one that it owes."""
         seat.tries += 1
         if seat.tries > self._options.retries:
             first, last = seat.ranges[0].start, seat.ranges[-1].stop - 1
             raise WorkerLost(
-                f"shard {seat.number + 1} of {len(self.seats)} ({self._unit} {first:,} to {last:,}) was lost "
+                f"worker {seat.number + 1} of {len(self.seats)} ({self._unit} {first:,} to {last:,}) was lost "
                 f"{seat.tries} times in one call, and started again {seat.tries - 1} times: {_line(error)} "
                 "What a checkpoint holds is kept: mend the cluster and go on from it (resume= of train, checkpoint= of "
                 "an estimator), there or with engine='local'."
@@ -313,7 +313,7 @@ class RayExecutor:
         seat.awake, seat.since = seat.actor.done.options(concurrency_group="watch").remote(), time.monotonic()
 
     def _tell(self) -> None:
-        """Tell how many neurons each shard has done of a call, if anybody wants to know."""
+        """Tell how many neurons each worker has done of a call, if anybody wants to know."""
         if self._options.progress is None:
             return
         asked = [seat.actor.done.options(concurrency_group="watch").remote() for seat in self.seats]

@@ -50,7 +50,7 @@ _MOST_PAIRS = 1 << 39  # width times the square of the rows, with width="auto": 
 _PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
 _FAR = 0.2  # remainder, as a share of the targets, above which training counts as failed
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
-STARTS = ("sobol", "random")
+SEQUENCES = ("sobol", "random")
 APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
 
 
@@ -89,7 +89,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         bias: float | str = "auto",
         feature_learning: int | str = "auto",
         scale: str = "auto",
-        start: str = "sobol",
+        sequence: str = "sobol",
         tol: float | str = "auto",
         max_iterations: int | str = "auto",
         train_options: Mapping[str, Any] | None = None,
@@ -104,7 +104,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         categorical_features: Any = "from_dtype",
     ) -> None:
         self.width, self.shift, self.ridge, self.bias = width, shift, ridge, bias
-        self.feature_learning, self.scale, self.start = feature_learning, scale, start
+        self.feature_learning, self.scale, self.sequence = feature_learning, scale, sequence
         self.tol, self.max_iterations, self.train_options = tol, max_iterations, train_options
         self.random_state, self.n_jobs, self.device, self.checkpoint = random_state, n_jobs, device, checkpoint
         self.approximation, self.verbose, self.callbacks, self.engine = approximation, verbose, callbacks, engine
@@ -187,7 +187,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             bias=chosen(self.bias),
             plan=None if asked == "auto" else plan,
             scale=None if self.scale == "auto" else self.scale,
-            sequence=cast(SequenceName, self.start),
+            sequence=cast(SequenceName, self.sequence),
             tol=_TOL[self._interpolates] if tol is None else tol,
             max_iterations=_ITERATIONS[self._interpolates] if most is None else int(most),
             seed=int(check_random_state(self.random_state).randint(2**31)),
@@ -215,7 +215,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             raise InvalidInput(f"feature_learning must be 'auto', 'columns' or a number of rounds; got {rounds!r}.")
         if not isinstance(rounds, str):
             check_whole(rounds, "feature_learning", least=0)
-        words = {"scale": ("auto", *SCALES), "start": STARTS, "approximation": APPROXIMATIONS, "device": DEVICES}
+        words = {"scale": ("auto", *SCALES), "sequence": SEQUENCES, "approximation": APPROXIMATIONS, "device": DEVICES}
         for name, known in words.items():
             if getattr(self, name) not in known:
                 told = ", ".join(map(repr, known))

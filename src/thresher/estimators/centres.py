@@ -220,7 +220,7 @@ class Sweep:
     """
 
     UNIT: ClassVar[str] = "rows"
-    REMEDY: ClassVar[str] = "Use fewer shards with more cpus each."
+    REMEDY: ClassVar[str] = "Use fewer workers with more cpus each."
 
     stream: Stream
     targets: Matrix

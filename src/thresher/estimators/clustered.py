@@ -52,7 +52,7 @@ class KernelRows:
     """
 
     UNIT: ClassVar[str] = "rows"
-    REMEDY: ClassVar[str] = "Use approximation='centres', or fewer shards with more cpus each."
+    REMEDY: ClassVar[str] = "Use approximation='centres', or fewer workers with more cpus each."
 
     def __init__(self, inputs: Single, shift: float, *, memory: float, rows: range = range(0)) -> None:
         self.inputs, self.shift, self._rows, self._memory = inputs, shift, rows, memory
@@ -154,22 +154,22 @@ class Clustered(Cpu):
         if len(sweep.stream) <= FEW:
             return sweep
         ranges, (centres, d) = row_ranges(len(sweep.stream)), sweep.centres.shape
-        shards = self._cluster.shards(ranges)
-        rows, outputs = len(sweep.stream) / shards, sweep.targets.shape[1]
-        self._require(rows * (12 * d + 16 * outputs + 32) + 4 * centres * (3 * _ROWS + d), shards, sweep)
+        workers = self._cluster.workers(ranges)
+        rows, outputs = len(sweep.stream) / workers, sweep.targets.shape[1]
+        self._require(rows * (12 * d + 16 * outputs + 32) + 4 * centres * (3 * _ROWS + d), workers, sweep)
         return _ClusterSweep(self._cluster(sweep, ranges, threads=self.threads), sweep, ranges)
 
     def _begin(self, matrix: LimitMatrix) -> Executor:
         """Return workers that hold the rows of a kernel."""
         ranges = row_ranges(len(matrix))
-        shards = self._cluster.shards(ranges)
-        needed = self._require(3 * matrix.inputs.nbytes + 16 * _ROWS * _COLUMNS, shards, KernelRows)
-        room = _ROOM * (self._cluster.room(shards) - needed) / math.ceil(len(ranges) / shards)
+        workers = self._cluster.workers(ranges)
+        needed = self._require(3 * matrix.inputs.nbytes + 16 * _ROWS * _COLUMNS, workers, KernelRows)
+        room = _ROOM * (self._cluster.room(workers) - needed) / math.ceil(len(ranges) / workers)
         recipe = KernelRows(matrix.inputs, matrix.shift, memory=max(room, 0.0))
         return self._cluster(recipe, ranges, threads=self.threads)
 
-    def _require(self, worker: float, shards: int, kind: Any) -> int:
+    def _require(self, worker: float, workers: int, kind: Any) -> int:
         """Refuse workers that do not fit into the machines; return the bytes of each."""
         needed = int(_FIXED + worker)
-        self._cluster.require(Shares(0, needed), shards, facts=None, outputs=0, kind=kind)
+        self._cluster.require(Shares(0, needed), workers, facts=None, outputs=0, kind=kind)
         return needed

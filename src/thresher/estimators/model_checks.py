@@ -130,7 +130,7 @@ def _shapes(estimator: Any, solved: list[Matrix], noise: Matrix) -> dict[str, tu
 def bring_up_to_date(about: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> None:
     """Give a description of version 1 what was added since, as it was then."""
     values, parameters = about["values"], about["parameters"]
-    parameters["start"] = "random"
+    parameters["sequence"] = "random"
     values |= {"scale_": parameters["scale"], "columns_weighed_": False, "multilabel_": False}
     about |= {"rest": False, "rounds": [(Plan(power=float(one)).name, errors) for one, errors in about["rounds"]]}
     if "temperature_" in values:

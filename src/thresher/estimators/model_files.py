@@ -120,6 +120,8 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     if stored.version == 1:
         bring_up_to_date(about, tensors)
     parameters = dict(about["parameters"])
+    if "start" in parameters:  # as it was called at first
+        parameters["sequence"] = parameters.pop("start")
     if parameters["width"] == "inf":
         parameters["width"] = math.inf
     if isinstance(parameters.get("class_weight"), list):

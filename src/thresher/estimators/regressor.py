@@ -67,8 +67,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         smallest; or ``"auto"``: logarithms if they clearly lower the leave-one-out error of the limit
     scale : how columns are scaled, see :class:`SphereLift`; ``"auto"``: ``"robust"``, unless the leave-one-out error is
         clearly lower with another
-    start : where start weights come from: ``"sobol"``, rows that fill space evenly, or ``"random"``, independent rows.
-        Beyond 21201 coordinates, the most that Sobol points have, rows are always independent
+    sequence : where start weights come from: ``"sobol"``, rows that fill space evenly, or ``"random"``, independent
+        rows. They are always independent with ridge=0, and beyond the 21201 coordinates that Sobol points can have
     tol : training stops when the gradient of the penalised loss is at most this share of the targets; with ridge=0 when
         the residual is at most this share of the first. ``"auto"`` for 2e-2, and 1e-6 with ridge=0
     max_iterations : largest number of steps; ``"auto"`` for 4, and with ridge=0 for as many as :func:`thresher.train`
@@ -150,7 +150,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         feature_learning: int | str = "auto",
         target: str = "auto",
         scale: str = "auto",
-        start: str = "sobol",
+        sequence: str = "sobol",
         tol: float | str = "auto",
         max_iterations: int | str = "auto",
         train_options: Mapping[str, Any] | None = None,

@@ -152,7 +152,13 @@ class Network(Exports):
 
     def neuron(self, neuron: int) -> NDArray[np.float64]:
         """Return the weight vector (d,) of one neuron. Cost: O(d), plus O(d) per coefficient."""
-        neuron = check_whole(neuron, "neuron", least=0, most=self.settings.neurons - 1)
+        count = self.settings.neurons
+        if not count:
+            raise InvalidInput(
+                "this network has no neurons: start='poisson' draws those that fire on an input, and none did. "
+                "Train with a larger width or a smaller shift."
+            )
+        neuron = check_whole(neuron, "neuron", least=0, most=count - 1)
         return self.weights.vectors(np.array([neuron]))[0]
 
     def predict(self, inputs: ArrayLike, *, threads: int | None = None) -> NDArray[np.float64]:

@@ -94,7 +94,7 @@ def to_sphere(X: ArrayLike, *, centre: bool = False, bias: float = 0.0) -> NDArr
     Parameters
     ----------
     X : (n, d) real
-    centre : subtract the mean of each column first. Rows with a large common part fire on the same neurons; centring
+    centre : subtract the mean of each column first. On rows with a large common part the same neurons fire; centring
         spreads them. Not for data that must be lifted later by the same map: keep the means yourself.
     bias : value of one more column, 0 for none. It keeps the lengths of the rows apart, which normalising would lose.
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy import sparse
 
 from thresher.loops.pairs import materialise
 from thresher.model.firing import Pattern
@@ -80,6 +79,8 @@ class Weights(NamedTuple):
 
     def distances(self) -> NDArray[np.float64]:
         """Return how far each moved neuron is from its start, ||w_r - w_r(0)|| (k,). Cost: O(d) per coefficient."""
+        from scipy import sparse  # training does not need it
+
         support, parts = self.support, [np.empty(0)]
         for first in range(0, len(support.neurons), _BLOCK):
             part = support.slice(first, min(first + _BLOCK, len(support.neurons)))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import UnionType
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from thresher.errors import InvalidInput
+from thresher.runs.answers import Answers, ask
 from thresher.runs.influence import Effect, Importance, Model, find_influence, root_mean_square
 from thresher.runs.rows import Rows, say_cell
 from thresher.tables import say_label
@@ -105,14 +105,6 @@ class Evaluation:
     examples: list[Example] = field(default_factory=list)
 
 
-class Answers(NamedTuple):
-    """What a model says of rows: answers (k,), deviations (k,) and probabilities (k, classes), or None."""
-
-    predicted: NDArray[Any]
-    deviations: NDArray[np.float64] | None
-    probabilities: NDArray[np.float64] | None
-
-
 def evaluate(
     model: Any,
     X: Any,
@@ -149,7 +141,7 @@ def evaluate(
     places = np.arange(len(y))
     if len(y) > MOST_ROWS:
         places = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
-    answers, wanted = _ask(model, rows.table(places), task), y[places]
+    answers, wanted = ask(model, rows.table(places), task=task), y[places]
     wrapped = Model(model, task, getattr(model, "classes_", None))
     found = find_influence(wrapped, rows, y, places, seconds=seconds, progress=progress)
     told: dict[str, Any] = _of_numbers(answers, wanted, known) if task == "regression" else _of_classes(
@@ -173,21 +165,6 @@ def evaluation_of(stored: Any) -> Evaluation:
     """Return an evaluation that was written as JSON; TypeError, ValueError or LookupError if it is not one."""
     made: Evaluation = _made(Evaluation, stored)
     return made
-
-
-def _ask(model: Any, table: Any, task: str) -> Answers:
-    if task == "classification":
-        if not hasattr(model, "predict_proba"):
-            return Answers(np.asarray(model.predict(table)), None, None)
-        chances = np.asarray(model.predict_proba(table))
-        return Answers(np.asarray(model.classes_)[chances.argmax(axis=1)], None, chances)
-    if "return_std" in inspect.signature(model.predict).parameters:
-        try:
-            values, deviations = model.predict(table, return_std=True)
-            return Answers(np.asarray(values, np.float64), np.asarray(deviations, np.float64), None)
-        except InvalidInput:  # trained to zero loss: nothing was left out, and there are no error bars
-            pass
-    return Answers(np.asarray(model.predict(table), np.float64), None, None)
 
 
 def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[str, Any]:
@@ -242,8 +219,8 @@ def _of_classes(answers: Answers, y: NDArray[Any], known: NDArray[Any], classes:
         "confusions": [Confusion(names[i], names[j], int(table[i, j])) for i, j in np.argwhere(table)],
         "scores": scores,
     }
-    if answers.probabilities is not None:
-        confidence = answers.probabilities.max(axis=1)
+    if answers.chances is not None:
+        confidence = answers.chances.max(axis=1)
         scores["mean probability of the answer"] = float(confidence.mean())
         told["calibration"] = _calibration(confidence, actual == predicted)
     return told
@@ -271,7 +248,7 @@ def _examples(
     if model.task == "regression":
         badness = np.abs(wanted - answers.predicted)
     else:
-        probability = None if answers.probabilities is None else answers.probabilities.max(axis=1)
+        probability = None if answers.chances is None else answers.chances.max(axis=1)
         badness = np.where(answers.predicted != wanted, 1.0 if probability is None else probability, 0.0)
     order = np.argsort(-badness, kind="stable")[:MOST_EXAMPLES]
     order = order[badness[order] > 0]

@@ -7,7 +7,7 @@ from thresher.runs.run import Run
 
 __all__ = ["TRAFFIC_HEAD", "traffic_rows"]
 
-TRAFFIC_HEAD = ("iteration", "sent", "received", "shards computed, s", "waited besides, s", "started again")
+TRAFFIC_HEAD = ("iteration", "sent", "received", "workers computed, s", "waited besides, s", "started again")
 
 
 def traffic_rows(run: Run) -> list[list[str]]:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, special
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from thresher.loops.limit import differentiate, interpolate, interpolate_slopes
 from thresher.parallel import core_count, in_order
@@ -162,6 +161,8 @@ def smallest_eigenvalue(matrix: NDArray[np.float64]) -> float:
     Cost: O(n³/3) for a Cholesky factor and O(n²) for each of some dozens of Lanczos steps on the inverse; memory for
     one more matrix.
     """
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh  # training does not need it
+
     n = len(matrix)
     rounding = n * float(np.finfo(float).eps) * float(np.abs(matrix).sum(axis=0).max())
     if n <= _SMALL:

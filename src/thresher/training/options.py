@@ -159,8 +159,8 @@ class Setup:
         if not self.problems:
             return
         if self._cluster is not None:
-            shares, shards = self._shares(), self._cluster.shards(self.ranges())
-            self._cluster.require(shares, shards, facts=self.facts, outputs=len(self.problems), kind=self.kind)
+            shares, workers = self._shares(), self._cluster.workers(self.ranges())
+            self._cluster.require(shares, workers, facts=self.facts, outputs=len(self.problems), kind=self.kind)
             what = f"the process that trains {self.settings.width:,} neurons on a cluster"
             require(shares.driver, budget=self.memory_budget, what=what, remedy=self.kind.REMEDY)
             return
@@ -178,7 +178,7 @@ class Setup:
     def _shares(self) -> Shares:
         return estimate_shares(
             self.problems, self.settings, kind=self.kind, dtype=self.dtype, first_step=self.first_step,
-            matrix=self.matrix, workers=self._cluster.shards(self.ranges()), threads=self._cluster.options.cpus,
+            matrix=self.matrix, workers=self._cluster.workers(self.ranges()), threads=self._cluster.options.cpus,
         )  # fmt: skip
 
     def ranges(self) -> list[range]:
@@ -315,7 +315,7 @@ def _device_kind(index: str, dtype: str, *, here: bool) -> Kind:
         from thresher.gpu.dense_shard import DenseDeviceShard  # needs torch
         from thresher.gpu.shard import DeviceShard
     except ModuleNotFoundError as error:
-        raise not_installed(f"shards on GPUs need {error.name}, here as well", extra="gpu") from None
+        raise not_installed(f"workers on GPUs need {error.name}, here as well", extra="gpu") from None
     return DeviceShard if index == DEFAULT_INDEX else DenseDeviceShard
 
 

@@ -26,9 +26,9 @@ from thresher.training.train import complete
 __all__ = ["restore_result", "restore_results"]
 
 Tensors = Mapping[str, NDArray[Any]]
-# What estimators trained before files told it.
+# What files are taken to say where they do not: older ones know less.
 _UNSAID = {"activation": "relu", "twins": True, "sequence": "random", "index": "dense", "dtype": "float32",
-           "first_step": "given", "audit": (0, 0.0, 0), "start": "scan"}  # fmt: skip
+           "first_step": "given", "audit": (0, 0.0, 0), "start": "scan", "solver": "", "screen": ""}  # fmt: skip
 _FIXED = ("width", "shift", "activation", "seed", "twins", "sequence", "index", "dtype", "start")
 
 
@@ -156,4 +156,6 @@ def _result(about: Mapping[str, Any], network: Network, steps: list[Step], origi
         tuple(steps),
         float(about["gap" if version < STEPS else "remainder"]),
         origin,
+        str(about["solver"]),
+        str(about["screen"]),
     )

@@ -106,5 +106,7 @@ def _describe(result: Any) -> dict[str, Any]:
         "message": result.message,
         "remainder": result.remainder,
         "audit": list(result.audit),
+        "solver": result.solver,
+        "screen": result.screen,
         "history": [{**asdict(record), "statements": []} for record in result.history],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
 from inspect import Parameter, signature
@@ -75,7 +76,7 @@ def train(
         pivots of the limit kernel, to a relative residual of 0.01 to 0.1. ``"auto"`` factors up to 1500 inputs; beyond,
         it takes the cheaper of pivots and a factor that is used again, and pivots above 20,000 inputs or where matrices
         do not fit. ``Result.solver`` says which, and why
-    engine : where shards of neurons live: ``"local"`` is threads of this process, ``"gpu"`` an NVIDIA GPU, which trains
+    engine : where the neurons live: ``"local"`` is threads of this process, ``"gpu"`` an NVIDIA GPU, which trains
         the same network, ``"ray"`` or a :class:`Ray` the processes of a Ray cluster, with the same result to the bit.
         Or an executor's class, called with a recipe, ranges of neurons and ``threads``
     method : ``"paper"`` is short for ``index="tournament"``, ``first_step="gram"`` and the sketched solver with the
@@ -84,11 +85,12 @@ def train(
         exists; ``"gram"`` from the Gram matrix itself
     activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant
     twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width
-    sequence : start rows: ``"random"`` ones are independent, ``"sobol"`` ones fill space evenly (not certified)
+    sequence : start rows: ``"random"`` ones are independent, ``"sobol"`` ones fill space evenly, which
+        the certified search refuses
     start : ``"scan"`` makes all start rows and looks which fire; ``"poisson"`` draws only those that fire on an input,
         of a network whose number of rows is Poisson with mean m / 2: time and memory follow the neurons that fire, n m
-        P(Z >= b), not m. It needs twins. ``"auto"`` does so where a row fires on less than half an input on average,
-        and twins are on
+        P(Z >= b), not m. It needs twins, and warns where n P(Z >= b) is above 1: more than m would be drawn. ``"auto"``
+        does so where a row fires on less than half an input on average, and twins are on
     penalty : 0 trains until f = y; a number p > 0, or (n,) of them, minimises ½ Σ (f - y)²/p + ½ ||W - W(0)||²
     tol : stop when ||f - y|| is at most ``tol`` times what it was at the start; with a penalty when the gradient is at
         most ``tol`` times ||y||
@@ -172,6 +174,19 @@ def options_of_train(
     return decorate
 
 
+def _warn_of_rows(setup: Setup) -> None:
+    """Warn where drawing the rows that fire, at each input anew, draws more rows than there are."""
+    facts = setup.facts
+    if setup.settings.start.kind == "poisson" and facts.neurons > facts.width:
+        warnings.warn(
+            f"start='poisson' will draw about {facts.neurons:,.0f} neurons, {facts.neurons / facts.width:.2g} times "
+            "the width, since a row fires on more than one input on average. It will take more time and memory than "
+            "start='scan'; start='auto' takes the cheaper one.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
 @options_of_train(train)
 def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
     """Train one network for each of several problems with the same inputs, e.g. one per class, from one start.
@@ -184,6 +199,7 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
     """
     path, resume = (check_path(name, options.pop(name, None)) for name in FILES)
     setup = Setup.of(problems, options)
+    _warn_of_rows(setup)
     setup.require_memory()
     if not problems:
         return []
