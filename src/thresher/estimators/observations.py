@@ -224,7 +224,8 @@ def _room(distinct: Matrix) -> float:
 def _joined(row: Numbers, targets: Matrix, weight: Matrix) -> tuple[Numbers, Matrix, Matrix, Matrix]:
     """Return rows, targets, numbers and weights of observations with all copies of one joined: it counts once."""
     cells, cell = distinct_rows(np.column_stack([row, targets]))
-    return cells[:, 0].astype(np.int64), cells[:, 1:], np.ones(len(cells)), np.bincount(cell, weight)
+    joined = np.bincount(cell, weight).astype(np.float64)
+    return cells[:, 0].astype(np.int64), cells[:, 1:], np.ones(len(cells)), joined
 
 
 def distinct_rows(rows: Matrix) -> tuple[Matrix, Numbers]:
