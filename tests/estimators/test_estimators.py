@@ -139,6 +139,13 @@ class TestWeights:
             np.testing.assert_allclose(one, other, rtol=1e-6)
         assert not np.allclose(weighted.predict(others), ThresherRegressor(**SMALL).fit(X, y).predict(others))
 
+    def test_large_ones_do_not_make_a_model_sure(self, diabetes):
+        """Rows would be known from their own copies: noise learnt by heart, errors of nothing, no error bars."""
+        X, y, others, _ = diabetes
+        plain, weighted = (ThresherRegressor(**SMALL).fit(X, y, weight) for weight in (None, np.full(len(X), 100)))
+        assert weighted.loo_error_ == pytest.approx(plain.loo_error_)
+        np.testing.assert_allclose(weighted.predict(others, return_std=True), plain.predict(others, return_std=True))
+
     @pytest.mark.parametrize("factor", [1e-9, 0.3])
     def test_only_ratios_of_those_below_one_matter(self, diabetes, factor):
         X, y, others, _ = diabetes

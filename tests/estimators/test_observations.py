@@ -128,6 +128,60 @@ class TestMerged:
         assert pools.number.sum() == pytest.approx(data.count.sum())
 
 
+class TestCopies:
+    """Equal observations are one where a new one would hardly be equal too."""
+
+    @given(st.integers(0, 2**32 - 1), st.integers(8, 40), st.integers(2, 50))
+    def test_a_table_that_is_repeated_or_weighs_more_is_the_same(self, seed, n, times):
+        rng = np.random.default_rng(seed)
+        X, targets = rng.normal(size=(n, 3)), rng.normal(size=(n, 2))
+        plain = Observations.merged(X, targets)
+        for data in (
+            Observations.merged(X, targets, weights=np.full(n, float(times))),
+            Observations.merged(np.repeat(X, times, axis=0), np.repeat(targets, times, axis=0)),
+        ):
+            for name in ("X", "row", "target", "unit", "count"):
+                np.testing.assert_allclose(getattr(data, name), getattr(plain, name), rtol=1e-12)
+
+    @given(st.integers(0, 2**32 - 1))
+    def test_whole_weights_are_weights(self, seed):
+        rng = np.random.default_rng(seed)
+        X, targets, weights = rng.normal(size=(20, 2)), rng.normal(size=(20, 1)), rng.integers(1, 9, 20).astype(float)
+        twice, more = (Observations.merged(X, targets, weights=one) for one in (2 * weights, 5 * weights))
+        parts = Observations.merged(X, targets, weights=weights / 7)
+        for data in (twice, more):
+            np.testing.assert_array_equal(data.count, 1)
+            np.testing.assert_allclose(data.unit, parts.unit)
+
+    def test_of_rows_drawn_again_and_again_each_counts_once(self):
+        rng = np.random.default_rng(0)
+        drawn = rng.integers(200, size=200)
+        X = rng.integers(17, size=(200, 8)).astype(float)  # whole numbers, but too many of them to meet again
+        data = Observations.merged(X[drawn], X[drawn, :1] ** 2)
+        times = np.bincount(drawn)[np.unique(drawn)]
+        assert len(data.count) == data.count.sum() == len(times)
+        np.testing.assert_allclose(np.sort(data.unit), np.sort(times) / times.mean())
+
+    @pytest.mark.parametrize("table", ["corners", "levels", "codes", "grid", "few", "torn", "natural"])
+    def test_others_are_several(self, table):
+        rng = np.random.default_rng(1)
+        place = rng.integers(10, size=300)
+        X = {
+            "corners": rng.integers(2, size=(300, 4)).astype(float),
+            "levels": np.eye(10)[place],
+            "codes": place[:, None].astype(float),
+            "grid": rng.integers(3, size=(300, 3)).astype(float),
+            "few": rng.normal(size=(7, 3))[place % 7],
+            "torn": rng.normal(size=(10, 3))[place],
+            "natural": np.concatenate([rng.normal(size=(270, 3)), np.ones((30, 3))]),
+        }[table]
+        targets = np.sin(X.sum(axis=1, keepdims=True))
+        targets[:100] += table == "torn"
+        data = Observations.merged(X, targets)
+        assert len(data) < 300
+        assert data.count.sum() == 300
+
+
 class TestParts:
     @given(tables(), st.integers(2, 5))
     def test_every_observation_is_held_out_once(self, table, number):

@@ -23,6 +23,19 @@ class TestLogarithms:
         assert errors[0] < errors[1] / 2
         assert 0 < (y.min() - logarithmic.floor_[0]) / y.std() < 0.2
 
+    @pytest.mark.parametrize("seed", [1, 4])
+    def test_a_few_large_targets_do_not_decide(self, seed):
+        """Squared errors of targets that span powers of ten are those of the largest: logarithms seemed no better."""
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(1100, 6))
+        y = np.exp(1.25 * (X[:, 0] + np.sin(2 * X[:, 1])) + 0.3 * rng.normal(size=len(X)))
+        auto, plain = (
+            ThresherRegressor(width=float("inf"), target=target).fit(X[:300], y[:300]) for target in ("auto", "linear")
+        )
+        assert auto.target_ == "log"
+        errors = [np.abs(model.predict(X[300:]) - y[300:]).mean() for model in (auto, plain)]
+        assert errors[0] < 0.95 * errors[1]
+
     def test_they_are_logarithms_of_distances_from_the_floor(self, growth):
         X, y, others, _ = growth
         fixed = {"shift": 0.5, "bias": 1.0, "ridge": 0.01, "scale": "standardise", "feature_learning": 0, **SMALL}

@@ -20,6 +20,7 @@ from thresher import (
 from thresher.algebra import DirectFactor, MatrixGram
 from thresher.datasets import random_problem
 from thresher.engines import estimate_memory
+from thresher.engines.engine import ShardEngine
 from thresher.estimators import networks
 from thresher.estimators.networks import train_penalised
 from thresher.shards import Slice, start_gram
@@ -44,6 +45,16 @@ class TestEnds:
         assert [record.solve for record in hasty.history] == ["", "solved", "inexact"]
         assert hasty.status == Status.OUT_OF_ITERATIONS
         assert "max_iterations" in hasty.message
+
+    def test_targets_that_are_met_cost_no_search(self, case, monkeypatch):
+        X, _, penalty = case
+        moves, real = [], ShardEngine.move
+        monkeypatch.setattr(ShardEngine, "move", lambda self, step: moves.append(step) or real(self, step))
+        none, options = np.zeros((N, 1)), {"tol": 1e-2, "max_iterations": 4, "threads": 1}
+        (met,) = train_penalised(X, none, settings=settings_of(OPTIONS), penalty=penalty, first=none, **options)
+        assert (met.status, met.history[-1].residual) == (Status.CONVERGED, 0)
+        assert len(moves) == 1  # back to the start
+        np.testing.assert_array_equal(met.network.predict(X), 0)
 
     def test_callbacks_stop_it(self, case):
         X, y, penalty = case

@@ -3,7 +3,8 @@
 An observation is one target with its inputs. If all sample weights are whole numbers, a weight of 2 is two
 observations, as in scikit-learn, and so is a row that occurs twice. Otherwise, as with inverse variances, each row is
 one observation with its own weight; the same holds for class weights. Leave-one-out, folds of a cross-validation and
-the likelihood all refer to single observations, however often their inputs occur.
+the likelihood all refer to single observations, however often their inputs occur. Copies are the exception: see
+:func:`_are_copies`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ __all__ = ["Observations", "Pools", "distinct_rows"]
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 _LARGE = 1 << 20  # numbers in a table from which on rows are sorted by their bytes
+_FEW, _COPIED, _TORN, _ROOM = 8, 0.2, 0.05, 100.0  # of copies: rows, share of them, of rows that differ, times the rows
 
 
 class Pools(NamedTuple):
@@ -53,13 +55,15 @@ class Observations:
 
         ``weights`` (n,) are numbers of observations if all are whole, else weights of single observations;
         ``importance`` (n,) multiplies the weight of each observation but not their number. Only ratios of these
-        weights matter: their mean is made 1. Cost: O(nd log n).
+        weights matter: their mean is made 1. Copies of an observation are one, with their weight. Cost: O(nd log n).
         """
         number, unit = _counted(len(X), weights, importance)
         kept = unit > 0
         if not kept.all():
             X, targets, number, unit = X[kept], targets[kept], number[kept], unit[kept]
         distinct, row = distinct_rows(X)
+        if _are_copies(distinct, row, targets, number):
+            row, targets, number, unit = _joined(row, targets, number * unit)
         cells, cell = distinct_rows(np.column_stack([row, unit, targets]))
         count = np.bincount(cell, number).astype(np.float64)
         unit = cells[:, 1] / np.average(cells[:, 1], weights=count)
@@ -183,6 +187,45 @@ def _counted(rows: int, weights: Matrix | None, importance: Matrix | None) -> tu
     number = given if (given == np.rint(given)).all() else np.ones(rows)
     unit = np.where(given > 0, given, 0.0) / np.maximum(number, 1.0) * (1.0 if importance is None else importance)
     return number, unit
+
+
+def _are_copies(distinct: Matrix, row: Numbers, targets: Matrix, number: Matrix) -> bool:
+    """Return whether observations of equal inputs and targets are copies of one, and not several that agree.
+
+    Many agree and hardly any differ, though their columns have room for far more rows than there are: as after
+    sampling with replacement, or with whole weights that say how much a row counts. An observation left out would then
+    be known from its copies, and any noise learnt by heart. In tables of few different rows, such as categories,
+    new observations are expected to agree with old ones. Cost: O(nd log n).
+    """
+    n, total = len(distinct), float(number.sum())
+    if n < _FEW or total - n <= _COPIED * total:
+        return False
+    different = np.bincount(distinct_rows(np.column_stack([row, targets]))[0][:, 0].astype(np.int64), minlength=n) > 1
+    again = np.bincount(row, number, minlength=n) > 1
+    return bool(different.sum() <= _TORN * again.sum()) and _room(distinct) > _ROOM * n
+
+
+def _room(distinct: Matrix) -> float:
+    """Return how many rows the values of the columns of distinct rows (n, d) allow, without columns of two values.
+
+    A column of fractions that differ in most rows allows any number.
+    """
+    room = 1.0
+    for column in distinct.T:
+        values = np.unique(column)
+        if len(values) > len(distinct) / 2 and (values != np.rint(values)).any():
+            return np.inf
+        room *= len(values) if len(values) > 2 else 1
+        if room > _ROOM * len(distinct):
+            break
+    return room
+
+
+def _joined(row: Numbers, targets: Matrix, weight: Matrix) -> tuple[Numbers, Matrix, Matrix, Matrix]:
+    """Return rows, targets, numbers and weights of observations with all copies of one joined: it counts once."""
+    cells, cell = distinct_rows(np.column_stack([row, targets]))
+    joined = np.bincount(cell, weight).astype(np.float64)
+    return cells[:, 0].astype(np.int64), cells[:, 1:], np.ones(len(cells)), joined
 
 
 def distinct_rows(rows: Matrix) -> tuple[Matrix, Numbers]:

@@ -39,7 +39,7 @@ _SHARES = np.linspace(
     -2.0, 36.0, 20
 )  # share of variances in error bars, as log(share / (1 - share)): at least an eighth
 _MET = 0.99  # share of the observations whose variances, when left out, are below the border of the known
-_CLEARLY = 0.8  # share of the error that logarithms must leave
+_CLEARLY = 0.8  # share of the mean absolute error that logarithms must leave
 
 
 class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
@@ -64,7 +64,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         rounds that learn a metric of the inputs from the gradients of the limit, 0 for none; ``"auto"`` chooses
         either, both or neither by cross-validation that repeats the learning; above 4,096 rows a metric or none
     target : ``"linear"``; ``"log"`` to learn the logarithm of the distance of targets from a floor just below the
-        smallest; or ``"auto"``: logarithms if they clearly lower the leave-one-out error of the limit
+        smallest; or ``"auto"``: logarithms if they clearly lower the mean absolute leave-one-out error of the limit
     scale : how columns are scaled, see :class:`SphereLift`; ``"auto"``: ``"robust"``, unless the leave-one-out error is
         clearly lower with another
     sequence : where start weights come from: ``"sobol"``, rows that fill space evenly, or ``"random"``, independent
@@ -265,28 +265,34 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         many: bool,
         quick: bool = False,
     ) -> float:
-        """Return the mean squared leave-one-out error of the limit, in units of the targets' variance.
+        """Return the mean absolute leave-one-out error of the limit, in units of the targets' deviation.
 
-        Infinity where it cannot be computed. ``quick``: see :func:`error_left_out`.
+        Of targets that span powers of ten the mean square is that of a few. Infinity where it cannot be computed.
+        ``quick``: see :func:`error_left_out`.
         """
         told = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(told, scale="standardise", weights=weights)
         data = Observations.merged(rows, scaling.apply(told), weights=weights)
-        options = self._options(data, self._judge(columns, weights, scaling, floor))
+        options = self._options(data, self._judge(columns, weights, scaling, floor, power=1))
         if many and options.scale is None:  # the scale is chosen later, on more rows
             options = options._replace(scale=CANDIDATES[0])
         return error_left_out(data, options, quick=quick)
 
     @staticmethod
-    def _judge(columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None) -> Judge:
-        """Return a function that judges outputs in the units of the targets, also when logarithms are learnt."""
+    def _judge(
+        columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None, *, power: int = 2
+    ) -> Judge:
+        """Return a function that judges outputs in the units of the targets, also when logarithms are learnt.
+
+        It returns the mean of this power of the errors, summed over outputs.
+        """
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit
 
         def judge(data: Observations, outputs: Matrix) -> float:
             both = np.stack([data.target, outputs]) * scaling.unit + scaling.mean
             with np.errstate(over="ignore"):
                 wanted, found = (both if floor is None else np.exp(both)) / unit
-                return float(np.average(((found - wanted) ** 2).sum(axis=1), weights=data.weight))
+                return float(np.average((np.abs(found - wanted) ** power).sum(axis=1), weights=data.weight))
 
         return judge
 

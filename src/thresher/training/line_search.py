@@ -42,7 +42,7 @@ def search_line(
     Cost: a move for each step tried.
     """
     effort = Effort()
-    for halving in range(_HALVINGS + 1):
+    for halving in range(_HALVINGS + 1 if value.any() else 1):  # half of no step is none
         fraction = 0.5**halving
         moved = engine.move(objective.step(value, fraction)) if reached is None else reached
         reached = None
