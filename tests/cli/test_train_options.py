@@ -129,6 +129,20 @@ class TestTrain:
         assert code == 2
         assert "--categorical must name columns, k, m, a; got ['colour']." in err
 
+    def test_bad_cells_are_words_in_a_column_that_is_named(self, capsys, tmp_path):
+        rows = [f"{'inf' if k % 9 == 0 else k % 5},{k / 60},{k % 5 + k / 60}" for k in range(60)]
+        (tmp_path / "t.csv").write_text("\n".join(["code,b,y", *rows]))
+        given = [str(tmp_path / "t.csv"), *SMALL, "--save", str(tmp_path / "run")]
+        code, _, err = run(capsys, "train", *given)
+        assert code == 2
+        assert "column 'code': row 1 is 'inf'" in err and "or take it as names: --categorical" in err
+        code, out, _ = run(capsys, "train", *given, "--categorical", "code")
+        assert code == 0
+        assert "A column of zeros and ones for each value of 'code' (6 values)." in out
+        code, out, err = run(capsys, "predict", str(tmp_path / "run"), str(tmp_path / "t.csv"))
+        assert (code, len(out.splitlines())) == (0, 61)
+        assert "no training row has" not in err
+
     def test_a_tiny_share_tests_a_row_and_none_is_said(self, capsys, places, tmp_path):
         code, out, _ = run(capsys, "train", str(places / "numbers.csv"), *SMALL, "--test-size", "0.001")
         assert code == 0

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from thresher import InvalidInput, TableEncoder, ThresherClassifier, ThresherRegressor
 from thresher.tables import read_frame, read_table
+from thresher.tables.reading import Reading
 
 
 def write(folder, text, name="a.csv"):
@@ -205,7 +206,7 @@ class TestFiles:
     def test_blank_lines_of_one_column_are_missing_cells(self, tmp_path):
         path = write(tmp_path, "\na\n1\n\n3\n  \n5\n\n\n")
         assert read_frame(path)["a"].values.tolist() == ["1", "", "3", "", "5"]
-        assert read_frame(write(tmp_path, "\n1\n\n2\n\n"), header=False)["column 1"].values.tolist() == [
+        assert read_frame(write(tmp_path, "\n1\n\n2\n\n"), how=Reading(header=False))["column 1"].values.tolist() == [
             "",
             "1",
             "",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from thresher import InvalidInput, TableEncoder
 from thresher.tables import read_frame, read_table
+from thresher.tables.reading import Reading
 
 TEXT = "größe;preis;ort\n1,5;3;Köln\n2,25;4;Zürich\n3;5;Køge\n"
 
@@ -49,7 +50,7 @@ def test_what_was_quoted_comes_back(tmp_path_factory, delimiter, rows):
     writer.writerows([("first", "second", "third"), *rows])
     path = tmp_path_factory.mktemp("quoted") / "a.csv"
     path.write_bytes(text.getvalue().encode())
-    frame = read_frame(path, header=True)
+    frame = read_frame(path, how=Reading(header=True))
     assert list(zip(*(one.values.tolist() for one in frame), strict=True)) == rows
 
 

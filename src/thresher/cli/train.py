@@ -18,7 +18,7 @@ from thresher.checks import check_number, check_whole
 from thresher.cli.cluster import cluster_options, take_engine
 from thresher.cli.fit import Tested, Work
 from thresher.cli.live import say
-from thresher.cli.options import Auto, Count, Width
+from thresher.cli.options import Auto, Count, Width, reading_options, take_reading
 from thresher.cli.places import new_places
 from thresher.cli.record import make_run, say_classes, tell_end, write
 from thresher.cli.rows import Parts, Places, choose_rows, fold, split
@@ -62,7 +62,7 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
 @click.option("--test-size", type=float, help="Share of rows kept for testing; default: 0.2, or none with --cv.")
 @click.option("--cv", type=Count(), metavar="FOLDS", help="Test by cross-validation, such as --cv 5.")
 @click.option("--refit/--no-refit", default=True, help="Fit to all rows again before saving; default: yes.")
-@click.option("--header/--no-header", default=None, help="Whether a CSV file has column names; default: guessed.")
+@reading_options("found")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="Take a column as names; may be repeated.")
 @click.option("--certify", is_flag=True, help="With --ridge 0: check the paper's statements after every iteration.")
@@ -98,8 +98,8 @@ def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]
     from thresher.estimators.many import EXACT
 
     began = time.perf_counter()
-    given = {name: options[name] for name in ("target", "header", "drop")}
-    table = read_table(file, **given, most=EXACT, missing=True)
+    given = {name: options[name] for name in ("target", "drop", "categorical")}
+    table = read_table(file, how=take_reading(options), **given, most=EXACT, missing=True)
     known = _with_target(table)
     task = _say_task(table, known, options, file, console)
     work = Work(_labelled(table, task), task, options, console, {"reading": time.perf_counter() - began})

@@ -16,6 +16,7 @@ from thresher.errors import InvalidInput, not_installed
 from thresher.memory import require
 from thresher.tables.arrays import read_arrays
 from thresher.tables.frame import Column, Frame, column_of
+from thresher.tables.reading import ITSELF, Like, Reading
 from thresher.tables.saying import name_some, say_all
 from thresher.tables.text_files import INPUT, SMALLER, read_sheet
 
@@ -33,14 +34,16 @@ _FILL_IN = (
 )
 
 
-def read_frame(path: Path, *, header: bool | None = None, drop: Sequence[str] = ()) -> Frame:
+def read_frame(path: Path, *, how: Reading = ITSELF, like: Like | None = None, drop: Sequence[str] = ()) -> Frame:
     """Return the columns of a file, in order. In an .npz file ``y`` is the last one.
 
     Parameters
     ----------
     path : CSV (see :func:`read_sheet`), ``-`` for CSV from standard input, .parquet, .npz with arrays X and y, or .npy
         with an array (n, d)
-    header : whether the first line of a CSV file has the names; None to guess: it has text that does not come again
+    how : how a CSV file is read: a header, the delimiter, the decimal sign, the encoding. What it leaves open the file
+        tells; a header is a first line with text that does not come again
+    like : another file, as which a CSV file is read where ``how`` leaves that open; InvalidInput if it plainly differs
     drop : columns to leave out before anything is checked, one by one or several between commas
 
     Raises
@@ -50,18 +53,18 @@ def read_frame(path: Path, *, header: bool | None = None, drop: Sequence[str] = 
 
     Cost: O(nd).
     """
-    frame, wrong, _ = gather(path, header=header, drop=drop)
+    frame, wrong, _ = gather(path, how=how, like=like, drop=drop)
     say_all(wrong, source=str(path))
     return frame
 
 
-def read_blocks(path: Path, *, header: bool | None = None, size: int) -> Iterator[Frame]:
+def read_blocks(path: Path, *, how: Reading = ITSELF, like: Like | None = None, size: int) -> Iterator[Frame]:
     """Yield the rows of a Parquet file, ``size`` at a time, or those of any other file at once; see :func:`read_frame`.
 
     Cost: O(nd); memory for one block.
     """
     if path.suffix.lower() not in PARQUET:
-        yield read_frame(path, header=header)
+        yield read_frame(path, how=how, like=like)
         return
     count = 0
     with _opened(path) as file:
@@ -75,13 +78,18 @@ def read_blocks(path: Path, *, header: bool | None = None, size: int) -> Iterato
 
 
 def gather(
-    path: Path, *, header: bool | None = None, drop: Sequence[str] = (), only: str | None = None
+    path: Path,
+    *,
+    how: Reading = ITSELF,
+    like: Like | None = None,
+    drop: Sequence[str] = (),
+    only: str | None = None,
 ) -> tuple[Frame, list[str], list[str]]:
     """Return the columns of a file, what is wrong with them, and all names in the file; see :func:`read_frame`.
 
     ``only`` is the one column of a Parquet file to read; None for all.
     """
-    kind, wrong, notes = path.suffix.lower(), list[str](), list[str]()
+    kind, wrong, notes, reading = path.suffix.lower(), list[str](), list[str](), None
     try:
         if path != INPUT:
             status = path.stat()
@@ -93,7 +101,8 @@ def gather(
         elif kind in (".npz", ".npy"):
             columns = _read_arrays(path)
         else:
-            columns, notes, wrong = read_sheet(path, header=header, remedy=f"Give {KINDS} with at least 2 rows.")
+            remedy = f"Give {KINDS} with at least 2 rows."
+            columns, reading, notes, wrong = read_sheet(path, how=how, like=like, remedy=remedy)
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}. Give {KINDS}.") from None
     if not columns or not len(columns[0].values):
@@ -102,7 +111,8 @@ def gather(
     left_out = split_names(drop, names)
     if strange := [name for name in left_out if name not in names and only is None]:
         wrong.append(f"there is no column {name_some(strange)}, as --drop says; there are {name_some(names)}")
-    return Frame([one for one in columns if one.name not in left_out], notes=notes), wrong, names
+    kept = [one for one in columns if one.name not in left_out]
+    return Frame(kept, notes=notes, reading=reading), wrong, names
 
 
 def split_names(given: Sequence[str], names: Sequence[str]) -> list[str]:
