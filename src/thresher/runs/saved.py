@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
+from thresher.runs.pair import MODEL_FILE
 from thresher.runs.run import Run, read_run
 from thresher.tables.cells import find_decimal
 from thresher.tables.frame import Frame
@@ -22,9 +23,8 @@ from thresher.training import Result, replay_together
 from thresher.training.options import Setup
 from thresher.training.train import complete
 
-__all__ = ["MODEL_FILE", "SavedModel", "load", "load_model"]
+__all__ = ["SavedModel", "load", "load_model"]
 
-MODEL_FILE = "model.thresher"
 _SIGNS = {".": "point", ",": "comma"}
 
 
