@@ -345,8 +345,8 @@ class Engine(Protocol):
     def traffic(self) -> dict[str, float]:
         """Return bytes and seconds of what has travelled since the last time, by name; empty within one process."""
 
-    def release(self) -> None:
-        """Forget the neurons: what was returned stays valid, nothing else may be called."""
+    def finish(self) -> Weights | DenseWeights:
+        """Return the weights and forget the rest: what was returned stays valid, nothing else may be called."""
 
 
 class Objective(Protocol):

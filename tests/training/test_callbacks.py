@@ -34,6 +34,24 @@ def test_callbacks_see_everything():
     assert witness.results == [result]
 
 
+@pytest.mark.parametrize("stop_at", [0, 1, None])
+def test_the_end_is_shown_while_the_engine_still_has_the_neurons(stop_at):
+    seen = []
+
+    class Last(Callback):
+        def on_finish(self, state):
+            seen.append((state.residual, state.engine.weights(), *state.engine.drifts()))
+
+        def on_end(self, result):
+            assert len(seen) == 1
+
+    result = train_small(index="certified", callbacks=[Witness(stop_at=stop_at), Last()])
+    residual, weights, drifts, bands = seen[0]
+    assert np.linalg.norm(residual) == result.history[-1].residual
+    np.testing.assert_array_equal(weights.distances(), result.network.weights.distances())
+    assert np.all(drifts <= bands)
+
+
 @pytest.mark.parametrize("stop_at", [0, 1, 2])
 def test_a_callback_can_stop(stop_at):
     witness = Witness(stop_at=stop_at)

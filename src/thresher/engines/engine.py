@@ -106,9 +106,7 @@ class ShardEngine:
 
     def weights(self) -> Weights | DenseWeights:
         """Return the weights at the last ``linearise`` for all neurons. Cost: O(pairs), or O(md) if dense."""
-        first, *others = self._map("weights")
-        joined: Weights | DenseWeights = first.joined([first, *others])
-        return joined
+        return self._joined(list(self._map("weights")))
 
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return drift and band, (k,) each, of the neurons that certificates are kept for. Cost: O(k)."""
@@ -143,10 +141,20 @@ class ShardEngine:
         """Return what the executor has sent, received and waited for since the last time; empty in one process."""
         return self._executor.traffic()
 
-    def release(self) -> None:
-        """Forget the neurons. What was returned stays valid."""
+    def finish(self) -> Weights | DenseWeights:
+        """Return the weights and forget the neurons; what was returned stays valid. Cost: that of ``weights``.
+
+        The shards are gone before the weights become one: they and two copies of the weights are never held together.
+        """
+        parts = list(self._map("weights"))
         list(self._executor.map("release", self._output))
         self._counts = None
+        return self._joined(parts)
+
+    @staticmethod
+    def _joined(parts: list[Any]) -> Weights | DenseWeights:
+        joined: Weights | DenseWeights = parts[0].joined(parts)
+        return joined
 
     def _map(self, method: str, *arguments: Any) -> Iterator[Any]:
         return self._executor.map("call", self._output, method, *arguments)

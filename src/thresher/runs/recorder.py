@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.runs.run import Histogram, Run, Training
-from thresher.theory import Statement
-from thresher.training import Callback, Iteration, Result, State
+from thresher.training import Callback, Result, State
 
 __all__ = ["Recorder"]
 
@@ -30,36 +29,34 @@ class Recorder(Callback):
 
     def __init__(self, names: Sequence[str] = ("output",)) -> None:
         self._names = list(names)
-        self._state: State | None = None
+        self._bands: Histogram | None = None
         self._states: list[State] = []
         self.trainings: list[Training] = []
 
-    def certify(self, record: Iteration, state: State) -> Sequence[Statement]:
-        """Take note of where training stands; nothing is said about it."""
-        self._state = state
-        return ()
-
-    def on_end(self, result: Result) -> None:
-        """Keep the history, and how far the neurons have travelled."""
-        if self._state is None:
-            return
-        distances = result.network.weights.distances()
-        far = float(distances.max(initial=0.0)) or 1.0
-        histograms = {"distance": _histogram(distances, np.append(0.0, np.geomspace(far / 1e3, far, _BINS)))}
-        found = self._state.engine.drifts()
+    def on_finish(self, state: State) -> None:
+        """Keep how much of their bands the neurons have used up."""
+        found = state.engine.drifts()
         if found is not None:
             drifts, bands = found
             share = drifts / bands
             far = max(1.0, float(share.max(initial=0.0)))
-            histograms["band"] = _histogram(share, np.linspace(0.0, far, _BINS + 1))
+            self._bands = _histogram(share, np.linspace(0.0, far, _BINS + 1))
+        # The engine is large, and the run does not need it.
+        self._states.append(state._replace(engine=None))  # type: ignore[arg-type]
+
+    def on_end(self, result: Result) -> None:
+        """Keep the history, and how far the neurons have travelled."""
+        distances = result.network.weights.distances()
+        far = float(distances.max(initial=0.0)) or 1.0
+        histograms = {"distance": _histogram(distances, np.append(0.0, np.geomspace(far / 1e3, far, _BINS)))}
+        if self._bands is not None:
+            histograms["band"] = self._bands
+            self._bands = None
         place = len(self.trainings)
         name = self._names[place] if place < len(self._names) else f"output {place + 1}"
         self.trainings.append(
             Training(name, result.history, result.status, result.message, result.audited, histograms, result.steps)
         )
-        # The engine is large, and the run does not need it.
-        self._states.append(self._state._replace(engine=None))  # type: ignore[arg-type]
-        self._state = None
 
     def run(self, what: str, *, options: Mapping[str, Any], **more: Any) -> Run:
         """Return the run: ``what`` was trained in one sentence, and the options that were passed to ``train``.

@@ -90,13 +90,14 @@ class Certified(PairShard):
 
     @staticmethod
     def memory(facts: Any) -> float:
-        """Return about how many bytes a network takes: watchlists, weights by shard, and all of these as one."""
+        """Return about how many bytes a network takes: watchlists and weights, or these by shard and as one."""
         share = BAND_BEFORE if facts.first_step == "gram" else BAND_AFTER_FIRST_STEP
         band = min(share * facts.drift * (math.sqrt(facts.pairs / max(facts.awake, 1.0)) + 2), facts.shift + 6)
         beyond = firing_probability(facts.shift - band) - firing_probability(facts.shift)
         watched = 1.25 * facts.pairs + facts.awake * facts.inputs * beyond
         bases = 1.5 * facts.pairs  # of entries that have fired, some of them moved
-        return float(watched * (3 + 2 * facts.item) + 8 * bases + facts.awake * _PER_NEURON + 2 * facts.weights)
+        lists = watched * (3 + 2 * facts.item) + 8 * bases + facts.awake * _PER_NEURON
+        return float(max(lists, facts.weights) + facts.weights)
 
     def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
         """Scan the start weights block by block, take the first step while they are in cache, keep watchlists.

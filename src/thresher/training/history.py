@@ -216,6 +216,9 @@ class Callback:
     def on_iteration(self, record: Iteration) -> bool | None:
         """Take note of an iteration (0 is the start); return True to stop here."""
 
+    def on_finish(self, state: State) -> None:
+        """Look at where training has ended, while the engine still holds all that it knows of the neurons."""
+
     def on_end(self, result: Result) -> None:
         """Take note of the result."""
 
@@ -244,6 +247,11 @@ class Callbacks:
         """Tell all of an iteration; True if any wants to stop."""
         stops = [callback.on_iteration(record) for callback in self._callbacks]  # all of them are called
         return any(stops)
+
+    def on_finish(self, state: State) -> None:
+        """Show all where training has ended."""
+        for callback in self._callbacks:
+            callback.on_finish(state)
 
     def on_end(self, result: Result) -> None:
         """Tell all of the result."""

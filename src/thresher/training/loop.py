@@ -105,13 +105,13 @@ class _Run:
             status, message = Status.INTERRUPTED, "Interrupted by the keyboard."
             if not self.history:  # nothing to give back yet
                 raise
-        network = Network(self.setup.settings, self.engine.weights())
+        self.setup.callbacks.on_finish(self._state())
+        network = Network(self.setup.settings, self.engine.finish())
         steps, left, origin = tuple(self.steps), self._remainder(), self.setup.origin()
         result = Result(
             network, self.history, status, message, self.audit, steps, left, origin, self.setup.why, started.screen
         )
         self.setup.callbacks.on_end(result)
-        self.engine.release()
         return result
 
     def _first(self, first_solution: Solution | None, started: Started) -> bool:
@@ -178,6 +178,10 @@ class _Run:
         first = self.history[0].residual if self.history else math.nan
         return self.objective.remainder(self.outputs, self.value, first=first)
 
+    def _state(self) -> State:
+        residual = self.outputs - self.objective.targets
+        return State(self.objective.problem, self.setup.settings, residual, self.engine)
+
     def _allowed(self) -> int:
         if self.setup.max_iterations is not None:
             return self.setup.max_iterations
@@ -187,9 +191,8 @@ class _Run:
 
     def _record(self, taken: Taken, solution: Solution | None = None) -> Iteration:
         """Add an iteration to the history and return it."""
-        history, objective = self.history, self.objective
-        residual = self.outputs - objective.targets
-        size = float(np.linalg.norm(residual))
+        history, state = self.history, self._state()
+        size = float(np.linalg.norm(state.residual))
         before = history[-1].residual if history else math.nan
         stayed = len(history) > 0 and taken.fraction == 0
         effort = taken.effort
@@ -209,12 +212,11 @@ class _Run:
             inner_iterations=solution.inner_iterations if solution else 0,
             factored=solution.factored if solution else False,
             damping=solution.damping if solution else 0.0,
-            rank=solution.rank if solution else len(residual),
+            rank=solution.rank if solution else len(state.residual),
             solve=self._how_solved(solution),
             seconds=self.clock.taken(),
             traffic=self.engine.traffic(),
         )
-        state = State(objective.problem, self.setup.settings, residual, self.engine)
         statements = self.setup.callbacks.certify(record, state)
         record = replace(record, statements=statements) if statements else record
         history.append(record)

@@ -66,8 +66,7 @@ def remake(setup: Setup, paths: Sequence[list[Step]]) -> list[Network]:
             for step in path[1:] if together else path:
                 engine.move(step)
                 engine.linearise()
-            networks.append(Network(setup.settings, engine.weights()))
-            engine.release()
+            networks.append(Network(setup.settings, engine.finish()))
         return networks
 
 
