@@ -40,7 +40,9 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
 @click.option("--target", help="Column to predict; default: the last. For X.npy, the file with y.")
 @click.option("--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True)
 @click.option(
-    "--width", type=Width(), help="Neurons, such as 1e6, 2^20 or inf; default: 2^17 with --ridge 0, else by size."
+    "--width",
+    type=Width(),
+    help="Neurons, such as 1e6 or 2^20; inf is the limit; default: 2^17 with --ridge 0, else chosen.",
 )
 @click.option("--shift", type=Auto(), default="auto", show_default=True, help="Threshold above which a neuron fires.")
 @click.option("--ridge", type=Auto(), default="auto", show_default=True, help="Penalty; 0 trains to zero loss.")
@@ -77,7 +79,8 @@ def train(file: Path, **options: Any) -> None:
     """Train a network on a table: CSV, Parquet, .npz with X and y, or X.npy with --target y.npy.
 
     With a ridge (the default, chosen by leave-one-out) this fits an estimator, for prediction: a part of the rows is
-    kept for testing, then the model is fitted again to all rows and saved. With --ridge 0 it trains exactly, to zero
+    kept for testing, then the model is fitted again to all rows and saved. It is a network, or the limit of infinite
+    width where that has a lower error on rows left out, and above 4,096 rows. With --ridge 0 it trains exactly, to zero
     loss, with certificates, and reports every look (pre-activation computed) and flip.
 
     Example: thresher train houses.csv --target price --save runs/houses --report houses.html
