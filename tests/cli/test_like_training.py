@@ -15,6 +15,7 @@ from test_cli import run
 import thresher
 from thresher.cli import commands
 from thresher.files import read_file, write_file
+from thresher.runs import read_run
 from thresher.tables import read_table
 from thresher.tables.reading import Reading, restore_reading
 
@@ -185,6 +186,33 @@ class TestEncodings:
         code, _, err = run(capsys, "predict", trained(), write(tmp_path / "a.csv", text, "latin-1"))
         assert code == 0
         assert "is not UTF-8" in err and "no training row has" not in err
+
+
+@pytest.mark.parametrize("order", ["%d.%m.%Y", "%m/%d/%Y", "%Y-%m-%d"])
+def test_dates_that_plainly_have_another_order_are_refused(capsys, tmp_path, order):
+    orders = {"%d.%m.%Y": "day", "%m/%d/%Y": "month", "%Y-%m-%d": "year"}
+    days = pd.Series(pd.date_range("2024-01-01", periods=ROWS))
+    rows = [f"{day},{k}.5" for k, day in enumerate(days.dt.strftime(order))]
+    file, folder = write(tmp_path / "t.csv", "\n".join(["day,y", *rows])), str(tmp_path / "run")
+    assert run(capsys, "train", file, *SMALL, "--save", folder)[0] == 0
+    expected = run(capsys, "predict", folder, file)[1]
+    for other, first in orders.items():
+        new = write(tmp_path / "new.csv", "\n".join(["day", *days.dt.strftime(other)]))
+        code, out, err = run(capsys, "predict", folder, new)
+        if first in ("year", orders[order]):  # a year of four digits at the beginning can be read at any time
+            assert (code, out) == (0, expected), err
+            continue
+        assert (code, out) == (2, "")
+        assert f"with the {first} first; expected the {orders[order]} first" in err and "Write dates as" in err
+
+
+def test_the_report_reads_numbers_as_the_model_does(tmp_path, capsys):
+    """1.234 is 1234 in a German file, in the effects of a column too."""
+    rows = [f"{1 + k % 9}.{100 + k};{k % 7},5;{(1 + k % 9) * 1000 + 100 + k}" for k in range(ROWS)]
+    file, folder = write(tmp_path / "t.csv", "\n".join(["a;b;y", *rows])), tmp_path / "run"
+    assert run(capsys, "train", file, *SMALL, "--save", str(folder))[0] == 0
+    (effect,) = [one for one in read_run(folder).evaluation.effects if one.column == "a"]
+    assert effect.kind == "number" and min(effect.at) > 1000
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,8 @@ def _in_blocks(saved: SavedModel, file: Path, how: Reading) -> Iterator[tuple[An
         X = saved.frame(frame)
         if how.decimal is None:
             saved.check_decimals(X, source=str(file))
+        if saved.model.encoder_ is not None:
+            saved.check_dates(X, source=str(file))
         yield X, _targets(saved, frame)
 
 

@@ -14,9 +14,9 @@ from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.runs.pair import MODEL_FILE
 from thresher.runs.run import Run, read_run
-from thresher.tables.cells import find_decimal
+from thresher.tables.cells import find_date_order, find_decimal, read_dates
 from thresher.tables.frame import Frame
-from thresher.tables.kinds import Numbers
+from thresher.tables.kinds import Dates, Numbers
 from thresher.tables.reading import Like
 from thresher.tables.saying import name_some
 from thresher.training import Result, replay_together
@@ -26,6 +26,7 @@ from thresher.training.train import complete
 __all__ = ["SavedModel", "load", "load_model"]
 
 _SIGNS = {".": "point", ",": "comma"}
+_FIRST = {"ymd": "year", "dmy": "day", "mdy": "month"}
 
 
 class SavedModel(NamedTuple):
@@ -76,7 +77,7 @@ class SavedModel(NamedTuple):
         if missing := [name for name in names if name not in frame]:
             raise InvalidInput(
                 f"the table lacks columns that the model was trained on: {name_some(missing)}; "
-                f"it has {name_some(frame.columns)}."
+                f"it has {name_some(frame.columns)}. Add them, or train without them."
             )
         return frame.without(set(frame.columns) - set(names))
 
@@ -97,6 +98,19 @@ class SavedModel(NamedTuple):
             f"decimal {_SIGNS[expected]}s, as in the file that the model was trained on. Add --decimal {found} to read "
             f"it so, or --decimal {expected}."
         )
+
+    def check_dates(self, frame: Frame, *, source: str) -> None:
+        """Refuse dates as text whose days, months and years plainly follow each other as in no training row."""
+        for one, kind in zip(frame, map(self.model.encoder_.kinds_.get, frame.columns), strict=True):
+            order = find_date_order(one.values) if isinstance(kind, Dates) and one.is_text else None
+            if order is None or order == kind.order:
+                continue
+            (expected, found) = (read_dates(one.values, order=way).strange for way in (kind.order, order))
+            if len(places := np.flatnonzero(expected & ~found)):
+                raise InvalidInput(
+                    f"{source}: column {one.name[:40]!r} has {one.values[places[0]][:20]!r}, with the {_FIRST[order]} "
+                    f"first; expected the {_FIRST[kind.order]} first, as in training rows. Write dates as 2024-12-31."
+                )
 
     def _go_by_place(self, names: list[str], found: Sequence[str]) -> bool:
         """Whether a file with columns ``found`` has no names, and ``names`` of the model do not say otherwise."""

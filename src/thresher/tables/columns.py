@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ _BYTES_A_BYTE = 12  # of a file, in memory at the same time
 _BLOCK = 1 << 16  # rows of a Parquet file that are read at a time
 _BYTES_A_CELL = 100  # of a Parquet file, in memory at the same time: cells may be Python's strings
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool")  # how the types of columns of numbers begin
+_INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls rows in a Parquet file, if they have no other name
 _FILL_IN = (
     "Remove such rows or fill them in; or read some rows into memory, where they are filled in: thresher train --rows "
     "100000."
@@ -97,7 +99,7 @@ def gather(
                 raise InvalidInput(f"cannot read {path}: it is not a file. Give {KINDS}.")
             require(_BYTES_A_BYTE * status.st_size, budget=None, what=f"reading {path}", remedy=SMALLER)
         if kind in PARQUET:
-            columns = _read_parquet(path, only, drop, wrong)
+            columns = _read_parquet(path, only, drop, wrong, notes)
         elif kind in (".npz", ".npy"):
             columns = _read_arrays(path)
         else:
@@ -132,15 +134,16 @@ class ParquetRows:
     Parameters
     ----------
     path : the file
-    names : the columns, in order; None for all
+    names : the columns, in order; None for all but an index of pandas
     """
 
     def __init__(self, path: Path, names: Sequence[str] | None = None) -> None:
         with _opened(path) as file:
             _refuse_twice(path, file.schema_arrow.names)
             kinds = {field.name: str(field.type) for field in file.schema_arrow}
-            self._path, self._rows, self.all_names = path, int(file.metadata.num_rows), list(kinds)
-        self.names = list(kinds) if names is None else list(names)
+            self._path, self._rows = path, int(file.metadata.num_rows)
+            self.all_names = [name for name in kinds if not _INDEX.fullmatch(name)]
+        self.names = list(self.all_names if names is None else names)
         for name in self.names:
             if name not in kinds:
                 raise InvalidInput(f"{path} has no column {name[:40]!r}; it has {name_some(list(kinds))}.")
@@ -218,7 +221,9 @@ def _refuse_twice(path: Path, names: list[str]) -> None:
         raise InvalidInput(f"{path}: several columns have the same name: {name_some(twice)}. Rename all but one.")
 
 
-def _read_parquet(path: Path, only: str | None, drop: Sequence[str], wrong: list[str]) -> list[Column]:
+def _read_parquet(
+    path: Path, only: str | None, drop: Sequence[str], wrong: list[str], notes: list[str]
+) -> list[Column]:
     with _opened(path) as file:
         about = file.metadata
         _refuse_twice(path, file.schema_arrow.names)
@@ -230,6 +235,9 @@ def _read_parquet(path: Path, only: str | None, drop: Sequence[str], wrong: list
         left_out = split_names(drop, table.column_names)
         found = []
         for name, column in zip(table.column_names, table.columns, strict=True):
+            if _INDEX.fullmatch(name) and only is None:
+                notes.append(f"Left out {name!r}, in which pandas keeps what rows are called.")
+                continue
             try:
                 empty = name in left_out
                 found.append(Column(name, np.zeros(len(column))) if empty else _from_arrow(name, column))

@@ -82,7 +82,8 @@ def read_table(
         target = names[-1]
     features = frame.without([target])
     if not features.columns:
-        wrong.append(f"it must have at least 2 columns, inputs and a target; it has {len(names)}")
+        hint = ". Are its cells parted by another sign? Name it with --delimiter" if frame.reading is not None else ""
+        wrong.append(f"it must have at least 2 columns, inputs and a target; it has {len(names)}{hint}")
     if len(frame) < 2:
         wrong.append(f"it must have at least 2 rows; it has {len(frame)}")
     seen: list[Column] = []
@@ -111,7 +112,9 @@ def read_targets(frame: Frame, target: str, *, missing: bool = False) -> NDArray
     column = frame[target]
     seen = look(column)
     if seen.kind == "date":
-        raise InvalidInput(f"the target {column.name[:40]!r} holds dates; expected numbers or text.")
+        raise InvalidInput(
+            f"the target {column.name[:40]!r} holds dates; expected numbers or text. Name another with --target."
+        )
     text = seen.kind == "text" or (column.is_text and truth_only(column))
     if text:
         different, codes = coded(column.values)

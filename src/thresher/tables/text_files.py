@@ -29,6 +29,9 @@ _BYTES_A_BYTE = 12  # of a file of text, in memory at the same time: cells are P
 _GZIP, _CHUNK = b"\x1f\x8b", 1 << 22
 _DELIMITERS = ",;\t|"
 _SOME = 100  # lines that tell the delimiter
+_MOST = 0.9  # share of lines that tell how many cells there are
+_SAID = re.compile(r"sep=([^\w\r\n\".+-])\r?\n?", re.IGNORECASE)
+_WHOLE = re.compile(r"[0-9]{1,15}")
 _NO_TEXT = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")
 _ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 _GUESSES = ("utf-8", "cp1252", "latin-1")
@@ -51,11 +54,14 @@ def read_sheet(path: Path, *, how: Reading = ITSELF, like: Like | None = None, r
     What ``how`` leaves open is as in a file that this one is to be ``like``; InvalidInput if it plainly is not. Else
     the file tells it. Text is UTF-8 or UTF-16 with its mark, else UTF-8, else Windows' Latin-1. The delimiter is a
     comma, a semicolon, a tab or a bar: that by which most lines have the same number of cells; a semicolon or a tab if
-    all lines have.
+    all lines have; or what a first line ``sep=;`` of a spreadsheet says. Empty cells beyond those of the first line and
+    columns without a name and a value are left out, and noted.
 
     Cost: O(bytes).
     """
     text, encoding, notes = _decode(_unpacked(path), path, how, like, remedy)
+    if said := _SAID.match(text):
+        text, how = text[said.end() :], how._replace(delimiter=how.delimiter or said[1])
     delimiter = how.delimiter or _find_delimiter(text, path, like)
     try:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -64,19 +70,25 @@ def read_sheet(path: Path, *, how: Reading = ITSELF, like: Like | None = None, r
         raise InvalidInput(f"{path} is no CSV file: {error}. Are its quotation marks in pairs?") from None
     if not rows:
         raise InvalidInput(f"{path} is empty. {remedy}")
+    rows = _trimmed(rows, notes)
     width = len(rows[0])
     ragged = [(place, len(row)) for place, row in enumerate(rows) if len(row) != width]
-    whole = next((row for row in rows[1:] if len(row) == width), rows[0])
+    _refuse_title(ragged, rows, path)
+    whole = next((row for row in rows[1:] if len(row) == width), [""] * width)
     for place, _ in ragged:
         rows[place] = whole  # so that all else that is wrong is found too, by its row
     cells = [list(map(str.strip, column)) for column in zip(*rows, strict=True)]
     header = _find_header(cells, path, how, like, notes)
+    cells = _with_name_or_value(cells, notes) if header else cells
     names = [column[0] if header else "" for column in cells]
     names = [name or f"column {place}" for place, name in enumerate(names, start=1)]
+    if header and like is None:
+        counts = [name for name, column in zip(names, cells, strict=True) if _counts_rows(column)]
+        notes += [f"Column {name!r} has no name and counts the rows. Leave it out with --drop." for name in counts]
     wrong = [_say_ragged(ragged, width, int(header))] if ragged else []
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         wrong.append(f"several columns have the same name: {name_some(twice)}; rename all but one")
-        names = [f"column {place}" for place in range(1, width + 1)]
+        names = [f"column {place}" for place in range(1, len(names) + 1)]
     if len(rows) == header:
         raise InvalidInput(f"{path} has no rows below its header. {remedy} Is its one line no header? Add --no-header.")
     columns = [Column(name, np.array(column[header:], object)) for name, column in zip(names, cells, strict=True)]
@@ -114,6 +126,32 @@ def _without_blanks(rows: list[list[str]], header: bool | None) -> list[list[str
         return [rows[place] for place in there]
     first = 0 if header is False else there[0]
     return [row or [""] for row in rows[first : there[-1] + 1]]
+
+
+def _trimmed(rows: list[list[str]], notes: list[str]) -> list[list[str]]:
+    """Return the cells of lines without empty ones beyond those of the first line."""
+    width = len(rows[0])
+    longer = [row for row in rows if len(row) > width]
+    if width > 1 and longer and not any("".join(row[width:]).strip() for row in longer):
+        notes.append(f"Left out empty cells beyond the {width} of the first line, in {len(longer):,} rows.")
+        rows = [row[:width] for row in rows]
+    return rows
+
+
+def _with_name_or_value(cells: list[list[str]], notes: list[str]) -> list[list[str]]:
+    """Return the columns but those that have neither a name nor a value."""
+    kept = [column for column in cells if any(column)]
+    if len(kept) < len(cells):
+        notes.append(f"Left out {len(cells) - len(kept):,} columns without a name and a value.")
+    return kept
+
+
+def _counts_rows(column: list[str]) -> bool:
+    """Return whether a column below its name has no name, or that of pandas for it, and the numbers of the rows."""
+    name, *cells = column
+    if name not in ("", "Unnamed: 0") or len(cells) < 2 or not _WHOLE.fullmatch(cells[0]):
+        return False
+    return cells == list(map(str, range(int(cells[0]), int(cells[0]) + len(cells))))
 
 
 def _unpacked(path: Path) -> bytes:
@@ -243,6 +281,16 @@ def _say_sign(delimiter: str) -> str:
 
 def _option(delimiter: str) -> str:
     return "tab" if delimiter == "\t" else f"'{delimiter}'"
+
+
+def _refuse_title(ragged: list[tuple[int, int]], rows: list[list[str]], path: Path) -> None:
+    """Refuse a file whose first line has fewer cells than nearly all others."""
+    ((others, count),) = Counter(count for _, count in ragged).most_common(1) or [(0, 0)]
+    if others > len(rows[0]) and count >= _MOST * (len(rows) - 1):
+        raise InvalidInput(
+            f"{path}: the first line is {', '.join(rows[0])[:40]!r}, with fewer cells than others: {len(rows[0])}, and "
+            f"{others} in {count:,} lines. Remove what stands before the header, or correct the header."
+        )
 
 
 def _say_ragged(ragged: list[tuple[int, int]], width: int, header: int) -> str:
