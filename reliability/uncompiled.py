@@ -104,17 +104,19 @@ def _function(test: str) -> str:
 
 def plain_python() -> None:
     """Put plain Python in the place of instructions that exist in compiled code only."""
-    from thresher.loops import bits, counting, search, visits
+    from thresher.loops import bits, counting, outputs, search, start_scan, visits
 
-    counting._ones = lambda word: int(word).bit_count()
+    counting.ones = search.ones = lambda word: np.uint64(int(word).bit_count())
     bits.trailing_zeros = visits.trailing_zeros = search.trailing_zeros = lambda word: (
-        (int(word) & -int(word)).bit_length() - 1
+        (int(word) & -int(word)).bit_length() - 1 if word else 64
     )
     search._at_least = lambda values, first, low: np.uint64(
         sum(1 << k for k in np.flatnonzero(values[first : first + 64] >= low).tolist())
     )
     visits.prefetch = lambda values, place: None
-    visits.sum_rows, visits.dot_rows, visits.passed = _sum_rows, _dot_rows, _passed
+    visits.passed, visits.sum_rows = _passed, _sum_rows
+    start_scan.sum_rows, start_scan.dot_rows = _sum_rows, _dot_rows
+    visits.dot_rows = outputs.dot_rows = _dot_rows
 
 
 def _sum_rows(steps: Any, coefficients: Any, listed: Any, first: int, count: int, X: Any, vector: Any) -> Any:

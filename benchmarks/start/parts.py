@@ -130,7 +130,9 @@ def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, flo
         if inputs is None:
             rounding, product = 0.0, best(lambda: np.matmul(columns.T, geometry.fast_inputs.T, out=room)) / BLOCK
         else:
-            rounding = best(lambda: (screen.round_rows(columns, inputs.bits), screen.transpose(columns))) / BLOCK
+            rounding = (
+                best(lambda: (screen.round_rows(columns, inputs.bits), screen.transpose(columns, np.float32))) / BLOCK
+            )
             product = best(_products(columns, inputs)) / BLOCK
         whole = min(seconds for seconds, _ in scans) / (BLOCK * BLOCKS)
         return {

@@ -36,13 +36,21 @@ def level_of_row(rows, r, inputs, d, level):
 
 
 def products_of(rows, inputs, count):
-    """The products of whole numbers of the first ``count`` rows with all inputs, chunk by chunk."""
+    """The products of whole numbers of the first ``count`` rows with all inputs, chunk by chunk.
+
+    Checks the bits that say which of them reach levels: here some product of each row.
+    """
     room = screen.room_for(inputs)
-    found = np.empty((count, room.shape[1]), np.int32)
+    found = np.empty((count, room.sums.shape[1]), np.int32)
     for first in range(0, count, screen.CHUNK):
         last = min(first + screen.CHUNK, count)
         screen.multiply_rows(rows, first, last, inputs, room)
-        found[first:last] = room[: last - first]
+        found[first:last] = room.sums[: last - first]
+        room.levels[: last - first] = [row[7 * r % len(row)] for r, row in enumerate(found[first:last])]
+        screen.multiply_rows(rows, first, last, inputs, room)
+        bits = np.unpackbits(room.reached.view(np.uint8), axis=1, bitorder="little")[: last - first]
+        expected = found[first:last] >= room.levels[: last - first, None]
+        np.testing.assert_array_equal(bits[:, : expected.shape[1]], expected)
     return found
 
 
@@ -204,7 +212,7 @@ def test_a_tile_is_products_and_little_else(processor, way, shape, instruction, 
     target, (lanes, vectors, rows) = llvm.Target.from_triple("x86_64-unknown-linux-gnu"), shape
     module, long = ir.Module(), ir.IntType(64)
     module.triple = target.triple
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [long] * 5), "tile")
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [long] * 8), "tile")
     builder = ir.IRBuilder(function.append_basic_block())
     whole.write_tile(builder, function.args, way=way, adds=adds, lanes=lanes, vectors=vectors, rows=rows)
     builder.ret_void()

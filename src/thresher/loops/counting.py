@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
 
 from thresher.loops import compiled
+from thresher.loops.search import ones
 
 __all__ = ["BITS_PER_PAIR", "cheaper_by_bits", "count_bits", "count_pairs", "count_shared"]
-
-
-@intrinsic
-def _ones(typing, word):
-    """Return the number of one bits of a 64-bit word: a single instruction."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), generate
-
 
 BITS_PER_PAIR = 768  # additions of one pair that cost as much as intersecting all sets of bits for one neuron, per n²
 
@@ -66,7 +54,7 @@ def count_bits(begin, linear, inputs, places, sign, counts):
             for j in range(i + 1):
                 common = np.uint64(0)
                 for word in range(words):
-                    common += _ones(bits[i, word] & bits[j, word])
+                    common += ones(bits[i, word] & bits[j, word])
                 counts[i, j] += sign * np.int64(common)
 
 
@@ -83,5 +71,5 @@ def count_shared(bits, first, last, left, right, counts):
                 other = bits[j]
                 common = np.uint64(0)
                 for word in range(row.size):
-                    common += _ones(row[word] & other[word])
+                    common += ones(row[word] & other[word])
                 counts[i, j] += np.int64(common)

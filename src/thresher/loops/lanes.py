@@ -11,6 +11,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 __all__ = ["CHUNK", "LANES", "dot_rows", "passed", "prefetch", "sum_rows"]
@@ -19,6 +20,11 @@ LANES = 8
 CHUNK = 16  # expiries that are compared at a time
 _INT = ir.IntType(64)
 _SUMS = ("reassoc", "nsz", "contract")
+
+
+def _require_one_type(*arrays: Any) -> None:
+    if len({array.dtype for array in arrays}) > 1:
+        raise TypingError(f"arrays must have one type of number; got {', '.join(map(str, arrays))}.")
 
 
 class _Code:
@@ -91,6 +97,7 @@ def sum_rows(typing, steps, coefficients, listed, first, count, X, vector):
 
     Returns the square of the same sum with ``steps`` for coefficients. Both, X and the vector have one type of number.
     """
+    _require_one_type(steps, coefficients, X, vector)
 
     def generate(context, builder, signature, arguments):
         code = _Code(context, builder, signature.args[0].dtype)
@@ -125,7 +132,8 @@ def sum_rows(typing, steps, coefficients, listed, first, count, X, vector):
 
 @intrinsic
 def dot_rows(typing, vector, X, listed, count, out):
-    """Write the inner products of a vector (d,) with the first ``count`` listed rows of X to ``out``."""
+    """Write the inner products of a vector (d,) with the first ``count`` listed rows of X, of its type, to ``out``."""
+    _require_one_type(vector, X)
 
     def generate(context, builder, signature, arguments):
         code = _Code(context, builder, signature.args[0].dtype)

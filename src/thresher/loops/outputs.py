@@ -10,9 +10,10 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled, helper
+from thresher.loops.lanes import dot_rows
 from thresher.loops.rounding import STRETCH, of_margin, of_product
 from thresher.loops.screen import CHUNK, guard_of, level_of, multiply_rows, pick_bounds, room_for
-from thresher.loops.search import NONE, dots, pick, places_at_least
+from thresher.loops.search import EXTRA, NONE, pick, places_at_least, places_of_ones
 
 __all__ = ["add_outputs", "divide_twins", "measure_rows", "move_rows", "rows_near", "rows_reaching"]
 
@@ -94,15 +95,6 @@ def measure_rows(centres, halves, shift, unit):
 
 
 @njit(inline="always")
-def _pad_to_four(listed, count):
-    """Repeat the last of the listed inputs, so that ``dots`` sums all of them in one way; return how many there are."""
-    whole = count + (-count) % 4
-    for c in range(count, whole):
-        listed[c] = listed[count - 1]
-    return whole
-
-
-@njit(inline="always")
 def _keep_near(bounds, changes, found, count, low):
     """Keep of the inputs found, and of changes, those whose bounds may reach ``low`` by a change; return how many."""
     kept = NONE
@@ -128,7 +120,7 @@ def add_outputs(rows, X, shift, sums):
     Which pairs are looked at depends on products or rounded rows; what they add does not, to the bit: nor does it
     depend on the inputs around them. Cost: O(d) per pair near the threshold, besides what finds it.
     """
-    found, (bounds, values, changes) = np.empty(len(X) + 3, np.int32), np.empty((3, len(X) + 3), X.dtype)
+    found, (bounds, values, changes) = np.empty(len(X) + EXTRA, np.int32), np.empty((3, len(X)), X.dtype)
     guards, least, whole = rows.guard.copy(), np.empty(len(rows.centres), np.int32), room_for(rows.rounded_inputs)
     _add_rows(rows, X, shift, sums, guards, least, whole, found, bounds, values, changes)
 
@@ -150,25 +142,28 @@ def _add_rows(rows, X, shift, sums, guards, least, whole, found, bounds, values,
         here = r % CHUNK
         if screened:
             if here == 0:
-                multiply_rows(rounded, r, min(r + CHUNK, number), inputs, whole)
-            count = places_at_least(whole[here], k, least[r], found)
+                last = min(r + CHUNK, number)
+                for q in range(r, last):
+                    whole.levels[q - r] = least[q]
+                multiply_rows(rounded, r, last, inputs, whole)
+            count = places_of_ones(whole.reached[here], k, found)
         else:
             count = places_at_least(products[r], k, X.dtype.type(shift - reach[r] - guards[r]), found)
         if count == 0:
             continue
         if not twins:
-            dots(centres[r], X, found, _pad_to_four(found, count), values)
+            dot_rows(centres[r], X, found, count, values)
             for c in range(count):
                 sums[found[c]] += coefficients[r] * max(np.float64(values[c]) - shift, 0.0)
             continue
         if screened:
-            pick_bounds(rounded, r, inputs, guards[r], whole[here], found, count, bounds)
+            pick_bounds(rounded, r, inputs, guards[r], whole.sums[here], found, count, bounds)
         else:
             pick(products[r], found, count, bounds)
-        dots(halves[r], X, found, _pad_to_four(found, count), changes)
+        dot_rows(halves[r], X, found, count, changes)
         kept = _keep_near(bounds, changes, found, count, X.dtype.type(shift if screened else shift - guards[r]))
         if kept:
-            dots(centres[r], X, found, _pad_to_four(found, kept), values)
+            dot_rows(centres[r], X, found, kept, values)
             _add_twins(coefficients[r], shift, found, kept, changes, values, sums)
 
 

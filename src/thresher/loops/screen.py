@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from thresher.loops import compiled
 from thresher.loops.lanes import LANES
 from thresher.loops.rounding import of_screen
-from thresher.loops.structures import RoundedInputs, RoundedRows
+from thresher.loops.structures import RoundedInputs, RoundedRows, WholeProducts
 from thresher.loops.whole import COLUMNS, PLAIN, REGISTER, ROWS, WAYS, Way, multiply, multiply_plainly, multiply_singly
 
 __all__ = [
@@ -133,10 +133,10 @@ def _transpose(columns, out):
                 out[r, k] = 0
 
 
-def transpose(columns: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return columns (d, rows) as rows (rows, d), with zeros at their ends as :func:`padded` adds them."""
+def transpose(columns: NDArray[np.float32], dtype: DTypeLike) -> NDArray[Any]:
+    """Return columns (d, rows) as rows (rows, d) in a precision, with zeros at their ends as in :func:`padded`."""
     d, rows = columns.shape
-    out = np.empty((rows, -(-d // LANES) * LANES), columns.dtype)
+    out = np.empty((rows, -(-d // LANES) * LANES), dtype)
     _transpose(columns, out)  # a line of the cache at a time
     return out
 
@@ -193,7 +193,8 @@ def usual_guard(inputs: RoundedInputs, d: int) -> float:
 def room_for(inputs):
     """Return room for the products of CHUNK rows with rounded inputs; what exceeds their number is never read."""
     count, _, columns = inputs.panels.shape
-    return np.empty((CHUNK, count * columns), np.int32)
+    reached = np.zeros((CHUNK, -(-count * columns // 64)), np.uint64)
+    return WholeProducts(np.empty((CHUNK, count * columns), np.int32), np.zeros(CHUNK, np.int32), reached)
 
 
 @compiled(relaxed=True)
@@ -256,12 +257,13 @@ def pick_bounds(rows, r, inputs, guard, products, listed, count, out):
 
 
 @compiled
-def multiply_rows(rows, first, last, inputs, products):
-    """Write products of whole numbers of rows ``first`` to ``last - 1`` with inputs to ``products``, ``room_for`` them.
+def multiply_rows(rows, first, last, inputs, made):
+    """Make the products of whole numbers of rows ``first`` to ``last - 1`` with inputs, in ``room_for`` them.
 
-    ``first`` is a multiple of CHUNK, and there are at most so many rows. Cost: n d products per row.
+    Their levels are given. ``first`` is a multiple of CHUNK, and there are at most so many rows. Cost: n d products per
+    row.
     """
     if inputs.plainly:
-        multiply_plainly(inputs, rows.words, first, last, products)
+        multiply_plainly(inputs, rows.words, first, last, made)
     else:
-        multiply(inputs, rows.words, first, last, products)
+        multiply(inputs, rows.words, first, last, made)

@@ -1,4 +1,4 @@
-"""A row is searched for values that reach a level; products of the inputs found with vectors."""
+"""A row is searched for values that reach a level."""
 
 from __future__ import annotations
 
@@ -10,17 +10,28 @@ from numba.extending import intrinsic
 from thresher.loops import helper
 from thresher.loops.whole import REGISTER
 
-__all__ = ["NONE", "ONE", "dots", "fast_dot", "pick", "places_at_least", "sum_up", "trailing_zeros"]
+__all__ = ["EXTRA", "NONE", "ONE", "fast_dot", "ones", "pick", "places_at_least", "places_of_ones", "trailing_zeros"]
 
 NONE, ONE = np.uint64(0), np.uint64(1)  # places in arrays that have no sign: a place below 0 would count from the end
+EXTRA = 4  # places that are written at a time, whether there are so many or not
 
 
 @intrinsic
 def trailing_zeros(typing, word):
-    """Return the number of zero bits below the lowest one bit of a 64-bit word that is not zero."""
+    """Return the number of zero bits below the lowest one bit of a 64-bit word."""
 
     def generate(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
+        return builder.cttz(arguments[0], context.get_constant(types.boolean, False))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def ones(typing, word):
+    """Return the number of one bits of a 64-bit word."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
 
     return types.uint64(types.uint64), generate
 
@@ -47,34 +58,48 @@ def _at_least(typing, values, first, low):
 
 
 @njit(inline="always")
+def _write_places(word, first, listed, found):
+    """Write the places of the one bits of a word, counted from ``first``, to ``found[listed:]``; return where they end.
+
+    The first EXTRA are written whether they are there or not: branches would be hard to predict.
+    """
+    last = listed + ones(word)
+    for _ in range(EXTRA):
+        found[listed] = first + np.int64(trailing_zeros(word))
+        listed += ONE
+        word &= word - ONE
+    while word:
+        found[listed] = first + np.int64(trailing_zeros(word))
+        listed += ONE
+        word &= word - ONE
+    return last
+
+
+@njit(inline="always")
 def places_at_least(values, count, low, found):
-    """Write the places of values >= low among the first ``count`` to ``found``, ascending; return their number."""
+    """Write the places of values >= low among the first ``count`` to ``found``, ascending; return their number.
+
+    ``found`` has room for EXTRA more.
+    """
     listed, whole = NONE, count - count % 64
     for first in range(0, whole, 64):
-        word = _at_least(values, first, low)
-        while word:
-            found[listed] = first + np.int64(trailing_zeros(word))
-            listed += ONE
-            word &= word - ONE
+        listed = _write_places(_at_least(values, first, low), first, listed, found)
     for i in range(whole, count):
         found[listed] = i
         listed += np.uint64(values[i] >= low)
     return np.int64(listed)
 
 
-@helper(sums=True)
-def sum_up(coefficients, listed, count, X, vector):
-    """Set ``vector`` (d,) to the sum of coefficients times listed inputs; return the square of its norm."""
-    for k in range(vector.size):
-        vector[k] = 0
-    for q in range(count):
-        coefficient, x = vector.dtype.type(coefficients[q]), X[listed[q]]
-        for k in range(vector.size):
-            vector[k] += coefficient * x[k]
-    square = vector.dtype.type(0)
-    for k in range(vector.size):
-        square += vector[k] * vector[k]
-    return np.float64(square)
+@njit(inline="always")
+def places_of_ones(words, count, found):
+    """Write the places of one bits among the first ``count`` to ``found``, with room for EXTRA more; as above."""
+    listed, whole = NONE, count // 64
+    for w in range(whole):
+        listed = _write_places(words[w], 64 * w, listed, found)
+    if count % 64:
+        word = words[whole] & ((ONE << np.uint64(count % 64)) - ONE)
+        listed = _write_places(word, 64 * whole, listed, found)
+    return np.int64(listed)
 
 
 @helper(sums=True)
@@ -84,26 +109,6 @@ def fast_dot(vector, x):
     for k in range(vector.size):
         total += vector[k] * x[k]
     return total
-
-
-@helper(sums=True)
-def dots(vector, X, listed, count, out):
-    """Write the inner products of a vector with the listed inputs to ``out``, four at a time: they share its loads."""
-    whole = count - count % 4
-    for c in range(0, whole, 4):
-        a, b, e, f = X[listed[c]], X[listed[c + 1]], X[listed[c + 2]], X[listed[c + 3]]
-        sum_a = sum_b = sum_e = sum_f = out.dtype.type(0)
-        for k in range(vector.size):
-            sum_a += vector[k] * a[k]
-            sum_b += vector[k] * b[k]
-            sum_e += vector[k] * e[k]
-            sum_f += vector[k] * f[k]
-        out[c], out[c + 1], out[c + 2], out[c + 3] = sum_a, sum_b, sum_e, sum_f
-    for c in range(whole, count):
-        a, sum_a = X[listed[c]], out.dtype.type(0)
-        for k in range(vector.size):
-            sum_a += vector[k] * a[k]
-        out[c] = sum_a
 
 
 @njit(inline="always")

@@ -19,10 +19,11 @@ from thresher.loops.judgement import (
     make_scratch,
     norm_bound,
 )  # fmt: skip
+from thresher.loops.lanes import dot_rows, sum_rows
 from thresher.loops.pairs import dot
 from thresher.loops.rounding import expiry_at, norm_of_sum, rounded_down, safely_below
 from thresher.loops.screen import CHUNK, change_nearly, guard_of, level_of, multiply_rows, pick_bounds, room_for
-from thresher.loops.search import NONE, dots, fast_dot, pick, places_at_least, sum_up
+from thresher.loops.search import EXTRA, NONE, fast_dot, pick, places_at_least, places_of_ones
 from thresher.loops.structures import Displacement, Scanned, ScanRoom
 
 __all__ = ["scan_block"]
@@ -31,18 +32,31 @@ NEAR, FAR_GATHER = 1 << 21, 48  # bytes of products that caches near the process
 
 
 @njit(inline="always")
-def _list(rows, j, products, n, slack, level, found):
-    """List the inputs whose pre-activation of row j may reach a level; ``products`` in whole numbers if screened."""
-    if rows.weights.size:
-        return places_at_least(products, n, level_of(rows.rounded, j, rows.rounded_inputs, slack, level), found)
-    return places_at_least(rows.products[j], n, rows.products.dtype.type(level), found)
+def _set_levels(rows, first, last, d, low, listed_from, room):
+    """Write the guards of rounded rows ``first`` to ``last - 1``, and products of those that may reach two levels."""
+    for j in range(first, last):
+        slack = guard_of(rows.rounded, j, rows.rounded_inputs, d)
+        room.slack[j - first] = slack
+        room.least[j - first] = level_of(rows.rounded, j, rows.rounded_inputs, slack, low)
+        room.whole.levels[j - first] = level_of(rows.rounded, j, rows.rounded_inputs, slack, listed_from)
+
+
+@njit(inline="always")
+def _reaching(values, near, count, level, fired, kept_inputs):
+    """Write those near inputs to ``kept_inputs`` whose value reaches the level, without the fired; return how many."""
+    kept = NONE
+    for c in range(count):
+        i = near[c]
+        kept_inputs[kept] = i
+        kept += np.uint64((values[i] >= level) & ~fired[i])
+    return np.int64(kept)
 
 
 @njit(inline="always")
 def _look(rows, j, vectors, listed, count, out):
     """Write start pre-activations of row j with the listed inputs to ``out``."""
     if rows.weights.size:
-        dots(rows.weights[j], vectors, listed, count, out)
+        dot_rows(rows.weights[j], vectors, listed, count, out)
     else:
         pick(rows.products[j], listed, count, out)
 
@@ -92,21 +106,18 @@ def _mark(marks, listed, count, value):
 
 
 @njit(inline="always")
-def _keep_near(bounds, changes, listed, count, fires, firing, fired, sign, low):
-    """Keep of the listed inputs those that did not fire and whose bounds may be >= low after their changes.
+def _keep_near(bounds, changes, listed, count, sign, low):
+    """Keep of the listed inputs those whose bounds may be >= low after their changes; return how many.
 
-    ``fired`` (n,) is room, all False. With a sign of 0 changes have either sign. Returns how many are kept. No
-    branches: they would be hard to predict.
+    With a sign of 0 changes have either sign. No branches: they would be hard to predict.
     """
-    _mark(fired, fires, firing, True)
     kept, low = NONE, bounds.dtype.type(low)
     either, sign = sign == 0, bounds.dtype.type(sign)
     for c in range(count):
         i, change = listed[c], changes[c]
         near = bounds[c] + (abs(change) if either else sign * change) >= low
         listed[kept], changes[kept] = i, change
-        kept += np.uint64(near & ~fired[i])
-    _mark(fired, fires, firing, False)
+        kept += np.uint64(near)
     return np.int64(kept)
 
 
@@ -197,11 +208,11 @@ def _write(listed, start, firing, kept, places, z, margins, sign, shift, unit, s
 
 
 @njit(inline="always")
-def _take_step(step, scale, fires, count, max_correlation, coefficients):
-    """Write the coefficients of the first step; return the sum of their sizes, and how far others may move."""
+def _take_step(step, scale, fires, count, max_correlation, coefficients, pushes):
+    """Write the coefficients of the first step, twice; return the sum of their sizes, and how far others may move."""
     total = reach = 0.0
     for q in range(count):
-        coefficients[q] = -scale * step[fires[q]]
+        coefficients[q] = pushes[q] = -scale * step[fires[q]]
         total += abs(coefficients[q])
         reach += abs(coefficients[q]) * max_correlation[fires[q]]
     return total, reach
@@ -216,22 +227,28 @@ def _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists,
     (n, d), copies = X.shape, 2 if twins else 1
     screened, last = rows.weights.size > 0, signs.size // copies
     rounded, rounded_inputs = rows.rounded, rows.rounded_inputs
-    whole, listed, start, changes, fired = room.whole, room.listed, room.start, room.changes, room.fired
-    fast_vector, places, z, margins = room.vector, room.places, room.z, room.margins
-    coefficients, vector = scratch.coefficients, scratch.vector
+    whole, near, listed, start, changes = room.whole, room.near, room.listed, room.start, room.changes
+    fired, fast_vector, places, z, margins = room.fired, room.vector, room.places, room.z, room.margins
+    coefficients, pushes, vector = scratch.coefficients, room.pushes, scratch.vector
     # A screen takes changes in 16 bits, twice as many at a time.
     gather = (GATHER if K.nbytes <= NEAR else FAR_GATHER) * (2 if screened else 1)
     flips = before = after = looks = 0
-    low, held = Z.dtype.type(safely_below(shift, guard)), -1
+    low, listed_from, held = Z.dtype.type(safely_below(shift, guard)), safely_below(shift - rows.depth, guard), -1
     for j in range(rows.first, last):
         if entries + copies * n > lists.inputs.size:
             return Scanned(j, row, entries, flips, before, after, looks)
         here, neuron = j % CHUNK, copies * (rows.place + j)
         if screened and held != j - here:
             held = j - here
+            _set_levels(rows, held, min(held + CHUNK, last), d, low, listed_from, room)
             multiply_rows(rounded, held, min(held + CHUNK, last), rounded_inputs, whole)
-        slack, slack_of_change, norm = guard_of(rounded, j, rounded_inputs, d) if screened else 0.0, 0.0, 0.0
-        count = _list(rows, j, whole[here], n, slack, low, listed)
+        slack, slack_of_change, norm = 0.0, 0.0, 0.0
+        if screened:
+            slack, nearby = room.slack[here], places_of_ones(whole.reached[here], n, near)
+            count = _reaching(whole.sums[here], near, nearby, room.least[here], fired, listed)
+        else:
+            nearby = places_at_least(Z[j], n, Z.dtype.type(listed_from), near)
+            count = _reaching(Z[j], near, nearby, low, fired, listed)
         _look(rows, j, vectors, listed, count, start)
         known = rows.first_step_change.size > 0
         count, unsure = _keep_high(listed, start, count, low, shift + guard)
@@ -241,11 +258,11 @@ def _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists,
         if count == 0:
             continue
         width = rounded_down(constants.band * (np.sqrt(count) + 2.0), unit)
-        total, reach = _take_step(step, constants.scale, listed, count, inputs.max_correlation, coefficients)
+        total, reach = _take_step(step, constants.scale, listed, count, inputs.max_correlation, coefficients, pushes)
         moved = Displacement(1.0, np.int64(0), count, total, False)
         from_inputs = moves and not known and (not K.size or gather * count >= d)
         if from_inputs:
-            square = sum_up(coefficients, listed, count, vectors, fast_vector)
+            square = np.float64(sum_rows(pushes, pushes, listed, np.int64(0), count, vectors, fast_vector))
             norm = norm_of_sum(square, count, d, unit, total)
             reach = min(reach, norm)
         elif reach > width:  # worth a closer bound
@@ -255,25 +272,33 @@ def _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists,
         # stays below the band.
         level = safely_below(shift - width - reach, doubt)
         others, other_z, other_changes = listed[count:], start[count:], changes[count:]
-        candidates = _list(rows, j, whole[here], n, slack, level, others)
+        _mark(fired, listed, count, True)
+        if screened:
+            least = level_of(rounded, j, rounded_inputs, slack, level)
+            if level < listed_from:  # as for few rows
+                nearby = places_at_least(whole.sums[here], n, least, near)
+            candidates = _reaching(whole.sums[here], near, nearby, least, fired, others)
+            pick_bounds(rounded, j, rounded_inputs, slack, whole.sums[here], others, candidates, other_z)
+        else:
+            if level < listed_from:
+                nearby = places_at_least(Z[j], n, Z.dtype.type(level), near)
+            candidates = _reaching(Z[j], near, nearby, Z.dtype.type(level), fired, others)
+            pick(Z[j], others, candidates, other_z)
+        _mark(fired, listed, count, False)
         if known:
             pick(rows.first_step_change[j], listed, count + candidates, changes)
         elif not from_inputs:
             _follow(coefficients, count if moves else 0, K, listed, count + candidates, changes)
         elif screened:
-            dots(fast_vector, vectors, listed, count, changes)
+            dot_rows(fast_vector, vectors, listed, count, changes)
             slack_of_change = change_nearly(
                 fast_vector, norm, rounded_inputs, d, others, candidates, room.halves, room.sums, other_changes
             )
         else:
-            dots(fast_vector, vectors, listed, count + candidates, changes)
-        if screened:
-            pick_bounds(rounded, j, rounded_inputs, slack, whole[here], others, candidates, other_z)
-        else:
-            pick(Z[j], others, candidates, other_z)
+            dot_rows(fast_vector, vectors, listed, count + candidates, changes)
         either = 0.0 if twins else signs[j]
         level = safely_below(shift - width, doubt) - slack_of_change
-        candidates = _keep_near(other_z, other_changes, others, candidates, listed, count, fired, either, level)
+        candidates = _keep_near(other_z, other_changes, others, candidates, either, level)
         _look(rows, j, vectors, others, candidates, other_z)
         fuzz, candidates = doubt + slack_of_change, count + candidates
         fine = moves and doubt > 2.0 * guard  # a change in working precision may be off by more than z0 is
@@ -321,7 +346,9 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
     start, changes = np.empty((2, 2 * n), working)
     z, margins = np.empty((2, n))
     room = ScanRoom(
-        room_for(rows.rounded_inputs), np.empty(2 * n, lists.inputs.dtype), start, changes, np.zeros(n, np.bool_),
+        room_for(rows.rounded_inputs), np.empty(CHUNK), np.empty(CHUNK, np.int32),
+        np.empty(n + EXTRA, lists.inputs.dtype), np.empty(2 * n, lists.inputs.dtype), start, changes,
+        np.zeros(n, np.bool_), np.empty(n, working),
         np.zeros(inputs.fast_vectors.shape[1], working), np.zeros(rows.rounded_inputs.rows.shape[1], np.int16),
         np.empty(n, np.int32), np.empty(n, np.uint32), z, margins,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Displacement", "Entries", "Flips", "Found", "Inputs", "Point", "PredictedRows", "Rebuilt", "RoundedInputs",
-    "RoundedRows", "Scanned", "Scratch", "ShardConstants", "StartRows", "Visited", "WakeUps",
+    "RoundedRows", "Scanned", "Scratch", "ShardConstants", "StartRows", "Visited", "WakeUps", "WholeProducts",
 ]  # fmt: skip
 
 Floating = NDArray[np.float32] | NDArray[np.float64]
@@ -86,15 +86,24 @@ class RoundedRows(NamedTuple):
     errors: NDArray[np.float32]  # (rows,): norms of what was rounded away
 
 
+class WholeProducts(NamedTuple):
+    """Products of some rounded rows with all inputs, and which of them reach the levels of their rows."""
+
+    sums: NDArray[np.int32]  # (rows, padded n)
+    levels: NDArray[np.int32]  # (rows,)
+    reached: NDArray[np.uint64]  # (rows, padded n / 64): a bit for each input; those beyond n mean nothing
+
+
 class StartRows(NamedTuple):
     """A block of start rows, to be scanned from row ``first`` on."""
 
     products: Floating  # pre-activations (rows, n), or (0, n): rows are screened
-    weights: NDArray[np.float32]  # (rows, d) where they are screened, else (0, d)
+    weights: Floating  # (rows, padded d) where they are screened, else (0, d)
     rounded: RoundedRows
     rounded_inputs: RoundedInputs
     first_step_change: Floating  # their change by the first step (rows, n), or (0, n): follow it pair by pair
     signs: NDArray[np.float64]  # of the neurons: one per row, or two if they are twins
+    depth: float  # inputs so far below the threshold are listed before it is known how far the first step leads
     first: int
     place: int  # of row 0 of the block among the rows of the shard
 
@@ -170,11 +179,15 @@ class Rebuilt(NamedTuple):
 class ScanRoom(NamedTuple):
     """Work arrays of the scan of start rows, used again for each row."""
 
-    whole: NDArray[np.int32]  # products of some rows in whole numbers
-    listed: NDArray[np.uint16] | NDArray[np.uint32]  # (2n,): inputs that fire, then others near the threshold
+    whole: WholeProducts  # of some rows
+    slack: NDArray[np.float64]  # (CHUNK,): by how much pre-activations of these may be above what products say
+    least: NDArray[np.int32]  # (CHUNK,): products of these below which nothing fires at the start
+    near: NDArray[np.uint16] | NDArray[np.uint32]  # (n + EXTRA,): inputs near the threshold
+    listed: NDArray[np.uint16] | NDArray[np.uint32]  # (2n,): inputs that fire, then others that may come near
     start: Floating  # (2n,): their pre-activations at the start
     changes: Floating  # (2n,): what the first step adds to these
     fired: NDArray[np.bool_]  # (n,): all False between rows
+    pushes: Floating  # (n,): coefficients of the first step
     vector: Floating  # (padded d,): what the first step adds to the row
     halves: NDArray[np.int16]  # (padded d,): the same in 16 bits
     sums: NDArray[np.int32]  # (n,): products of that with inputs

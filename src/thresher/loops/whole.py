@@ -67,10 +67,11 @@ COLUMNS = REGISTER * _VECTORS  # inputs of a tile of sums; a register holds so m
 def write_tile(builder, arguments, *, way, adds, lanes, vectors, rows):
     """Write the code of a tile of sums: of ``steps`` words of so many rows, multiplied with lanes x vectors inputs.
 
-    ``arguments`` are addresses, and a distance in bytes: inputs, row words, steps, sums, from one row of sums to the
-    next. The sums are replaced, or if it ``adds`` added to.
+    ``arguments`` are addresses, and distances in bytes: inputs, row words, steps, sums, from one row of sums to the
+    next, levels of the rows, bits, from one row of bits to the next. The sums are replaced, or if it ``adds`` added to;
+    the bits say which of them reach the level of their row.
     """
-    inputs, words, steps, sums, across = arguments
+    inputs, words, steps, sums, across, levels, bits, further = arguments
     long, word = ir.IntType(64), ir.IntType(32)
     kind, size = ir.VectorType(word, lanes), 4 * lanes
 
@@ -117,9 +118,15 @@ def write_tile(builder, arguments, *, way, adds, lanes, vectors, rows):
     k.add_incoming(following, loop)
     builder.cbranch(builder.icmp_unsigned("<", following, steps), loop, done)
     builder.position_at_end(done)
+    some, all_of_row = ir.IntType(lanes), ir.IntType(lanes * vectors)
     for r, row in enumerate(tile):
+        level = spread(builder.load(at(levels, ir.Constant(long, 4 * r), word), align=4))
+        reached = ir.Constant(all_of_row, 0)
         for c, new in enumerate(row):
             builder.store(new, place(r, c), align=4)
+            found = builder.zext(builder.bitcast(builder.icmp_signed(">=", new, level), some), all_of_row)
+            reached = builder.or_(reached, builder.shl(found, ir.Constant(all_of_row, lanes * c)))
+        builder.store(reached, at(bits, builder.mul(further, ir.Constant(long, r)), all_of_row), align=1)
 
 
 def _tile_of(bits, *, adds):
@@ -127,13 +134,13 @@ def _tile_of(bits, *, adds):
     way = next((way for way in WAYS if way.bits == bits), None)
 
     @intrinsic
-    def tile(typing, inputs, words, steps, sums, across):
+    def tile(typing, inputs, words, steps, sums, across, levels, bits, further):
         def generate(context, builder, signature, arguments):
             if way:  # otherwise nothing calls it
                 write_tile(builder, arguments, way=way, adds=adds, lanes=REGISTER, vectors=_VECTORS, rows=ROWS)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 5), generate
+        return types.void(*[types.int64] * 8), generate
 
     return tile
 
@@ -143,22 +150,22 @@ _first_16, _more_16 = _tile_of(16, adds=False), _tile_of(16, adds=True)
 
 
 @njit(inline="always")
-def _multiply_tile(bits, adds, inputs, words, steps, sums, across):
+def _multiply_tile(bits, adds, inputs, words, steps, sums, across, levels, reached, further):
     if bits == 8:
         if adds:
-            _more_8(inputs, words, steps, sums, across)
+            _more_8(inputs, words, steps, sums, across, levels, reached, further)
         else:
-            _first_8(inputs, words, steps, sums, across)
+            _first_8(inputs, words, steps, sums, across, levels, reached, further)
     elif adds:
-        _more_16(inputs, words, steps, sums, across)
+        _more_16(inputs, words, steps, sums, across, levels, reached, further)
     else:
-        _first_16(inputs, words, steps, sums, across)
+        _first_16(inputs, words, steps, sums, across, levels, reached, further)
 
 
 @compiled
-def multiply_plainly(inputs, words, first, last, sums):
-    """Set ``sums`` (rows, inputs) to the products of rows ``first`` to ``last - 1`` with all inputs, in plain loops."""
-    panels, bits = inputs.panels, np.int32(inputs.bits)
+def multiply_plainly(inputs, words, first, last, made):
+    """Make the products of rows ``first`` to ``last - 1`` with all inputs, ``WholeProducts``, in plain loops."""
+    panels, bits, sums = inputs.panels, np.int32(inputs.bits), made.sums
     (count, steps, columns), rows, left = panels.shape, words.shape[2], np.int32(32 - bits)
     for r in range(first, last):
         for c in range(count * columns):
@@ -173,21 +180,30 @@ def multiply_plainly(inputs, words, first, last, sums):
                         if bits == 8:
                             x &= np.int32(255)
                         sums[r - first, p * columns + c] += w * x
+        for w in range(made.reached.shape[1]):
+            made.reached[r - first, w] = 0
+        for c in range(count * columns):
+            reached = np.uint64(sums[r - first, c] >= made.levels[r - first])
+            made.reached[r - first, c // 64] |= reached << np.uint64(c % 64)
 
 
 @helper
-def _multiply_in_tiles(inputs, words, first, last, sums):
+def _multiply_in_tiles(inputs, words, first, last, made):
     """Do the same, by the instructions of this machine; ``first`` is that of a tile."""
     panels = inputs.panels
     (count, steps, columns), rows = panels.shape, words.shape[2]
-    x, w, out = panels.ctypes.data, words.ctypes.data, sums.ctypes.data
-    across = 4 * sums.shape[1]
+    x, w, out, bits = panels.ctypes.data, words.ctypes.data, made.sums.ctypes.data, made.reached.ctypes.data
+    across, further = 4 * made.sums.shape[1], 8 * made.reached.shape[1]
     for p in range(count):
         for k in range(0, steps, _DEPTH):
             for r in range(first, last, rows):
                 here, there = x + 4 * (p * steps + k) * columns, w + 4 * (r // rows * steps + k) * rows
-                target = out + (r - first) * across + 4 * p * columns
-                _multiply_tile(inputs.bits, k > 0, here, there, min(_DEPTH, steps - k), target, across)
+                target, found = (r - first) * across + 4 * p * columns, (r - first) * further + p * columns // 8
+                levels = made.levels.ctypes.data + 4 * (r - first)
+                _multiply_tile(
+                    inputs.bits, k > 0, here, there, min(_DEPTH, steps - k), out + target, across, levels,
+                    bits + found, further,
+                )  # fmt: skip
 
 
 multiply = _multiply_in_tiles if WAYS else multiply_plainly

@@ -155,7 +155,9 @@ def sum_vectors(
             else:
                 centres = screen.padded(block, block.dtype)
                 halves = centres[:0]
-            search.add(screen.transpose(centres[:, :d]), centres, halves, scale.astype(np.float64), room, sums)
+            search.add(
+                screen.transpose(centres[:, :d], centres.dtype), centres, halves, scale.astype(np.float64), room, sums
+            )
         return sums
 
     return sum(in_order(part, range(0, len(whole), _TASK), threads=threads), np.zeros(len(inputs)))

@@ -129,7 +129,7 @@ class StartBlock(NamedTuple):
 
     block: range
     products: Floating  # (rows, n), or (0, n)
-    weights: NDArray[np.float32]  # (0, d), or (rows, d)
+    weights: Floating  # (0, d), or (rows, padded d)
     rounded_inputs: RoundedInputs
     rounded: RoundedRows
     guards: tuple[float, float]  # bounds on the rounding of these products, and of looks at them
@@ -153,10 +153,11 @@ class StartBlock(NamedTuple):
         norms = np.sqrt(screen.squares(rows))
         guards = geometry.guards(norms=norms)
         if rounded is not None:
-            return cls(block, out[:0], screen.transpose(rows), rounded, screen.round_rows(rows, rounded.bits), guards)
+            weights = screen.transpose(rows, fast.dtype)
+            return cls(block, out[:0], weights, rounded, screen.round_rows(rows, rounded.bits), guards)
         products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T, out=out[: len(block)])
         products[norms == 0] = -np.inf  # rows that were not kept where they were drawn fire on nothing
-        return cls(block, products, np.empty((0, len(rows)), np.float32), screen.NO_INPUTS, screen.NO_ROWS, guards)
+        return cls(block, products, np.empty((0, len(rows)), fast.dtype), screen.NO_INPUTS, screen.NO_ROWS, guards)
 
 
 class StartScan:
@@ -186,7 +187,7 @@ class StartScan:
         n = len(geometry.inputs)
         self._step = np.zeros(n) if first_step is None else first_step
         self._lists = Watchlists.with_capacity(len(neurons), _ROOM * self._copies * n, dtype=geometry.dtype, inputs=n)
-        self._used = (0, 0)
+        self._used, self._depth = (0, 0), self._usual_depth()
         self.rounded = rounded if rounded is not None and self._screen_pays(rounded) else None
         self.screen = screen.describe(self.rounded) if self.rounded else str(geometry.dtype)
         self.sums = np.zeros((2, n))
@@ -195,12 +196,16 @@ class StartScan:
 
     def _screen_pays(self, rounded: RoundedInputs) -> bool:
         """Return whether so few pairs would pass a screen with these inputs that it is worth while. Cost: O(n)."""
-        (n, d), settings = self._geometry.inputs.shape, self._settings
-        many = math.sqrt(n * firing_probability(settings.shift))
-        width = self._constants.band * (many + 2)
-        reach = settings.scale * many * math.sqrt(np.mean(self._step**2))
-        guard = screen.usual_guard(rounded, d)
-        return firing_probability(settings.shift - width - reach - guard) <= _PASSING[d > _SHORT]
+        d = self._geometry.inputs.shape[1]
+        level = self._settings.shift - self._depth - screen.usual_guard(rounded, d)
+        return firing_probability(level) <= _PASSING[d > _SHORT]
+
+    def _usual_depth(self) -> float:
+        """Return how far below the threshold inputs usually are which the first step may bring into the watchlist."""
+        settings = self._settings
+        usual = len(self._step) * firing_probability(settings.shift)
+        many = math.sqrt(usual + math.sqrt(usual))  # as few rows are above
+        return self._constants.band * (many + 2) + settings.scale * many * math.sqrt(np.mean(self._step**2))
 
     def add(self, start_block: StartBlock) -> None:
         """Scan a block of start rows.
@@ -213,7 +218,7 @@ class StartScan:
         constants, neurons = self._constants._replace(guards=guards), self._used[0]
         change = self._first_step_change(Z)
         place = block.start - self._rows.start
-        rows = StartRows(Z, weights, rounded, rounded_inputs, change, signs, first=0, place=place)
+        rows = StartRows(Z, weights, rounded, rounded_inputs, change, signs, self._depth, first=0, place=place)
         while True:
             done, *used, flips, before, after, looks = loops.scan_block(
                 rows, self._step, constants, self._inputs, self.sums, self._lists, self._used
