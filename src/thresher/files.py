@@ -22,7 +22,7 @@ from thresher.errors import InvalidInput
 from thresher.memory import require
 from thresher.output import place_of
 
-__all__ = ["Stored", "read_file", "write_file"]
+__all__ = ["Stored", "header_of", "read_file", "sync_folder", "write_file"]
 
 _BLANK = "0" * 64
 _MARK = rb"\"checksum\":\""  # before the checksum: JSON inside a string of JSON
@@ -69,7 +69,7 @@ def write_file(
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
-        _sync_folder(place.parent)
+        sync_folder(place.parent)
     except OSError as error:
         raise InvalidInput(
             f"cannot write {path}: {error.strerror or error}. Make room, or choose another place."
@@ -105,6 +105,22 @@ def read_file(path: Path, *, kind: str, newest: int) -> Stored:
     if not isinstance(metadata, dict) or tensors is None:
         raise InvalidInput(f"{found}: its header does not describe its bytes. Give a file that thresher wrote.")
     return Stored(tensors, metadata, version)
+
+
+def header_of(path: Path) -> dict[str, Any]:
+    """Return what a file says of itself: kind, version, checksum and metadata; nothing if there is no such file.
+
+    Nothing is compared with the rest of the file. Cost: O(header).
+    """
+    try:
+        if not path.is_file():
+            return {}
+        with path.open("rb") as file:
+            length = file.read(8)
+            most = min(int.from_bytes(length, "little"), os.fstat(file.fileno()).st_size)
+            return _header(length + file.read(most)) or {}
+    except OSError:
+        return {}
 
 
 def _encode(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any], *, kind: str, version: int) -> bytes:
@@ -174,7 +190,8 @@ def _keep(path: Path, previous: Path) -> None:
     os.replace(linked, previous)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Force the names in a folder to the disk."""
     place = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(place)

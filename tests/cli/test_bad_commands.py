@@ -103,7 +103,7 @@ def test_bad_files_and_flags(capsys, tmp_path, monkeypatch, case):
         (["inspect", "t.csv"], r"t\.csv is not a model of thresher"),
         (["predict", "RUN", "nowhere.csv"], r"cannot read nowhere\.csv"),
         (["predict", "RUN", "fewer.csv"], r"lacks columns that the model was trained on: b, c.*; it has a"),
-        (["predict", "RUN", "bare.csv"], r"has 1 columns without names; the model wants 13"),
+        (["predict", "RUN", "bare.csv", "--no-header"], r"has 1 columns without names; the model wants 13"),
         (["report", "nowhere"], r"nowhere holds no run\. Give a folder"),
         (["report", "half"], r"not a run of thresher, or its first bytes are damaged"),
         (["report", "future"], r"was written by a newer thresher"),

@@ -110,7 +110,7 @@ class TestPredict:
             ("a,b\n", r"has no rows below its header"),
             (bytes(range(256)), r"not a text file"),
             ("a,colour\n1,red\n", r"lacks columns .*: b, c"),
-            ("1,2,3\n4,5,6\n", r"3 columns without names; the model wants 13"),
+            ("1,2,3\n4,5,6\n", r"first line is '1', '2', '3'; expected names of columns.*Add --no-header"),
         ],
     )
     def test_bad_files(self, capsys, run_of, tmp_path, monkeypatch, content, message):

@@ -9,6 +9,7 @@ from learnable import write_csv
 from test_cli import run
 
 from thresher.runs import read_run
+from thresher.runs.saved import load_model
 
 SMALL = ("--width", "256", "--shift", "1", "--bias", "1", "--quiet")
 
@@ -114,7 +115,8 @@ def test_a_kill_at_any_moment_leaves_a_run_that_can_be_read_and_replaced(capsys,
         else:
             assert moment >= 8, "fewer steps than were meant to be killed"
     capsys.readouterr()
-    assert read_run(folder).network["seed"] in (0, 1)
+    seed = read_run(folder).network["seed"]
+    assert load_model(folder).model.random_state == seed and seed in (0, 1)
     code, _, err = run(capsys, "predict", str(folder), str(made / "table.csv"), "--output", str(tmp_path / "p.csv"))
     assert code == 0, err
     if moment in (3, 7):

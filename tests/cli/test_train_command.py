@@ -138,7 +138,7 @@ class TestTrain:
         assert code == 0
         assert first == again
         assert float(re.search(r"accuracy ([\d.]+)%", err).group(1)) >= 75
-        code, bare, err = run(capsys, "predict", str(tmp_path / "run" / "model.thresher"), str(nameless))
+        code, bare, err = run(capsys, "predict", str(tmp_path / "run" / "model.thresher"), str(nameless), "--no-header")
         assert (code, bare) == (0, first)
         code, out, _ = run(capsys, "inspect", str(tmp_path / "run" / "model.thresher"))
         assert code == 0

@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from learnable import SMALL, write_csv
 from test_cli import run
 
+import thresher
+from thresher import ThresherClassifier, ThresherRegressor
 from thresher.runs import read_run
 
 
@@ -115,6 +118,29 @@ class TestTrain:
         assert code == 2
         assert "Give --width a number" in err
 
+    @pytest.mark.parametrize("neurons", [64, 1 << 14])
+    @pytest.mark.parametrize("classes", [False, True])
+    def test_the_model_is_that_of_python(self, capsys, tmp_path, monkeypatch, neurons, classes):
+        """A network or the limit, whichever the estimator takes by itself: few neurons are too noisy for these rows."""
+        kind = ThresherClassifier if classes else ThresherRegressor
+        monkeypatch.setattr(kind, "_auto_widths", (neurons, neurons))
+        X = np.random.default_rng(2).normal(size=(120, 3))
+        y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+        table = pd.DataFrame(X, columns=list("abc")).assign(y=np.where(y > 0, "up", "down") if classes else y)
+        table.to_csv(tmp_path / "t.csv", index=False)
+        given = ["--test-size", "0", "--seed", "3", "--save", str(tmp_path / "run")]
+        code, out, _ = run(capsys, "train", str(tmp_path / "t.csv"), *given)
+        assert code == 0
+        table = pd.read_csv(tmp_path / "t.csv")
+        X, y = table[list("abc")], table["y"]
+        ours, theirs = kind(random_state=3).fit(X, y), thresher.load(tmp_path / "run")
+        np.testing.assert_array_equal(theirs.predict(X), ours.predict(X))
+        assert theirs.width_ == ours.width_
+        limit = np.isinf(ours.width_)
+        assert limit == (neurons == 64)
+        assert limit == ("The limit of infinite width was fitted: on rows left out a network has a larger error" in out)
+        assert limit == ("limit of infinite width" in read_run(tmp_path / "run").what)
+
     def test_numbers_that_are_names(self, capsys, tmp_path):
         rng = np.random.default_rng(0)
         rows = [
@@ -128,6 +154,20 @@ class TestTrain:
         code, _, err = run(capsys, "train", str(tmp_path / "t.csv"), *SMALL, "--categorical", "colour")
         assert code == 2
         assert "--categorical must name columns, k, m, a; got ['colour']." in err
+
+    def test_bad_cells_are_words_in_a_column_that_is_named(self, capsys, tmp_path):
+        rows = [f"{'inf' if k % 9 == 0 else k % 5},{k / 60},{k % 5 + k / 60}" for k in range(60)]
+        (tmp_path / "t.csv").write_text("\n".join(["code,b,y", *rows]))
+        given = [str(tmp_path / "t.csv"), *SMALL, "--save", str(tmp_path / "run")]
+        code, _, err = run(capsys, "train", *given)
+        assert code == 2
+        assert "column 'code': row 1 is 'inf'" in err and "or take it as names: --categorical" in err
+        code, out, _ = run(capsys, "train", *given, "--categorical", "code")
+        assert code == 0
+        assert "A column of zeros and ones for each value of 'code' (6 values)." in out
+        code, out, err = run(capsys, "predict", str(tmp_path / "run"), str(tmp_path / "t.csv"))
+        assert (code, len(out.splitlines())) == (0, 61)
+        assert "no training row has" not in err
 
     def test_a_tiny_share_tests_a_row_and_none_is_said(self, capsys, places, tmp_path):
         code, out, _ = run(capsys, "train", str(places / "numbers.csv"), *SMALL, "--test-size", "0.001")

@@ -1,6 +1,7 @@
 """Cells that can be read in several ways, or in none: the same way for a row whatever its neighbours are, and said."""
 
 import json
+from datetime import datetime
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from thresher import InvalidInput, TableEncoder, ThresherClassifier, ThresherRegressor
 from thresher.tables import read_frame, read_table
+from thresher.tables.cells import read_dates, read_numbers
+from thresher.tables.reading import Reading
 
 
 def write(folder, text, name="a.csv"):
@@ -150,11 +153,51 @@ class TestWhatIsNoNumberAndNoDate:
     def test_they_are_numbers(self, cells):
         assert self.kind(cells) == "number"
 
+    @given(st.lists(st.integers(-(10**9), 10**9), min_size=2, max_size=6, unique=True), st.sampled_from(".,"))
+    def test_negative_numbers_of_accountants_and_typesetters(self, cents, decimal):
+        values = [one / 100 for one in cents]
+        plain = [f"{one:,.2f}".translate(str.maketrans(",.", ".,") if decimal == "," else {}) for one in values]
+        forms = [
+            plain,
+            [f"({one[1:]})" if one[0] == "-" else one for one in plain],
+            [f"(${one[1:]})" if one[0] == "-" else f"${one}" for one in plain],
+            [one.replace("-", "\u2212") for one in plain],
+        ]
+        for cells in forms:
+            read = read_numbers(np.array(cells, object), decimal=decimal)
+            assert not read.strange.any(), cells
+            np.testing.assert_allclose(read.values, values)
+
+    @pytest.mark.parametrize("cells", [["(a)", "(b)"], ["((5))", "(6"], ["(-5)", "(6)(7)"], ["5)", "()"]], ids=str)
+    def test_other_parentheses_are_text(self, cells):
+        assert self.kind(cells) == "category"
+
+    def test_units_are_named_where_a_column_is_left_out_for_them(self):
+        numbers = np.random.default_rng(0).uniform(1, 999, 40)
+        for form, unit in (("{:.2f} kg", "kg"), ("USD {:.2f}", "USD"), ("{:.2f}m2", None), ("No {:.2f}", None)):
+            table = pd.DataFrame({"a": [form.format(one) for one in numbers], "b": numbers})
+            (line,) = TableEncoder().fit(table).summary()
+            assert line.startswith("Left out: 'a' (nearly every row")
+            assert (f"; without {unit!r} these are numbers" in line) == (unit is not None) == ("without" in line)
+
     def test_percents_stay_percents(self):
         encoder = TableEncoder().fit(pd.DataFrame({"a": ["5%", "7%", "0%"], "b": [1, 2, 3]}))
         new = pd.DataFrame({"a": ["5%", "0.05", "0"], "b": [1, 2, 3]})
         np.testing.assert_array_equal(encoder.transform(new)[:, 0], [5, 5, 0])
         assert encoder.unseen(new) == {"a": 1}
+
+    @given(st.datetimes(datetime(1971, 1, 1), datetime(2068, 1, 1)), st.sampled_from([" %p", "%p", "\u202f%p"]))
+    def test_hours_of_the_morning_and_the_evening(self, time, half):
+        time = time.replace(microsecond=0)
+        form = f"%m/%d/%Y %I:%M:%S{half}"
+        cells = np.array([time.strftime(form), time.strftime(form).lower()], object)
+        read = read_dates(cells, order="mdy")
+        assert not read.strange.any()
+        assert (read.values == np.datetime64(time)).all()
+
+    def test_hours_that_no_clock_shows(self):
+        cells = np.array(["1/2/2024 13:00 PM", "1/2/2024 0:30 AM"], object)
+        assert read_dates(cells, order="mdy").strange.all()
 
     def test_a_few_that_are_no_dates_are_missing(self):
         cells = ["2024-01-01", "2024-01-02"] * 20 + ["2024-02-30"]
@@ -205,7 +248,7 @@ class TestFiles:
     def test_blank_lines_of_one_column_are_missing_cells(self, tmp_path):
         path = write(tmp_path, "\na\n1\n\n3\n  \n5\n\n\n")
         assert read_frame(path)["a"].values.tolist() == ["1", "", "3", "", "5"]
-        assert read_frame(write(tmp_path, "\n1\n\n2\n\n"), header=False)["column 1"].values.tolist() == [
+        assert read_frame(write(tmp_path, "\n1\n\n2\n\n"), how=Reading(header=False))["column 1"].values.tolist() == [
             "",
             "1",
             "",

@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from thresher import InvalidInput, TableEncoder
 from thresher.tables import read_frame
 from thresher.tables.learning import _FOLDS, _PRIOR
+from thresher.tables.reading import Reading
 
 BY_NAME = {"check_dataframe_column_names_consistency": "columns are matched by name, in any order"}
 
@@ -72,7 +73,7 @@ def test_pandas_polars_and_files_are_the_same(tmp_path_factory, table):
     path = tmp_path_factory.mktemp("same") / "a.csv"
     as_pandas(table).to_csv(path, index=False)
     encoder, made = fitted(as_pandas(table))
-    for frame in (as_polars(table), read_frame(path, header=True)):
+    for frame in (as_polars(table), read_frame(path, how=Reading(header=True))):
         other = TableEncoder()
         np.testing.assert_allclose(other.fit_transform(frame), made, rtol=1e-12, atol=1e-9)
         assert list(other.get_feature_names_out()) == list(encoder.get_feature_names_out())

@@ -6,12 +6,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thresher import InvalidInput, TableEncoder
 from thresher.tables import read_frame, read_table
+from thresher.tables.reading import Reading
 
 TEXT = "größe;preis;ort\n1,5;3;Köln\n2,25;4;Zürich\n3;5;Køge\n"
 
@@ -49,7 +51,7 @@ def test_what_was_quoted_comes_back(tmp_path_factory, delimiter, rows):
     writer.writerows([("first", "second", "third"), *rows])
     path = tmp_path_factory.mktemp("quoted") / "a.csv"
     path.write_bytes(text.getvalue().encode())
-    frame = read_frame(path, header=True)
+    frame = read_frame(path, how=Reading(header=True))
     assert list(zip(*(one.values.tolist() for one in frame), strict=True)) == rows
 
 
@@ -65,6 +67,74 @@ def test_what_was_quoted_comes_back(tmp_path_factory, delimiter, rows):
 )
 def test_delimiters_are_found(tmp_path, text, shape):
     assert frame_of(tmp_path / "a.csv", text.encode()).shape == shape
+
+
+ROWS = [[f"{k}.5", "xyz"[k % 3], f"{2 * k}"] for k in range(9)]
+NAMES = ["a", "b", "y"]
+
+
+def sheet(names, rows, *, mark=",", before=""):
+    return before + "\n".join(mark.join(row) for row in [names, *rows]) + "\n"
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (lambda mark: sheet(NAMES, ROWS, mark=mark, before=f"sep={mark}\n"), None),
+        (lambda mark: sheet(NAMES, ROWS, mark=mark, before=f"\ufeffSEP={mark}\r\n"), None),
+        (
+            lambda mark: sheet([*NAMES, "", ""], [[*row, "", ""] for row in ROWS], mark=mark),
+            "Left out 2 columns without a name and a value.",
+        ),
+        (
+            lambda mark: sheet(NAMES, [[*row, ""] for row in ROWS], mark=mark),
+            "Left out empty cells beyond the 3 of the first line, in 9 rows.",
+        ),
+    ],
+)
+def test_what_spreadsheets_add_is_left_out_and_said(tmp_path, mark, change, note):
+    path = tmp_path / "a.csv"
+    path.write_text(sheet(NAMES, ROWS, mark=mark))
+    plain = read_frame(path)
+    path.write_text(change(mark), encoding="utf-8")
+    read = read_frame(path)
+    assert read.columns == NAMES
+    assert [one.values.tolist() for one in read] == [one.values.tolist() for one in plain]
+    assert read.reading._replace(encoding="utf-8") == plain.reading == Reading(True, mark, ".", "utf-8")
+    assert read.notes == ([note] if note else [])
+
+
+@pytest.mark.parametrize("title", ["Sales of 2024", "# made by a tool", "Sales,of"])
+def test_a_line_before_the_header_is_named(tmp_path, title):
+    path = tmp_path / "a.csv"
+    path.write_text(sheet(NAMES, ROWS, before=f"{title}\n"))
+    with pytest.raises(
+        InvalidInput, match=r"the first line is .*with fewer cells than others: [12], and 3 in 10 lines.*Remove"
+    ):
+        read_table(path)
+
+
+@pytest.mark.parametrize(("first", "name"), [(0, ""), (1, "Unnamed: 0"), (17, "")])
+def test_a_column_that_counts_the_rows_is_said(tmp_path, first, name):
+    path = tmp_path / "a.csv"
+    rows = [[str(k), *row] for k, row in enumerate(ROWS, start=first)]
+    path.write_text(sheet([name, *NAMES], rows))
+    assert read_frame(path).notes == [
+        f"Column {name or 'column 1'!r} has no name and counts the rows. Leave it out with --drop."
+    ]
+    path.write_text(sheet([name, *NAMES], rows[::-1]))
+    assert read_frame(path).notes == []
+
+
+def test_an_index_of_pandas_is_no_column(tmp_path, parquet):
+    table = pd.DataFrame({"a": np.arange(9.0), "y": np.arange(9.0) ** 2})
+    table[table["a"].isin([0, 1, 5, 8])].to_parquet(tmp_path / "a.parquet")
+    read = read_table(tmp_path / "a.parquet")
+    assert (read.target, read.inputs.columns) == ("y", ["a"])
+    assert read.inputs.notes == ["Left out '__index_level_0__', in which pandas keeps what rows are called."]
+    left = read_table(tmp_path / "a.parquet", most=2)
+    assert (left.target, left.inputs.names) == ("y", ["a"])
 
 
 def test_everything_that_is_wrong_is_said_at_once(tmp_path):

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from thresher.runs import Evaluation, evaluate
 from thresher.runs.evaluation import MOST_ROWS
-from thresher.tables import Frame, ParquetRows, Table
+from thresher.tables import Column, Frame, ParquetRows, Table
+from thresher.tables.kinds import numbers_of, times_of, truth_only
 
 __all__ = ["evaluate_table"]
 
@@ -37,8 +38,17 @@ def evaluate_table(
 
 
 def _columns(table: Table, some: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """Return the columns of some rows as they were in the file."""
-    return {one.name: one.values for one in table.inputs.take(some)}
+    """Return the columns of some rows: text that is numbers or dates by the whole file is read, once for all uses."""
+    return {one.name: _values(one) for one in table.inputs.take(some)}
+
+
+def _values(column: Column) -> NDArray[Any]:
+    seen = column.seen
+    if seen is None or seen.kind == "text" or not column.is_text or truth_only(column):
+        return column.values
+    if seen.kind == "date":
+        return times_of(column, order=seen.how).values
+    return numbers_of(column, decimal=seen.how, percent=seen.percent).values
 
 
 def _frame(columns: dict[str, NDArray[Any]], *, like: Frame | ParquetRows) -> Any:

@@ -30,6 +30,9 @@ from thresher.tables.columns import split_names
 __all__ = ["Tested", "Work", "column_names", "output_names"]
 
 
+_LIMIT = "The limit of infinite width was fitted: on rows left out a network has a larger error. --width N trains one."
+
+
 class Tested(NamedTuple):
     """How well models do on rows that they were not fitted to; of a cross-validation, the means over its folds."""
 
@@ -78,19 +81,27 @@ class Work:
         """Return an estimator that was fitted to some rows."""
         X, y = self.rows(places)
         model = self._estimator(verbose=0 if quiet or self.console.quiet else 1)
-        if self.options["width"] is None and not self.exact:  # a network is what this command is for
-            model.width = model._width(len(y), len(output_names(self.task, y)))
         if self.exact:
             model.set_params(train_options=self.train_options())
         with notes(self.console, drop=quiet, said=self.said):
             model.fit(X, y)
         if not quiet:
-            self._say_columns(model)
+            self._say_choices(model)
         return model
 
-    def _say_columns(self, model: Any) -> None:
-        """Say what was done to columns, once."""
-        for line in [] if model.encoder_ is None else model.encoder_.summary():
+    def _say_choices(self, model: Any) -> None:
+        """Say what was done to columns, and if there is no network though there could be, once."""
+        from thresher.estimators.many import MANY
+
+        lines = [] if model.encoder_ is None else model.encoder_.summary()
+        if (
+            model.width == "auto"
+            and not model.results_
+            and model.approximation_ == "exact"
+            and len(model.inputs_) <= MANY
+        ):
+            lines += [_LIMIT]
+        for line in lines:
             if line not in self.said:
                 say(self.console, line)
             self.said.add(line)
@@ -120,7 +131,7 @@ class Work:
             model.set_params(callbacks=callbacks, engine=watched(model.engine, live))
             model.set_params(train_options=self.train_options() | files).fit(X, y)
         model.set_params(callbacks=None, train_options=self.train_options())
-        self._say_columns(model)
+        self._say_choices(model)
         say(console, model.results_[0].solver)
         for result in model.results_:
             if result.status != Status.CONVERGED:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import click
 
-__all__ = ["Auto", "Count", "Counts", "Width", "in_options"]
+from thresher.tables.reading import Reading, is_delimiter, is_encoding
+
+__all__ = ["Auto", "Count", "Counts", "Width", "in_options", "reading_options", "take_reading"]
 
 # How the library names what this command line has options for.
 _ARGUMENT = re.compile(r"\b(width|shift|ridge|bias|index|solver|device|tol|dtype|rows|seed)=(?:'([^']*)'|([\w.+-]*\w))")
 _SENTENCES = {
     "width=float('inf')": "--width inf",
-    " (or name the column in categorical_features)": "",  # files are checked before that
     "categorical_features must be columns of X": "--categorical must name columns",
     ", as names, places or a mask; got": "; got",
     "Leave categorical_features out": "Leave --categorical out",
@@ -86,6 +88,60 @@ class Auto(click.ParamType):  # type: ignore[type-arg]
         if not math.isfinite(number):
             self.fail(f"expected a number such as 0.5, or auto; got {value!r}.", param, ctx)
         return number
+
+
+class Delimiter(click.ParamType):  # type: ignore[type-arg]
+    """A sign that parts cells, or its name."""
+
+    name = "sign"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the sign, or refuse with examples."""
+        sign = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "space": " "}.get(value, value)
+        if not is_delimiter(sign):
+            self.fail(f"expected one sign such as ',', ';', '|' or tab; got {value!r}.", param, ctx)
+        return sign
+
+
+class Encoding(click.ParamType):  # type: ignore[type-arg]
+    """The name of an encoding of text."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, or refuse with examples."""
+        if not is_encoding(value):
+            self.fail(
+                f"expected the name of an encoding such as utf-8, cp1250 or shift_jis; got {value!r}.", param, ctx
+            )
+        return str(value)
+
+
+def reading_options(default: str) -> Callable[[Any], Any]:
+    """Return a decorator that gives a command the options of how CSV files are read, and says what happens without."""
+
+    def add(command: Any) -> Any:
+        for option in (
+            click.option("--encoding", type=Encoding(), help=f"Of a CSV file, such as cp1250; default: {default}."),
+            click.option(
+                "--decimal", type=click.Choice([".", ","]), help=f"Decimal sign of a CSV file; default: {default}."
+            ),
+            click.option(
+                "--delimiter", type=Delimiter(), help=f"What parts the cells of a CSV file; default: {default}."
+            ),
+            click.option(
+                "--header/--no-header", default=None, help=f"Whether a CSV file has column names; default: {default}."
+            ),
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
+def take_reading(options: dict[str, Any]) -> Reading:
+    """Take the options of how CSV files are read out of all options, and return them."""
+    return Reading(**{name: options.pop(name) for name in Reading._fields})
 
 
 def _float(text: str) -> float:

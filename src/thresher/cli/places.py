@@ -9,13 +9,11 @@ from pathlib import Path
 
 from thresher import InvalidInput
 from thresher.output import is_stream, make_folder, place_of
-from thresher.runs import RUN_FILE
-from thresher.runs.saved import MODEL_FILE
+from thresher.runs.pair import MODEL_FILE, NEW, RUN_FILE
 
-__all__ = ["CHECKPOINT", "NEW", "new_file", "new_folders", "new_places"]
+__all__ = ["CHECKPOINT", "new_file", "new_folders", "new_places"]
 
 CHECKPOINT = "checkpoint"
-NEW = ".new"  # ends the names of a run and its model until both are on the disk
 _LAST = (MODEL_FILE, RUN_FILE, CHECKPOINT, f"{CHECKPOINT}.previous")
 _HALF = {f"{name}{end}" for name in _LAST for end in (NEW, ".unfinished", f"{NEW}.unfinished")}  # as a kill leaves them
 

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from thresher import InvalidInput
 from thresher.cli.live import notes
+from thresher.cli.options import reading_options, take_reading
 from thresher.cli.places import new_file, new_folders
 from thresher.devices import DEVICES, find_device
 from thresher.output import is_stream, writing
@@ -25,6 +26,7 @@ from thresher.runs.saved import SavedModel, load_model
 from thresher.runs.scores import digits_for, round_shares, say_recall, say_scores, score_all
 from thresher.runs.seen import count_seen, hash_rows_of
 from thresher.tables import Frame, read_blocks, read_targets, say_label
+from thresher.tables.reading import Reading
 
 __all__ = ["predict"]
 
@@ -50,9 +52,9 @@ _MOST_DECIMALS = 15  # of numbers that are not written with a power of ten
     help="auto: as many as the model's error warrants; full: all.",
 )
 @click.option("--device", type=click.Choice(DEVICES), default="cpu", show_default=True, help="Where to compute.")
-@click.option("--header/--no-header", default=None, help="Whether FILE has column names; default: guessed.")
+@reading_options("as in training")
 @click.option("--force", is_flag=True, help="Replace the file of --output if it is there already.")
-def predict(model: Path, file: Path, output: Path | None, device: str, header: bool | None, **options: Any) -> None:
+def predict(model: Path, file: Path, output: Path | None, device: str, **options: Any) -> None:
     """Predict the rows of FILE with a MODEL: a folder written by thresher train --save, or a saved estimator.
 
     Prints a column, prediction, and more with --proba or --std. If FILE also has the target, the scores are printed
@@ -68,7 +70,7 @@ def predict(model: Path, file: Path, output: Path | None, device: str, header: b
         saved = load_model(model)
     saved.model.device = device
     _check_options(saved, options)
-    blocks = _in_blocks(saved, file, header)
+    blocks = _in_blocks(saved, file, take_reading(options))
     found: list[Answers] = []
     wanted: list[NDArray[Any]] = []
     count, seen, unseen = 0, 0, Counter[str]()
@@ -109,10 +111,17 @@ def _check_options(saved: SavedModel, options: dict[str, Any]) -> None:
         raise InvalidInput("--std needs a model with a ridge; this one was trained with --ridge 0. Train without it.")
 
 
-def _in_blocks(saved: SavedModel, file: Path, header: bool | None) -> Iterator[tuple[Any, NDArray[Any] | None]]:
+def _in_blocks(saved: SavedModel, file: Path, how: Reading) -> Iterator[tuple[Any, NDArray[Any] | None]]:
     """Yield rows as the model wants them, and their targets if the file has them; a Parquet file is read in blocks."""
-    for frame in read_blocks(file, header=header, size=_BLOCK):
-        yield saved.frame(frame), _targets(saved, frame)
+    for frame in read_blocks(file, how=how, like=saved.like, size=_BLOCK):
+        for note in frame.notes:
+            click.echo(note, err=True)
+        X = saved.frame(frame)
+        if how.decimal is None:
+            saved.check_decimals(X, source=str(file))
+        if saved.model.encoder_ is not None:
+            saved.check_dates(X, source=str(file))
+        yield X, _targets(saved, frame)
 
 
 def _targets(saved: SavedModel, frame: Frame) -> NDArray[Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from shlex import join
 from typing import Any
@@ -12,11 +13,11 @@ import numpy as np
 from thresher import Status
 from thresher.cli.fit import Tested, Work, column_names, output_names
 from thresher.cli.live import say
-from thresher.cli.places import CHECKPOINT, NEW
+from thresher.cli.places import CHECKPOINT
 from thresher.cli.rows import Places
-from thresher.output import place_of, to_json
-from thresher.runs import RUN_FILE, Recorder, Run, Training, write_report, write_run
-from thresher.runs.saved import MODEL_FILE
+from thresher.output import to_json
+from thresher.runs import Recorder, Run, Training, write_report, write_run
+from thresher.runs.pair import replace_pair
 from thresher.runs.scores import say_recall, say_scores
 from thresher.runs.seen import hash_rows_of
 from thresher.tables import INPUT
@@ -87,7 +88,8 @@ def write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
     """Write the requested files; return their paths."""
     written = {}
     if (folder := options["save"]) is not None:
-        written["run"] = str(_replace(run, model, folder))
+        replace_pair(folder, model.save, lambda place, checksum: _write_run(run, folder, place, checksum))
+        written["run"] = str(folder)
         if all(one.status != Status.INTERRUPTED for one in run.trainings):
             for name in (CHECKPOINT, f"{CHECKPOINT}.previous"):
                 (folder / name).unlink(missing_ok=True)
@@ -96,19 +98,9 @@ def write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
     return written
 
 
-def _replace(run: Run, model: Any, folder: Path) -> Path:
-    """Write a run and its model; those that were there stay readable until both new ones are on the disk."""
-    places = [place_of(folder / name) for name in (MODEL_FILE, RUN_FILE)]
-    new = [place.with_name(f"{place.name}{NEW}") for place in places]
-    try:
-        model.save(new[0])
-        write_run(run, folder, file=new[1])
-        for one, place in zip(new, places, strict=True):  # the model first: a run is never without one
-            one.replace(place)
-    finally:
-        for one in new:
-            one.unlink(missing_ok=True)
-    return folder
+def _write_run(run: Run, folder: Path, place: Path, checksum: str) -> None:
+    """Write a run that tells the checksum of its model to another place."""
+    write_run(replace(run, model=run.model | {"checksum": checksum}), folder, file=place)
 
 
 def tell_end(run: Run, written: dict[str, str], work: Work) -> None:

@@ -18,7 +18,7 @@ from thresher.checks import check_number, check_whole
 from thresher.cli.cluster import cluster_options, take_engine
 from thresher.cli.fit import Tested, Work
 from thresher.cli.live import say
-from thresher.cli.options import Auto, Count, Width
+from thresher.cli.options import Auto, Count, Width, reading_options, take_reading
 from thresher.cli.places import new_places
 from thresher.cli.record import make_run, say_classes, tell_end, write
 from thresher.cli.rows import Parts, Places, choose_rows, fold, split
@@ -46,7 +46,9 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
     help="What to predict: numbers or classes; auto: by the values of the target.",
 )
 @click.option(
-    "--width", type=Width(), help="Neurons, such as 1e6, 2^20 or inf; default: 2^17 with --ridge 0, else by size."
+    "--width",
+    type=Width(),
+    help="Neurons, such as 1e6 or 2^20; inf is the limit; default: 2^17 with --ridge 0, else chosen.",
 )
 @click.option("--shift", type=Auto(), default="auto", show_default=True, help="Threshold above which a neuron fires.")
 @click.option("--ridge", type=Auto(), default="auto", show_default=True, help="Penalty; 0 trains to zero loss.")
@@ -68,7 +70,7 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
 @click.option("--test-size", type=float, help="Share of rows kept for testing; default: 0.2, or none with --cv.")
 @click.option("--cv", type=Count(), metavar="FOLDS", help="Test by cross-validation, such as --cv 5.")
 @click.option("--refit/--no-refit", default=True, help="Fit to all rows again before saving; default: yes.")
-@click.option("--header/--no-header", default=None, help="Whether a CSV file has column names; default: guessed.")
+@reading_options("found")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="Take a column as names; may be repeated.")
 @click.option("--certify", is_flag=True, help="With --ridge 0: check the paper's statements after every iteration.")
@@ -83,7 +85,8 @@ def train(file: Path, **options: Any) -> None:
     """Train a network on a table: CSV, Parquet, .npz with X and y, or X.npy with --target y.npy.
 
     With a ridge (the default, chosen by leave-one-out) this fits an estimator, for prediction: a part of the rows is
-    kept for testing, then the model is fitted again to all rows and saved. With --ridge 0 it trains exactly, to zero
+    kept for testing, then the model is fitted again to all rows and saved. It is a network, or the limit of infinite
+    width where that has a lower error on rows left out, and above 4,096 rows. With --ridge 0 it trains exactly, to zero
     loss, with certificates, and reports every look (pre-activation computed) and flip.
 
     Example: thresher train houses.csv --target price --save runs/houses --report houses.html
@@ -104,8 +107,8 @@ def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]
     from thresher.estimators.many import EXACT
 
     began = time.perf_counter()
-    given = {name: options[name] for name in ("target", "header", "drop")}
-    table = read_table(file, **given, most=EXACT, missing=True)
+    given = {name: options[name] for name in ("target", "drop", "categorical")}
+    table = read_table(file, how=take_reading(options), **given, most=EXACT, missing=True)
     known = _with_target(table)
     task = _say_task(table, known, options, file, console)
     work = Work(_labelled(table, task), task, options, console, {"reading": time.perf_counter() - began})

@@ -58,6 +58,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ----------
     kinds_ : what was learnt of each column, by its name
     notes_ : what is to be said of how a file was read
+    reading_ : how a file of text was read, as which new ones are to be read; None for other tables
     n_features_in_, feature_names_in_ : as in scikit-learn
 
     Means of targets of the training rows themselves, which :meth:`fit_transform` returns, are made without the fifth of
@@ -106,7 +107,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not rows.shape[1]:
             why = _first([f"{name[:40]!r} ({kind.why})" for name, kind in kinds.items() if isinstance(kind, LeftOut)])
             raise InvalidInput(f"no column of {len(frame)} sample(s) can be used: {why}. Give other columns.")
-        self.kinds_, self.notes_ = kinds, frame.notes
+        self.kinds_, self.notes_, self.reading_ = kinds, frame.notes, frame.reading
         return rows
 
     def transform(self, X: Any) -> Matrix:
@@ -183,7 +184,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def from_json(cls, stored: Any, *, named: bool = True) -> Self:
         """Return an encoder that learnt this; ValueError, TypeError or KeyError if it cannot have."""
         encoder = cls()
-        encoder.notes_ = []
+        encoder.notes_, encoder.reading_ = [], None
         encoder.kinds_ = {str(name): restore_kind(kind) for name, kind in stored}
         if len(encoder.kinds_) != len(stored) or not len(encoder.get_feature_names_out()):
             raise ValueError("columns have the same name, or make no numbers")

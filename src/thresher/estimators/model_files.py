@@ -23,6 +23,7 @@ from thresher.estimators.scaling import Scaling
 from thresher.files import Stored, read_file, write_file
 from thresher.memory import require
 from thresher.parallel import core_count
+from thresher.tables.reading import restore_reading
 from thresher.training import restore_result, restore_results
 from thresher.training.result_files import KIND, RESULT, VERSION, choose_form, describe_results, version_for
 from thresher.training.train import FILES
@@ -94,6 +95,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
         "names": list(map(str, estimator.feature_names_in_)) if hasattr(estimator, "feature_names_in_") else None,
         "classes": _describe_classes(estimator),
         "encoder": None if estimator.encoder_ is None else estimator.encoder_.to_json(),
+        "reading": _describe_reading(estimator.encoder_),
     }
     version = version_for(estimator.results_) if estimator.encoder_ is None else VERSION
     write_file(Path(path), tensors, metadata, kind=KIND, version=version)
@@ -157,6 +159,8 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     estimator.encoder_ = None if told is None else TableEncoder.from_json(told, named=about["names"] is not None)
     if told is not None and about["names"] not in (None, list(estimator.encoder_.kinds_)):
         raise ValueError("its encoder is of columns with other names")
+    if told is not None and about.get("reading") is not None:  # not in earlier files of version 5
+        estimator.encoder_.reading_ = restore_reading(about["reading"])
     if about["classes"] is not None:
         estimator.classes_ = _restore_classes(about["classes"])
     check_model(estimator, networks=len(about["networks"]))
@@ -185,6 +189,11 @@ def _restore_leaves(tensors: dict[str, NDArray[Any]], estimator: Any) -> Leaves 
     leaves = Leaves.from_arrays({**found, **more, **own})
     check_leaves(leaves)
     return leaves
+
+
+def _describe_reading(encoder: TableEncoder | None) -> dict[str, Any] | None:
+    """Return how the file of the training rows was read, as JSON knows it."""
+    return None if encoder is None or encoder.reading_ is None else encoder.reading_._asdict()
 
 
 def _describe_class_weight(estimator: Any) -> Any:

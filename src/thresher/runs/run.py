@@ -22,12 +22,12 @@ from thresher.interfaces import Step
 from thresher.model.problem import Problem
 from thresher.output import make_folder
 from thresher.runs.evaluation import Evaluation, evaluation_of
+from thresher.runs.pair import RUN_FILE, find_run
 from thresher.theory import Statement
 from thresher.training import History, Iteration, Status
 
 __all__ = ["RUN_FILE", "Histogram", "Run", "Test", "Training", "read_run", "write_run"]
 
-RUN_FILE = "run.thresher"
 _VERSION = 3  # 1 wrote steps as what was taken away, and kept all of the displacement; 2 had no evaluation
 _PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn")
 _REMEDY = "Give a folder that thresher train --save has written."
@@ -136,10 +136,10 @@ def write_run(run: Run, folder: Path, *, file: Path | None = None) -> Path:
 
 
 def read_run(folder: Path) -> Run:
-    """Return the run in a folder; raises InvalidInput if there is none, or if it is damaged."""
-    if not (folder / RUN_FILE).exists():
+    """Return the run in a folder; InvalidInput if there is none, if it is damaged, or not that of the model there."""
+    if not (file := find_run(folder)).exists():
         raise InvalidInput(f"{folder} holds no run. {_REMEDY}")
-    tensors, plain, written = read_file(folder / RUN_FILE, kind="run", newest=_VERSION)
+    tensors, plain, written = read_file(file, kind="run", newest=_VERSION)
     try:
         trainings = [_training(one, place, tensors, written) for place, one in enumerate(plain.pop("trainings"))]
         test, evaluated = plain.pop("test"), plain.pop("evaluation", None)

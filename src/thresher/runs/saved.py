@@ -12,16 +12,21 @@ from numpy.typing import NDArray
 
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
+from thresher.runs.pair import MODEL_FILE
 from thresher.runs.run import Run, read_run
+from thresher.tables.cells import find_date_order, find_decimal, read_dates
 from thresher.tables.frame import Frame
+from thresher.tables.kinds import Dates, Numbers
+from thresher.tables.reading import Like
 from thresher.tables.saying import name_some
 from thresher.training import Result, replay_together
 from thresher.training.options import Setup
 from thresher.training.train import complete
 
-__all__ = ["MODEL_FILE", "SavedModel", "load", "load_model"]
+__all__ = ["SavedModel", "load", "load_model"]
 
-MODEL_FILE = "model.thresher"
+_SIGNS = {".": "point", ",": "comma"}
+_FIRST = {"ymd": "year", "dmy": "day", "mdy": "month"}
 
 
 class SavedModel(NamedTuple):
@@ -44,15 +49,26 @@ class SavedModel(NamedTuple):
         share = min(float(model.target_scaling_.unit[0]) * math.sqrt(max(float(model.loo_error_), 0.0)), 0.5)
         return share * np.abs(predicted - model.floor_)
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns that the model wants."""
+        model = self.model
+        named = hasattr(model, "feature_names_in_")
+        return list(model.feature_names_in_) if named else _places(int(model.n_features_in_))
+
+    @property
+    def like(self) -> Like | None:
+        """The file of text that the model was trained on, as which new ones are read; None if that is not known."""
+        encoder = self.model.encoder_
+        return None if encoder is None or encoder.reading_ is None else Like(encoder.reading_, self.names)
+
     def frame(self, frame: Frame) -> Frame:
         """Return the columns of a file that the model was trained on, by name; those of a file without names by place.
 
         The target may be there too, in a file without names as the last column.
         """
-        model = self.model
-        named = hasattr(model, "feature_names_in_")
-        count = int(model.n_features_in_)
-        names = list(model.feature_names_in_) if named else _places(count)
+        names = self.names
+        count = len(names)
         if self._go_by_place(names, frame.columns):
             if frame.shape[1] not in (count, count + 1):
                 raise InvalidInput(f"the table has {frame.shape[1]} columns without names; the model wants {count}.")
@@ -61,9 +77,40 @@ class SavedModel(NamedTuple):
         if missing := [name for name in names if name not in frame]:
             raise InvalidInput(
                 f"the table lacks columns that the model was trained on: {name_some(missing)}; "
-                f"it has {name_some(frame.columns)}."
+                f"it has {name_some(frame.columns)}. Add them, or train without them."
             )
         return frame.without(set(frame.columns) - set(names))
+
+    def check_decimals(self, frame: Frame, *, source: str) -> None:
+        """Refuse a file of text whose columns of numbers have the other decimal sign than that of the training rows."""
+        if self.like is None or (expected := self.like.reading.decimal) is None:
+            return
+        kinds = self.model.encoder_.kinds_
+        signs = {one.name: find_decimal(one.values) for one in frame
+                 if one.is_text and isinstance(kinds[one.name], Numbers)}  # fmt: skip
+        others = [name for name, sign in signs.items() if sign not in (None, expected)]
+        if len(others) <= list(signs.values()).count(expected):
+            return
+        found = signs[others[0]]
+        cell = next(one for one in frame[others[0]].values if find_decimal(np.array([one], object)) == found)
+        raise InvalidInput(
+            f"{source}: column {others[0][:40]!r} has {cell[:20]!r}, with a decimal {_SIGNS[str(found)]}; expected "
+            f"decimal {_SIGNS[expected]}s, as in the file that the model was trained on. Add --decimal {found} to read "
+            f"it so, or --decimal {expected}."
+        )
+
+    def check_dates(self, frame: Frame, *, source: str) -> None:
+        """Refuse dates as text whose days, months and years plainly follow each other as in no training row."""
+        for one, kind in zip(frame, map(self.model.encoder_.kinds_.get, frame.columns), strict=True):
+            order = find_date_order(one.values) if isinstance(kind, Dates) and one.is_text else None
+            if order is None or order == kind.order:
+                continue
+            (expected, found) = (read_dates(one.values, order=way).strange for way in (kind.order, order))
+            if len(places := np.flatnonzero(expected & ~found)):
+                raise InvalidInput(
+                    f"{source}: column {one.name[:40]!r} has {one.values[places[0]][:20]!r}, with the {_FIRST[order]} "
+                    f"first; expected the {_FIRST[kind.order]} first, as in training rows. Write dates as 2024-12-31."
+                )
 
     def _go_by_place(self, names: list[str], found: Sequence[str]) -> bool:
         """Whether a file with columns ``found`` has no names, and ``names`` of the model do not say otherwise."""

@@ -32,6 +32,7 @@ FEW = 0.1  # share of cells among numbers, or dates, that may be words, and are 
 _YEARS = range(1000, 3000)  # of dates
 _FACE = "€$£¥% \u00a0\u202f\u2009"  # signs before or after a number, which are left out
 _GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}([ \u00a0\u202f\u2009'’_])\d{3}(?:\1\d{3})*(?:[.,]\d*)?")  # of thousands
+_NEGATIVE = re.compile(r"\(([^()+\u2212-]*\d[^()+\u2212-]*)\)")  # between parentheses
 _BETWEEN = str.maketrans("", "", " \u00a0\u202f\u2009'’_")
 _WRITTEN = {
     ".": re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d*)?(?:[eE][+-]?\d+)?"),
@@ -39,7 +40,8 @@ _WRITTEN = {
 }
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:[.,]\d{3})+")  # may be thousands, or a number with a decimal sign
 _DATE = re.compile(
-    r"(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?"
+    r"(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})"
+    r"(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:[ \u00a0\u202f]?([AaPp])\.?[Mm]\.?)?)?"
     r"(?:Z|[+-]\d{2}:?\d{2})?"
 )
 ORDERS = ("ymd", "dmy", "mdy")  # of years, months and days
@@ -117,8 +119,14 @@ def may_be_thousands(cell: str) -> bool:
 
 
 def _bare(cell: str) -> str:
-    """Return a cell without signs of currencies and percents, and without spaces and the like between thousands."""
+    """Return a cell without signs of currencies and percents, and without spaces and the like between thousands.
+
+    ``(5)``, as accountants write it, and a minus sign of typesetters become ``-5``.
+    """
     bare = cell.strip(_FACE)
+    if "(" in bare and (found := _NEGATIVE.fullmatch(bare)) is not None:
+        bare = f"-{found[1].strip(_FACE)}"
+    bare = bare.replace("\u2212", "-")
     return bare.translate(_BETWEEN) if _GROUPS.fullmatch(bare) else bare
 
 
@@ -179,12 +187,16 @@ def _date(cell: str, order: str) -> datetime | None:
     found = _DATE.fullmatch(cell)
     if found is None:
         return None
-    first, _, second, third, hour, minute, moment, fraction = found.groups()
+    first, _, second, third, hour, minute, moment, fraction, half = found.groups()
     parts = dict(zip("ymd" if len(first) == 4 else order, (first, second, third), strict=True))
     year = int(parts["y"])
     if len(parts["y"]) == 2:
         year += 2000 if year < 70 else 1900
     hours, minutes, seconds = (int(one or 0) for one in (hour, minute, moment))
+    if half:
+        if not 1 <= hours <= 12:
+            return None
+        hours = hours % 12 + 12 * (half in "Pp")
     rest = int((fraction or "0").ljust(6, "0")[:6])
     try:
         return (

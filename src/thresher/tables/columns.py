@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from thresher.errors import InvalidInput, not_installed
 from thresher.memory import require
 from thresher.tables.arrays import read_arrays
 from thresher.tables.frame import Column, Frame, column_of
+from thresher.tables.reading import ITSELF, Like, Reading
 from thresher.tables.saying import name_some, say_all
 from thresher.tables.text_files import INPUT, SMALLER, read_sheet
 
@@ -27,20 +29,23 @@ _BYTES_A_BYTE = 12  # of a file, in memory at the same time
 _BLOCK = 1 << 16  # rows of a Parquet file that are read at a time
 _BYTES_A_CELL = 100  # of a Parquet file, in memory at the same time: cells may be Python's strings
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool")  # how the types of columns of numbers begin
+_INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls rows in a Parquet file, if they have no other name
 _FILL_IN = (
     "Remove such rows or fill them in; or read some rows into memory, where they are filled in: thresher train --rows "
     "100000."
 )
 
 
-def read_frame(path: Path, *, header: bool | None = None, drop: Sequence[str] = ()) -> Frame:
+def read_frame(path: Path, *, how: Reading = ITSELF, like: Like | None = None, drop: Sequence[str] = ()) -> Frame:
     """Return the columns of a file, in order. In an .npz file ``y`` is the last one.
 
     Parameters
     ----------
     path : CSV (see :func:`read_sheet`), ``-`` for CSV from standard input, .parquet, .npz with arrays X and y, or .npy
         with an array (n, d)
-    header : whether the first line of a CSV file has the names; None to guess: it has text that does not come again
+    how : how a CSV file is read: a header, the delimiter, the decimal sign, the encoding. What it leaves open the file
+        tells; a header is a first line with text that does not come again
+    like : another file, as which a CSV file is read where ``how`` leaves that open; InvalidInput if it plainly differs
     drop : columns to leave out before anything is checked, one by one or several between commas
 
     Raises
@@ -50,18 +55,18 @@ def read_frame(path: Path, *, header: bool | None = None, drop: Sequence[str] = 
 
     Cost: O(nd).
     """
-    frame, wrong, _ = gather(path, header=header, drop=drop)
+    frame, wrong, _ = gather(path, how=how, like=like, drop=drop)
     say_all(wrong, source=str(path))
     return frame
 
 
-def read_blocks(path: Path, *, header: bool | None = None, size: int) -> Iterator[Frame]:
+def read_blocks(path: Path, *, how: Reading = ITSELF, like: Like | None = None, size: int) -> Iterator[Frame]:
     """Yield the rows of a Parquet file, ``size`` at a time, or those of any other file at once; see :func:`read_frame`.
 
     Cost: O(nd); memory for one block.
     """
     if path.suffix.lower() not in PARQUET:
-        yield read_frame(path, header=header)
+        yield read_frame(path, how=how, like=like)
         return
     count = 0
     with _opened(path) as file:
@@ -75,13 +80,18 @@ def read_blocks(path: Path, *, header: bool | None = None, size: int) -> Iterato
 
 
 def gather(
-    path: Path, *, header: bool | None = None, drop: Sequence[str] = (), only: str | None = None
+    path: Path,
+    *,
+    how: Reading = ITSELF,
+    like: Like | None = None,
+    drop: Sequence[str] = (),
+    only: str | None = None,
 ) -> tuple[Frame, list[str], list[str]]:
     """Return the columns of a file, what is wrong with them, and all names in the file; see :func:`read_frame`.
 
     ``only`` is the one column of a Parquet file to read; None for all.
     """
-    kind, wrong, notes = path.suffix.lower(), list[str](), list[str]()
+    kind, wrong, notes, reading = path.suffix.lower(), list[str](), list[str](), None
     try:
         if path != INPUT:
             status = path.stat()
@@ -89,11 +99,12 @@ def gather(
                 raise InvalidInput(f"cannot read {path}: it is not a file. Give {KINDS}.")
             require(_BYTES_A_BYTE * status.st_size, budget=None, what=f"reading {path}", remedy=SMALLER)
         if kind in PARQUET:
-            columns = _read_parquet(path, only, drop, wrong)
+            columns = _read_parquet(path, only, drop, wrong, notes)
         elif kind in (".npz", ".npy"):
             columns = _read_arrays(path)
         else:
-            columns, notes, wrong = read_sheet(path, header=header, remedy=f"Give {KINDS} with at least 2 rows.")
+            remedy = f"Give {KINDS} with at least 2 rows."
+            columns, reading, notes, wrong = read_sheet(path, how=how, like=like, remedy=remedy)
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}. Give {KINDS}.") from None
     if not columns or not len(columns[0].values):
@@ -102,7 +113,8 @@ def gather(
     left_out = split_names(drop, names)
     if strange := [name for name in left_out if name not in names and only is None]:
         wrong.append(f"there is no column {name_some(strange)}, as --drop says; there are {name_some(names)}")
-    return Frame([one for one in columns if one.name not in left_out], notes=notes), wrong, names
+    kept = [one for one in columns if one.name not in left_out]
+    return Frame(kept, notes=notes, reading=reading), wrong, names
 
 
 def split_names(given: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -122,15 +134,16 @@ class ParquetRows:
     Parameters
     ----------
     path : the file
-    names : the columns, in order; None for all
+    names : the columns, in order; None for all but an index of pandas
     """
 
     def __init__(self, path: Path, names: Sequence[str] | None = None) -> None:
         with _opened(path) as file:
             _refuse_twice(path, file.schema_arrow.names)
             kinds = {field.name: str(field.type) for field in file.schema_arrow}
-            self._path, self._rows, self.all_names = path, int(file.metadata.num_rows), list(kinds)
-        self.names = list(kinds) if names is None else list(names)
+            self._path, self._rows = path, int(file.metadata.num_rows)
+            self.all_names = [name for name in kinds if not _INDEX.fullmatch(name)]
+        self.names = list(self.all_names if names is None else names)
         for name in self.names:
             if name not in kinds:
                 raise InvalidInput(f"{path} has no column {name[:40]!r}; it has {name_some(list(kinds))}.")
@@ -208,7 +221,9 @@ def _refuse_twice(path: Path, names: list[str]) -> None:
         raise InvalidInput(f"{path}: several columns have the same name: {name_some(twice)}. Rename all but one.")
 
 
-def _read_parquet(path: Path, only: str | None, drop: Sequence[str], wrong: list[str]) -> list[Column]:
+def _read_parquet(
+    path: Path, only: str | None, drop: Sequence[str], wrong: list[str], notes: list[str]
+) -> list[Column]:
     with _opened(path) as file:
         about = file.metadata
         _refuse_twice(path, file.schema_arrow.names)
@@ -220,6 +235,9 @@ def _read_parquet(path: Path, only: str | None, drop: Sequence[str], wrong: list
         left_out = split_names(drop, table.column_names)
         found = []
         for name, column in zip(table.column_names, table.columns, strict=True):
+            if _INDEX.fullmatch(name) and only is None:
+                notes.append(f"Left out {name!r}, in which pandas keeps what rows are called.")
+                continue
             try:
                 empty = name in left_out
                 found.append(Column(name, np.zeros(len(column))) if empty else _from_arrow(name, column))

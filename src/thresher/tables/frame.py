@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.tables.cells import coded
+from thresher.tables.reading import Reading
 from thresher.tables.saying import name_some
 
 __all__ = ["TRUTHS", "Column", "Frame", "Seen", "column_of", "is_frame", "say_label"]
@@ -75,11 +76,12 @@ class Frame:
     ----------
     columns : the columns, in order; no two have the same name
     notes : what is to be said of how a file was read
+    reading : how a file of text was read; None for other tables
     """
 
-    def __init__(self, columns: Sequence[Column], *, notes: Sequence[str] = ()) -> None:
+    def __init__(self, columns: Sequence[Column], *, notes: Sequence[str] = (), reading: Reading | None = None) -> None:
         self._columns = {one.name: one for one in columns}
-        self.notes = list(notes)
+        self.notes, self.reading = list(notes), reading
         _refuse_twice([one.name for one in columns])
 
     @classmethod
@@ -135,7 +137,7 @@ class Frame:
         return self._with(one._replace(name=name) for name, one in zip(names, self, strict=True))
 
     def _with(self, columns: Iterable[Column]) -> Frame:
-        return Frame(list(columns), notes=self.notes)
+        return Frame(list(columns), notes=self.notes, reading=self.reading)
 
 
 def _refuse_twice(names: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -42,6 +43,8 @@ Matrix = NDArray[np.float64]
 MOST_VALUES = 30  # of a category that becomes zeros and ones
 _OWN = 0.9  # share of different values from which on they are names of rows
 _SENTENCE = 4  # words of a cell from which on it is free text, on average
+_NUMBER = r"[+-]?\d[\d.,]*"
+_UNIT = re.compile(rf"(?P<code>[A-Z]{{3}}) ?{_NUMBER}|{_NUMBER}\s*(?P<unit>[^\d\s.,][^\d]{{0,9}})")
 _COMMON = (0.01, 0.9, 5)  # shares of the rows between which a word is of use, and the fewest rows
 _FOLDS, _PRIOR = 5, 10.0  # of means of targets: parts of the rows, and rows that the mean of all counts as
 
@@ -71,7 +74,8 @@ def look(column: Column, *, most: int = MOST_VALUES) -> Seen:
         numbers_of(column, decimal=".")
         return Seen("number", ".")
     if column.decimal != "," and (plain := read_plain(column.values)) is not None:
-        numbers_of(column._replace(values=plain), decimal=".")
+        if np.isinf(plain).any():
+            numbers_of(column, decimal=".")  # refuses them as they are written
         return Seen("number", ".")
     order = find_date_order(column.values)
     if order is not None:
@@ -172,10 +176,20 @@ def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Kin
         words = _learn_words(tokens, most)
         return words, words.count(tokens)
     elif different >= _OWN * rows:
-        kind = LeftOut("nearly every row has a value of its own")
+        unit = _unit_of(values)
+        kind = LeftOut(
+            "nearly every row has a value of its own" + (f"; without {unit!r} these are numbers" if unit else "")
+        )
     else:
         return _learn_levels(values, codes, targets)
     return kind, kind.encode(column)
+
+
+def _unit_of(cells: list[Any]) -> str:
+    """Return what all cells have after a number, or the code of a currency before it; "" if that differs."""
+    found = [_UNIT.fullmatch(cell) for cell in cells if cell]
+    units = {one["code"] or one["unit"] for one in found if one is not None}
+    return str(next(iter(units))) if len(units) == 1 and all(found) else ""
 
 
 def _mean_words(tokens: Tokens, missing: NDArray[np.bool_]) -> float:

@@ -18,6 +18,7 @@ from thresher.tables.columns import PARQUET, ParquetRows, gather, split_names
 from thresher.tables.frame import TRUTHS, Column, Frame
 from thresher.tables.kinds import numbers_of, say_strange, truth_only
 from thresher.tables.learning import encode_rows, look
+from thresher.tables.reading import ITSELF, Reading
 from thresher.tables.saying import name_some, say_all
 
 __all__ = ["Table", "Task", "guess_task", "read_table", "read_targets", "split_table"]
@@ -43,8 +44,9 @@ def read_table(
     path: Path,
     *,
     target: str | None = None,
-    header: bool | None = None,
+    how: Reading = ITSELF,
     drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
     most: int | None = None,
     missing: bool = False,
 ) -> Table:
@@ -54,8 +56,9 @@ def read_table(
     ----------
     path : see :func:`read_frame`
     target : name of the column to predict; for an .npy file, the .npy file with the targets
-    header : whether a CSV file has one; None to guess
+    how : how a CSV file is read; what it leaves open the file tells
     drop : columns to leave out before anything is checked, one by one or several between commas
+    categorical : columns that are names, whatever their cells look like, in the same way
     most : rows of a Parquet file beyond which inputs stay in it, if all are numbers; None to read all
     missing : whether some targets may be missing: NaN, or ""
 
@@ -65,7 +68,7 @@ def read_table(
         return found
     if path.suffix.lower() == ".npz" and target not in (None, "y"):
         raise InvalidInput(f"the target in {path} is the array y; got --target {target}. Leave --target out.")
-    frame, wrong, everything = gather(path, header=header, drop=drop)
+    frame, wrong, everything = gather(path, how=how, drop=drop)
     if path.suffix.lower() == ".npy":
         frame = Frame([*frame, _read_targets(path, target, len(frame))])
         target = "y"
@@ -79,16 +82,19 @@ def read_table(
         target = names[-1]
     features = frame.without([target])
     if not features.columns:
-        wrong.append(f"it must have at least 2 columns, inputs and a target; it has {len(names)}")
+        hint = ". Are its cells parted by another sign? Name it with --delimiter" if frame.reading is not None else ""
+        wrong.append(f"it must have at least 2 columns, inputs and a target; it has {len(names)}{hint}")
     if len(frame) < 2:
         wrong.append(f"it must have at least 2 rows; it has {len(frame)}")
     seen: list[Column] = []
+    named = set(split_names(categorical, names))
     for one in features:
         try:
-            seen.append(one._replace(seen=look(one)))
+            column = one._replace(values=one.as_text(), category=True) if one.name in named else one
+            seen.append(column._replace(seen=look(column)))
         except InvalidInput as error:
-            wrong.append(f"{error} Correct them, or leave the column out with --drop")
-    features = Frame(seen, notes=frame.notes)
+            wrong.append(f"{error} Correct them, leave the column out with --drop, or take it as names: --categorical")
+    features = Frame(seen, notes=frame.notes, reading=frame.reading)
     try:
         targets = read_targets(frame, target, missing=missing)
     except InvalidInput as error:
@@ -106,7 +112,9 @@ def read_targets(frame: Frame, target: str, *, missing: bool = False) -> NDArray
     column = frame[target]
     seen = look(column)
     if seen.kind == "date":
-        raise InvalidInput(f"the target {column.name[:40]!r} holds dates; expected numbers or text.")
+        raise InvalidInput(
+            f"the target {column.name[:40]!r} holds dates; expected numbers or text. Name another with --target."
+        )
     text = seen.kind == "text" or (column.is_text and truth_only(column))
     if text:
         different, codes = coded(column.values)

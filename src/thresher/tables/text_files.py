@@ -17,6 +17,7 @@ from thresher.errors import InvalidInput
 from thresher.memory import require
 from thresher.tables.cells import find_decimal, may_be_thousands, read_numbers
 from thresher.tables.frame import Column
+from thresher.tables.reading import ITSELF, Like, Reading
 from thresher.tables.saying import name_some
 
 __all__ = ["INPUT", "SMALLER", "Sheet", "read_sheet"]
@@ -28,70 +29,94 @@ _BYTES_A_BYTE = 12  # of a file of text, in memory at the same time: cells are P
 _GZIP, _CHUNK = b"\x1f\x8b", 1 << 22
 _DELIMITERS = ",;\t|"
 _SOME = 100  # lines that tell the delimiter
+_MOST = 0.9  # share of lines that tell how many cells there are
+_SAID = re.compile(r"sep=([^\w\r\n\".+-])\r?\n?", re.IGNORECASE)
+_WHOLE = re.compile(r"[0-9]{1,15}")
 _NO_TEXT = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")
 _ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
+_GUESSES = ("utf-8", "cp1252", "latin-1")
+_SIGNS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 
 
 class Sheet(NamedTuple):
-    """Columns of text, what is to be said of how they were read, and what is wrong with the file so far."""
+    """Columns of text, how they were read, what is to be said of that, and what is wrong with the file so far."""
 
     columns: list[Column]
+    reading: Reading
     notes: list[str]
     wrong: list[str]
 
 
-def read_sheet(path: Path, *, header: bool | None, remedy: str) -> Sheet:
+def read_sheet(path: Path, *, how: Reading = ITSELF, like: Like | None = None, remedy: str) -> Sheet:
     """Return the cells of a CSV file, plain or packed by gzip; ``-`` is standard input. Blank lines do not count,
     but in a file of one column, where they are missing cells unless they are the last or come before a header.
 
-    Text is UTF-8 or UTF-16 with its mark, else UTF-8, else Windows' Latin-1. The delimiter is a comma, a semicolon, a
-    tab or a bar: that by which most lines have the same number of cells; a semicolon or a tab if all lines have.
+    What ``how`` leaves open is as in a file that this one is to be ``like``; InvalidInput if it plainly is not. Else
+    the file tells it. Text is UTF-8 or UTF-16 with its mark, else UTF-8, else Windows' Latin-1. The delimiter is a
+    comma, a semicolon, a tab or a bar: that by which most lines have the same number of cells; a semicolon or a tab if
+    all lines have; or what a first line ``sep=;`` of a spreadsheet says. Empty cells beyond those of the first line and
+    columns without a name and a value are left out, and noted.
 
     Cost: O(bytes).
     """
-    text, notes = _decode(_unpacked(path), path, remedy)
-    delimiter = _find_delimiter(text)
+    text, encoding, notes = _decode(_unpacked(path), path, how, like, remedy)
+    if said := _SAID.match(text):
+        text, how = text[said.end() :], how._replace(delimiter=how.delimiter or said[1])
+    delimiter = how.delimiter or _find_delimiter(text, path, like)
     try:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-        rows = _without_blanks(list(reader), header)
+        rows = _without_blanks(list(reader), like.reading.header if like and how.header is None else how.header)
     except csv.Error as error:
         raise InvalidInput(f"{path} is no CSV file: {error}. Are its quotation marks in pairs?") from None
     if not rows:
         raise InvalidInput(f"{path} is empty. {remedy}")
+    rows = _trimmed(rows, notes)
     width = len(rows[0])
     ragged = [(place, len(row)) for place, row in enumerate(rows) if len(row) != width]
-    whole = next((row for row in rows[1:] if len(row) == width), rows[0])
+    _refuse_title(ragged, rows, path)
+    whole = next((row for row in rows[1:] if len(row) == width), [""] * width)
     for place, _ in ragged:
         rows[place] = whole  # so that all else that is wrong is found too, by its row
     cells = [list(map(str.strip, column)) for column in zip(*rows, strict=True)]
-    if header is None:
-        header = _has_names(cells)
-        if not header:
-            notes.append("No header found: columns are called column 1, column 2 and so on.")
+    header = _find_header(cells, path, how, like, notes)
+    cells = _with_name_or_value(cells, notes) if header else cells
     names = [column[0] if header else "" for column in cells]
     names = [name or f"column {place}" for place, name in enumerate(names, start=1)]
+    if header and like is None:
+        counts = [name for name, column in zip(names, cells, strict=True) if _counts_rows(column)]
+        notes += [f"Column {name!r} has no name and counts the rows. Leave it out with --drop." for name in counts]
     wrong = [_say_ragged(ragged, width, int(header))] if ragged else []
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         wrong.append(f"several columns have the same name: {name_some(twice)}; rename all but one")
-        names = [f"column {place}" for place in range(1, width + 1)]
+        names = [f"column {place}" for place in range(1, len(names) + 1)]
     if len(rows) == header:
-        raise InvalidInput(f"{path} has no rows below its header. {remedy}")
+        raise InvalidInput(f"{path} has no rows below its header. {remedy} Is its one line no header? Add --no-header.")
     columns = [Column(name, np.array(column[header:], object)) for name, column in zip(names, cells, strict=True)]
-    return Sheet(_with_signs(columns, delimiter, notes), notes, wrong)
+    columns, decimal = _with_signs(columns, delimiter, how.decimal, like, notes)
+    return Sheet(columns, Reading(header, delimiter, decimal, encoding), notes, wrong)
 
 
-def _with_signs(columns: list[Column], delimiter: str, notes: list[str]) -> list[Column]:
-    """Return columns with their decimal signs: that of its own cells, else of most columns, else of the delimiter."""
+def _with_signs(
+    columns: list[Column], delimiter: str, chosen: str | None, like: Like | None, notes: list[str]
+) -> tuple[list[Column], str | None]:
+    """Return columns with their decimal signs, and that of the file; None if its cells do not tell it.
+
+    The sign of a column is the ``chosen`` one, else that of its own cells, else that of a file that this one is to be
+    ``like``, else of most columns, else of the delimiter.
+    """
+    if chosen is not None:
+        return [one._replace(decimal=chosen) for one in columns], chosen
     own = [find_decimal(one.values) for one in columns]
     points, commas = own.count("."), own.count(",")
     known = None if points == commas else "." if points > commas else ","
-    sign = known or ("," if delimiter == ";" else None)
+    expected = like.reading.decimal if like is not None else None
+    sign = expected or known or ("," if delimiter == ";" else None)
     for one, found in zip(columns, own, strict=True):
-        unsure = known is None and found is None
+        unsure = expected is None and known is None and found is None
         if open_ := next(filter(may_be_thousands, one.values), None) if unsure else None:
             read = read_numbers(np.array([open_], object), decimal=sign or ".").values[0]
             notes.append(f"Column {one.name!r}: nothing tells its decimal sign; {open_} is read as {read:.12g}.")
-    return [one._replace(decimal=found or sign) for one, found in zip(columns, own, strict=True)]
+    return [one._replace(decimal=found or sign) for one, found in zip(columns, own, strict=True)], known
 
 
 def _without_blanks(rows: list[list[str]], header: bool | None) -> list[list[str]]:
@@ -101,6 +126,32 @@ def _without_blanks(rows: list[list[str]], header: bool | None) -> list[list[str
         return [rows[place] for place in there]
     first = 0 if header is False else there[0]
     return [row or [""] for row in rows[first : there[-1] + 1]]
+
+
+def _trimmed(rows: list[list[str]], notes: list[str]) -> list[list[str]]:
+    """Return the cells of lines without empty ones beyond those of the first line."""
+    width = len(rows[0])
+    longer = [row for row in rows if len(row) > width]
+    if width > 1 and longer and not any("".join(row[width:]).strip() for row in longer):
+        notes.append(f"Left out empty cells beyond the {width} of the first line, in {len(longer):,} rows.")
+        rows = [row[:width] for row in rows]
+    return rows
+
+
+def _with_name_or_value(cells: list[list[str]], notes: list[str]) -> list[list[str]]:
+    """Return the columns but those that have neither a name nor a value."""
+    kept = [column for column in cells if any(column)]
+    if len(kept) < len(cells):
+        notes.append(f"Left out {len(cells) - len(kept):,} columns without a name and a value.")
+    return kept
+
+
+def _counts_rows(column: list[str]) -> bool:
+    """Return whether a column below its name has no name, or that of pandas for it, and the numbers of the rows."""
+    name, *cells = column
+    if name not in ("", "Unnamed: 0") or len(cells) < 2 or not _WHOLE.fullmatch(cells[0]):
+        return False
+    return cells == list(map(str, range(int(cells[0]), int(cells[0]) + len(cells))))
 
 
 def _unpacked(path: Path) -> bytes:
@@ -131,26 +182,34 @@ def _unpacked(path: Path) -> bytes:
     return b"".join(parts)
 
 
-def _decode(raw: bytes, path: Path, remedy: str) -> tuple[str, list[str]]:
-    """Return the text of a file, and a note if its encoding is a guess."""
+def _decode(raw: bytes, path: Path, how: Reading, like: Like | None, remedy: str) -> tuple[str, str, list[str]]:
+    """Return the text of a file, its encoding, and a note if that is a guess."""
     found = next((name for mark, name in _ENCODINGS.items() if raw.startswith(mark)), None)
-    text, notes = None, list[str]()
-    for name in (found,) if found else ("utf-8", "cp1252", "latin-1"):
+    expected = (
+        None if like is None or like.reading.encoding in (*_GUESSES, *_ENCODINGS.values()) else like.reading.encoding
+    )
+    chosen = how.encoding or found or expected
+    notes = list[str]()
+    for name in (chosen,) if chosen else _GUESSES:
         try:
-            text = raw.decode(name)
+            text = raw.decode(name).removeprefix("\ufeff")
             break
-        except UnicodeDecodeError as error:
-            line = raw[: error.start].count(b"\n") + 1
+        except UnicodeError as error:
+            line = raw[: getattr(error, "start", 0)].count(b"\n") + 1
             notes = notes or [f"Read as Latin-1, because line {line:,} is not UTF-8."]
-    if text is None or _NO_TEXT.search(text):
+    else:
+        source = "" if how.encoding or found else ", as that of the file that the model was trained on is"
+        raise InvalidInput(f"{path}: line {line:,} is not text in {chosen}{source}. Name its own with --encoding.")
+    if _NO_TEXT.search(text):
         raise InvalidInput(f"{path} is not a text file. {remedy}")
-    return text, notes
+    return text, name, notes
 
 
-def _find_delimiter(text: str) -> str:
+def _find_delimiter(text: str, path: Path, like: Like | None) -> str:
     """Return the delimiter by which the first lines have the same number of cells, of several the most frequent.
 
-    A semicolon or a tab comes before others if it parts all lines alike: commas may be decimal signs.
+    A semicolon or a tab comes before others if it parts all lines alike: commas may be decimal signs. A file that is to
+    be ``like`` another has its delimiter, and InvalidInput if the first line lacks that, or another parts all lines.
     """
     lines = [line for line in text[: 1 << 20].splitlines()[:_SOME] if line.strip()]
 
@@ -166,17 +225,72 @@ def _find_delimiter(text: str) -> str:
         all_alike = delimiter in ";\t" and count == len(lines)
         return (count / len(lines), all_alike, width) if width > 1 else (0.0, False, 0)
 
-    return max(_DELIMITERS, key=judge)
+    found = max(_DELIMITERS, key=judge)
+    expected = like.reading.delimiter if like is not None else None
+    if like is None or expected is None or expected == found:
+        return found
+    share, _, width = judge(found)
+    first = {cell.strip() for cell in next(csv.reader(lines, delimiter=expected), [])}
+    if width < 2 or (share < 1 and len(first) > 1) or (like.names and first.issuperset(like.names)):
+        return expected
+    raise InvalidInput(
+        f"{path}: cells are parted by {_say_sign(found)}; expected {_say_sign(expected)}, as in the file that the "
+        f"model was trained on. Add --delimiter {_option(found)} to read it so, or --delimiter {_option(expected)}."
+    )
+
+
+def _find_header(cells: list[list[str]], path: Path, how: Reading, like: Like | None, notes: list[str]) -> bool:
+    """Return whether the first line has the names of columns; InvalidInput if it plainly is not ``like`` another."""
+    if how.header is not None:
+        return how.header
+    first = [column[0] for column in cells]
+    if like is not None and like.names and set(like.names) <= set(first):
+        return True
+    guess, expected = _has_names(cells), like.reading.header if like is not None else None
+    shown = ", ".join(repr(cell[:20]) for cell in first[:3])
+    if expected is True and not guess:
+        raise InvalidInput(
+            f"{path}: the first line is {shown}; expected names of columns, as in the file that the model was trained "
+            "on. Add --no-header if it has none: columns go by their place then."
+        )
+    if expected is False:
+        if any(_is_text(head) and rest and not any(map(_is_text, rest)) for head, *rest in cells):
+            raise InvalidInput(
+                f"{path}: the first line is {shown}, which look like names; the file that the model was trained on has "
+                "none. Add --no-header to predict that line too, or remove it."
+            )
+        return False
+    if not guess:
+        notes.append("No header found: columns are called column 1, column 2 and so on.")
+    return guess
 
 
 def _has_names(cells: list[list[str]]) -> bool:
     """Return whether the first line has the names of columns: it has text, and that does not come again."""
-
-    def is_text(cell: str) -> bool:
-        return all(read_numbers(np.array([cell], object), decimal=sign).strange[0] for sign in ".,")
-
-    texts = [column for column in cells if is_text(column[0])]
+    texts = [column for column in cells if _is_text(column[0])]
     return bool(texts) and not any(column[0] in column[1:] for column in texts)
+
+
+def _is_text(cell: str) -> bool:
+    return all(read_numbers(np.array([cell], object), decimal=sign).strange[0] for sign in ".,")
+
+
+def _say_sign(delimiter: str) -> str:
+    return _SIGNS.get(delimiter, repr(delimiter))
+
+
+def _option(delimiter: str) -> str:
+    return "tab" if delimiter == "\t" else f"'{delimiter}'"
+
+
+def _refuse_title(ragged: list[tuple[int, int]], rows: list[list[str]], path: Path) -> None:
+    """Refuse a file whose first line has fewer cells than nearly all others."""
+    ((others, count),) = Counter(count for _, count in ragged).most_common(1) or [(0, 0)]
+    if others > len(rows[0]) and count >= _MOST * (len(rows) - 1):
+        raise InvalidInput(
+            f"{path}: the first line is {', '.join(rows[0])[:40]!r}, with fewer cells than others: {len(rows[0])}, and "
+            f"{others} in {count:,} lines. Remove what stands before the header, or correct the header."
+        )
 
 
 def _say_ragged(ragged: list[tuple[int, int]], width: int, header: int) -> str:
