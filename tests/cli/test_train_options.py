@@ -134,7 +134,11 @@ class TestTrain:
         table = pd.read_csv(tmp_path / "t.csv")
         X, y = table[list("abc")], table["y"]
         ours, theirs = kind(random_state=3).fit(X, y), thresher.load(tmp_path / "run")
-        np.testing.assert_array_equal(theirs.predict(X), ours.predict(X))
+        found, expected = theirs.predict(X), ours.predict(X)
+        if classes:
+            np.testing.assert_array_equal(found, expected)
+        else:  # BLAS may round differently where arrays begin elsewhere in memory
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
         assert theirs.width_ == ours.width_
         limit = np.isinf(ours.width_)
         assert limit == (neurons == 64)
