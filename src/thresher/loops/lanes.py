@@ -1,7 +1,8 @@
 """Loops over short rows of numbers in whole vectors: sums of rows, inner products, expiries that have passed.
 
 Rows are padded with zeros to a multiple of ``LANES`` numbers (``screen.padded``). Written as instructions: a compiler
-that does not know how long rows are spends more time around such loops than in them.
+that does not know how long rows are spends more time around such loops than in them. The order of every sum is as
+written, and products are not fused with sums: the bits are the same wherever and however this is compiled.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ __all__ = ["CHUNK", "LANES", "dot_rows", "passed", "prefetch", "sum_rows"]
 LANES = 8
 CHUNK = 16  # expiries that are compared at a time
 _INT = ir.IntType(64)
-_SUMS = ("reassoc", "nsz", "contract")
 
 
 def _require_one_type(*arrays: Any) -> None:
@@ -62,8 +62,8 @@ class _Code:
         return self.builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), places)
 
     def add_product(self, variable: Any, a: Any, b: Any) -> None:
-        product = self.builder.fmul(a, b, flags=_SUMS)
-        self.builder.store(self.builder.fadd(self.builder.load(variable), product, flags=_SUMS), variable)
+        product = self.builder.fmul(a, b)
+        self.builder.store(self.builder.fadd(self.builder.load(variable), product), variable)
 
     def folded(self, value: Any) -> Any:
         """A block of numbers, as the sum of its parts of ``LANES``."""
@@ -71,14 +71,19 @@ class _Code:
         for first in range(0, self.block, LANES):
             places = ir.Constant(ir.VectorType(ir.IntType(32), LANES), list(range(first, first + LANES)))
             part = self.builder.shuffle_vector(value, undefined, places)
-            total = part if total is None else self.builder.fadd(total, part, flags=_SUMS)
+            total = part if total is None else self.builder.fadd(total, part)
         return total
 
     def total(self, value: Any) -> Any:
-        kind = ir.FunctionType(self.number, [self.number, value.type])
-        name = f"llvm.vector.reduce.fadd.v{LANES}{'f32' if self.number == ir.FloatType() else 'f64'}"
-        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
-        return self.builder.call(function, [ir.Constant(self.number, 0.0), value], fastmath=_SUMS)
+        """The sum of a vector: of its halves, then of the halves of these, and so on."""
+        lanes, undefined = LANES, ir.Constant(value.type, ir.Undefined)
+        while lanes > 1:
+            lanes //= 2
+            places = [*range(lanes, 2 * lanes), *range(LANES - lanes)]
+            order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), places)
+            upper = self.builder.shuffle_vector(value, undefined, order)
+            value = self.builder.fadd(value, upper)
+        return self.builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
 
     def row(self, listed: Any, place: Any, d: Any) -> Any:
         """Where the row begins that is listed at a place."""
@@ -123,8 +128,8 @@ def sum_rows(typing, steps, coefficients, listed, first, count, X, vector):
                 if lanes == LANES:
                     code.add_product(square, value, value)
                 else:
-                    product = code.folded(builder.fmul(value, value, flags=_SUMS))
-                    builder.store(builder.fadd(builder.load(square), product, flags=_SUMS), square)
+                    product = code.folded(builder.fmul(value, value))
+                    builder.store(builder.fadd(builder.load(square), product), square)
         return code.total(builder.load(square))
 
     return steps.dtype(steps, coefficients, listed, types.int64, types.int64, X, vector), generate
