@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
+from numba.core.errors import TypingError
 
 from thresher.loops import screen
 from thresher.loops.lanes import CHUNK, LANES, dot_rows, passed, sum_rows
@@ -55,6 +56,50 @@ def test_sums_and_products_of_rows(dtype, listed_as, seed, n, d, count, first):
     dotted(vector, X, listed[first:].copy(), count, out)
     np.testing.assert_allclose(out[:count], rows @ vector.astype(np.float64), atol=100 * loose)
     assert out[count] == 7.0  # nothing is written beyond
+
+
+def in_order(a, b):
+    """The inner product of two vectors in the order that is promised: blocks, their parts, what is left, halves."""
+    block = 1024 // (8 * a.itemsize)
+    whole, sums = len(a) - len(a) % block, np.zeros(block, a.dtype)
+    for first in range(0, whole, block):
+        sums = sums + a[first : first + block] * b[first : first + block]
+    total = sums[:LANES]
+    for first in range(LANES, block, LANES):
+        total = total + sums[first : first + LANES]
+    for first in range(whole, len(a), LANES):
+        total = total + a[first : first + LANES] * b[first : first + LANES]
+    while len(total) > 1:
+        half = len(total) // 2
+        total = total[:half] + total[half:]
+    return total[0]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(deadline=None)
+@given(seed=seeds, d=st.integers(1, 150))
+def test_the_order_of_sums_is_the_one_that_is_written(dtype, seed, d):
+    """To the bit: a compiler that fuses or reorders would make processes differ that compiled by themselves."""
+    random = np.random.default_rng(seed)
+    X, listed = screen.padded(random.normal(size=(5, d)), dtype), np.array([3, 0, 4], np.uint16)
+    vector, out = X[1].copy(), np.empty(3, dtype)
+    dotted(vector, X, listed, 3, out)
+    np.testing.assert_array_equal(out, [in_order(vector, X[i]) for i in listed])
+    coefficients = random.normal(size=3).astype(dtype)
+    square = summed(coefficients, coefficients, listed, 0, 3, X, vector)
+    added = coefficients[0] * X[3]  # what is added to zeros first
+    for coefficient, i in zip(coefficients[1:], listed[1:], strict=True):
+        added = added + coefficient * X[i]
+    np.testing.assert_array_equal(vector, added)
+    np.testing.assert_allclose(square, np.sum(added.astype(np.float64) ** 2), rtol=1e-5)
+
+
+def test_two_types_of_numbers_are_refused():
+    X, listed = np.ones((3, LANES)), np.zeros(1, np.uint16)
+    with pytest.raises(TypingError, match="one type of number"):
+        dotted(np.ones(LANES, np.float32), X, listed, 1, np.empty(1))
+    with pytest.raises(TypingError, match="one type of number"):
+        summed(np.ones(1), np.ones(1, np.float32), listed, 0, 1, X, np.ones(LANES))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

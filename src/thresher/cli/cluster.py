@@ -44,4 +44,4 @@ def take_engine(options: MutableMapping[str, Any]) -> None:
 
 def watched(engine: Any, live: Live) -> Any:
     """Return an engine that shows how far each of its workers has come."""
-    return replace(engine, progress=live.on_shards) if isinstance(engine, Ray) else engine
+    return replace(engine, progress=live.on_workers) if isinstance(engine, Ray) else engine

@@ -48,7 +48,7 @@ class Live(Callback):
         if self._bar:
             self._progress.stop()
 
-    def on_shards(self, done: Sequence[int], total: Sequence[int]) -> None:
+    def on_workers(self, done: Sequence[int], total: Sequence[int]) -> None:
         """Show how far each worker of a cluster has come, or the slowest and the fastest of many."""
         shares = [f"{part / whole:.0%}" for part, whole in zip(done, total, strict=True)]
         if len(shares) > _EACH:

@@ -204,7 +204,7 @@ class StartScan:
         """Return how far below the threshold inputs usually are which the first step may bring into the watchlist."""
         settings = self._settings
         usual = len(self._step) * firing_probability(settings.shift)
-        many = math.sqrt(usual + math.sqrt(usual))  # as few rows are above
+        many = math.sqrt(usual + math.sqrt(usual))  # rows on which more inputs fire are few, and listed again
         return self._constants.band * (many + 2) + settings.scale * many * math.sqrt(np.mean(self._step**2))
 
     def add(self, start_block: StartBlock) -> None:
