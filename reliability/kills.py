@@ -261,7 +261,7 @@ def damage(*, seed: int, console: Console, tries: int = 200) -> list[dict[str, A
             flips[0] or "",
         )
         path.write_bytes(raw)
-        stored = read_file(path, kind="checkpoint", newest=1)
+        stored = read_file(path, kind="checkpoint", version=1)
         write_file(path, stored.tensors, stored.metadata, kind="checkpoint", version=2)
         newer = refusal(resume)
         row("a version from the future, refused", 1, int("newer thresher" in (newer or "")), newer or "")

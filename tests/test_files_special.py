@@ -68,4 +68,4 @@ def test_what_is_a_stream(tmp_path):
 def test_what_a_link_leads_to_is_read_back(tmp_path):
     (tmp_path / "b").symlink_to("a")
     write_arrays(tmp_path / "b")
-    assert read_file(tmp_path / "a", kind="checkpoint", newest=1).tensors["a"].tolist() == [0, 1, 2]
+    assert read_file(tmp_path / "a", kind="checkpoint", version=1).tensors["a"].tolist() == [0, 1, 2]

@@ -363,8 +363,3 @@ def test_read_only_arrays_are_accepted():
     result = train(Problem(inputs, targets), width=64, shift=0.1)
     result.network.predict(inputs)
     to_sphere(inputs)
-
-
-def test_an_old_name_works_with_a_warning():
-    with pytest.warns(DeprecationWarning, match="now called CheckTheorems"):
-        assert thresher.Certify is thresher.CheckTheorems

@@ -1,6 +1,5 @@
 """thresher: very wide two-layer ReLU networks, trained by exact Gauss-Newton steps at a cost sublinear in the width."""
 
-import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -100,9 +99,6 @@ def __getattr__(name: str) -> Any:
         return found
     if name in _PACKAGES:
         return import_module(f"thresher.{name}")
-    if name == "Certify":  # until 0.3
-        warnings.warn("thresher.Certify is now called CheckTheorems.", DeprecationWarning, stacklevel=2)
-        return __getattr__("CheckTheorems")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

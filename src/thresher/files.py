@@ -30,11 +30,10 @@ _LONGEST_HEADER = 100_000_000  # bytes, as safetensors has it
 
 
 class Stored(NamedTuple):
-    """What a file holds: named arrays, metadata (JSON), and the version of its layout."""
+    """What a file holds: named arrays, and metadata (JSON)."""
 
     tensors: dict[str, NDArray[Any]]
     metadata: dict[str, Any]
-    version: int
 
 
 def write_file(
@@ -76,14 +75,14 @@ def write_file(
         ) from None
 
 
-def read_file(path: Path, *, kind: str, newest: int) -> Stored:
+def read_file(path: Path, *, kind: str, version: int) -> Stored:
     """Return what a file of that kind holds, or refuse it with one line that says why.
 
-    ``newest`` is the latest version of the layout that the caller knows. Sizes are compared with those of the file
+    ``version`` is that of the layout which the caller knows. Sizes are compared with those of the file
     before anything is allocated, so memory stays within a few times its size.
 
-    Raises InvalidInput for a file that is missing, of another kind, newer, cut short or damaged; MemoryRefused for one
-    that does not fit into memory. Cost: O(bytes).
+    Raises InvalidInput for a file that is missing, of another kind or version, cut short or damaged; MemoryRefused for
+    one that does not fit into memory. Cost: O(bytes).
     """
     raw = _read(path)
     about, found = _header(raw), f"{path} is not a {kind} of thresher"
@@ -91,20 +90,21 @@ def read_file(path: Path, *, kind: str, newest: int) -> Stored:
         raise InvalidInput(f"{found}, or its first bytes are damaged. Give a file that thresher wrote.")
     if about.get("kind") != kind:
         raise InvalidInput(f"{found} but a {str(about.get('kind'))[:40]!r}. Give a {kind}.")
-    version = about.get("version")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise InvalidInput(f"{found}: its version is {str(version)[:40]!r}. Give a file that thresher wrote.")
-    if version > newest:
+    written = about.get("version")
+    if not isinstance(written, int) or isinstance(written, bool) or written < 1:
+        raise InvalidInput(f"{found}: its version is {str(written)[:40]!r}. Give a file that thresher wrote.")
+    if written != version:
+        age, remedy = ("a newer", "Upgrade thresher.") if written > version else ("an older", "Fit or train again.")
         raise InvalidInput(
-            f"{path} was written by a newer thresher: version {version} of its layout, and this one reads up to "
-            f"{newest}. Upgrade thresher."
+            f"{path} was written by {age} thresher: version {written} of its layout, and this one reads {version}. "
+            f"{remedy}"
         )
     if about.get("checksum") != _checksum(raw):
         raise InvalidInput(f"{path} is damaged or cut short: its checksum does not fit its {len(raw):,} bytes.")
     metadata, tensors = about.get("metadata"), _tensors(raw)
     if not isinstance(metadata, dict) or tensors is None:
         raise InvalidInput(f"{found}: its header does not describe its bytes. Give a file that thresher wrote.")
-    return Stored(tensors, metadata, version)
+    return Stored(tensors, metadata)
 
 
 def header_of(path: Path) -> dict[str, Any]:

@@ -8,16 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_solvers import SOLVING, TOL, ExplicitGram, assert_honest, gram_of, norm, random_vector, singular_case
 
-from thresher import InvalidInput, Problem, train, train_together
+from thresher import Problem, train, train_together
 from thresher.algebra import (
     Cholesky,
     ConjugateGradient,
     MatrixGram,
     ReusedFactor,
-    Sketched,
-    adapt,
     direct,
-    relative_damping,
 )
 from thresher.datasets import random_problem
 from thresher.interfaces import SolveStatus
@@ -226,62 +223,3 @@ def test_the_limit_kernel_is_factored_once_for_several_outputs(solver, factored)
         alone = train(problem, width=3000, solver=solver)
         for ours, theirs in zip(result.history, alone.history, strict=True):
             assert (ours.loss, ours.factored, ours.solve) == (theirs.loss, theirs.factored, theirs.solve)
-
-
-# As it was in version 0.1
-
-
-class Old:
-    """A solver with ``solve`` alone; what it was asked is written down."""
-
-    def __init__(self):
-        self.asked = []
-
-    def __repr__(self):
-        return "Old()"
-
-    def solve(self, gram, rhs, *, damping=0.0, iteration=0):
-        self.asked.append((damping, iteration))
-        return Cholesky().prepare(gram, added=relative_damping(gram, damping)).solve(rhs)
-
-
-@pytest.mark.parametrize("damping", [0.0, 0.3])
-def test_a_solver_with_solve_alone_still_trains(damping):
-    problem, old = random_problem(inputs=20, dimension=8), Old()
-    options = {"width": 1500, "damping": damping, "max_iterations": 4, "first_step": "gram"}
-    with pytest.warns(DeprecationWarning, match=r"solver Old has solve.*Give it prepare"):
-        result = train(problem, solver=old, **options)
-    assert old.asked == [(pytest.approx(damping, rel=1e-15), iteration) for iteration in range(4)]
-    expected = train(problem, solver="cholesky", **options)
-    np.testing.assert_allclose(
-        [one.residual for one in result.history], [one.residual for one in expected.history], rtol=1e-9
-    )
-
-
-def test_what_is_adapted():
-    assert adapt(cholesky := Cholesky()) is cholesky
-    with pytest.warns(DeprecationWarning):
-        adapted = adapt(Old())
-    assert repr(adapted) == "Old()"
-    gram = gram_of([1.0, 0.5])
-    assert adapted.prepare(gram, added=np.full(2, 0.1)).solve(np.ones(2)).damping == pytest.approx(0.1)
-    with pytest.raises(InvalidInput, match="Old cannot add different numbers to the diagonal"):
-        adapted.prepare(gram, added=np.array([0.1, 0.2]))
-    with pytest.raises(InvalidInput, match="must be an object with a prepare method; got 3"):
-        adapt(3)
-
-    class Derived(Cholesky):
-        def solve(self, gram, rhs, *, damping=0.0, iteration=0):
-            return "mine"
-
-    with pytest.warns(DeprecationWarning):
-        assert adapt(Derived()).prepare(gram).solve(np.ones(2)) == "mine"
-
-
-@pytest.mark.parametrize("solver", [Cholesky(), ReusedFactor(), ConjugateGradient(), Sketched(tol=1e-9)], ids=repr)
-def test_solvers_of_version_0_1_solve_at_once(solver):
-    gram, rhs = gram_of([1.0, 0.5, 0.2]), random_vector(3)
-    with pytest.warns(DeprecationWarning, match=r"solve\(gram, rhs\) is deprecated. Use .*prepare"):
-        solution = solver.solve(gram, rhs, damping=0.5, iteration=1)
-    added = 0.5 * gram.diagonal().mean()
-    np.testing.assert_allclose(solution.value, np.linalg.solve(gram.matrix + added * np.eye(3), rhs), rtol=1e-6)

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +14,7 @@ import thresher
 from thresher import InvalidInput, Problem, SphereLift, Status, ThresherClassifier, ThresherRegressor, train_together
 from thresher.export import predict_arrays
 from thresher.model.weights import Weights
-from thresher.runs import saved
 
-OLD = Path(__file__).parents[1] / "old"
 SMALL = {"width": 2048, "ridge": 0, "random_state": 0, "n_jobs": 1}
 forms = pytest.mark.parametrize("form", ["full", "recipe"])
 
@@ -227,32 +224,3 @@ def test_options_that_are_no_words_or_numbers_are_not_kept(tmp_path):
     model = ThresherRegressor(**SMALL, train_options=given).fit(*table())
     model.save(tmp_path / "model")
     assert thresher.load(tmp_path / "model").train_options == {"audit": True}
-
-
-class TestOldFiles:
-    """Files that earlier versions wrote: 1 is that of 0.1.0."""
-
-    @forms
-    @pytest.mark.parametrize("version", [1, 2])
-    def test_models(self, version, form):
-        told = np.load(OLD / f"predictions-{version}.npz")
-        regressor = thresher.load(OLD / f"regressor-{version}-{form}")
-        np.testing.assert_allclose(regressor.predict(told["X"], return_std=True), told["regressor"], rtol=1e-9)
-        classifier = thresher.load(OLD / f"classifier-{version}-{form}")
-        np.testing.assert_allclose(classifier.predict_proba(told["X"]), told["classifier"], rtol=1e-9)
-
-    @pytest.mark.parametrize("name", ["run-r", "run-c"])
-    def test_runs_without_a_ridge_are_estimators(self, name, tmp_path):
-        from thresher.tables import read_frame
-
-        found = saved.load_model(OLD / name)
-        rows = found.frame(read_frame(OLD / name / "table.csv"))
-        predicted = found.model.predict(rows)
-        expected = (OLD / name / "predictions.csv").read_text().split()[1:]
-        if name == "run-r":
-            np.testing.assert_allclose(predicted, np.array(expected, float), rtol=1e-5)
-        else:
-            assert predicted.tolist() == expected
-        assert found.model.ridge_ == 0
-        found.model.save(tmp_path / "model")
-        np.testing.assert_array_equal(thresher.load(tmp_path / "model").predict(rows), predicted)

@@ -1,16 +1,14 @@
-"""Model files: both forms, files of the first version, and files that lie."""
+"""Model files: both forms, and files that lie."""
 
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import softmax
 
 import thresher
 from thresher import InvalidInput, MemoryRefused, ThresherClassifier, ThresherRegressor
 from thresher.files import read_file, write_file
-from thresher.theory import firing_probability, limit_kernel
 from thresher.training import restore
 from thresher.training.result_files import VERSION
 
@@ -142,91 +140,6 @@ class TestForms:
             thresher.load(tmp_path / "model")
 
 
-OLD = ("width", "shift", "ridge", "bias", "feature_learning", "scale", "tol", "max_iterations", "random_state")
-FIRST = {"width": 64, "random_state": 0, "sequence": "random", "scale": "standardise", "feature_learning": 0}
-
-
-class TestTheFirstVersion:
-    """Files as thresher 1 wrote them: random start rows, one scale, error bars of factor and addend."""
-
-    def write(self, model, path, *, form, values, arrays, classes, more=()):
-        tensors = {"mean": model.lift_.scaling_.mean, "unit": model.lift_.scaling_.unit, **arrays}
-        tensors |= {name: getattr(model, name) for name in ("inputs_", "alpha_", "penalty_", "gains_")}
-        networks = []
-        for place, result in enumerate(model.results_):
-            if form == "full":
-                tensors[f"moved{place}"] = result.network.weights.moved
-            tensors[f"steps{place}"] = np.array([step.v / (1 - step.keep) for step in result.steps])
-            settings = result.network.settings
-            networks.append(
-                {
-                    "width": settings.width,
-                    "shift": settings.shift,
-                    "seed": settings.start.seed,
-                    "fractions": [1 - step.keep for step in result.steps],
-                    "status": result.status.value,
-                    "message": result.message,
-                    "gap": result.remainder,
-                    "history": [],
-                }
-            )
-        shared = ("bias_", "shift_", "ridge_", "loo_error_", "feature_learning_", "n_iter_", "n_features_in_")
-        about = {
-            "estimator": type(model).__name__,
-            "form": form,
-            "parameters": {name: getattr(model, name) for name in (*OLD, "n_jobs", "verbose", *more)},
-            "values": {**{name: getattr(model, name) for name in shared}, **values},
-            "tried": model.tried_,
-            "rounds": [[0.25, [0.5, 0.4]], [0.4, [0.5, 0.45]]],
-            "last": model.lift_.last_,
-            "networks": networks,
-            "names": None,
-            "classes": classes,
-        }
-        write_file(path, tensors, about, kind="model", version=1)
-
-    @pytest.mark.parametrize("form", ["full", "recipe"])
-    @pytest.mark.parametrize("target", ["linear", "log"])
-    def test_a_regressor(self, growth, tmp_path, form, target):
-        X, y, others, _ = growth
-        model = ThresherRegressor(**FIRST, target=target).fit(X, y)
-        factor, addend = np.array([0.8]), np.array([0.05])
-        arrays = {"noise_": np.stack([factor, addend]), "floor_": model.floor_}
-        arrays |= {"target_mean": model.target_scaling_.mean, "target_unit": model.target_scaling_.unit}
-        values = {"single_target_": True, "target_": target}
-        path = tmp_path / "model"
-        self.write(model, path, form=form, values=values, arrays=arrays, classes=None, more=("target",))
-        loaded = thresher.load(path)
-        told, deviations = loaded.predict(others, return_std=True)
-        np.testing.assert_array_equal(told, model.predict(others))
-        prior = firing_probability(model.shift_)
-        K = limit_kernel(model.inputs_ @ model.inputs_.T, model.shift_) + np.diag(model.penalty_)
-        cross = limit_kernel(model.lift_.transform(others) @ model.inputs_.T, model.shift_, symmetric=False)
-        variance = prior - np.einsum("ij,ji->i", cross, np.linalg.solve(K, cross.T)) + model.ridge_ * prior
-        expected = np.sqrt(variance * factor + addend) * model.target_scaling_.unit
-        if target == "log":
-            expected = (told - model.floor_) * np.exp(expected**2 / 2) * np.sqrt(np.expm1(expected**2))
-        np.testing.assert_allclose(deviations, expected, rtol=1e-6)
-        assert (loaded.sequence, loaded.scale_, loaded.columns_weighed_) == ("random", "standardise", False)
-        assert list(loaded.feature_learning_errors_.values()) == [[0.5, 0.4], [0.5, 0.45]]
-        loaded.save(path)
-        np.testing.assert_array_equal(thresher.load(path).predict(others, return_std=True), [told, deviations])
-
-    @pytest.mark.parametrize("form", ["full", "recipe"])
-    @pytest.mark.parametrize("count", [2, 3])
-    def test_a_classifier(self, iris, tmp_path, form, count):
-        X, y = iris[0][: 50 * count], iris[1][: 50 * count]
-        model = ThresherClassifier(**FIRST).fit(X[::3], y[::3])
-        values, classes = {"temperature_": 1.5}, {"labels": model.classes_.tolist(), "type": model.classes_.dtype.str}
-        path = tmp_path / "model"
-        self.write(model, path, form=form, values=values, arrays={"prior_": model.prior_}, classes=classes)
-        loaded, scores = thresher.load(path), model.decision_function(X)
-        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-        by_class = scores if count == 3 else np.column_stack([-scores / 2, scores / 2])
-        np.testing.assert_allclose(loaded.predict_proba(X), softmax(1.5 * by_class, axis=1), rtol=1e-9)
-        assert (loaded.temperature_, loaded.class_weight, loaded.multilabel_) == (1.5, None, False)
-
-
 def cut(name, places=np.s_[:1]):
     return lambda about, tensors: tensors.update({name: tensors[name][places]})
 
@@ -325,7 +238,7 @@ class TestLies:
     @staticmethod
     def refused(model, path, damage, form):
         model.save(path, form=form)
-        stored = read_file(path, kind="model", newest=VERSION)
+        stored = read_file(path, kind="model", version=VERSION)
         about, tensors = json.loads(json.dumps(stored.metadata)), dict(stored.tensors)
         write_file(path, tensors, about, kind="model", version=VERSION)
         thresher.load(path)  # what is refused is the lie alone

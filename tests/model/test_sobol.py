@@ -1,6 +1,5 @@
 """Sobol start rows: the points by definition, however asked for, and a Gram matrix that is closer to its limit."""
 
-import base64
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -12,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import qmc
 
-from thresher import InvalidInput, to_sphere, train
+from thresher import InvalidInput, to_sphere
 from thresher.datasets import random_problem
 from thresher.engines import start_engine
-from thresher.files import read_file, write_file
 from thresher.interfaces import Step
 from thresher.loops.sobol import fill_points, fill_points_from
 from thresher.model import sobol
@@ -264,31 +262,6 @@ def test_settings_and_starts_survive_a_pickle(sequence):
     assert pickle.loads(pickle.dumps(made)) == made
     words = Network(made, DenseWeights(made.start, np.zeros((100, 3), np.float32))).describe()["seed"]
     assert words == {"random": "5", "sobol": "5, Sobol start rows"}[sequence]
-
-
-# What was written before there were two kinds
-
-
-def test_a_start_of_three_fields_is_random():
-    assert Start(5, 3, True).sequence == "random"
-    old = b"gASVKwAAAAAAAACMFHRocmVzaGVyLm1vZGVsLnN0YXJ0lIwFU3RhcnSUk5RLBUsDiIeUgZQu"
-    assert pickle.loads(base64.b64decode(old)) == Start(5, 3, True)
-
-
-def test_a_checkpoint_that_does_not_say_it_is_random(tmp_path):
-    problem, path = random_problem(inputs=12, dimension=4), tmp_path / "c.safetensors"
-    options = {"width": 2000, "shift": 0.4, "max_iterations": 3}
-    train(problem, **options, checkpoint=path)
-    tensors, metadata, version = read_file(path, kind="checkpoint", newest=1)
-    for then, fits in ((None, True), ("random", True), ("sobol", False)):
-        metadata["settings"].pop("sequence", None)
-        metadata["settings"] |= {"sequence": then} if then else {}
-        write_file(path, tensors, metadata, kind="checkpoint", version=version)
-        if fits:
-            train(problem, **options, resume=path)
-        else:
-            with pytest.raises(InvalidInput, match="sequence='sobol'; this run has sequence='random'"):
-                train(problem, **options, resume=path)
 
 
 # Seeds, bounds, moments

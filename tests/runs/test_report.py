@@ -3,7 +3,6 @@
 import re
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from pages import Whole, check_layout
 
 from thresher.figures import COLOURS, themed
 from thresher.pages import say_like
-from thresher.runs import Run, Training, evaluate, read_run, write_report
+from thresher.runs import Run, Training, evaluate, write_report
 from thresher.runs.model_pictures import effect_pictures, model_pictures
 from thresher.runs.pictures import FIGURES
 from thresher.runs.run import Histogram
@@ -19,7 +18,6 @@ from thresher.theory import Statement
 from thresher.training import History, Iteration, Status
 
 pytest.importorskip("matplotlib", reason="an extra")
-OLD = Path(__file__).parent.parent / "old"
 LONG = "distance to the centre of the nearest city with more than 100,000 people, by road, at noon"
 
 
@@ -182,15 +180,6 @@ def test_no_rows_for_testing(tmp_path, bare):
     text = write_report(a_run(), tmp_path / "page.html").read_text(encoding="utf-8")
     assert "No rows were kept for testing" in text
     assert "<details open>" in text
-
-
-@pytest.mark.parametrize("name", ["run-r", "run-c"])
-def test_old_runs(name, tmp_path):
-    run = read_run(OLD / name)
-    text = write_report(run, tmp_path / "page.html").read_text(encoding="utf-8")
-    Whole().check(text)
-    assert text.count("<figure") >= 4
-    assert ("was not stored with this run" in text) == (run.test is not None)
 
 
 def test_training_that_did_not_converge_is_said_first(tmp_path, bare):

@@ -39,18 +39,6 @@ def result(request):
     return train(PROBLEM, width=400, shift=0.5, **WAYS[request.param])
 
 
-def test_files_that_do_not_tell_the_solver_are_read(tmp_path):
-    result = train(PROBLEM, width=400, shift=0.5)
-    result.save(tmp_path / "result")
-    stored = read_file(tmp_path / "result", kind="model", newest=VERSION)
-    for name in ("solver", "screen"):
-        del stored.metadata["networks"][0][name]
-    write_file(tmp_path / "result", stored.tensors, stored.metadata, kind="model", version=stored.version)
-    loaded = thresher.load(tmp_path / "result")
-    assert (loaded.solver, loaded.screen) == ("", "")
-    np.testing.assert_array_equal(loaded.network.predict(OTHERS), result.network.predict(OTHERS))
-
-
 @forms
 def test_what_is_loaded_is_the_same(result, tmp_path, form):
     assert result.save(tmp_path / "result", form=form) == form
@@ -126,7 +114,7 @@ def test_support_that_lies_is_refused(data, tmp_path_factory):
     """Coefficients of neurons or inputs that are not there would be read beyond arrays by compiled loops."""
     path = tmp_path_factory.getbasetemp() / "support"
     train(PROBLEM, width=100, shift=0.5).save(path, form="full")
-    stored = read_file(path, kind="model", newest=VERSION)
+    stored = read_file(path, kind="model", version=VERSION)
     name = data.draw(st.sampled_from(["neurons0", "bounds0", "places0"]))
     array = stored.tensors[name].copy()
     place = data.draw(st.integers(0, len(array) - 1))

@@ -1,7 +1,6 @@
 """Which step? Sketches of the Jacobian and solvers of the n x n system: they prepare it once and solve many times."""
 
 from thresher.algebra.cg import ConjugateGradient, Jacobi
-from thresher.algebra.deprecated import adapt
 from thresher.algebra.direct import Cholesky, DirectFactor, ReusedFactor
 from thresher.algebra.gram import MatrixGram, relative_damping
 from thresher.algebra.near import RandomPivots
@@ -33,7 +32,6 @@ __all__ = [
     "Sketched",
     "SparseSign",
     "TensorSketch",
-    "adapt",
     "distortion",
     "relative_damping",
 ]

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import numpy as np
 
-from thresher.algebra.deprecated import OldSolve
 from thresher.algebra.system import EPS, Search, System, Vector, norm, ratio
 from thresher.interfaces import Gram, Solution
 
@@ -36,7 +35,7 @@ class Jacobi:
 
 
 @dataclass(frozen=True)
-class ConjugateGradient(OldSolve):
+class ConjugateGradient:
     """Preconditioned conjugate gradient; on a singular system the best iterate, said to be inexact.
 
     Parameters

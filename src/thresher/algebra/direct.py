@@ -12,7 +12,6 @@ from scipy import linalg
 
 from thresher.algebra.cg import Apply, ConjugateFactor
 from thresher.algebra.cholesky import LowerFactor, factor
-from thresher.algebra.deprecated import OldSolve
 from thresher.algebra.gram import MatrixGram
 from thresher.algebra.system import SINGULAR, System, Vector
 from thresher.interfaces import Factor, Gram, Solution, SolveStatus
@@ -23,7 +22,7 @@ _ROWS = 256  # whose sums are taken at a time
 
 
 @dataclass(frozen=True)
-class Cholesky(OldSolve):
+class Cholesky:
     """Factor the dense matrix. A matrix that is singular to rounding is cut to the directions that carry something.
 
     Cost: O(n³), about ten times that when the matrix has to be cut; O(n²) for each right-hand side.
@@ -108,7 +107,7 @@ def _directions(system: System) -> _Directions:
 
 
 @dataclass
-class ReusedFactor(OldSolve):
+class ReusedFactor:
     """Cholesky that keeps its factor: the Gram matrix changes slowly, so an old factor is a good preconditioner.
 
     A few conjugate-gradient steps replace a factorisation; when they do not reach ``tol`` within ``patience`` steps

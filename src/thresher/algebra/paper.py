@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from thresher.algebra.deprecated import OldSolve
 from thresher.algebra.sketches import SKETCHES, Gaussian
 from thresher.algebra.system import EPS, Search, System, Vector, ratio
 from thresher.checks import check_number
@@ -114,7 +113,7 @@ def _triangle(sketched: NDArray[np.float64], added: float | Vector) -> NDArray[n
 
 
 @dataclass(frozen=True)
-class Sketched(OldSolve):
+class Sketched:
     """The paper's iteration: gradient descent on ||M z - Rᵀ r||² with M = Rᵀ G R, then g = R z.
 
     Parameters

@@ -74,7 +74,7 @@ def _scores(run: Run) -> str:
 
 
 def _of_file(path: Path) -> dict[str, Any]:
-    stored = read_file(path, kind=KIND, newest=VERSION)
+    stored = read_file(path, kind=KIND, version=VERSION)
     about, values = stored.metadata, stored.metadata.get("values", {})
     facts = {name.rstrip("_").replace("_", " "): value for name, value in values.items() if value == value}
     if (seed := about.get("parameters", {}).get("random_state")) is not None:

@@ -52,7 +52,7 @@ def make_run(
         data["rows tested on"] = tested.test.rows
         data["tested"] = _how_tested(tested, refit=refit)
     told: dict[str, Any] = {
-        "model": {"kind": "estimator", "task": task, "target": table.target, "names": column_names(table)},
+        "model": {"task": task, "target": table.target, "names": column_names(table)},
         "test": tested and tested.test,
         "scores": tested.scores if tested else {},
         "folds": tested.folds if tested else {},

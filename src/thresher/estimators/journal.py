@@ -41,7 +41,7 @@ class Journal:
         if not path.parent.is_dir():
             raise InvalidInput(f"the checkpoint {path} is in a folder that does not exist. Make it, or choose another.")
         if path.exists():
-            stored = read_file(path, kind=_KIND, newest=_VERSION)
+            stored = read_file(path, kind=_KIND, version=_VERSION)
             if stored.metadata.get("key") != self._key:
                 raise InvalidInput(
                     f"{path} belongs to a fit of other data or other parameters. Give another name, or delete it."

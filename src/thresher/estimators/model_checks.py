@@ -1,4 +1,4 @@
-"""What a model file says is checked before it is believed, and brought up to date if it is an old one."""
+"""What a model file says is checked before it is believed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.checks import check_number, check_whole
-from thresher.estimators.features import Plan
 from thresher.estimators.scaling import BY_RANK, PULLED, SCALES
 from thresher.model.network import NetworkSettings
-from thresher.theory import firing_probability
 
-__all__ = ["bring_up_to_date", "check_fitted", "check_model"]
+__all__ = ["check_fitted", "check_model"]
 
 Matrix = NDArray[np.float64]
 _UNIT = 2e-6  # by which the norm of an input in single precision may differ from 1
@@ -120,23 +118,8 @@ def _shapes(estimator: Any, solved: list[Matrix], noise: Matrix) -> dict[str, tu
         shapes["floor"] = (estimator._floor.shape, (outputs,))
     if hasattr(estimator, "feature_names_in_"):
         shapes["names"] = (estimator.feature_names_in_.shape, (raw,))
-    if hasattr(estimator, "feature_importances_"):  # not in files of version 1, nor with ridge=0
+    if hasattr(estimator, "feature_importances_"):  # not with ridge=0
         shapes["feature importances"] = (estimator.feature_importances_.shape, (raw,))
     if encoder is not None:
         shapes["encoder"] = (len(encoder.kinds_), raw)
     return shapes
-
-
-def bring_up_to_date(about: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> None:
-    """Give a description of version 1 what was added since, as it was then."""
-    values, parameters = about["values"], about["parameters"]
-    parameters["sequence"] = "random"
-    values |= {"scale_": parameters["scale"], "columns_weighed_": False, "multilabel_": False}
-    about |= {"rest": False, "rounds": [(Plan(power=float(one)).name, errors) for one, errors in about["rounds"]]}
-    if "temperature_" in values:
-        tensors["temperature_"] = np.array([check_number(values["temperature_"], "temperature")])
-    if "noise_" in tensors:  # the variance had the noise in it, and no border
-        factor, addend = tensors["noise_"]
-        prior = firing_probability(float(values["shift_"]))
-        noise = float(values["ridge_"]) * prior
-        tensors["noise_"] = np.stack([factor, addend + factor * noise, np.full_like(factor, prior)])

@@ -18,14 +18,14 @@ from thresher.errors import InvalidInput
 from thresher.estimators.encoder import TableEncoder
 from thresher.estimators.leaves import Leaves, check_leaves
 from thresher.estimators.lift import SphereLift
-from thresher.estimators.model_checks import bring_up_to_date, check_fitted, check_model
+from thresher.estimators.model_checks import check_fitted, check_model
 from thresher.estimators.scaling import Scaling
 from thresher.files import Stored, read_file, write_file
 from thresher.memory import require
 from thresher.parallel import core_count
 from thresher.tables.reading import restore_reading
 from thresher.training import restore_result, restore_results
-from thresher.training.result_files import KIND, RESULT, VERSION, choose_form, describe_results, version_for
+from thresher.training.result_files import KIND, RESULT, VERSION, choose_form, describe_results
 from thresher.training.train import FILES
 
 __all__ = ["load_model", "save_model"]
@@ -97,8 +97,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
         "encoder": None if estimator.encoder_ is None else estimator.encoder_.to_json(),
         "reading": _describe_reading(estimator.encoder_),
     }
-    version = version_for(estimator.results_) if estimator.encoder_ is None else VERSION
-    write_file(Path(path), tensors, metadata, kind=KIND, version=version)
+    write_file(Path(path), tensors, metadata, kind=KIND, version=VERSION)
     return form
 
 
@@ -107,7 +106,7 @@ def load_model(path: str | Path, kinds: Sequence[type], *, threads: int | None =
 
     Cost: O(bytes); of a recipe also the passes of training, O(mnd) per step and output.
     """
-    stored = read_file(Path(path), kind=KIND, newest=VERSION)
+    stored = read_file(Path(path), kind=KIND, version=VERSION)
     try:
         if stored.metadata["estimator"] == RESULT:
             return restore_result(stored, threads=threads or core_count())
@@ -119,11 +118,7 @@ def load_model(path: str | Path, kinds: Sequence[type], *, threads: int | None =
 
 def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     about, tensors = stored.metadata, stored.tensors
-    if stored.version == 1:
-        bring_up_to_date(about, tensors)
     parameters = dict(about["parameters"])
-    if "start" in parameters:  # as it was called at first
-        parameters["sequence"] = parameters.pop("start")
     if parameters["width"] == "inf":
         parameters["width"] = math.inf
     if isinstance(parameters.get("class_weight"), list):
@@ -155,21 +150,19 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         estimator.target_scaling_ = Scaling(tensors["target_mean"], tensors["target_unit"])
     if about["names"] is not None:
         estimator.feature_names_in_ = np.array(about["names"], dtype=object)
-    told = about.get("encoder")  # not in files of versions below 5
+    told = about["encoder"]
     estimator.encoder_ = None if told is None else TableEncoder.from_json(told, named=about["names"] is not None)
     if told is not None and about["names"] not in (None, list(estimator.encoder_.kinds_)):
         raise ValueError("its encoder is of columns with other names")
-    if told is not None and about.get("reading") is not None:  # not in earlier files of version 5
+    if told is not None and about["reading"] is not None:
         estimator.encoder_.reading_ = restore_reading(about["reading"])
     if about["classes"] is not None:
         estimator.classes_ = _restore_classes(about["classes"])
     check_model(estimator, networks=len(about["networks"]))
-    estimator.results_ = restore_results(
-        about["networks"], tensors, estimator.inputs_, threads=threads, version=stored.version
-    )
+    estimator.results_ = restore_results(about["networks"], tensors, estimator.inputs_, threads=threads)
     estimator.tried_ = [tuple(one) for one in about["tried"]]
     estimator.feature_learning_errors_ = {str(name): errors for name, errors in about["rounds"]}
-    way, errors = about.get("approximation", ["exact", []])
+    way, errors = about["approximation"]
     estimator.approximation_ = str(way)
     estimator.approximation_errors_ = {str(name): float(error) for name, error in errors}
     estimator.leaves_ = _restore_leaves(tensors, estimator)

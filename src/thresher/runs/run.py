@@ -28,7 +28,7 @@ from thresher.training import History, Iteration, Status
 
 __all__ = ["RUN_FILE", "Histogram", "Run", "Test", "Training", "read_run", "write_run"]
 
-_VERSION = 3  # 1 wrote steps as what was taken away, and kept all of the displacement; 2 had no evaluation
+_VERSION = 4
 _PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn")
 _REMEDY = "Give a folder that thresher train --save has written."
 
@@ -139,20 +139,20 @@ def read_run(folder: Path) -> Run:
     """Return the run in a folder; InvalidInput if there is none, if it is damaged, or not that of the model there."""
     if not (file := find_run(folder)).exists():
         raise InvalidInput(f"{folder} holds no run. {_REMEDY}")
-    tensors, plain, written = read_file(file, kind="run", newest=_VERSION)
+    tensors, plain = read_file(file, kind="run", version=_VERSION)
     try:
-        trainings = [_training(one, place, tensors, written) for place, one in enumerate(plain.pop("trainings"))]
-        test, evaluated = plain.pop("test"), plain.pop("evaluation", None)
+        trainings = [_training(one, place, tensors) for place, one in enumerate(plain.pop("trainings"))]
+        test, evaluated = plain.pop("test"), plain.pop("evaluation")
         test = test and {key: _float(value) for key, value in test.items()}
         check_fields(Test, test or {})
-        plain |= {name: _float(plain[name]) for name in ("scores", "folds") if name in plain}
+        plain |= {name: _float(plain[name]) for name in ("scores", "folds")}
         check_fields(Run, plain)
         run = Run(
             **plain,
             trainings=trainings,
             inputs=tensors["inputs"],
             targets=tensors["targets"],
-            seen=tensors.get("seen", np.empty(0, np.uint64)),
+            seen=tensors["seen"],
             test=Test(**test) if test else None,
             evaluation=None if evaluated is None else evaluation_of(evaluated),
         )
@@ -172,7 +172,7 @@ def read_run(folder: Path) -> Run:
     return run
 
 
-def _training(one: dict[str, Any], place: int, arrays: Mapping[str, NDArray[Any]], version: int) -> Training:
+def _training(one: dict[str, Any], place: int, arrays: Mapping[str, NDArray[Any]]) -> Training:
     histograms = {
         name: Histogram(arrays[f"{name} edges {place}"], arrays[f"{name} counts {place}"]) for name in one["histograms"]
     }
@@ -182,9 +182,8 @@ def _training(one: dict[str, Any], place: int, arrays: Mapping[str, NDArray[Any]
     if not len(history):
         raise ValueError("its history is empty")
     rows: Any = arrays.get(f"steps {place}", ())
-    keeps: Any = arrays.get(f"keeps {place}", ()) if version > 1 else np.ones(len(rows))
-    sign = 1.0 if version > 1 else -1.0
-    steps = tuple(Step(sign * row, float(keep)) for row, keep in zip(rows, keeps, strict=True))
+    keeps: Any = arrays.get(f"keeps {place}", ())
+    steps = tuple(Step(row, float(keep)) for row, keep in zip(rows, keeps, strict=True))
     check_fields(Training, {**one, "history": history, "status": Status(one["status"]), "histograms": histograms})
     return Training(one["name"], history, Status(one["status"]), one["message"], one["audited"], histograms, steps)
 

@@ -10,18 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.runs.pair import MODEL_FILE
-from thresher.runs.run import Run, read_run
+from thresher.runs.run import read_run
 from thresher.tables.cells import find_date_order, find_decimal, read_dates
 from thresher.tables.frame import Frame
 from thresher.tables.kinds import Dates, Numbers
 from thresher.tables.reading import Like
 from thresher.tables.saying import name_some
-from thresher.training import Result, replay_together
-from thresher.training.options import Setup
-from thresher.training.train import complete
+from thresher.training import Result
 
 __all__ = ["SavedModel", "load", "load_model"]
 
@@ -154,10 +151,7 @@ def load_model(path: Path, *, threads: int | None = None) -> SavedModel:
     stored: Mapping[str, Any] = run.model
     try:
         target, task = str(stored["target"]), str(stored["task"])
-        first = stored["kind"] == "exact"
-        model = _of_first_version(run) if first else _load_file(path / MODEL_FILE, threads)
-        if "columns" in stored:
-            _adopt_columns(model, stored["columns"])
+        model = _load_file(path / MODEL_FILE, threads)
         error = run.test.value if run.test is not None and task == "regression" else _error_of(model)
         return SavedModel(model, target, task, error, run.seen)
     except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
@@ -178,68 +172,3 @@ def _load_file(path: Path, threads: int | None) -> Any:
     from thresher.estimators.model_files import load_model
 
     return load_model(path, (ThresherClassifier, ThresherRegressor), threads=threads)
-
-
-def _adopt_columns(model: Any, stored: Any) -> None:
-    """Give a model the columns that a run of an earlier version kept apart: names, with the values of text or None."""
-    from thresher.estimators import TableEncoder
-
-    columns = [(str(name), None if values is None else tuple(map(str, values))) for name, values in stored]
-    if len(columns) != len(set(columns)) or sum(1 if values is None else len(values) for _, values in columns) != (
-        model.n_features_in_
-    ):
-        raise ValueError("the columns of the run are not those of its model")
-    scaling = model.lift_.scaling_
-    centre = scaling.mean if scaling.knots is None else scaling.knots[0][len(scaling.knots[0]) // 2]
-    told, place = [], 0
-    for name, values in columns:
-        about = {"kind": "category", "values": values} if values else {
-            "kind": "number", "fill": float(centre[place]), "indicator": False, "decimal": "."
-        }  # fmt: skip
-        told.append((name, about))
-        place += 1 if values is None else len(values)
-    model.encoder_ = TableEncoder.from_json(told)
-    model.n_features_in_, model.feature_names_in_ = len(told), model.encoder_.feature_names_in_
-    if hasattr(model, "feature_importances_"):
-        model.feature_importances_ = model._by_column(model.feature_importances_)
-
-
-def _of_first_version(run: Run) -> Any:
-    """Return the estimator of a run that version 0.1.0 trained with ``--ridge 0`` and wrote without a model file."""
-    from thresher.estimators import Scaling, SphereLift, ThresherClassifier, ThresherRegressor
-    from thresher.estimators.interpolation import adopt
-    from thresher.estimators.model_checks import check_model
-
-    stored = run.model
-    lift = SphereLift(bias=check_number(stored["bias"], "bias", least=0.0))
-    lift.scaling_ = Scaling(*(np.array(stored[f"column {name}"], np.float64) for name in ("means", "units")))
-    lift.last_, lift.n_features_in_ = float(stored["last"]), len(lift.scaling_.mean)
-    problems, outputs = run.problems(), len(run.targets)
-    steps = [one.steps for one in run.trainings]
-    setup = Setup.of(problems, complete(run.options))
-    setup.require_memory()
-    origin = setup.origin()
-    results = [
-        Result(network, one.history, one.status, one.message, steps=one.steps, origin=origin)
-        for network, one in zip(replay_together(problems, steps=steps, **run.options), run.trainings, strict=True)
-    ]
-    given: dict[str, Any] = {
-        "ridge": 0.0,
-        "width": setup.settings.width,
-        "shift": setup.settings.shift,
-        "bias": lift.bias,
-    }
-    model: Any
-    if stored["classes"] is None:
-        model = ThresherRegressor(**given)
-        frame = (np.array([float(stored[f"target {name}"])]) for name in ("mean", "unit"))
-        model.target_scaling_, model.single_target_ = Scaling(*frame), True
-        model.target_, model.floor_ = "linear", np.zeros(outputs)
-    else:
-        model = ThresherClassifier(**given)
-        model.classes_, model.multilabel_ = np.array(stored["classes"]), False
-        model.prior_, model.temperature_ = np.zeros(outputs), 1.0
-    adopt(model, lift, problems[0].inputs, results)
-    model.n_features_in_, model.encoder_ = lift.n_features_in_, None
-    check_model(model, networks=outputs)
-    return model

@@ -26,7 +26,6 @@ from thresher.model.problem import Problem
 __all__ = ["Checkpoint", "SolutionLog", "Taken", "fingerprint"]
 
 _KIND, _VERSION = "checkpoint", 1
-_UNSAID = {"sequence": "random", "start": "scan"}  # what settings were before files told them
 _AGREE = 1e-6  # share of the first residual by which two runs on different machines may differ
 
 
@@ -150,10 +149,10 @@ class Checkpoint:
         write_file(self._path, {"steps": stacked}, metadata, kind=_KIND, version=_VERSION, previous=previous)
 
     def _read(self, path: Path, runs: int, inputs: int) -> list[list[Taken]]:
-        tensors, metadata, _ = _read_or_offer(path)
+        tensors, metadata = _read_or_offer(path)
         settings = metadata.get("settings")
         for name, now in self._settings.items():
-            then = settings.get(name, _UNSAID.get(name)) if isinstance(settings, dict) else None
+            then = settings.get(name) if isinstance(settings, dict) else None
             if then != now:
                 raise InvalidInput(f"{path} was written with {name}={then!r}; this run has {name}={now!r}.")
         if metadata.get("problem") != self._problem:
@@ -179,11 +178,11 @@ def _previous(path: Path) -> Path:
 def _read_or_offer(path: Path) -> Stored:
     """Read a checkpoint; if it cannot be used and the one before can, say so."""
     try:
-        return read_file(path, kind=_KIND, newest=_VERSION)
+        return read_file(path, kind=_KIND, version=_VERSION)
     except InvalidInput as error:
         older = _previous(path)
         try:
-            read_file(older, kind=_KIND, newest=_VERSION)
+            read_file(older, kind=_KIND, version=_VERSION)
         except InvalidInput:
             raise error from None
         raise InvalidInput(f"{error} The one before it is whole: resume from {older}.") from None

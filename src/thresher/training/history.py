@@ -162,7 +162,7 @@ class Result(Exports):
     steps: tuple[Step, ...] = ()  # that were taken: `replay` makes the network from them
     remainder: float = math.nan  # what was left of what the tolerance is compared with
     origin: Origin | None = None  # what the steps start from
-    solver: str = ""  # which one solved for the steps, and why; empty in files of older versions, like the next
+    solver: str = ""  # which one solved for the steps, and why
     screen: str = ""  # the precision in which start rows were searched for those that fire: "float32", "16 bits, avx2"
 
     @property

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from thresher.checks import check_number, check_values
 from thresher.errors import InvalidInput
@@ -21,14 +20,13 @@ from thresher.training.train import complete
 __all__ = ["remake", "replay", "replay_together"]
 
 
-def replay(problem: Problem, *, steps: Iterable[Step | ArrayLike], **options: Any) -> Network:
+def replay(problem: Problem, *, steps: Iterable[Step], **options: Any) -> Network:
     """Return the network that training had arrived at after these steps, to the bit.
 
     Parameters
     ----------
     problem : the one it was trained on
-    steps : ``Result.steps``, in order; fewer of them give the network of an earlier iteration. An array (n,) is a step
-        as version 0.1.0 wrote it: what was taken away, W - Jᵀ step
+    steps : ``Result.steps``, in order; fewer of them give the network of an earlier iteration.
     options : those of :func:`train`. Width, shift, seed, activation, twins, sequence, start, index, penalty,
         first_step, method and dtype must be the same as in training. What only a solve needs is not used.
 
@@ -39,9 +37,7 @@ def replay(problem: Problem, *, steps: Iterable[Step | ArrayLike], **options: An
     return replay_together([problem], steps=[steps], **options)[0]
 
 
-def replay_together(
-    problems: Sequence[Problem], *, steps: Sequence[Iterable[Step | ArrayLike]], **options: Any
-) -> list[Network]:
+def replay_together(problems: Sequence[Problem], *, steps: Sequence[Iterable[Step]], **options: Any) -> list[Network]:
     """Return what :func:`replay` would for each of several problems with the same inputs, from one start.
 
     ``steps`` are those of each problem. Cost: O(mnd) once; per problem O(mn) and its moves.
@@ -70,9 +66,9 @@ def remake(setup: Setup, paths: Sequence[list[Step]]) -> list[Network]:
         return networks
 
 
-def _check_step(step: Step | ArrayLike, inputs: int) -> Step:
+def _check_step(step: Step, inputs: int) -> Step:
     if not isinstance(step, Step):
-        step = Step(-check_values(step, "a step", shape="(n,)"))
+        raise InvalidInput(f"steps must be those of Result.steps; got {type(step).__name__}.")
     v = check_values(step.v, "a step", shape="(n,)")
     if len(v) != inputs:
         raise InvalidInput(f"a step must have one value for each of the {inputs} inputs; got {len(v)}.")

@@ -20,15 +20,12 @@ from thresher.model.weights import DenseWeights, Weights
 from thresher.training.history import History, Iteration, Result, Status
 from thresher.training.options import Setup
 from thresher.training.replay import remake
-from thresher.training.result_files import STEPS, Origin
+from thresher.training.result_files import Origin
 from thresher.training.train import complete
 
 __all__ = ["restore_result", "restore_results"]
 
 Tensors = Mapping[str, NDArray[Any]]
-# What files are taken to say where they do not: older ones know less.
-_UNSAID = {"activation": "relu", "twins": True, "sequence": "random", "index": "dense", "dtype": "float32",
-           "first_step": "given", "audit": (0, 0.0, 0), "start": "scan", "solver": "", "screen": ""}  # fmt: skip
 _FIXED = ("width", "shift", "activation", "seed", "twins", "sequence", "index", "dtype", "start")
 
 
@@ -38,31 +35,28 @@ def restore_result(stored: Stored, *, threads: int) -> Result:
     Raises one of several errors if the parts of the file do not fit. Cost: that of :func:`restore_results`.
     """
     inputs = stored.tensors["inputs_"].astype(np.float64)
-    (result,) = restore_results(
-        stored.metadata["networks"], stored.tensors, inputs, threads=threads, version=stored.version
-    )
+    (result,) = restore_results(stored.metadata["networks"], stored.tensors, inputs, threads=threads)
     return result
 
 
 def restore_results(
-    networks: Sequence[Mapping[str, Any]], tensors: Tensors, inputs: NDArray[np.float64], *, threads: int, version: int
+    told: Sequence[Mapping[str, Any]], tensors: Tensors, inputs: NDArray[np.float64], *, threads: int
 ) -> list[Result]:
-    """Return the results of one training on inputs (n, d), one per output, from what a file of that version says.
+    """Return the results of one training on inputs (n, d), one per output, from what a file says.
 
     Raises one of several errors if that does not fit together. Cost: O(bytes); of a recipe that of
     :func:`thresher.replay_together`.
     """
-    if not networks:
+    if not told:
         return []
-    told = [{**_UNSAID, **one} for one in networks]
     fixed = [{name: one[name] for name in (*_FIXED, "first_step")} for one in told]
     if any(one != fixed[0] for one in fixed):
         raise ValueError("its networks are not of one start")
-    steps = [_steps(one, tensors[f"steps{place}"], inputs, version) for place, one in enumerate(told)]
+    steps = [_steps(one, tensors[f"steps{place}"], inputs) for place, one in enumerate(told)]
     setup = _setup(fixed[0], inputs, outputs=len(told), threads=threads)
     shrinks = any(step.keep != 1.0 for path in steps for step in path)
     setup.recipe.kind.refuse(setup.settings, penalty=shrinks)
-    if fixed[0]["start"] == "poisson" and any(one["neurons"] != setup.settings.neurons for one in told):
+    if any(one["neurons"] != setup.settings.neurons for one in told):
         raise ValueError("its neurons are not those that its seed and inputs draw")
     origin = setup.origin()
     if any(f"{name}0" in tensors for name in ("moved", "neurons")):
@@ -71,7 +65,7 @@ def restore_results(
         setup.require_memory()
         made = remake(setup, steps)
     parts = zip(told, made, steps, strict=True)
-    return [_result(one, network, taken, origin, version) for one, network, taken in parts]
+    return [_result(one, network, taken, origin) for one, network, taken in parts]
 
 
 def _setup(fixed: Mapping[str, Any], inputs: NDArray[np.float64], *, outputs: int, threads: int) -> Setup:
@@ -129,18 +123,15 @@ def _within(places: NDArray[Any], size: int) -> bool:
     return bool(((places >= 0) & (places < size)).all())
 
 
-def _steps(about: Mapping[str, Any], rows: NDArray[Any], inputs: NDArray[np.float64], version: int) -> list[Step]:
-    """Return the steps of a network; files before version 3 tell whole solutions and the fraction that was taken."""
-    shares = [float(share) for share in about["fractions" if version < STEPS else "keeps"]]
-    if rows.shape != (len(shares), len(inputs)) or not np.isfinite(rows).all() or not all(map(math.isfinite, shares)):
+def _steps(about: Mapping[str, Any], rows: NDArray[Any], inputs: NDArray[np.float64]) -> list[Step]:
+    """Return the steps of a network."""
+    keeps = [float(keep) for keep in about["keeps"]]
+    if rows.shape != (len(keeps), len(inputs)) or not np.isfinite(rows).all() or not all(map(math.isfinite, keeps)):
         raise ValueError(f"steps have shape {rows.shape}, or are not finite")
-    rows = rows.astype(np.float64)
-    if version < STEPS:
-        return [Step(share * row, 1.0 - share) for row, share in zip(rows, shares, strict=True)]
-    return [Step(row, share) for row, share in zip(rows, shares, strict=True)]
+    return [Step(row, keep) for row, keep in zip(rows.astype(np.float64), keeps, strict=True)]
 
 
-def _result(about: Mapping[str, Any], network: Network, steps: list[Step], origin: Origin, version: int) -> Result:
+def _result(about: Mapping[str, Any], network: Network, steps: list[Step], origin: Origin) -> Result:
     known = {field.name for field in fields(Iteration)}
     records = [record for record in about["history"] if set(record) == known]
     for record in records:
@@ -154,7 +145,7 @@ def _result(about: Mapping[str, Any], network: Network, steps: list[Step], origi
         str(about["message"]),
         audit,
         tuple(steps),
-        float(about["gap" if version < STEPS else "remainder"]),
+        float(about["remainder"]),
         origin,
         str(about["solver"]),
         str(about["screen"]),

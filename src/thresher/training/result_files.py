@@ -19,14 +19,11 @@ from thresher.files import write_file
 from thresher.model.weights import DenseWeights
 
 __all__ = [
-    "FORMS", "KIND", "RESULT", "STEPS", "VERSION", "Origin", "choose_form", "describe_results", "save_result",
-    "version_for",
+    "FORMS", "KIND", "RESULT", "VERSION", "Origin", "choose_form", "describe_results", "save_result",
 ]  # fmt: skip
 
 FORMS = ("auto", "full", "recipe")
-KIND, VERSION = "model", 5
-STEPS = 3  # the version since which files tell steps, and what rows scanned at the start still have
-POISSON = 4  # that since which rows may be drawn where they fire; 5 is that of estimators with an encoder
+KIND, VERSION = "model", 6
 RESULT = "Result"  # what a file holds that is no estimator's
 Tensors = dict[str, NDArray[Any]]
 
@@ -70,13 +67,8 @@ def save_result(result: Any, path: str | Path, *, form: str) -> str:
     networks, tensors = describe_results([result], form)
     about = {"estimator": RESULT, "form": form, "networks": networks}
     tensors["inputs_"] = result.origin.inputs
-    write_file(Path(path), tensors, about, kind=KIND, version=version_for([result]))
+    write_file(Path(path), tensors, about, kind=KIND, version=VERSION)
     return form
-
-
-def version_for(results: Sequence[Any]) -> int:
-    """Return the first version of files that can hold these results: older programs read what they understand."""
-    return POISSON if any(result.network.settings.start.kind == "poisson" for result in results) else STEPS
 
 
 def _weights(result: Any) -> Tensors:
@@ -89,9 +81,9 @@ def _weights(result: Any) -> Tensors:
 
 def _describe(result: Any) -> dict[str, Any]:
     settings, origin = result.network.settings, result.origin
-    drawn = {"start": "poisson", "neurons": settings.neurons} if settings.start.kind == "poisson" else {}
     return {
-        **drawn,
+        "start": settings.start.kind,
+        "neurons": settings.neurons,
         "width": settings.width,
         "shift": settings.shift,
         "activation": settings.activation,

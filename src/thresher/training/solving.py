@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, RandomPivots, ReusedFactor, adapt
+from thresher.algebra import SOLVERS, Cholesky, ConjugateGradient, RandomPivots, ReusedFactor
 from thresher.engines import Facts, matrix_bytes
 from thresher.errors import InvalidInput
 from thresher.interfaces import Sketch, Solver
@@ -60,14 +60,13 @@ def choose_solving(
             names = ", ".join(repr(one) for one in (*SOLVERS, MATRIX_FREE, "auto"))
             raise InvalidInput(f"solver must be one of {names}; got {solver!r}.")
         return Solving(SOLVERS[solver], n <= EVER_FACTOR or solver == "cholesky", why)
-    if isinstance(solver, type) or not (hasattr(solver, "prepare") or hasattr(solver, "solve")):
+    if isinstance(solver, type) or not hasattr(solver, "prepare"):
         raise InvalidInput(f"solver must be a name or an object with a prepare method; got {solver!r}.")
     if isinstance(solver, ReusedFactor):
         old = solver  # what one training learns must not change another
         return Solving(lambda: replace(old, factor=None), True, why)
-    given = adapt(solver)
-    matrix = not _is_over_pairs(given) and (n <= EVER_FACTOR or isinstance(given, Cholesky))
-    return Solving(lambda: given, matrix, why)
+    matrix = not _is_over_pairs(solver) and (n <= EVER_FACTOR or isinstance(solver, Cholesky))
+    return Solving(lambda: solver, matrix, why)
 
 
 def _is_over_pairs(solver: Solver) -> bool:
