@@ -1,16 +1,20 @@
 """Settings of Hypothesis, and fitted estimators that several files ask for.
 
-Hypothesis draws the same examples in every run, so that a test fails for a change and not by chance.
-``pytest --hypothesis-profile=random`` draws other examples each time. A slow machine is no fault of a test.
+Hypothesis draws the same few examples in every run, so that a test fails for a change and not by chance.
+``pytest --hypothesis-profile=many`` draws all that a test asks for, ``--hypothesis-profile=random`` others each time.
+A slow machine is no fault of a test.
 """
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from properties import FEW
 
-settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
-settings.register_profile("same", settings.get_profile("random"), derandomize=True)
-settings.load_profile("same")
+COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
+settings.register_profile("random", **COMMON)
+settings.register_profile("many", derandomize=True, **COMMON)
+settings.register_profile("few", max_examples=FEW, derandomize=True, **COMMON)
+settings.load_profile("few")
 
 SMALL = {"width": 512, "random_state": 0}
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher import InvalidInput, MemoryRefused, files
 from thresher.files import read_file, write_file
@@ -145,7 +146,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path):
         read(tmp_path / "a\0b")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.one_of(st.binary(max_size=200), st.recursive(st.none() | st.text() | st.integers() | st.floats(), st.lists)))
 def test_whatever_stands_in_a_header_only_our_errors_come(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("fuzz") / "a"

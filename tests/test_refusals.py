@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 import thresher
 from thresher import InvalidInput, MemoryRefused, NotAvailable, Problem, ThresherError, default_shift, to_sphere, train
@@ -84,7 +85,7 @@ def test_targets(case):
         Problem(INPUTS, targets)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(data=st.data(), bad=st.sampled_from([NAN, INF, -INF]))
 def test_the_first_bad_value_is_named(data, bad):
     n, d = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6))
@@ -192,7 +193,7 @@ def test_a_cluster_without_ray_is_refused_with_the_command_that_installs_it(monk
 
 
 @pytest.mark.parametrize("kind", AVAILABLE)
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(name=st.text(max_size=12))
 def test_unknown_names_list_what_is_available(kind, name):
     assume(name not in AVAILABLE[kind])

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joblib.externals.loky import get_reusable_executor
+from properties import examples
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV
 from threadpoolctl import ThreadpoolController, threadpool_info
@@ -241,7 +242,7 @@ def test_ctrl_c_ends_the_command_with_130_and_no_traceback(moment, tmp_path):
     assert not os.listdir(tmp_path)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(items=st.lists(st.integers(), max_size=12), threads=st.integers(1, 4), cut=st.none() | st.integers(0, 12))
 def test_a_pool_works_in_order_and_leaves_nobody_at_work(items, threads, cut):
     """Also where a task fails, or where whoever asked goes away; the pool can be used again afterwards."""

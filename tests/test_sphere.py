@@ -7,13 +7,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from properties import examples
 
 from thresher import InvalidInput, Problem, to_sphere
 
 NAN, INF = math.nan, math.inf
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(n=st.integers(1, 5), d=st.integers(1, 2000), seed=st.integers(0, 2**32), scale=st.floats(-10, 10))
 def test_rows_normalised_in_single_precision_are_accepted(n, d, seed, scale):
     X = (np.random.default_rng(seed).normal(size=(n, d)) * 10**scale).astype(np.float32)
@@ -58,7 +59,7 @@ magnitudes = st.one_of(
 NAN, INF = math.nan, math.inf
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(X=arrays(np.float64, shapes, elements=magnitudes), bias=st.sampled_from([0.0, 1.0, -3.0, 1e-300, 1e300]))
 def test_lifted_rows_have_norm_one_and_keep_their_direction(X, bias):
     assume(bias or np.abs(X).max(axis=1).min() > 0)
@@ -77,7 +78,7 @@ def test_lifted_rows_have_norm_one_and_keep_their_direction(X, bias):
 NAN, INF = math.nan, math.inf
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(n=st.integers(2, 6), d=st.integers(1, 5), seed=st.integers(0, 2**32), power=st.floats(-290, 290))
 def test_centring_removes_the_common_part(n, d, seed, power):
     X = np.random.default_rng(seed).normal(size=(n, d))
@@ -91,7 +92,7 @@ def test_centring_removes_the_common_part(n, d, seed, power):
 NAN, INF = math.nan, math.inf
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(n=st.integers(1, 7), row=arrays(np.float64, 3, elements=st.floats(-1e6, 1e6)))
 def test_equal_rows_cannot_be_centred(n, row):
     with pytest.raises(InvalidInput, match="zero after centring"):
@@ -108,7 +109,7 @@ def test_bias_keeps_lengths_apart():
 NAN, INF = math.nan, math.inf
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(X=arrays(np.float64, shapes, elements=st.floats(0.1, 10)))
 def test_rows_on_the_sphere_stay_where_they_are(X):
     once = to_sphere(X)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher import InvalidInput
 from thresher.algebra import blas, cholesky
@@ -71,7 +72,7 @@ def test_blocks_as_they_are(n):
     check(factor(matrix), matrix, columns=20)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     n=st.integers(1, 40),
     rows=st.integers(1, 20),

@@ -7,6 +7,7 @@ import pytest
 from grams import make_gram, random_inputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 from scipy.linalg import norm  # scaled: does not overflow where NumPy's does
 from test_solvers import SOLVING, ExplicitGram, assert_honest, gram_of, random_vector, systems
 
@@ -55,7 +56,7 @@ def test_preconditioning_by_the_sketch_saves_iterations():
 # The paper's iteration
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(**systems)
 def test_paper_stop(n, digits, seed):
     gram, rhs = gram_of(np.geomspace(1, 10**-digits, n), seed), random_vector(n, seed)
@@ -110,7 +111,7 @@ def test_a_poor_sketch_is_not_given_up(condition):
 # The preconditioner
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(inputs=st.integers(1, 3000), epsilon=st.floats(0.05, 0.5))
 def test_rows_of_the_papers_choice(inputs, epsilon):
     rows = SketchQR(oversampling=None, epsilon=epsilon).rows(inputs)
@@ -122,7 +123,7 @@ def test_rows_of_the_papers_choice(inputs, epsilon):
     assert math.ceil(promised) == Gaussian.rows_for(inputs, epsilon=epsilon, failure=failure)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(inputs=st.integers(1, 10**6), oversampling=st.floats(2, 100))
 def test_rows_by_oversampling(inputs, oversampling):
     rows = SketchQR(oversampling=oversampling).rows(inputs)

@@ -5,6 +5,7 @@ import pytest
 from grams import make_gram, random_inputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher import InvalidInput, to_sphere
 from thresher.algebra import ConjugateGradient, Jacobi, MatrixGram, RandomPivots
@@ -20,7 +21,7 @@ def scaled_limit(inputs, shift, scale):
     return scale[:, None] * limit.columns(np.arange(len(inputs))).astype(float) * scale
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 40), added=st.sampled_from([0.0, 0.3, "each"]))
 def test_a_whole_factor_of_what_is_near_up_to_its_diagonal_is_an_inverse(seed, n, added):
     rng = np.random.default_rng(seed)
@@ -35,7 +36,7 @@ def test_a_whole_factor_of_what_is_near_up_to_its_diagonal_is_an_inverse(seed, n
     np.testing.assert_allclose(one, apply(vectors)[:, 0], atol=1e-3 * np.abs(one).max())
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seed=st.integers(0, 10**6), rank=st.integers(1, 12))
 def test_it_is_symmetric_and_positive(seed, rank):
     inputs = random_inputs(25, 4, seed)

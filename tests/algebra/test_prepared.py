@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 from test_solvers import SOLVING, TOL, ExplicitGram, assert_honest, gram_of, norm, random_vector, singular_case
 
 from thresher import Problem, train, train_together
@@ -50,7 +51,7 @@ def factored(monkeypatch):
 
 
 @every_solver
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(**systems)
 def test_one_factor_solves_many_right_hand_sides_as_separate_ones_do(name, n, digits, seed):
     gram = gram_of(np.geomspace(1, 10**-digits, n), seed)
@@ -65,7 +66,7 @@ def test_one_factor_solves_many_right_hand_sides_as_separate_ones_do(name, n, di
 
 
 @every_solver
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(**systems, scale=st.sampled_from([1e-8, 1.0, 1e8]), largest=st.floats(0.01, 100))
 def test_what_is_added_is_added_to_the_diagonal(name, n, digits, seed, scale, largest):
     gram, rhs = gram_of(scale * np.geomspace(1, 10**-digits, n), seed), random_vector(n, seed)
@@ -81,7 +82,7 @@ def test_what_is_added_is_added_to_the_diagonal(name, n, digits, seed, scale, la
 
 
 @every_iteration
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(**systems, scale=st.sampled_from([1e-100, 1.0, 1e100]))
 def test_a_start_at_the_solution_takes_no_iterations(name, n, digits, seed, scale):
     gram, rhs = gram_of(np.geomspace(1, 10**-digits, n), seed), scale * random_vector(n, seed)

@@ -9,6 +9,7 @@ import pytest
 from grams import dense_jacobian, make_gram, random_inputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 from scipy import linalg, stats
 
 from thresher.algebra import SKETCHES, CountSketch, Gaussian, Hadamard, SparseSign, TensorSketch, sketches
@@ -116,7 +117,7 @@ def test_equals_the_explicit_matrix(name, width, dimension, rows):
 
 
 @every_sketch
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(data=st.data())
 def test_product_with_any_slice_is_linear(name, data):
     width, dimension, count = (data.draw(st.integers(1, most)) for most in (9, 5, 6))
@@ -281,7 +282,7 @@ def test_second_moment_of_sparse_signs(name):
 
 
 @every_sketch
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(
     columns=st.integers(1, 200),
     epsilon=st.floats(0.05, 0.9),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from properties import examples
 from scipy.linalg import norm  # scaled: does not overflow where NumPy's does
 
 from thresher.algebra import (
@@ -93,7 +94,7 @@ systems = {
 
 
 @every_solver
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(**systems)
 def test_solution_is_that_of_a_dense_solve(name, n, digits, seed):
     gram, rhs = gram_of(np.geomspace(1, 10**-digits, n), seed), random_vector(n, seed)
@@ -107,7 +108,7 @@ def test_solution_is_that_of_a_dense_solve(name, n, digits, seed):
 
 
 @every_iteration
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(**systems, tol=st.floats(1e-9, 0.5))
 def test_relative_stop(name, n, digits, seed, tol):
     gram, rhs = gram_of(np.geomspace(1, 10**-digits, n), seed), random_vector(n, seed)
@@ -118,7 +119,7 @@ def test_relative_stop(name, n, digits, seed, tol):
 
 
 @every_iteration
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(n=st.integers(2, 12), digits=st.floats(5, 11), seed=st.integers(0, 10**6))
 def test_solved_is_said_of_the_true_residual_only(name, n, digits, seed):
     gram, rhs = gram_of(np.geomspace(1, 10**-digits, n), seed), random_vector(n, seed)
@@ -128,7 +129,7 @@ def test_solved_is_said_of_the_true_residual_only(name, n, digits, seed):
 
 
 @every_solver
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(**systems, damping=st.floats(1e-6, 10), scale=st.sampled_from([1e-8, 1.0, 1e8]))
 def test_damping_is_relative_to_the_mean_diagonal(name, n, digits, seed, damping, scale):
     gram, rhs = gram_of(scale * np.geomspace(1, 10**-digits, n), seed), random_vector(n, seed)
@@ -195,7 +196,7 @@ def scaled(name, matrix_scale, rhs_scale):
 
 
 @every_solver
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(matrix=st.floats(-150, 150), rhs=st.floats(-150, 150))
 def test_scales(name, matrix, rhs):
     if not -290 < 2 * rhs - matrix < 290:
@@ -291,7 +292,7 @@ def test_sketched_repairs_by_damping_that_is_told(kind):
 
 
 @every_solver
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(digits=st.floats(4, 14), seed=st.integers(0, 10**6))
 @example(digits=8.048828125, seed=248)
 def test_nearly_equal_inputs(name, digits, seed):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher import Callback, Problem, to_sphere, train
 from thresher.algebra import Cholesky, Gaussian, SparseSign, TensorSketch
@@ -80,7 +81,7 @@ def test_threads_change_no_bit_of_large_predictions(dtype):
 
 @every_index
 @every_activation
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=examples(8))
 @given(width=st.integers(60, 1200), size=st.integers(1, 300), twins=st.booleans(), seed=st.integers(0, 1000))
 def test_shards_change_no_firing_set(index, activation, width, size, twins, seed):
     width += width % 2 if twins else 0
@@ -100,7 +101,7 @@ def test_shards_change_no_firing_set(index, activation, width, size, twins, seed
         assert (one.firing, one.flips, one.moved, one.step) == (other.firing, other.flips, other.moved, other.step)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(width=st.integers(1, 10**12), size=st.integers(1, 10**6))
 def test_shards_make_up_the_width(width, size):
     with pytest.MonkeyPatch.context() as patch:
@@ -250,7 +251,7 @@ def test_predict_is_the_definition(width, activation, dtype):
 
 
 @every_activation
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(15))
 @given(width=st.integers(1, 1500), twins=st.booleans(), new=st.integers(1, 30), seed=st.integers(0, 1000))
 def test_predict_at_any_width(activation, width, twins, new, seed):
     width += width % 2 if twins else 0

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from properties import examples
 
 from thresher import InvalidInput, MemoryRefused, NotAvailable, Ray, to_sphere
 from thresher.engines import Shares
@@ -52,7 +53,7 @@ QUESTIONS = [name for name in CALLS if name not in ("move", "linearise", "counti
 
 @pytest.mark.parametrize("index", SHARDS)
 @given(made=st.lists(st.tuples(st.sampled_from(list(CALLS)), st.integers(0, 1), st.integers(0, 9)), max_size=8))
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_a_log_makes_a_worker_again_to_the_bit(index, made):
     first, second = worker(index), worker(index)
     calls = [START, *(CALLS[name](output, seed) for name, output, seed in made)]

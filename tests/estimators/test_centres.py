@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher import InvalidInput
 from thresher.estimators import centres as module
@@ -34,7 +35,7 @@ def kernel(left, right):
     return limit_kernel(left.astype(np.float64) @ right.astype(np.float64).T, SHIFT, symmetric=False)
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(
     seed=st.integers(0, 1000),
     outputs=st.integers(1, 3),
@@ -53,7 +54,7 @@ def test_with_all_rows_as_centres_it_is_the_exact_ridge_regression(seed, outputs
     np.testing.assert_allclose(said, kernel(others, inputs) @ alpha, atol=3e-3 * np.abs(targets).max())
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(seed=st.integers(0, 1000), number=st.integers(5, 60), ridge=st.sampled_from([1e-2, 1.0]))
 def test_few_centres_solve_the_normal_equations(seed, number, ridge):
     rows, targets, weights = rows_and_targets(700, outputs=2, seed=seed)
@@ -67,7 +68,7 @@ def test_few_centres_solve_the_normal_equations(seed, number, ridge):
     np.testing.assert_allclose(among @ fit.alpha, among @ alpha, atol=2e-3 * np.abs(targets).max())
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(seed=st.integers(0, 1000))
 def test_held_out_rows_choose_the_ridge(seed):
     rows, targets, weights = rows_and_targets(700, outputs=2, seed=seed)

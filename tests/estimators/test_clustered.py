@@ -8,6 +8,7 @@ import pytest
 from few import friedman, let_few_be_many
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher import MemoryRefused, ThresherClassifier, ThresherRegressor, to_sphere
 from thresher.engines.cluster import Node, deal, require_nodes, room_for
@@ -79,7 +80,7 @@ def test_slices_of_rows_are_whole_tiles(rows):
     assert all(one.start % 256 == 0 and len(one) for one in ranges)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(n=st.integers(300, 1100), share=st.floats(0.01, 1.0), outputs=st.integers(1, 3), kept=st.floats(0.0, 1.2))
 def test_products_are_those_of_one_process_whatever_is_kept_and_lost(n, share, outputs, kept):
     inputs, rng = inputs_of(n, n), np.random.default_rng(n)
@@ -108,7 +109,7 @@ def test_a_slice_keeps_what_fits_and_no_more():
         np.testing.assert_array_equal(one, made[0])
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(seed=st.integers(0, 99), outputs=st.integers(1, 2), kind=st.sampled_from(["lifted", "array", "part"]))
 def test_centres_are_those_of_one_process(seed, outputs, kind):
     rng = np.random.default_rng(seed)

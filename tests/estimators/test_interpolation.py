@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -44,7 +45,7 @@ def scores(model, X):
     return model.decision_function(X) if hasattr(model, "classes_") else model.predict(X)
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(
     rows=st.integers(2, 12), columns=st.integers(4, 6), seed=st.integers(0, 99),
     bias=st.sampled_from(["auto", 0.0, 1.0]), scale=st.sampled_from(["auto", "rank", "none"]),
@@ -59,7 +60,7 @@ def test_every_row_is_met_and_certified(rows, columns, seed, bias, scale):
     assert result.history[-1].residual <= 1e-6 * result.history[0].residual
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(rows=st.integers(3, 25), seed=st.integers(0, 99), classes=st.integers(2, 4))
 def test_labels_are_met(rows, seed, classes):
     X, y = table(rows, 5, seed)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher import InvalidInput
 from thresher.estimators import leaves as module
@@ -30,7 +31,7 @@ def parted(rows, targets, weights, size=64, seed=0):
     return grow(rows, targets, weights, **options)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(seed=st.integers(0, 1000), outputs=st.integers(1, 2), ridge=st.sampled_from([1e-2, 1e-1, 1.0]))
 def test_one_leaf_is_the_exact_model(seed, outputs, ridge):
     rows, targets, weights = rows_and_targets(150, outputs=outputs, seed=seed)
@@ -45,7 +46,7 @@ def test_one_leaf_is_the_exact_model(seed, outputs, ridge):
     np.testing.assert_allclose(fit.predict(others), expected, atol=2 * module._DONE * np.abs(targets).max())
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seed=st.integers(0, 1000), columns=st.integers(1, 4), values=st.sampled_from([2, 5, 1000]))
 def test_every_row_is_in_its_leaves_and_no_leaf_is_large(seed, columns, values):
     rng = np.random.default_rng(seed)
@@ -82,7 +83,7 @@ def fitted():
     return fit_leaves(rows, targets, weights, held=300, bias=BIAS, shift=SHIFT, ridges=[1e-2, 1e-1], size=200)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(node=st.integers(0, 100), seed=st.integers(0, 1000), place=st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]))
 def test_predictions_are_continuous_across_borders(fitted, node, seed, place):
     tree = fitted.tree

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 from sklearn.datasets import make_friedman1
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
@@ -160,7 +161,7 @@ def test_the_order_of_rows_does_not_matter_and_equal_ones_are_one(tmp_path):
         assert model.loo_error_ == pytest.approx(models[0].loo_error_, rel=1e-4)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(seed=st.integers(0, 1000), values=st.integers(1, 6), d=st.integers(1, 3))
 def test_streamed_observations_are_merged_ones(seed, values, d):
     rng = np.random.default_rng(seed)

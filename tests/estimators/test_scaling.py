@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from properties import examples
 from scipy.special import ndtri
 
 import thresher
@@ -61,7 +62,7 @@ def columns(draw, least=1):
 
 class TestDefinitions:
     @pytest.mark.parametrize("scale", SCALES)
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(columns())
     def test_each_scale(self, scale, X):
         found, expected = Scaling.of(X, scale=scale).apply(X), by_hand(X, scale)
@@ -74,7 +75,7 @@ class TestDefinitions:
             assert 0.9 < unit < 30
 
     @pytest.mark.parametrize("scale", SCALES)
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(columns(), st.integers(0, 2**32 - 1))
     def test_a_weight_is_a_repetition(self, scale, X, seed):
         times = np.random.default_rng(seed).integers(0, 4, len(X))
@@ -84,7 +85,7 @@ class TestDefinitions:
         np.testing.assert_allclose(weighted.apply(X), repeated.apply(X), atol=1e-9)
 
     @pytest.mark.parametrize("scale", SCALES)
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(columns(), st.integers(0, 2**32 - 1), st.sampled_from([0.1, 0.7, 3.0]))
     def test_the_size_of_weights_does_not_matter(self, scale, X, seed, factor):
         weights = np.random.default_rng(seed).integers(1, 4, len(X)).astype(float)
@@ -92,7 +93,7 @@ class TestDefinitions:
         np.testing.assert_allclose(one, other, atol=1e-9)
 
     @pytest.mark.parametrize("scale", SCALES)
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(columns(least=2))
     def test_larger_stays_larger(self, scale, X):
         steps = np.linspace(-100, 100, 2001)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties import examples
 from reliability.fuzz import VERSIONS, use, write_good
 from reliability.tamper import tamper
 
@@ -79,7 +80,7 @@ def test_good_files_are_read(good):
         read_and_use(kind, folder)
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_lie_gives_anything_but_our_errors(good, data):
     def choose(options):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher.loops import bits
 
@@ -23,7 +24,7 @@ cases = given(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @cases
 def test_products_over_pairs_are_matrix_products(dtype, seed, k, n, d, share):
     rng = np.random.default_rng(seed)
@@ -45,7 +46,7 @@ def test_products_over_pairs_are_matrix_products(dtype, seed, k, n, d, share):
     np.testing.assert_allclose(outputs, np.einsum("nd,nd->n", fires.T @ expected, X), atol=scale * near["atol"])
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**6), k=st.integers(1, 4), n=st.integers(1, 30), flips=st.sampled_from([0.0, 0.1, 1.0]))
 def test_counts_change_by_flips(seed, k, n, flips):
     rng = np.random.default_rng(seed)

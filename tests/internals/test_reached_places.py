@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher.loops.search import EXTRA, places_at_least, places_of_ones
 
@@ -19,7 +20,7 @@ def of_ones(words, count, found):
     return places_of_ones(words, count, found)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     count=st.integers(0, 300), share=st.sampled_from([0.0, 0.01, 0.1, 0.5, 1.0]), seed=st.integers(0, 2**16),
     number=st.sampled_from([np.int32, np.float32, np.float64]), place=st.sampled_from([np.uint16, np.int32]),

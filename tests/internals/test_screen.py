@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
+from properties import examples
 
 from thresher import to_sphere
 from thresher.loops import screen, whole
@@ -69,7 +70,7 @@ shapes = {
 }  # fmt: skip
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(**shapes)
 def test_bounds_are_above_what_they_bound_and_not_far(rows, inputs, d, seed, spread, bits):
     W, X = make(rows, inputs, d, seed=seed, spread=spread)
@@ -82,7 +83,7 @@ def test_bounds_are_above_what_they_bound_and_not_far(rows, inputs, d, seed, spr
     assert (found <= exact + 1.01 * np.sqrt(d) * steps + 4e-6 * norms).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(**shapes, level=st.floats(-3, 3))
 def test_no_product_below_the_level_belongs_to_a_pair_that_reaches_it(rows, inputs, d, seed, spread, bits, level):
     W, X = make(rows, inputs, d, seed=seed, spread=spread)
@@ -96,7 +97,7 @@ def test_no_product_below_the_level_belongs_to_a_pair_that_reaches_it(rows, inpu
     assert (bounds[products >= least] >= np.broadcast_to(level - few, exact.shape)[products >= least]).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(**shapes)
 def test_sums_are_those_of_the_whole_numbers(rows, inputs, d, seed, spread, bits):
     W, X = make(rows, inputs, d, seed=seed, spread=spread)
@@ -129,7 +130,7 @@ def test_long_rows_are_multiplied_in_parts(d):
     assert (bounds_of(W, X, 16) >= W.astype(np.float64) @ X.T).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     d=st.integers(1, 70), count=st.integers(0, 30), seed=st.integers(0, 2**16), size=st.sampled_from([1e-4, 1, 1e4]),
     plainly=st.sampled_from([True] if not WAYS else [True, False]), spike=st.booleans(),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
+from properties import examples
 from scipy import special, stats
 
 from thresher.loops.philox import _philox, fill_block, fill_rows, words_to_normals
@@ -86,7 +87,7 @@ def test_first_known_answer_through_the_public_functions():
 words64 = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 5), st.integers(2**32 - 3, 2**32 + 3))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(key=words64, row=words64, stream=st.integers(0, MASK), count=st.integers(1, 13))
 def test_counter_is_row_quad_stream_and_key_is_seed(key, row, stream, count):
     out = np.zeros((count, 1), np.uint32)
@@ -197,7 +198,7 @@ starts = st.builds(Start, st.integers(0, 2**64 - 1), st.integers(1, 19), st.bool
 first_neurons = st.one_of(st.integers(0, 40), st.integers(2**32 - 20, 2**32 + 20), st.integers(2**33 - 20, 2**62))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(start=starts, first=first_neurons, lengths=st.lists(st.integers(0, 17), min_size=1, max_size=5))
 def test_blocks_of_any_size_equal_rows(start, first, lengths):
     edges = first + np.cumsum([0, *lengths])
@@ -209,7 +210,7 @@ def test_blocks_of_any_size_equal_rows(start, first, lengths):
     np.testing.assert_array_equal(bits(start.rows(neurons)), bits(whole))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(start=starts, order=st.permutations(range(30)), count=st.integers(0, 30))
 def test_rows_in_any_order_and_with_repetition(start, order, count):
     neurons = np.array([*order[:count], *order[:3]])
@@ -217,7 +218,7 @@ def test_rows_in_any_order_and_with_repetition(start, order, count):
     np.testing.assert_array_equal(start.signs(neurons), start.signs(np.arange(30))[neurons])
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(seed=st.integers(0, 2**64 - 1), few=st.integers(1, 20), more=st.integers(0, 20))
 def test_a_larger_dimension_keeps_the_first_columns(seed, few, more):
     np.testing.assert_array_equal(
@@ -234,7 +235,7 @@ def test_threads_make_the_same_numbers(threads):
     np.testing.assert_array_equal(bits(np.concatenate(parts)), bits(start.block(0, 6000)))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(seed=st.integers(0, 2**64 - 1), dimension=st.integers(1, 9), first=first_neurons)
 def test_twins_share_rows_and_have_opposite_signs(seed, dimension, first):
     start = Start(seed, dimension, twins=True)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 from scipy import special, stats
 
 from thresher import InvalidInput, to_sphere
@@ -70,7 +71,7 @@ def test_numbers_of_rows_are_quantiles_of_poisson(mean, shares):
     assert (stats.poisson.cdf(found - 1, mean) < shares + 1e-8)[found > 0].all()
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     seed=st.integers(0, 2**64 - 1), n=st.integers(1, 9), d=st.integers(1, 9), shift=st.floats(0.05, 2.5),
     spread=st.sampled_from([0.1, 1.0]),

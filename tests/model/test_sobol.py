@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 from scipy.stats import qmc
 
 from thresher import InvalidInput, to_sphere
@@ -91,7 +92,7 @@ def plain_point(points, row):
     return word
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     first=st.one_of(st.integers(0, 70), st.integers(2**31 - 40, 2**31 + 40), st.integers(2**32 - 99, 2**32 - 40)),
     count=st.integers(0, 40),
@@ -157,7 +158,7 @@ starts = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(start=starts, first=st.integers(0, 5000), lengths=st.lists(st.integers(0, 90), min_size=1, max_size=5))
 def test_blocks_of_any_size_equal_rows(start, first, lengths):
     edges = first + np.cumsum([0, *lengths])
@@ -172,7 +173,7 @@ def test_blocks_of_any_size_equal_rows(start, first, lengths):
         np.testing.assert_array_equal(bits(start.base_block(first, int(edges[-1])).T), bits(whole))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(start=starts, order=st.permutations(range(30)), count=st.integers(0, 30))
 def test_rows_in_any_order_and_with_repetition(start, order, count):
     neurons = np.array([*order[:count], *order[:3]])
@@ -180,7 +181,7 @@ def test_rows_in_any_order_and_with_repetition(start, order, count):
     np.testing.assert_array_equal(start.signs(neurons), start.signs(np.arange(30))[neurons])
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(start=starts, more=st.integers(0, 20))
 def test_a_larger_dimension_keeps_the_first_columns(start, more):
     larger = start._replace(dimension=start.dimension + more)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher import InvalidInput, train
 from thresher.datasets import random_problem
@@ -35,7 +36,7 @@ def by_definition(networks, X):
     return np.stack([naive.outputs(one.weights.vectors(range(m)), signs, X, one.shift) for one in networks], axis=1)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     width=st.integers(1, 300).map(lambda half: 2 * half),
     dimension=st.integers(1, 12),

@@ -9,6 +9,7 @@ from grams import make_shard, minus
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from properties import examples
 
 import thresher.shards.certified as certified
 import thresher.shards.watchlists as watchlists
@@ -105,7 +106,7 @@ class ShardsAgree(RuleBasedStateMachine):
 
 TestShardsAgree = ShardsAgree.TestCase
 TestShardsAgree.settings = settings(
-    max_examples=60, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(60), stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 

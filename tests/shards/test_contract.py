@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties import examples
 from screened import Screened, ScreenedInBytes
 
 from thresher import BrokenCertificate, Problem, to_sphere
@@ -107,7 +108,7 @@ def several_shards(monkeypatch):
 @every_kind
 @pytest.mark.parametrize("products", [True, False])
 @pytest.mark.parametrize("few", [0, 1e9], ids=["over pairs", "by products"])  # of dense shards
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 10**6),
     twins=st.booleans(),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher import to_sphere
 from thresher.interfaces import Step
@@ -87,7 +88,7 @@ class TestStartGram:
             start_gram(X, settings_of(X, width=3000), threads=threads)
         assert 30 <= len(calls) <= 30 + 2 * threads  # of 55 for each 128 neurons
 
-    @settings_of_hypothesis(max_examples=40)
+    @settings_of_hypothesis(max_examples=examples(40))
     @given(n=st.integers(1, 30), m=st.integers(1, 150), tile=st.integers(1, 31), seed=st.integers(0, 100))
     def test_bits_that_rows_share_are_co_firing_neurons(self, n, m, tile, seed):
         fires = np.random.default_rng(seed).random((m, n)) < 0.6
@@ -124,7 +125,7 @@ class TestDecisions:
         cases = [self.case(seed, False, True) for seed in range(20)]
         assert sum((fires != single).any() for *_, fires, single in cases) > 15
 
-    @settings_of_hypothesis(max_examples=60)
+    @settings_of_hypothesis(max_examples=examples(60))
     @given(seed=st.integers(0, 10**6), twins=st.booleans(), above=st.booleans())
     def test_of_the_start(self, seed, twins, above):
         X, settings, fires, _ = self.case(seed, twins, above)
@@ -133,7 +134,7 @@ class TestDecisions:
         shard, _ = started(X, settings)
         np.testing.assert_array_equal(fires_of(shard), fires)
 
-    @settings_of_hypothesis(max_examples=60)
+    @settings_of_hypothesis(max_examples=examples(60))
     @given(
         seed=st.integers(0, 10**6),
         twins=st.booleans(),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import settings
+from properties import examples
 from reliability.soak import make_problem
 from screened import Screened, ScreenedInBytes
 from test_certified import (  # noqa: F401
@@ -36,7 +37,7 @@ class ScreenedAgree(ShardsAgree):
 
 
 TestScreenedAgree = ScreenedAgree.TestCase
-TestScreenedAgree.settings = settings(max_examples=15, stateful_step_count=8, deadline=None)
+TestScreenedAgree.settings = settings(max_examples=examples(15), stateful_step_count=8, deadline=None)
 
 
 def counted(result):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from properties import examples
 
 from thresher import to_sphere
 from thresher.interfaces import Effort
@@ -106,7 +107,7 @@ def check_all(model, index, rng):
 
 @every_index
 @every_dtype
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(12))
 @given(
     first=st.integers(0, 3000),
     width=st.integers(1, 300),
@@ -189,7 +190,7 @@ def test_a_neuron_that_moves_far_and_comes_back(index, dtype):
             model.check_query(searched, i, np.nextafter(model.values[place, i], np.inf))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     columns=st.integers(1, 3),
     rows=st.lists(st.tuples(*[st.integers(-4, 4)] * 3), min_size=1, max_size=40),
@@ -276,13 +277,13 @@ class MovesAndQuestions(RuleBasedStateMachine):
         self.spent = spent
 
 
-MovesAndQuestions.TestCase.settings = settings(deadline=None, max_examples=60, stateful_step_count=30)
+MovesAndQuestions.TestCase.settings = settings(deadline=None, max_examples=examples(60), stateful_step_count=30)
 TestMovesAndQuestions = MovesAndQuestions.TestCase
 
 
 @pytest.mark.slow
 class TestManyMovesAndQuestions(MovesAndQuestions.TestCase):
-    settings = settings(deadline=None, max_examples=400, stateful_step_count=50)
+    settings = settings(deadline=None, max_examples=examples(400), stateful_step_count=50)
 
 
 def spent_by(index, action):
@@ -295,7 +296,7 @@ def depth(width):
     return math.ceil(math.log2(width))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(width=st.integers(1, 3000), seed=st.integers(0, 1000), threshold=st.floats(-2, 4))
 def test_a_query_visits_a_path_for_each_answer(width, seed, threshold):
     model = Model(neurons=range(width), n=2, d=3, seed=seed)
@@ -308,7 +309,7 @@ def test_a_query_visits_a_path_for_each_answer(width, seed, threshold):
         assert spent.looks <= len(found)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(width=st.integers(1, 3000), n=st.integers(1, 4), seed=st.integers(0, 1000), share=st.floats(0, 1))
 def test_an_update_touches_a_path_for_each_neuron(width, n, seed, share):
     rng = np.random.default_rng(seed)
@@ -355,7 +356,7 @@ def test_paths_that_meet_are_climbed_once():
 
 
 @every_dtype
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(15))
 @given(width=st.integers(1, 2500), n=st.integers(1, 4), seed=st.integers(0, 1000))
 def test_init_costs_one_look_a_pair(dtype, width, n, seed):
     model = Model(neurons=range(width), n=n, d=3, seed=seed, dtype=dtype)
@@ -364,7 +365,7 @@ def test_init_costs_one_look_a_pair(dtype, width, n, seed):
     assert spent == Effort(looks=n * width, touches=n * (2 * width - 1))
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(15))
 @given(width=st.integers(1, 2500), n=st.integers(1, 4), seed=st.integers(0, 1000), threshold=st.floats(-2, 4))
 def test_a_scan_looks_at_every_pair(width, n, seed, threshold):
     model = Model(neurons=range(width), n=n, d=3, seed=seed)

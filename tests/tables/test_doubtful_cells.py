@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher import InvalidInput, TableEncoder, ThresherClassifier, ThresherRegressor
 from thresher.tables import read_frame, read_table
@@ -38,7 +39,7 @@ class TestDecimalSigns:
         _, made = encoded(tmp_path, "a;b;c\n134,7;3;1.227\n27,4;2;319\n0,5;1;12.000\n")
         np.testing.assert_array_equal(made, [[134.7, 3, 1227], [27.4, 2, 319], [0.5, 1, 12000]])
 
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     @given(st.lists(st.integers(1, 10**7), min_size=3, max_size=9), st.sampled_from(".,"), st.sampled_from(";\t|"))
     def test_other_columns_tell_the_sign(self, tmp_path_factory, numbers, sign, delimiter):
         rows = [f"{written(k + 0.5, sign)}{delimiter}{written(one, sign)}" for k, one in enumerate(numbers)]
@@ -99,7 +100,7 @@ class TestWordsAmongNumbers:
         encoder = TableEncoder().fit(self.frame(["unknown"] * 20))
         assert encoder.kinds_["a"].kind != "number"
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     @given(st.integers(0, 40), st.integers(0, 2**32 - 1))
     def test_no_split_of_a_file_fails(self, tmp_path_factory, words, seed):
         frame = self.frame(["unknown"] * words)

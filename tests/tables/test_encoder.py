@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from properties import examples
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import InvalidInput, TableEncoder
@@ -67,7 +68,7 @@ def as_polars(table):
     return pl.DataFrame({name: pl.Series(cells, strict=False) for name, cells in table.items()})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(tables())
 def test_pandas_polars_and_files_are_the_same(tmp_path_factory, table):
     path = tmp_path_factory.mktemp("same") / "a.csv"
@@ -80,7 +81,7 @@ def test_pandas_polars_and_files_are_the_same(tmp_path_factory, table):
         np.testing.assert_allclose(encoder.transform(frame), made, rtol=1e-12, atol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(tables(), st.randoms())
 def test_what_was_learnt_comes_back_from_its_description(table, random):
     frame = as_pandas(table)
@@ -97,7 +98,7 @@ def test_what_was_learnt_comes_back_from_its_description(table, random):
     assert all(line.endswith(".") for line in encoder.summary())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(tables(), st.data())
 def test_rows_do_not_depend_on_each_other(table, data):
     frame = as_pandas(table)
@@ -106,7 +107,7 @@ def test_rows_do_not_depend_on_each_other(table, data):
     np.testing.assert_array_equal(encoder.transform(frame.iloc[some]), made[some])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.sampled_from([f"v{k}" for k in range(12)]), min_size=12, max_size=40), st.integers(0, 99))
 def test_means_are_those_of_other_folds(values, seed):
     y = np.random.default_rng(seed).normal(size=len(values))

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher import InvalidInput, TableEncoder
 from thresher.tables import read_frame, read_table
@@ -41,7 +42,7 @@ def test_standard_input(monkeypatch):
 cells = st.text("abc ,;|\t'\"\nÄ1.", max_size=6).map(str.strip)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(",;\t|"), st.lists(st.tuples(cells, cells, cells), min_size=2, max_size=8))
 def test_what_was_quoted_comes_back(tmp_path_factory, delimiter, rows):
     import csv

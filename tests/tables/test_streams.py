@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher import InvalidInput
 from thresher.estimators import streams
@@ -31,7 +32,7 @@ def table(tmp_path_factory):
     return write(tmp_path_factory.mktemp("rows") / "a.parquet", columns), rows
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(size=st.integers(1, 1100))
 def test_blocks_are_the_rows_in_order(table, size):
     path, rows = table
@@ -42,7 +43,7 @@ def test_blocks_are_the_rows_in_order(table, size):
     np.testing.assert_array_equal(np.concatenate(blocks), rows[:, [2, 0, 1]])
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(places=st.lists(st.integers(0, 999), min_size=1), size=st.integers(1, 1100))
 def test_some_rows_are_taken_from_any_source(table, places, size):
     path, rows = table

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays, scalar_dtypes
+from properties import examples
 
 from thresher import InvalidInput, TableEncoder, ThresherError
 from thresher.tables import read_table, split_table
@@ -65,7 +66,7 @@ def try_to_read(path, target=None):
         assert max(map(len, lines)) < 600 + len(str(path)), "an error is a line or two for each thing"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(text=tables, target=st.none() | st.sampled_from(["", "a", "column 1"]))
 def test_any_text(tmp_path_factory, text, target):
     path = tmp_path_factory.mktemp("fuzz") / "a.csv"
@@ -73,7 +74,7 @@ def test_any_text(tmp_path_factory, text, target):
     try_to_read(path, target)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(raw=st.binary(max_size=300), suffix=st.sampled_from([".csv", ".npz", ".npy", ".parquet", ""]))
 def test_any_bytes(tmp_path_factory, raw, suffix):
     path = tmp_path_factory.mktemp("fuzz") / f"a{suffix}"
@@ -81,7 +82,7 @@ def test_any_bytes(tmp_path_factory, raw, suffix):
     try_to_read(path)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(data=st.data())
 def test_any_arrays(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("fuzz") / "a.npz"
@@ -93,7 +94,7 @@ def test_any_arrays(tmp_path_factory, data):
     try_to_read(path)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(place=st.integers(0, 10**4), value=st.integers(0, 255))
 def test_a_changed_byte_of_an_archive(tmp_path_factory, place, value):
     path, buffer = tmp_path_factory.mktemp("fuzz") / "a.npz", io.BytesIO()
@@ -185,7 +186,7 @@ def test_nested_columns_of_parquet_are_refused(tmp_path, pyarrow, cells):
         read_table(path)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(place=st.integers(0, 10**4), value=st.integers(0, 255))
 def test_a_changed_byte_of_a_parquet_file(tmp_path_factory, place, value):
     pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet'")

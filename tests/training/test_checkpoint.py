@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher import Callback, CheckTheorems, InvalidInput, Problem, Status, to_sphere, train, train_together
 from thresher.algebra import DirectFactor, ReusedFactor
@@ -232,7 +233,7 @@ def test_a_version_from_the_future_is_refused(kept):
         read_file(kept, kind="checkpoint", version=3)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(data=st.data())
 def test_parts_that_do_not_fit_are_refused(data, tmp_path_factory):
     """Files with a good checksum and any content."""

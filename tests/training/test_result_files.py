@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 import thresher
 from thresher import InvalidInput, MemoryRefused, Result, ThresherError, train, train_together
@@ -108,7 +109,7 @@ def test_bad_requests_are_refused(result, tmp_path):
         Result(result.network, result.history, result.status, "").save(tmp_path / "result")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_support_that_lies_is_refused(data, tmp_path_factory):
     """Coefficients of neurons or inputs that are not there would be read beyond arrays by compiled loops."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 from sklearn.datasets import load_digits
 
 from thresher import History, Iteration, MemoryRefused, Problem, Status, to_sphere, train
@@ -110,7 +111,7 @@ def test_history_is_a_sequence():
     assert repr(History()) == "History(0 iterations)"
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(tol=st.sampled_from([0.5, 0.1, 1e-2, 1e-4, 1e-8]), size=st.sampled_from([1e-3, 1.0, 1e3]))
 def test_tol_is_relative_to_the_first_residual(tol, size):
     problem = make_problem()
@@ -225,7 +226,7 @@ def test_the_full_step_would_have_gone_up():
     assert np.linalg.norm(reached) > np.linalg.norm(residual)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(
     n=st.integers(1, 30),
     d=st.integers(1, 5),
@@ -288,7 +289,7 @@ def test_no_damping_unless_asked():
     assert all(record.damping == 0.0 for record in train_small().history)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(
     pairs=st.integers(1, 1500),
     n=st.integers(1, 12),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from thresher import Problem, Status, to_sphere, train
 from thresher.algebra import Cholesky, ConjugateGradient, Sketched, SketchQR
@@ -120,14 +121,14 @@ def cases(draw, most_width=4096):
 
 @every_index
 @fast_solvers
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(15))
 @given(case=cases())
 def test_random_problems(case, index, solver):
     assume(count_equal_steps(case, index=index, solver=solver) > 0)
 
 
 @every_index
-@settings(deadline=None, max_examples=4)
+@settings(deadline=None, max_examples=examples(4))
 @given(case=cases(most_width=1000))
 def test_random_problems_sketched(case, index):
     assume(count_equal_steps(case, index=index, solver=SOLVERS["sketched"], iterations=3) > 0)
@@ -136,7 +137,7 @@ def test_random_problems_sketched(case, index):
 @pytest.mark.slow
 @every_index
 @every_solver
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(case=cases())
 def test_many_random_problems(case, index, solver):
     assume(count_equal_steps(case, index=index, solver=solver) > 0)
@@ -326,7 +327,7 @@ def test_none_fires(index, solver, activation):
     np.testing.assert_array_equal(result.network.weights.vectors(range(50)), case.start()[0])
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(case=cases(most_width=2000))
 def test_precision_does_not_change_who_fires(case):
     """Weights of a float32 path, looked at in float64: both indexes and both precisions find the same pairs."""
