@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs pictures start bench bench-full certified scaling prediction preconditioners cluster many-rows gpu reliability clean
+.PHONY: setup demo test test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs pictures start bench bench-full certified scaling prediction preconditioners cluster many-rows gpu reliability clean
 
 setup: $(VENV)/.ready
 
@@ -20,9 +20,13 @@ demo: setup
 test: setup check
 	$(BIN)/python -m pytest
 
-# Long trials: full sizes, distortion statistics, soak of the state machine.
+# The same and all that takes longer: the site, every documented command, clusters, benchmarks, defaults; before a landing.
+test-all: setup check
+	$(BIN)/python -m pytest -m 'not slow and not gpu' --durations=20
+
+# Long trials: full sizes, distortion statistics, soak of the state machine, hundreds of examples of each property.
 test-slow: setup
-	$(BIN)/python -m pytest -m slow -n 0
+	$(BIN)/python -m pytest -m '(slow or hypothesis) and not gpu' --hypothesis-profile=many
 
 # What runs on a GPU: on one, or on the processor in Triton's interpreter.
 test-gpu: setup

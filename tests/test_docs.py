@@ -18,7 +18,10 @@ YOURS = {"score.py", "score_numpy.py"}  # a reader writes them
 SMALLER = [("10**6", "10**4")]  # the tutorial says a million; here the words count, not the width
 
 
-@pytest.mark.parametrize("page", RUNNABLE)
+@pytest.mark.parametrize(
+    "page",
+    [page if page in ("index", "quickstart") else pytest.param(page, marks=pytest.mark.thorough) for page in RUNNABLE],
+)
 def test_code_in_the_docs_runs_and_prints_what_is_shown(page, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib").use("agg")
     if page == "tutorial_table":
@@ -76,6 +79,7 @@ def test_source_files_that_are_named_exist(page):
         assert name in NAMES or any((ROOT / room / name).is_file() for room in ("", "src", "src/thresher")), name
 
 
+@pytest.mark.thorough
 def test_the_site_builds_without_a_warning_and_asks_for_no_network(tmp_path):
     pytest.importorskip("furo", reason="the site needs pip install 'thresher[docs]'")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(tmp_path)]

@@ -184,6 +184,7 @@ def cores_in_a_search(inner=(False,), **config):
     return search.cv_results_["mean_test_score"].tolist()
 
 
+@pytest.mark.thorough
 def test_searches_beside_each_other_share_the_cores(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert cores_in_a_search(backend="sequential") == [cores()]
@@ -194,6 +195,7 @@ def test_searches_beside_each_other_share_the_cores(monkeypatch):
         assert pool.submit(core_count).result() == cores()
 
 
+@pytest.mark.thorough
 def test_processes_and_hash_seeds_change_no_bit():
     code = """
 import hashlib

@@ -78,6 +78,7 @@ def test_inner_iterations_are_recorded():
     np.testing.assert_allclose(limited.value, steps[1].value)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("inputs", [4, 8, 16, 32, 64])
 def test_inner_iterations_are_logarithmic_on_networks(inputs):
     gram, _ = make_gram(inputs=random_inputs(inputs, 32, seed=inputs), width=1 << 13, shift=default_shift(1 << 13))
@@ -89,6 +90,7 @@ def test_inner_iterations_are_logarithmic_on_networks(inputs):
     assert norm(gram.dense() @ solution.value - rhs) <= norm(rhs) / 6 * math.sqrt(smallest / inputs) * 1.2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_a_poor_sketch_converges_on_a_network(sketch):
     gram, _ = make_gram(inputs=random_inputs(12, 16), width=1 << 11, shift=1.0)

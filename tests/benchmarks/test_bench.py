@@ -20,6 +20,8 @@ from thresher import MemoryRefused, Problem, cli
 from thresher.datasets import random_problem
 from thresher.model.network import NetworkSettings
 
+pytestmark = pytest.mark.thorough
+
 FOLDER = Path(methods.__file__).parent
 SMALL = Size(inputs=15, dimension=8, width=700)
 LIMITS = Limits(seconds=20.0)

@@ -4,7 +4,10 @@ import gzip
 import json
 
 import numpy as np
+import pytest
 from benchmarks import many_inputs, page
+
+pytestmark = pytest.mark.thorough
 
 
 def test_it_writes_a_row_for_each_step(tmp_path):

@@ -10,6 +10,8 @@ from benchmarks import certified, environment, many_inputs, page, scaling
 
 from thresher import InvalidInput
 
+pytestmark = pytest.mark.thorough
+
 TEXT = (Path(__file__).parents[2] / page.PAGE).read_text(encoding="utf-8")
 MANY = (Path(__file__).parents[2] / many_inputs.PAGE).read_text(encoding="utf-8")  # has a part of one benchmark
 WRITERS = [path.read_text(encoding="utf-8") for path in (Path(page.__file__).parent).rglob("*.py")]

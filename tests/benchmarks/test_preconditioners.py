@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
 from benchmarks import preconditioners
+
+pytestmark = pytest.mark.thorough
 
 
 def test_every_preconditioner_solves_the_same_systems(tmp_path, capsys):

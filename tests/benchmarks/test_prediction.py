@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
 from benchmarks import prediction
+
+pytestmark = pytest.mark.thorough
 
 
 def test_it_writes_what_the_page_shows(tmp_path, capsys, monkeypatch):

@@ -12,6 +12,8 @@ from benchmarks.many_rows import page
 from benchmarks.many_rows.cases import CASES, NOISE, generated
 from benchmarks.many_rows.fit import measure
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

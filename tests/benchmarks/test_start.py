@@ -16,6 +16,8 @@ from thresher.loops import screen
 from thresher.loops.whole import PLAIN, Way
 from thresher.shards import watchlists
 
+pytestmark = pytest.mark.thorough
+
 PARTS = ("start", "parts of the start", "drawn")
 
 

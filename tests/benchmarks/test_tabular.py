@@ -13,6 +13,8 @@ from benchmarks.tabular.sets import CLASSIFICATION, REGRESSION, load_set
 from scipy.stats import norm
 from standins import HELD, NEIGHBOURS, ROWS, Standin, fits, models, write_classification, write_regression
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def data(tmp_path):

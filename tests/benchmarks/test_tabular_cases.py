@@ -14,6 +14,8 @@ from scipy.stats import rankdata
 from sklearn.metrics import log_loss, r2_score
 from standins import NEIGHBOURS, Standin, fits, models
 
+pytestmark = pytest.mark.thorough
+
 SPLITS, TRAIN, TEST = 5, 20, 6
 SMALL = "one-column", "friedman"  # what small cases of classes and of values are called here
 CHANGED = "log-normal", "noise-columns", "heavy-tails"

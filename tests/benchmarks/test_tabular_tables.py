@@ -1,8 +1,11 @@
 """Tables of the tabular benchmark: goals are judged on whole tables, published figures stand beside ours."""
 
+import pytest
 from benchmarks.tabular import goals, page, tables
 from benchmarks.tabular.cases import CASES, CATEGORICAL, CELL, CLEAN, NOISY, ROW, SKEWED
 from benchmarks.tabular.measured import SPLITS
+
+pytestmark = pytest.mark.thorough
 
 DROPOUT = {"concrete": 4.82, "yacht": 0.67, "wine-quality-red": 0.62, "kin8nm": 0.08, "bostonHousing": 2.90}
 FIRST = {one: case.measures[0] for one, case in CASES.items() if case.group == CATEGORICAL}

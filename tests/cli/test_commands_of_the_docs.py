@@ -18,6 +18,8 @@ from test_cli import run
 from thresher.cli import commands
 from thresher.verification import ladder
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FROM_TOP_TO_BOTTOM = ["tutorial_table"]  # these are run by tests/test_docs.py

@@ -35,6 +35,7 @@ def table(tmp_path):
     return path
 
 
+@pytest.mark.thorough
 def test_verify(capsys, tmp_path):
     code, out, _ = run(capsys, "verify", "--widths", "8,16,32", "--output", str(tmp_path))
     assert code in (0, 1)  # at these sizes chance may break a promise; then it is said

@@ -7,6 +7,8 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'thresher[ray]'")
 
 PREPARED = """

@@ -85,6 +85,7 @@ def test_all_that_the_local_engine_has(cluster, case):
         assert_same(here, there)
 
 
+@pytest.mark.thorough
 def test_shards_that_are_killed_change_no_bit(cluster, kill):
     (problem,) = problems()
     kill({0: [("start", 1), ("add_counts", 1)], 1: [("move", 2), ("weights", 1)], 2: [("linearise", 3)]})
@@ -140,6 +141,7 @@ def test_shards_killed_at_random_change_no_bit(cluster, monkeypatch):
         assert_same(one, other)
 
 
+@pytest.mark.thorough
 def test_a_shard_that_stays_away_is_an_error_and_the_checkpoint_is_kept(cluster, kill, tmp_path):
     (problem,) = problems()
     file = tmp_path / "checkpoint"
@@ -151,6 +153,7 @@ def test_a_shard_that_stays_away_is_an_error_and_the_checkpoint_is_kept(cluster,
     assert_same(train(problem, **SMALL), train(problem, resume=file, **SMALL))
 
 
+@pytest.mark.thorough
 def test_a_killed_driver_resumes(cluster, tmp_path):
     (problem,) = problems()
     np.savez(tmp_path / "problem.npz", X=problem.inputs, y=problem.targets)
@@ -169,6 +172,7 @@ train(data["X"], data["y"], engine=Ray({cluster!r}, workers=2), checkpoint={str(
     assert_same(train(problem, **SMALL), there)
 
 
+@pytest.mark.thorough
 def test_traffic_of_an_iteration_does_not_grow_with_the_width(cluster):
     (problem,) = problems()
     n, found = problem.size, {}
@@ -189,6 +193,7 @@ def test_traffic_of_an_iteration_does_not_grow_with_the_width(cluster):
     assert all(not record.traffic for record in train(problem, **SMALL).history)
 
 
+@pytest.mark.thorough
 def test_the_log_is_small_and_forgets_outputs(cluster, monkeypatch):
     kept, ask = [], ray_cluster.RayExecutor._ask
 
@@ -223,6 +228,7 @@ def test_refusals(cluster, monkeypatch):
         train(problem, engine="spark", **SMALL)
 
 
+@pytest.mark.thorough
 def test_an_error_of_a_shard_is_raised_here(cluster, monkeypatch):
     monkeypatch.setattr(
         ray_cluster.Call, "of", lambda method, arguments, adds: of("no_such_method", arguments, adds=adds)
@@ -234,6 +240,7 @@ def test_an_error_of_a_shard_is_raised_here(cluster, monkeypatch):
 of = ray_cluster.Call.of
 
 
+@pytest.mark.thorough
 def test_nothing_is_left_behind(cluster):
     deadline = time.monotonic() + 30
     while alive() and time.monotonic() < deadline:

@@ -21,7 +21,7 @@ from thresher.estimators.centres import fit_centres
 from thresher.estimators.clustered import Clustered
 from thresher.runs import read_run
 
-pytestmark = pytest.mark.usefixtures("ten_slices")
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("ten_slices")]
 
 
 @pytest.mark.slow

@@ -13,6 +13,8 @@ from thresher import InvalidInput, NotAvailable
 from thresher.engines import ray_cluster
 from thresher.engines.ray_cluster import Session
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def told(monkeypatch):

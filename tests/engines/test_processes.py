@@ -122,7 +122,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+QUICK = ("certified", "dense with a penalty")
+
+
+@pytest.mark.parametrize(
+    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.thorough) for case in CASES]
+)
 def test_processes_change_no_bit(case, problems):
     options = {"width": 600, "shift": 0.6, "max_iterations": 4, **CASES[case]}
     if options.get("index") == "dense":

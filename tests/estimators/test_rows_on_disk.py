@@ -90,6 +90,7 @@ def test_a_classifier(tmp_path):
     assert model.score(stored, labels) > 0.7
 
 
+@pytest.mark.thorough
 def test_few_rows_are_in_memory_at_a_time(tmp_path):
     X, y = table(20_000, 200)
     stored = mapped(tmp_path / "X.npy", X)

@@ -93,7 +93,9 @@ class TestFilesAndExports:
         model.save(tmp_path / "model", form=form)
         loaded = thresher.load(tmp_path / "model")
         for told, expected in zip(*(one.predict(others, return_std=True) for one in (loaded, model)), strict=True):
-            np.testing.assert_allclose(told, expected, rtol=1e-9)  # sums of BLAS depend on where arrays stand
+            np.testing.assert_allclose(
+                told, expected, rtol=1e-7
+            )  # sums of BLAS depend on where arrays stand; variances are small differences
         np.testing.assert_allclose(
             predict_arrays(model.to_numpy(dtype="float64"), others)[:, 0], model.predict(others), rtol=1e-7
         )

@@ -55,6 +55,7 @@ def uncompiled():
     return json.loads(done.stdout)
 
 
+@pytest.mark.thorough
 def test_no_loop_leaves_its_arrays_and_every_audit_passes(uncompiled):
     assert set(uncompiled) == set(CASES)
     assert all(max(records[-1]) > 0 for _, records, _, _ in uncompiled.values())

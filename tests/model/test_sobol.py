@@ -67,6 +67,7 @@ def test_words_are_scipys_points_scrambled(dimension, seed):
     np.testing.assert_array_equal(sobol.sobol_rows(seed, dimension, some).T, expected[some])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", [2**16 - 5, 2**16, 2**17 + 12_345])
 def test_words_beyond_many_rows_are_scipys_points_scrambled(first):
     expected = plain_words(3, 4, 2**18)[first : first + 700]

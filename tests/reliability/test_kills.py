@@ -4,6 +4,8 @@ import pytest
 from reliability import kills
 from rich.console import Console
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("stage", ["start scan", "half written"])
 def test_a_killed_process_is_resumed_to_the_bit(stage, monkeypatch):

@@ -5,6 +5,8 @@ import ast
 import pytest
 from reliability import changes, mutants
 
+pytestmark = pytest.mark.thorough
+
 TEXT = '''"""A file."""
 __all__ = ["half"]
 LIMIT = 3  # on import

@@ -5,6 +5,8 @@ from reliability.soak import make_problem, try_one
 
 from thresher import train
 
+pytestmark = pytest.mark.thorough
+
 # Seed and number of the soak's random problem. A change of its recipe makes these other problems: write them out then.
 FOUND = {
     "coefficients of 1e12 that cancel, after a truncated solve": (2, 39),

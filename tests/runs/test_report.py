@@ -116,6 +116,7 @@ def a_run(iterations=21, outputs=1, *, evaluation=None, options=True):
                network, model=model, evaluation=evaluation, data={"file": "folder/houses.csv"})  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("subject", QUICKLY)
 def test_letters_and_legends_of_a_model(subject):
     found = SUBJECTS[subject]()
@@ -123,12 +124,14 @@ def test_letters_and_legends_of_a_model(subject):
     assert check_layout(effect_pictures(found), found) == sum(one.kind != "category" for one in found.effects)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("iterations", [1, 2, 21, 200])
 @pytest.mark.parametrize("outputs", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_letters_and_legends_of_training(iterations, outputs):
     assert check_layout(FIGURES, a_run(iterations, outputs)) == 6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("subject", QUICKLY)
 def test_the_page_of_a_model(subject, tmp_path):
     run = a_run(evaluation=SUBJECTS[subject](), options=False)

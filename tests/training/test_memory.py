@@ -11,6 +11,8 @@ from thresher.engines import estimate_memory, footprint
 from thresher.estimators import fitting
 from thresher.model.network import NetworkSettings
 
+pytestmark = pytest.mark.thorough
+
 
 def peak_of(work):
     gc.collect()

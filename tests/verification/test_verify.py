@@ -22,6 +22,8 @@ from thresher.verification import ladder, page, pictures
 from thresher.verification.ladder import Measured, Report, Row
 from thresher.verification.pictures import FIGURES
 
+pytestmark = pytest.mark.thorough
+
 TINY = ["--widths", "2^8,2^9,2^10"]
 
 
