@@ -19,7 +19,7 @@ from thresher.cli.cluster import watched
 from thresher.cli.evaluating import evaluate_table
 from thresher.cli.live import Live, compile_loops, notes, say
 from thresher.cli.options import in_options
-from thresher.cli.places import CHECKPOINT
+from thresher.cli.places import CHECKPOINT, forget_checkpoint
 from thresher.cli.rows import Parts, Places
 from thresher.runs import Evaluation, Recorder, Test
 from thresher.runs.answers import ask
@@ -30,6 +30,7 @@ from thresher.tables.columns import split_names
 __all__ = ["Tested", "Work", "column_names", "output_names"]
 
 
+_GOES_ON = "Going on from the checkpoint: the start and its iterations are made again, without their solves."
 _LIMIT = "The limit of infinite width was fitted: on rows left out a network has a larger error. --width N trains one."
 
 
@@ -116,7 +117,14 @@ class Work:
         names, model = output_names(self.task, y), self._estimator(verbose=0)
         model.width = WIDTH if options["width"] is None else model.width
         place = options["save"] and options["save"] / CHECKPOINT
-        files = {"checkpoint": place, "resume": place if options["resume"] else None}
+        files = {"checkpoint": place, "resume": bool(place and options["resume"] and place.is_file())}
+        if place and options["force"] and not files["resume"]:
+            forget_checkpoint(options["save"])
+        if options["resume"]:
+            say(
+                console,
+                _GOES_ON if files["resume"] else f"Nothing is saved in {options['save']} yet: this is the start.",
+            )
         recorder = Recorder(names)
         compile_loops(console)
         outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
@@ -136,8 +144,6 @@ class Work:
         for result in model.results_:
             if result.status != Status.CONVERGED:
                 say(console, f"{result.status.value.capitalize()}: {in_options(result.message)}")
-                if place and result.status == Status.INTERRUPTED:
-                    say(console, "The same command with --resume continues from here.")
                 break
         return model, recorder
 

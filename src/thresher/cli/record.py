@@ -13,7 +13,7 @@ import numpy as np
 from thresher import Status
 from thresher.cli.fit import Tested, Work, column_names, output_names
 from thresher.cli.live import say
-from thresher.cli.places import CHECKPOINT
+from thresher.cli.places import forget_checkpoint
 from thresher.cli.rows import Places
 from thresher.output import to_json
 from thresher.runs import Recorder, Run, Test, Training, write_report, write_run
@@ -92,8 +92,7 @@ def write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
         replace_pair(folder, model.save, lambda place, checksum: _write_run(run, folder, place, checksum))
         written["run"] = str(folder)
         if all(one.status != Status.INTERRUPTED for one in run.trainings):
-            for name in (CHECKPOINT, f"{CHECKPOINT}.previous"):
-                (folder / name).unlink(missing_ok=True)
+            forget_checkpoint(folder)
     if options["report"] is not None:
         written["report"] = str(write_report(run, options["report"], folder=folder))
     return written

@@ -137,7 +137,12 @@ class ThresherEstimator(Exports, BaseEstimator):
         options = self._options(data, judge)
         self._warn_far(data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
-            fitted = (Fitting if len(data) <= MANY else ManyFitting)(data, options, progress).run()
+            try:
+                fitted = (Fitting if len(data) <= MANY else ManyFitting)(data, options, progress).run()
+            except KeyboardInterrupt as error:
+                if options.checkpoint is not None and options.checkpoint.exists():
+                    error.add_note(f"The work done so far is in {options.checkpoint}: the same fit goes on from there.")
+                raise
         choice, lift = fitted.choice, fitted.lift
         self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.ridge
         self.loo_error_, self.tried_ = fitted.error, choice.tried

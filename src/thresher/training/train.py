@@ -56,7 +56,7 @@ def train(
     audit: bool = False,
     callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] = (),
     checkpoint: str | Path | None = None,
-    resume: str | Path | None = None,
+    resume: str | Path | bool | None = None,
 ) -> Result:
     """Train a two-layer network by Gauss-Newton steps: f(x) = 1/sqrt(m) sum of a_r phi(<w_r, x>), until f = y.
 
@@ -105,10 +105,12 @@ def train(
     audit : scan every pair after each iteration and compare: slow, and raises BrokenCertificate if anything is amiss
     callbacks : :class:`Callback` objects, or functions of an :class:`Iteration` that return True to stop
     checkpoint : file to write to before the start and after every iteration; the one before is kept, with ".previous"
-        after its name
-    resume : checkpoint to go on from, of the same problem and settings; iterations it knows are made again without
-        their solves. The result is that of a run that was never interrupted, to the bit. ``tol``, ``max_iterations``,
-        ``threads`` and ``callbacks`` may be others than before
+        after its name. A file that is there is replaced if it is of a training that converged or stalled; that of an
+        interrupted one is refused without ``resume``
+    resume : True to go on from the file of ``checkpoint``, or to start, with a warning, if it is not there yet; or the
+        name of a checkpoint, of the same problem and settings. Iterations it knows are made again without their solves,
+        and callbacks are not told of them. The result is that of a run that was never interrupted, to the bit. ``tol``,
+        ``max_iterations``, ``threads`` and ``callbacks`` may be others than before
 
     Returns
     -------
@@ -197,7 +199,8 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
 
     Cost: O(mnd) once; per problem O(mn) and its iterations. Memory: that of all problems together.
     """
-    path, resume = (check_path(name, options.pop(name, None)) for name in FILES)
+    path, resume = check_path("checkpoint", options.pop("checkpoint", None)), options.pop("resume", None)
+    resume = resume if isinstance(resume, bool) else check_path("resume", resume)
     setup = Setup.of(problems, options)
     _warn_of_rows(setup)
     setup.require_memory()
@@ -207,6 +210,10 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
     try:
         with blas_for_size(problems[0].size):
             return run_together(setup, checkpoint)
+    except KeyboardInterrupt as error:  # before the first iteration, or after the last
+        if checkpoint.kept:
+            error.add_note(checkpoint.kept.strip())
+        raise
     except MemoryError as error:  # the estimate was too low, or another process took what was free
         raise MemoryRefused(
             f"memory ran out while training {setup.settings.width:,} neurons: {error or 'no more could be taken'}. "
