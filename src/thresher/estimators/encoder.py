@@ -204,7 +204,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise InvalidInput(f"X must have rows and columns; got shape {frame.shape}.")
         if reset:
             validate_data(self, X, skip_check_array=True)
-            if isinstance(X, Frame):
+            if isinstance(X, Frame) and X.has_names:
                 self.feature_names_in_ = np.array(frame.columns, dtype=object)
         return frame
 
@@ -221,7 +221,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             told = [f"it lacks {name_some(missing)}"] * bool(missing) + [f"it has also {name_some(extra)}"] * bool(
                 extra
             )
-            raise InvalidInput(f"X must have the columns of the fit; {', and '.join(told)}.")
+            advice = "" if missing else " Leave them out: X[model.feature_names_in_]."
+            raise InvalidInput(f"X must have the columns of the fit; {', and '.join(told)}.{advice}")
         return [(frame[name], kind) for name, kind in self.kinds_.items()]
 
     def _categories(self, frame: Frame) -> set[str]:
