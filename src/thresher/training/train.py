@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from numpy.typing import ArrayLike
 
+from thresher.checks import guess_name
 from thresher.errors import InvalidInput, MemoryRefused
 from thresher.interfaces import Solver
 from thresher.model.network import Activation
@@ -26,10 +27,30 @@ __all__ = ["FILES", "complete", "options_of_train", "train", "train_together"]
 
 FILES = ("checkpoint", "resume")  # options of a training as a whole
 
+# Options that other libraries have, and what there is instead.
+_NO_OPTIONS = {
+    "loss": " It minimises squared errors, with a penalty on the distance from the start if penalty is given.",
+    "learning_rate": " Its steps are those of Gauss and Newton, which need none.",
+    "epochs": " Each iteration uses all rows: see max_iterations and tol.",
+    "batch_size": " Each iteration uses all rows.",
+}
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def _refuse_unknown(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that refuses options that it does not have, and a width that is missing, in plain words."""
+
+    @wraps(function)
+    def call(*given: P.args, **options: P.kwargs) -> R:
+        complete({name: value for name, value in options.items() if name not in ("X", "y")})
+        return function(*given, **options)
+
+    return call
+
+
+@_refuse_unknown
 def train(
     X: ArrayLike | Problem,
     y: ArrayLike | None = None,
@@ -143,7 +164,9 @@ def complete(options: Mapping[str, Any]) -> dict[str, Any]:
     defaults = _defaults()
     unknown = set(options) - set(defaults)
     if unknown:
-        raise InvalidInput(f"train has no option {sorted(unknown)[0]!r}; it has {', '.join(defaults)}.")
+        name = sorted(unknown)[0]
+        why = _NO_OPTIONS.get(name) or guess_name(name, defaults)
+        raise InvalidInput(f"train has no option {name!r}; it has {', '.join(defaults)}.{why}")
     if "width" not in options:
         raise InvalidInput("width must be given: the number of neurons.")
     return {**defaults, **options}
@@ -185,7 +208,7 @@ def _warn_of_rows(setup: Setup) -> None:
             "the width, since a row fires on more than one input on average. It will take more time and memory than "
             "start='scan'; start='auto' takes the cheaper one.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
 
