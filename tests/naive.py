@@ -295,6 +295,23 @@ def recall_and_precision(actual, predicted, label):
     return tuple(sum(ones) / len(ones) if ones else float("nan") for ones in (found, right))
 
 
+def area_under_curve(chances, truth):
+    """The share of pairs of a row that has the class and one that has not where the first has the higher chance."""
+    pairs = [(a > b) + (a == b) / 2 for a, one in zip(chances, truth, strict=True) if one
+             for b, other in zip(chances, truth, strict=True) if not other]  # fmt: skip
+    return sum(pairs) / len(pairs)
+
+
+def average_precision(chances, truth):
+    """The mean, over the rows that have the class, of the precision of answers from their chance on."""
+    found = []
+    for chance, one in zip(chances, truth, strict=True):
+        if one:
+            answered = [other for c, other in zip(chances, truth, strict=True) if c >= chance]
+            found.append(sum(answered) / len(answered))
+    return sum(found) / len(found)
+
+
 def calibration(confidences, right, bins):
     """For each tenth (or other share) of probability: the mean of it, how many are right, and how many there are."""
     found = []

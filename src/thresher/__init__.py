@@ -103,4 +103,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_PACKAGES})
+    """Return what is public: what this file imports for itself is not."""
+    return sorted({*__all__, *_PACKAGES})

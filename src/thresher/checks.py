@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from thresher.errors import InvalidInput
 
-__all__ = ["check_fields", "check_number", "check_values", "check_whole"]
+__all__ = ["check_fields", "check_number", "check_values", "check_whole", "guess_name"]
 
 
 def check_whole(value: object, name: str, *, least: int, most: int | None = None) -> int:
@@ -69,6 +70,13 @@ def _as_real(values: ArrayLike, name: str) -> NDArray[np.float64]:
     if array.dtype.kind not in "fiub":
         raise InvalidInput(f"{name} must be numbers; got values of type {array.dtype}. Encode them first.")
     return np.array(array, dtype=np.float64, order="C")
+
+
+def guess_name(given: str, names: Iterable[str]) -> str:
+    """Return the question whether another of the names was meant, with a space before it; "" if none is near."""
+    known = {name.lower(): name for name in names}
+    near = get_close_matches(given.lower(), known, n=1)
+    return f" Did you mean {known[near[0]][:40]}?" if near else ""
 
 
 def check_fields(kind: type, values: Mapping[str, Any]) -> None:

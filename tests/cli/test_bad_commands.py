@@ -13,6 +13,7 @@ from thresher.files import write_file
 GOOD = "a,b,y\n" + "".join(f"{k},{k * k % 7},{k % 5}.5\n" for k in range(20))
 MANY = "name,y\n" + "".join(f"person {k},{k}.5\n" for k in range(50))
 MIXED = "a,y\n" + "".join(f"{k},{k}.5\n" for k in range(40)) + "red,1\n"
+NAMED = "age,salary,fraud\n" + "".join(f"{k},{k * k % 7},{k % 5}.5\n" for k in range(20))
 # What is in the file (None: there is none; bytes or text), its name, the arguments after it, and what is said.
 BAD = {
     "no such file": (None, "t.csv", [], r"cannot read .*t\.csv: No such file or directory"),
@@ -33,6 +34,14 @@ BAD = {
     "text of many values": (MANY, "t.csv", [], r"'name' \(nearly every row has a value of its own\)"),
     "unknown target": (GOOD, "t.csv", ["--target", "z"], r"no column 'z', as --target says; there are a, b, y"),
     "unknown drop": (GOOD, "t.csv", ["--drop", "z"], r"no column z, as --drop says"),
+    "target nearly right": (NAMED, "t.csv", ["--target", "frod"], r"no column 'frod', .* Did you mean fraud\?$"),
+    "drop nearly right": (NAMED, "t.csv", ["--drop", "agee,Salery"], r"Did you mean age\? Did you mean salary\?$"),
+    "category nearly right": (
+        NAMED,
+        "t.csv",
+        ["--ridge", "1", "--categorical", "aeg"],
+        r"\['aeg'\]. Did you mean age\?$",
+    ),
     "target dropped": (GOOD, "t.csv", ["--drop", "y"], r"--drop y would leave out the target"),
     "one class": (
         "a,y\n1,x\n2,x\n3,x\n",
@@ -62,7 +71,6 @@ BAD = {
     "negative seed": (GOOD, "t.csv", ["--seed", "-1"], r"--seed must be at least 0; got -1"),
     "unknown index": (GOOD, "t.csv", ["--index", "hash"], r"'hash' is not one of"),
     "index with a ridge": (GOOD, "t.csv", ["--index", "scan"], r"--index is only for exact training\. Add --ridge 0"),
-    "nothing to resume": (GOOD, "t.csv", ["--ridge", "0", "--resume"], r"--resume needs --save RUN"),
     "unknown flag": (GOOD, "t.csv", ["--colour", "red"], r"No such option.*--colour"),
     "save into a file": (GOOD, "t.csv", ["--save", "t.csv"], r"cannot write to .*t\.csv: .*--save"),
     "save among other things": (GOOD, "t.csv", ["--save", "."], r"folder with other files in it.*new folder"),

@@ -30,11 +30,8 @@ def go_through(capsys, tmp_path, name):
     tested = read_run(folder)
     assert tested.test.rows > 0
     if name not in ("tiny", "wide"):
-        better = tested.test.value < tested.test.guess if tested.test.measure == "RMSE" else (
-            tested.test.value >= tested.test.guess
-        )  # fmt: skip
-        assert better, tested.test
-    classes = tested.test.measure == "accuracy"
+        assert tested.test.value < tested.test.guess, tested.test
+    classes = tested.test.measure == "log loss"
     more = "--proba" if classes else "--std"
     code, out, err = run(capsys, "predict", str(folder), str(file.path), more, "--digits", "full")
     assert code == 0, err

@@ -33,7 +33,10 @@ class TestPredict:
         chances = np.array([found["down"], found["up"]], float)
         np.testing.assert_allclose(chances.sum(axis=0), 1, atol=1e-4)
         assert found["prediction"] == np.where(chances[1] > chances[0], "up", "down").tolist()
-        assert re.search(r"60 rows: accuracy [\d.]+%, log loss [\d.]+\.", err)
+        assert re.search(
+            r"60 rows: AUC [\d.]+, average precision of \w+ .*, log loss [\d.]+ \(base rate [\d.]+\), accuracy [\d.]+%",
+            err,
+        )
         assert re.search(r"Recall of each class: down \d+% of \d+, up \d+% of \d+\.", err)
 
     def test_a_class_that_has_the_name_of_a_column(self, capsys, tmp_path):

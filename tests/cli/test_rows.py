@@ -3,6 +3,7 @@
 import re
 from types import SimpleNamespace
 
+import naive
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +14,16 @@ from thresher.cli.options import in_options
 from thresher.cli.rows import choose_rows, fold, split
 from thresher.cli.train import train
 from thresher.model.network import NetworkSettings
-from thresher.runs.scores import digits_for, round_shares, say_recall, say_scores, score_all
+from thresher.runs import Test as Judged
+from thresher.runs.scores import (
+    digits_for,
+    find_thresholds,
+    round_shares,
+    say_recall,
+    say_scores,
+    say_threshold,
+    score_all,
+)
 from thresher.runs.seen import count_seen, hash_rows_of
 from thresher.training import objectives
 
@@ -91,15 +101,68 @@ def test_scores_are_those_of_scikit_learn():
     assert list(found["recall"].values()) == pytest.approx(recall)
 
 
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_of_probabilities_are_their_definitions(count, seed):
+    generator = np.random.default_rng(seed)
+    classes = np.array(["a", "b", "c"][:count])
+    y, known = generator.choice(classes, size=(2, 40), p=[0.2, 0.8, 0.0][:count] if count == 2 else None)
+    chances = generator.dirichlet([1] * count, size=40)
+    predicted = classes[chances.argmax(axis=1)]
+    found = score_all(predicted, y, task="classification", known=known, chances=chances, classes=classes)
+    areas = [naive.area_under_curve(chances[:, k], y == one) for k, one in enumerate(classes)]
+    assert found["AUC"] == pytest.approx(np.mean(areas))
+    shares = [np.mean(known == one) for one in classes]
+    assert found["log loss of the guess"] == pytest.approx(-np.mean([np.log(shares["abc".index(one)]) for one in y]))
+    assert found["accuracy of the guess"] == np.mean(y == classes[np.argmax(shares)])
+    assert ("average precision" in found) == (count == 2)
+    if count == 2:
+        assert found["rarer class"] == "a"
+        assert found["average precision"] == pytest.approx(naive.average_precision(chances[:, 0], y == "a"))
+        assert found["average precision of the guess"] == np.mean(y == "a")
+
+
+def test_models_are_judged_by_a_score_that_sees_probabilities():
+    """Of rare classes the commonest is the answer for every row, however good the probabilities are."""
+    chances = np.column_stack([np.repeat([0.7, 0.99], 10), np.repeat([0.3, 0.01], 10)])
+    y = np.array([1, 1, 1] + [0] * 17)
+    found = score_all(np.zeros(20, int), y, task="classification", chances=chances, classes=np.array([0, 1]))
+    assert found["accuracy"] == found["accuracy of the guess"] == 0.85
+    judged = Judged.of(found, 20)
+    assert judged == ("log loss", found["log loss"], 20, found["log loss of the guess"])
+    assert judged.value < 0.75 * judged.guess
+    assert say_scores(found).startswith("AUC 0.794, average precision of 1 0.3 (base rate 0.15), log loss 0.")
+    assert "accuracy 85.0% (commonest class 85.0%)" in say_scores(found)
+    assert "from 15.0% on, its share of the rows trained on, it finds 100%, and 30% of these" in say_threshold(found)
+    assert say_threshold(found | {"recall": {"0": 1.0, "1": 0.6}}) == ""
+    assert Judged.of(score_all(y, y, task="classification"), 20).measure == "accuracy"
+
+
+def test_thresholds_are_known_before_the_rows_they_are_tried_on():
+    generator = np.random.default_rng(0)
+    known, classes = np.repeat(["no", "yes"], [95, 5]), np.array(["no", "yes"])
+    told = []
+    for seed in range(2):
+        chance = np.random.default_rng(seed).uniform(size=50)
+        y = np.where(generator.uniform(size=50) < chance, "yes", "no")
+        told.append(find_thresholds(np.column_stack([1 - chance, chance]), y, known=known, classes=classes))
+        for one in told[-1]:
+            assert one.answers == np.sum(chance >= one.probability)
+            assert one.right == np.sum((chance >= one.probability) & (y == "yes"))
+            assert one.probability == pytest.approx(1 / (1 + one.cost))
+    assert [one.probability for one in told[0]] == [one.probability for one in told[1]]
+    assert any(one.probability == pytest.approx(0.05) for one in told[0])
+
+
 def test_classes_that_are_unknown_are_wrong_and_have_no_log_loss():
     chances, classes = np.array([[0.5, 0.5], [0.25, 0.75]]), np.array(["a", "c"])
     y = np.array(["b", "c"])
     found = score_all(np.array(["a", "c"]), y, task="classification", chances=chances, classes=classes)
     assert found["accuracy"] == 0.5
     assert found["log loss"] == pytest.approx(-np.log(0.75))
-    assert say_scores(found).endswith(
-        "log loss 0.288, rows of classes that were not trained on: 1 (wrong, and left out of the log loss)"
-    )
+    said = say_scores(found)
+    assert "log loss 0.288" in said
+    assert ", rows of classes that were not trained on: 1 (wrong, and left out of the log loss), accuracy" in said
     known = score_all(
         np.array(["a", "c"]), np.array(["c", "c"]), task="classification", chances=chances, classes=classes
     )

@@ -110,7 +110,7 @@ def test_an_estimator_says_json(capsys, table, tmp_path):
     code, out, _ = run(capsys, "train", str(table), *arguments, "--save", str(tmp_path / "run"), "--json")
     told = json.loads(out)
     assert code == 0
-    assert told["test"]["measure"] == "accuracy"
+    assert told["test"]["measure"] == "log loss"
     assert told["network"]["width"] == 20
     code, _, err = run(capsys, "audit", str(tmp_path / "run"))
     assert code == 2

@@ -12,6 +12,7 @@ from pages import Whole
 from test_cli import run
 
 from thresher import History, estimators, tables
+from thresher.cli.fit import Work
 from thresher.cli.live import Live
 from thresher.runs import read_run, write_run
 
@@ -46,8 +47,9 @@ class TestTrain:
         told = json.loads(out)
         assert (code, err) == (0, "")
         assert told["status"] == ["converged"]
-        assert told["test"]["measure"] == "accuracy"
-        assert told["test"]["value"] > told["test"]["guess"]
+        assert told["test"]["measure"] == "log loss"
+        assert told["test"]["value"] == told["scores"]["log loss"] < told["test"]["guess"]
+        assert told["scores"]["accuracy"] > told["scores"]["accuracy of the guess"]
 
     def test_quiet_is_one_line(self, capsys, tmp_path):
         table = write_csv(tmp_path / "table.csv")
@@ -129,7 +131,7 @@ class TestTrain:
         code, out, _ = run(capsys, "train", str(table), *given)
         assert code == 0
         assert "Task: classification (the target is text with 2 values" in out
-        right = float(re.search(r"Test on 12 unseen rows: accuracy ([\d.]+)%", out).group(1))
+        right = float(re.search(r"Test on 12 unseen rows: AUC .* accuracy ([\d.]+)%", out).group(1))
         assert right >= 75
         nameless = tmp_path / "nameless.csv"
         nameless.write_text("".join(line.rpartition(",")[0] + "\n" for line in table.read_text().splitlines()[1:]))
@@ -253,6 +255,57 @@ class TestRun:
         first, second = (read_run(tmp_path / name).trainings[0] for name in ("whole", "run"))
         assert [one.residual for one in first.history] == [one.residual for one in second.history]
         assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["model.thresher", "run.thresher"]
+
+    @pytest.mark.parametrize(
+        ("moment", "kept"),
+        [
+            ("thresher.cli.train.read_table", "Nothing was kept of this run"),
+            ("thresher.cli.fit.compile_loops", "Nothing was kept of this run"),
+            ("thresher.training.loop.start_together", "the same command with --resume goes on from there"),
+            ("thresher.cli.fit.Work.test", "the same command with --resume goes on from there"),
+            ("thresher.cli.train.make_run", "the same command with --resume goes on from there"),
+            ("thresher.cli.record.write_report", "Its report is not: thresher report"),
+        ],
+    )
+    def test_an_interrupt_says_what_was_kept(self, capsys, tmp_path, monkeypatch, moment, kept):
+        def interrupt(*_, **__):
+            raise KeyboardInterrupt
+
+        table, folder = write_csv(tmp_path / "table.csv"), tmp_path / "run"
+        arguments = ["train", str(table), "--ridge", "0", "--width", "2^10", "--save", str(folder)]
+        arguments += ["--report", str(tmp_path / "page.html")]
+        with monkeypatch.context() as patch:
+            patch.setattr("thresher.cli.fit.compile_loops", lambda console: None)
+            module, _, name = moment.rpartition(".")
+            patch.setattr(Work if name == "test" else sys.modules[module], name, interrupt)
+            code, _, err = run(capsys, *arguments)
+        assert code == 130
+        assert kept in err
+        assert (folder / "checkpoint").exists() == ("--resume" in kept)
+        if "report" not in moment:
+            code, out, _ = run(capsys, *arguments, "--resume")  # one command for the start and for going on
+            assert code == 0
+            assert ("Going on from the checkpoint" in out) == ("--resume" in kept)
+            assert ("yet: this is the start" in out) != ("--resume" in kept)
+            assert sorted(path.name for path in folder.iterdir()) == ["model.thresher", "run.thresher"]
+
+    def test_a_run_that_is_there_is_not_resumed(self, capsys, folder):
+        before = (folder / "run" / "run.thresher").read_bytes()
+        given = ["--ridge", "0", "--width", "2^10", "--save", str(folder / "run"), "--resume"]
+        code, _, err = run(capsys, "train", str(folder / "table.csv"), *given)
+        assert code == 2
+        assert "holds a run already" in err
+        assert (folder / "run" / "run.thresher").read_bytes() == before
+
+    def test_force_starts_anew(self, capsys, tmp_path, monkeypatch):
+        table, folder = write_csv(tmp_path / "table.csv"), tmp_path / "run"
+        arguments = ["train", str(table), "--ridge", "0", "--width", "2^10", "--save", str(folder)]
+        with monkeypatch.context() as patch:
+            patch.setattr(Live, "on_iteration", lambda self, record: record.iteration == 1)
+            assert run(capsys, *arguments)[0] == 130
+        assert run(capsys, *arguments)[0] == 2
+        code, out, err = run(capsys, *arguments, "--force", "--seed", "7")
+        assert code == 0, out + err
 
     def test_without_matplotlib_the_tables_remain(self, capsys, folder, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from thresher import to_sphere
+from thresher import ThresherClassifier, ThresherRegressor, to_sphere
 from thresher.estimators.choose import Choice, choose, fit_kernel, leave_one_out, solve_kernel
 from thresher.estimators.device import Cpu
 from thresher.estimators.features import (
@@ -216,3 +217,38 @@ def test_noise_is_not_learnt():
     for columns in (False, True):
         learning = choose_plan(nothing, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=columns, device=CPU)
         assert learning.plan == Plan()
+
+
+class TestShareOfAGuess:
+    """The error on rows left out means the same for every kind of target: 1 is what their mean as a guess gets."""
+
+    OPTIONS = {"width": float("inf"), "shift": 0.5, "bias": 1.0, "feature_learning": 0, "scale": "standardise"}  # noqa: RUF012
+
+    @pytest.mark.parametrize(
+        "kind", ["one target", "three targets", "two classes", "rare class", "four classes", "labels"]
+    )
+    def test_a_model_that_learns_nothing_has_the_error_of_a_guess(self, kind):
+        rng = np.random.default_rng(0)
+        X, chance = rng.normal(size=(80, 3)), rng.uniform(size=80)
+        y = {
+            "one target": chance, "three targets": np.column_stack([chance, 1e5 * chance[::-1], rng.normal(size=80)]),
+            "two classes": chance < 0.5, "rare class": chance < 0.1, "four classes": (4 * chance).astype(int),
+            "labels": (np.column_stack([chance, chance[::-1]]) < 0.3).astype(int),
+        }[kind]  # fmt: skip
+        estimator = ThresherRegressor if "target" in kind else ThresherClassifier
+        model = estimator(ridge=1e4, **self.OPTIONS).fit(X, y)
+        assert model.loo_share_ == pytest.approx(1.0, rel=0.05)
+
+    @pytest.mark.parametrize("target", ["linear", "log"])
+    def test_it_is_1_less_r2_in_units_of_the_target(self, target):
+        rng = np.random.default_rng(1)
+        X = rng.normal(size=(40, 2))
+        y = np.exp(2 * X[:, 0] + 0.3 * rng.normal(size=40))
+        made = ThresherRegressor(ridge=0.1, target=target, **self.OPTIONS)
+        predicted = [clone(made).fit(np.delete(X, k, 0), np.delete(y, k)).predict(X[[k]])[0] for k in range(40)]
+        expected = np.sum((y - predicted) ** 2) / np.sum((y - y.mean()) ** 2)
+        assert made.fit(X, y).loo_share_ == pytest.approx(expected, rel=0.25)  # scales are those of all rows
+
+    def test_without_a_ridge_it_is_not_known(self):
+        X = np.random.default_rng(0).normal(size=(10, 2))
+        assert np.isnan(ThresherRegressor(ridge=0, width=512).fit(X, X[:, 0]).loo_share_)

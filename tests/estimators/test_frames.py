@@ -170,3 +170,73 @@ def test_errors_left_out_are_those_of_new_rows_whatever_a_category_means():
     model = ThresherRegressor(width=float("inf"), random_state=0).fit(frame[:300], y[:300])
     new = ((model.predict(frame[300:]) - y[300:]) ** 2).mean() / y[:300].var()
     assert 0.8 < model.loo_error_ / new < 1.25
+
+
+class TestLikeTheCommandLine:
+    """What one of the two reads or says, the other does not pass over in silence."""
+
+    @pytest.fixture
+    def rows(self):
+        X = np.random.default_rng(0).normal(size=(40, 3))
+        return X, np.round(3000 + 1000 * X[:, 0])
+
+    @pytest.mark.parametrize("given", ["list", "array", "series", "two"])
+    def test_targets_with_thousands_are_read(self, rows, given):
+        X, y = rows
+        text = [f"{one:,.0f}" for one in y]
+        assert "," in text[0]
+        told = {"list": text, "array": np.array(text), "series": pd.Series(text), "two": np.array([text, text]).T}
+        expected = ThresherRegressor(**FIXED).fit(X, np.column_stack([y, y]) if given == "two" else y).predict(X)
+        np.testing.assert_array_equal(ThresherRegressor(**FIXED).fit(X, told[given]).predict(X), expected)
+
+    @pytest.mark.parametrize(
+        ("cells", "message"),
+        [
+            (["red", "green"], "y is text, such as 'red'; expected numbers. For classes use ThresherClassifier"),
+            (["2024-01-03", "2024-02-01"], "holds dates"),
+            (["1,200", ""], "must not be missing"),
+        ],
+    )
+    def test_other_text_is_refused_in_plain_words(self, rows, cells, message):
+        with pytest.raises(InvalidInput, match=message):
+            ThresherRegressor(**FIXED).fit(rows[0], cells * 20)
+
+    @pytest.mark.parametrize("kind", ["npy", "no header"])
+    def test_a_model_of_rows_without_names_has_none(self, rows, kind, tmp_path, monkeypatch, capsys):
+        X, y = rows
+        monkeypatch.chdir(tmp_path)
+        if kind == "npy":
+            np.save("X.npy", X)
+            np.save("y.npy", y)
+        else:
+            np.savetxt("X.csv", np.column_stack([X, y]), delimiter=",")
+        given = ["X.npy", "--target", "y.npy"] if kind == "npy" else ["X.csv"]
+        small = ["--width", "64", "--shift", "0.5", "--bias", "1", "--ridge", "0.1"]
+        commands.main(["train", *given, *small, "--save", "run"], standalone_mode=False)
+        capsys.readouterr()
+        model = thresher.load("run")
+        assert not hasattr(model, "feature_names_in_")
+        answers = model.predict(X)  # a warning would be an error here
+        commands.main(["predict", "run", given[0], "--digits", "full"], standalone_mode=False)
+        printed = capsys.readouterr().out.splitlines()[1:]
+        np.testing.assert_allclose(np.array(printed, float), answers)
+
+    def test_columns_that_are_left_out_are_named(self, rows, tmp_path, monkeypatch, capsys):
+        X, y = rows
+        monkeypatch.chdir(tmp_path)
+        frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
+        frame.to_csv("t.csv", index=False)
+        frame[["c", "b", "a"]].assign(number=7, colour="red").to_csv("more.csv", index=False)
+        small = ["--width", "64", "--shift", "0.5", "--bias", "1", "--ridge", "0.1"]
+        commands.main(["train", "t.csv", *small, "--save", "run"], standalone_mode=False)
+        capsys.readouterr()
+        commands.main(["predict", "run", "t.csv"], standalone_mode=False)
+        assert "Left out" not in capsys.readouterr().err
+        commands.main(["predict", "run", "more.csv", "--digits", "full"], standalone_mode=False)
+        printed = capsys.readouterr()
+        assert "Left out, since the model was not trained on them: number, colour." in printed.err
+        model = thresher.load("run")
+        np.testing.assert_allclose(np.array(printed.out.splitlines()[1:], float), model.predict(frame[["a", "b", "c"]]))
+        with pytest.raises(InvalidInput, match=r"it has also y. Leave them out: X\[model.feature_names_in_\]"):
+            model.predict(frame)
+        assert len(model.predict(frame[model.feature_names_in_])) == len(y)

@@ -165,6 +165,33 @@ def test_no_better_than_a_guess_is_said(tmp_path, bare):
     assert "It is no better than that." in text
 
 
+class Rare:
+    """Knows which rows have a rare class with a probability of 0.3, and which have not."""
+
+    classes_ = np.array(["no", "yes"])
+
+    def predict_proba(self, X):
+        chance = np.where(np.asarray(X)[:, 0] > 0, 0.3, 0.01)
+        return np.column_stack([1 - chance, chance])
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_rare_classes_are_judged_by_their_probabilities(tmp_path, bare, good):
+    """Accuracy is that of a constant guess, whatever the probabilities are."""
+    has = np.arange(400) % 10 == 0
+    y = np.where(has & (np.arange(400) % 3 == 0), "yes", "no")
+    X = np.where(has == good, 1.0, -1.0)[:, None]
+    found = evaluate(Rare(), X, y, task="classification", known=y, target="fraud", seconds=1e6)
+    text = write_report(a_run(evaluation=found), tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "It is no better than that." not in text
+    assert ("no better than the base rate" in text) != good
+    assert ("below that of the base rate" in text) == good
+    assert text.index("AUC:") < text.index("average precision of yes; the base rate: 0.035") < text.index("(accuracy)")
+    assert "none was chosen by rows of the" in text
+    assert found.thresholds[0].answers == 0
+    assert sum(one.right == np.sum(y == "yes") for one in found.thresholds) >= 1
+
+
 @pytest.mark.parametrize(("count", "matrix"), [(2, True), (10, True), (60, False)])
 def test_confusions(count, matrix, tmp_path, bare):
     found = of_classes(count)

@@ -92,7 +92,7 @@ def test_killed_and_resumed_is_never_killed(case, moment, tmp_path, monkeypatch)
 
 def test_killed_again_and_again(tmp_path):
     problem, path = random_problem(inputs=25, dimension=8), tmp_path / "run"
-    for moment in (1, 1, 2, "start scan", 3):
+    for moment in (1, "start scan", 2, "start scan", 3):
         with pytest.raises(Killed):
             resume = path if path.exists() else None
             train(problem, width=1500, callbacks=[kill_at(moment)], checkpoint=path, resume=resume)
@@ -146,6 +146,108 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(tmp_path):
     result = train(problem, width=1500, callbacks=[interrupt], checkpoint=path)
     assert result.status == Status.INTERRUPTED
     assert story(train(problem, width=1500, resume=path)) == story(train(problem, width=1500))
+
+
+class TestWhatIsThereAlready:
+    """A checkpoint that may be needed is never written over in silence."""
+
+    PROBLEM = random_problem(inputs=10, dimension=5)
+
+    def interrupted(self, path):
+        with pytest.raises(Killed):
+            train(self.PROBLEM, width=300, callbacks=[kill_at(1)], checkpoint=path)
+        return path.read_bytes()
+
+    def test_an_interrupted_run_is_refused(self, tmp_path):
+        before = self.interrupted(tmp_path / "run")
+        with pytest.raises(
+            InvalidInput, match=r"holds an interrupted run. Add resume=True .* To start anew, delete it, or"
+        ):
+            train(self.PROBLEM, width=300, checkpoint=tmp_path / "run")
+        with pytest.raises(InvalidInput, match="holds an interrupted run"):
+            train_together([self.PROBLEM], width=302, checkpoint=str(tmp_path / "run"))
+        assert (tmp_path / "run").read_bytes() == before
+        assert story(train(self.PROBLEM, width=300, checkpoint=tmp_path / "run", resume=True)) == story(
+            train(self.PROBLEM, width=300)
+        )
+
+    def test_so_is_one_that_ran_out_of_iterations(self, kept):
+        with pytest.raises(InvalidInput, match="holds an interrupted run"):
+            train(self.PROBLEM, width=300, checkpoint=kept)
+
+    def test_one_that_ended_is_replaced(self, tmp_path):
+        for width in (300, 302):
+            assert train(self.PROBLEM, width=width, checkpoint=tmp_path / "run").status == Status.CONVERGED
+
+    def test_a_file_of_another_kind_is_refused(self, tmp_path):
+        (tmp_path / "data.csv").write_text("1,2,3")
+        with pytest.raises(InvalidInput, match=r"over a file that is none: .*data.csv.* To start anew, delete it"):
+            train(self.PROBLEM, width=300, checkpoint=tmp_path / "data.csv")
+        assert (tmp_path / "data.csv").read_text() == "1,2,3"
+
+    def test_a_damaged_one_does_not_stand_in_the_way_of_the_one_before(self, tmp_path):
+        path, before = tmp_path / "run", tmp_path / "run.previous"
+        self.interrupted(path)
+        path.write_bytes(path.read_bytes()[:-1])
+        resumed = train(self.PROBLEM, width=300, checkpoint=path, resume=before)
+        assert story(resumed) == story(train(self.PROBLEM, width=300))
+
+    @pytest.mark.parametrize("resume", [True, "run"])
+    def test_nothing_to_go_on_from_is_a_start(self, tmp_path, monkeypatch, resume):
+        monkeypatch.chdir(tmp_path)
+        with pytest.warns(UserWarning, match="run is not there yet: training starts from the beginning"):
+            result = train(self.PROBLEM, width=300, checkpoint="run", resume=resume)
+        assert story(result) == story(train(self.PROBLEM, width=300))
+        with pytest.raises(InvalidInput, match="resume=True goes on from the file of checkpoint, which is not given"):
+            train(self.PROBLEM, width=300, resume=True)
+
+
+class TestCallbacksOfAResumedRun:
+    @pytest.mark.parametrize("first_step", ["limit", "gram"])
+    def test_they_are_told_of_new_iterations_alone(self, tmp_path, first_step):
+        problem, told = random_problem(inputs=25, dimension=8), []
+        options = {"width": 1500, "first_step": first_step, "checkpoint": tmp_path / "run"}
+
+        def stop(record):
+            told.append(record.iteration)
+            return record.iteration == 2
+
+        assert (
+            "the same call with resume=True goes on from there" in train(problem, **options, callbacks=[stop]).message
+        )
+        result = train(problem, **options, callbacks=[stop], resume=True)
+        assert result.status == Status.CONVERGED  # it is not stopped at the same place again
+        assert told == list(range(len(result.history)))
+
+    def test_of_several_outputs_each(self, tmp_path):
+        X, path = random_problem(inputs=20, dimension=8).inputs, tmp_path / "run"
+        problems, told = [Problem(X, np.roll(np.arange(20.0), k)) for k in range(3)], []
+
+        class Stop(Callback):
+            def on_iteration(self, record):
+                told.append((self.output, record.iteration))
+                return (self.output, record.iteration) == (1, 2)
+
+            def on_end(self, result):
+                self.output += 1
+
+        callback = Stop()
+        for resume in (False, True):
+            callback.output = 0
+            results = train_together(problems, width=1000, checkpoint=path, callbacks=[callback], resume=resume)
+        expected = [(k, t) for k, one in enumerate(results) for t in range(len(one.history))]
+        assert sorted(told) == expected
+
+    @pytest.mark.parametrize("moment", ["on_progress", "on_end"])
+    def test_an_interrupt_before_or_after_the_iterations_says_how_to_go_on(self, tmp_path, moment):
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        callback = Callback()
+        setattr(callback, moment, interrupt)
+        with pytest.raises(KeyboardInterrupt) as raised:
+            train(random_problem(inputs=10, dimension=5), width=300, callbacks=[callback], checkpoint=tmp_path / "run")
+        assert "run: the same call with resume=True goes on from there" in raised.value.__notes__[0]
 
 
 def test_statements_are_checked_again(tmp_path):

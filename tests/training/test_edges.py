@@ -1,11 +1,12 @@
 """Numbers at the edge: every training ends with a status that says what happened and what to change."""
 
 import re
+from inspect import signature
 
 import numpy as np
 import pytest
 
-from thresher import InvalidInput, Problem, Status, to_sphere, train
+from thresher import InvalidInput, Problem, Status, to_sphere, train, train_together
 from thresher.datasets import random_problem
 from thresher.theory import firing_probability, largest_shift
 
@@ -109,3 +110,34 @@ def test_a_shift_beyond_all_numbers_is_refused():
 def test_a_shift_at_which_the_limit_kernel_vanishes_stalls(solver, options):
     result = train(Problem(X, Y), width=50, shift=100.0, solver=solver, **options)
     assert result.status == Status.STALLED and "o neuron fires" in result.message
+
+
+class TestNames:
+    X, y = random_problem(inputs=6, dimension=3).inputs, np.arange(6.0)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"widht": 100}, r"train has no option 'widht'; it has width, .* Did you mean width\?"),
+            ({"width": 100, "loss": "mse"}, r"no option 'loss'; it has width, .*activation.* minimises squared errors"),
+            ({"width": 100, "learning_rate": 0.1}, "no option 'learning_rate'.*Gauss and Newton"),
+            ({"width": 100, "activation": "tanh"}, "activation must be 'relu' or 'max'; got 'tanh'"),
+            ({}, "width must be given"),
+        ],
+    )
+    def test_options_that_there_are_not(self, options, message):
+        with pytest.raises(InvalidInput, match=message):
+            train(self.X, self.y, **options)
+        with pytest.raises(InvalidInput, match=message):
+            train_together([Problem(self.X, self.y)], **options)
+
+    def test_several_outputs_name_what_takes_them(self):
+        for y in (np.zeros((6, 2)), [[0.0, 1.0]] * 6):
+            with pytest.raises(InvalidInput, match=r"got shape \(6, 2\).*train_together.*ThresherRegressor"):
+                train(self.X, y, width=100)
+        with pytest.raises(InvalidInput, match="one rectangular array"):
+            train(self.X, [[0.0], [1.0, 2.0]] * 3, width=100)
+
+    def test_the_signature_is_that_of_train(self):
+        assert list(signature(train).parameters)[:3] == ["X", "y", "width"]
+        assert train(X=self.X, y=self.y, width=200).status == "converged"

@@ -251,7 +251,12 @@ class TestCommand:
         assert code == 0
         assert "30 of 442 rows, 10 columns centred and put on the sphere" in out
         assert "δ > 0, holds; but inputs this close need more neurons" in " ".join(out.split())
-        assert re.search(r"rule of thumb, on the safe side, asks for [\d,]+ neurons", out)
+        flat = " ".join(out.split())
+        own, kept = re.search(
+            r"rule of thumb, on the safe side, asks for 2\^(\d+) neurons with the paper's shift, which grows .* "
+            r"With the shift of 2\^\d+ neurons kept, [\d.]+, it asks for ([\d,]+)\.", flat
+        ).groups()  # fmt: skip
+        assert 2 ** int(own) >= int(kept.replace(",", ""))
 
     def test_equal_rows_are_said_to_be(self, capsys, tmp_path):
         path = tmp_path / "equal.csv"

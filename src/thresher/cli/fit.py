@@ -19,17 +19,18 @@ from thresher.cli.cluster import watched
 from thresher.cli.evaluating import evaluate_table
 from thresher.cli.live import Live, compile_loops, notes, say
 from thresher.cli.options import in_options
-from thresher.cli.places import CHECKPOINT
+from thresher.cli.places import CHECKPOINT, forget_checkpoint
 from thresher.cli.rows import Parts, Places
 from thresher.runs import Evaluation, Recorder, Test
 from thresher.runs.answers import ask
-from thresher.runs.scores import UNKNOWN, say_scores, score, score_all
+from thresher.runs.scores import UNKNOWN, say_scores, score_all
 from thresher.tables import Frame, Table, say_label
 from thresher.tables.columns import split_names
 
 __all__ = ["Tested", "Work", "column_names", "output_names"]
 
 
+_GOES_ON = "Going on from the checkpoint: the start and its iterations are made again, without their solves."
 _LIMIT = "The limit of infinite width was fitted: on rows left out a network has a larger error. --width N trains one."
 
 
@@ -116,7 +117,14 @@ class Work:
         names, model = output_names(self.task, y), self._estimator(verbose=0)
         model.width = WIDTH if options["width"] is None else model.width
         place = options["save"] and options["save"] / CHECKPOINT
-        files = {"checkpoint": place, "resume": place if options["resume"] else None}
+        files = {"checkpoint": place, "resume": bool(place and options["resume"] and place.is_file())}
+        if place and options["force"] and not files["resume"]:
+            forget_checkpoint(options["save"])
+        if options["resume"]:
+            say(
+                console,
+                _GOES_ON if files["resume"] else f"Nothing is saved in {options['save']} yet: this is the start.",
+            )
         recorder = Recorder(names)
         compile_loops(console)
         outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
@@ -136,8 +144,6 @@ class Work:
         for result in model.results_:
             if result.status != Status.CONVERGED:
                 say(console, f"{result.status.value.capitalize()}: {in_options(result.message)}")
-                if place and result.status == Status.INTERRUPTED:
-                    say(console, "The same command with --resume continues from here.")
                 break
         return model, recorder
 
@@ -147,8 +153,9 @@ class Work:
         with notes(self.console, drop=True):
             predicted, chances, _ = ask(model, X, task=self.task, deviations=False)
         classes = getattr(model, "classes_", None)
-        test = score(predicted, y, task=self.task, known=self.table.targets[parts.train])
-        scores = score_all(predicted, y, task=self.task, chances=chances, classes=classes)
+        known = self.table.targets[parts.train]
+        scores = score_all(predicted, y, task=self.task, known=known, chances=chances, classes=classes)
+        test = Test.of(scores, len(y))
         if not evaluate or not (self.options["save"] or self.options["report"]):
             return Tested(test, scores, {}, None)
         with notes(self.console, drop=True):
@@ -165,19 +172,14 @@ class Work:
             model = self.fit(parts.train, quiet=True)
             found.append(self.test(model, parts, evaluate=place == len(folds)))
             say(self.console, f"Fold {place} of {len(folds)}: {say_scores(found[-1].scores)}.")
-        names = [name for name, value in found[0].scores.items() if isinstance(value, float)]
-        values = {name: [one.scores[name] for one in found] for name in names}
-        means = {name: float(np.mean(ones)) for name, ones in values.items()}
+        every = [one.scores for one in found]
+        values = {name: [one[name] for one in every] for name in _names_of_all(every)}
+        means: dict[str, Any] = {name: float(np.mean(ones)) for name, ones in values.items()}
         errors = {name: float(np.std(ones, ddof=1)) / math.sqrt(len(folds)) for name, ones in values.items()}
-        first = found[0].test
-        guess = float(np.mean([one.test.guess for one in found]))
-        rows = sum(one.test.rows for one in found)
-        recall = _recall_of_all([one.scores for one in found])
-        if unknown := sum(one.scores.get(UNKNOWN, 0) for one in found):
-            recall[UNKNOWN] = unknown
-        test = Test(first.measure, means[first.measure], rows, guess)
+        means |= _classes_of_all(every)
+        test = Test.of(means, sum(one.test.rows for one in found))
         told = {"scores": values, "standard errors": errors}
-        return model, Tested(test, means | recall, told, found[-1].evaluation)
+        return model, Tested(test, means, told, found[-1].evaluation)
 
     def train_options(self) -> dict[str, Any]:
         """Return the options of thresher.train that were given, besides those of an estimator."""
@@ -208,8 +210,19 @@ def output_names(task: str, y: NDArray[Any]) -> list[str]:
     return [say_label(one) for one in (classes[1:] if len(classes) == 2 else classes)]
 
 
-def _recall_of_all(scores: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the recall of each class over the rows of all folds; nothing for numbers."""
+def _names_of_all(scores: list[dict[str, Any]]) -> list[str]:
+    """Return the names of the numbers that the scores of all folds have, of one rarer class only."""
+    one_class = len({one.get("rarer class") for one in scores}) == 1
+    names = [name for name, value in scores[0].items() if isinstance(value, float)]
+    return [
+        name
+        for name in names
+        if all(name in one for one in scores) and (one_class or not name.startswith("average precision"))
+    ]
+
+
+def _classes_of_all(scores: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what is known of classes over the rows of all folds, above all their recall; nothing for numbers."""
     rows: dict[str, int] = {}
     right: dict[str, float] = {}
     for one in scores:
@@ -219,7 +232,14 @@ def _recall_of_all(scores: list[dict[str, Any]]) -> dict[str, Any]:
     if not rows:
         return {}
     names = sorted(rows)
-    return {
+    told: dict[str, Any] = {
         "recall": {name: right[name] / rows[name] for name in names},
         "rows of each class": {name: rows[name] for name in names},
     }
+    if "rarer class" in scores[0] and len({one.get("rarer class") for one in scores}) == 1:
+        low = [one["from the base rate on"] for one in scores]
+        told["rarer class"] = scores[0]["rarer class"]
+        told["from the base rate on"] = {name: float(np.mean([one[name] for one in low])) for name in low[0]}
+    if unknown := sum(one.get(UNKNOWN, 0) for one in scores):
+        told[UNKNOWN] = unknown
+    return told

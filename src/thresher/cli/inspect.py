@@ -15,6 +15,7 @@ from thresher.memory import format_bytes
 from thresher.output import to_json
 from thresher.pages import say_number
 from thresher.runs import Run, read_run
+from thresher.runs.page import LEFT_OUT
 from thresher.runs.scores import say_scores
 from thresher.training.result_files import KIND, VERSION
 
@@ -57,8 +58,7 @@ def _of_run(run: Run, folder: Path) -> dict[str, Any]:
         facts["test"] = f"{_scores(run)} on {run.test.rows:,} unseen rows"
     if run.seconds:
         facts["time"] = f"{sum(run.seconds.values()):.1f} s"
-    if isinstance(error := facts.get("error on rows left out"), float):
-        facts["error on rows left out"] = f"{error:.3g} (squared; 1 is that of a constant guess)"
+    facts.pop("error on rows left out", None)  # of earlier versions, where it was not always what it said
     size = sum(one.stat().st_size for one in folder.iterdir() if one.is_file())
     return {**facts, "made": run.when, "command": run.command, "size": format_bytes(size)}
 
@@ -76,7 +76,9 @@ def _scores(run: Run) -> str:
 def _of_file(path: Path) -> dict[str, Any]:
     stored = read_file(path, kind=KIND, version=VERSION)
     about, values = stored.metadata, stored.metadata.get("values", {})
-    facts = {name.rstrip("_").replace("_", " "): value for name, value in values.items() if value == value}
+    named = {LEFT_OUT if name == "loo_share_" else name.rstrip("_").replace("_", " "): value
+             for name, value in values.items() if name != "loo_error_"}  # fmt: skip
+    facts = {name: value for name, value in named.items() if value == value}
     if (seed := about.get("parameters", {}).get("random_state")) is not None:
         facts["seed"] = seed
     networks = about.get("networks", [])

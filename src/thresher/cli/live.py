@@ -37,7 +37,7 @@ class Live(Callback):
         self._bar = console.is_terminal and not console.quiet
         self._task = self._progress.add_task("  start scan", total=neurons)
         self._began = self._told = time.perf_counter()
-        self._by_worker, self._done = "", 0
+        self._by_worker, self._done, self._begun = "", 0, False
 
     def __enter__(self) -> Live:
         if self._bar:
@@ -73,9 +73,10 @@ class Live(Callback):
     def on_iteration(self, record: Iteration) -> None:
         """Print a line: loss, contraction, looks, flips, seconds."""
         self._progress.update(self._task, visible=False, refresh=self._bar)
-        if record.iteration == 0:
+        if not self._begun:  # a resumed training may begin with a later one
+            self._begun = True
             if self._names:
-                self._say(f"  {self._names.pop(0)}:")
+                self._say(f"  {self._names[0]}:")
             self._say("  iteration      loss   fell to      looks  of dense      flips  seconds")
         first = record.iteration == 0
         cells = (
@@ -88,6 +89,10 @@ class Live(Callback):
             f"{sum(record.seconds.values()):8.2f}",
         )
         self._say(" ".join(cells))
+
+    def on_end(self, result: Result) -> None:
+        """Turn to the next output."""
+        self._begun, self._names = False, self._names[1:]
 
     def _say(self, line: str) -> None:
         say(self._console, line)

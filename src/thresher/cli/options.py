@@ -20,6 +20,7 @@ _SENTENCES = {
     "categorical_features must be columns of X": "--categorical must name columns",
     ", as names, places or a mask; got": "; got",
     "Leave categorical_features out": "Leave --categorical out",
+    "the same call with resume=True": "the same command with --resume",
     "or pass damping": "or leave --ridge 0 out",
     "Allow more with max_iterations, or widen the network; on inputs that all point the same way, centre them first "
     "(thresher.to_sphere(X, centre=True)).": "Use a larger --width, or leave --ridge 0 out.",

@@ -11,7 +11,7 @@ from thresher import InvalidInput
 from thresher.output import is_stream, make_folder, place_of
 from thresher.runs.pair import MODEL_FILE, NEW, RUN_FILE
 
-__all__ = ["CHECKPOINT", "new_file", "new_folders", "new_places"]
+__all__ = ["CHECKPOINT", "forget_checkpoint", "new_file", "new_folders", "new_places", "say_kept"]
 
 CHECKPOINT = "checkpoint"
 _LAST = (MODEL_FILE, RUN_FILE, CHECKPOINT, f"{CHECKPOINT}.previous")
@@ -24,14 +24,31 @@ def new_places(save: Path | None, page: Path | None, *, force: bool, resume: boo
 
     Refuses a folder with another run or a checkpoint in it, or a report that exists, without ``force``.
     """
-    if resume and (save is None or not (save / CHECKPOINT).is_file()):
-        raise InvalidInput("--resume needs --save RUN, the folder of an interrupted run; no checkpoint was found.")
+    if resume and save is None:
+        raise InvalidInput("--resume needs --save RUN, the folder of the run to go on with.")
+    resume = resume and save is not None and (save / CHECKPOINT).is_file()  # else it starts
     if save is not None:
         _check_folder(save, force=force, resume=resume)
     if page is not None:
         new_file(page, option="--report", force=force or resume)
     with new_folders((save, "--save"), (page and page.parent, "--report")):
         yield
+
+
+def forget_checkpoint(save: Path) -> None:
+    """Remove the checkpoint of a run that is there whole, or that is to be replaced."""
+    for name in (CHECKPOINT, f"{CHECKPOINT}.previous"):
+        (save / name).unlink(missing_ok=True)
+
+
+def say_kept(save: Path | None, page: Path | None, *, before: bool) -> str:
+    """Return what an interrupted command has left behind, and how to go on; ``before``: a run was there already."""
+    if save is not None and (save / CHECKPOINT).is_file():
+        return f"The steps made so far are in {save}: the same command with --resume goes on from there."
+    if save is not None and (save / RUN_FILE).is_file() and not before:
+        more = "" if page is None or page.exists() else f" Its report is not: thresher report {save} --output {page}"
+        return f"The run is written: {save}.{more}"
+    return "Nothing was kept of this run. Start it again with the same command."
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from thresher.runs.scores import digits_for, round_shares, say_recall, say_score
 from thresher.runs.seen import count_seen, hash_rows_of
 from thresher.tables import Frame, read_blocks, read_targets, say_label
 from thresher.tables.reading import Reading
+from thresher.tables.saying import name_some
 
 __all__ = ["predict"]
 
@@ -113,10 +114,14 @@ def _check_options(saved: SavedModel, options: dict[str, Any]) -> None:
 
 def _in_blocks(saved: SavedModel, file: Path, how: Reading) -> Iterator[tuple[Any, NDArray[Any] | None]]:
     """Yield rows as the model wants them, and their targets if the file has them; a Parquet file is read in blocks."""
+    told: list[str] = []
     for frame in read_blocks(file, how=how, like=saved.like, size=_BLOCK):
         for note in frame.notes:
             click.echo(note, err=True)
-        X = saved.frame(frame)
+        X, others = saved.frame(frame), saved.others(frame)
+        if others and others != told:
+            click.echo(f"Left out, since the model was not trained on them: {name_some(others)}.", err=True)
+            told = others
         if how.decimal is None:
             saved.check_decimals(X, source=str(file))
         if saved.model.encoder_ is not None:

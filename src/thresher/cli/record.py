@@ -13,12 +13,13 @@ import numpy as np
 from thresher import Status
 from thresher.cli.fit import Tested, Work, column_names, output_names
 from thresher.cli.live import say
-from thresher.cli.places import CHECKPOINT
+from thresher.cli.places import forget_checkpoint
 from thresher.cli.rows import Places
 from thresher.output import to_json
-from thresher.runs import Recorder, Run, Training, write_report, write_run
+from thresher.runs import Recorder, Run, Test, Training, write_report, write_run
+from thresher.runs.page import LEFT_OUT
 from thresher.runs.pair import replace_pair
-from thresher.runs.scores import say_recall, say_scores
+from thresher.runs.scores import say_recall, say_scores, say_threshold
 from thresher.runs.seen import hash_rows_of
 from thresher.tables import INPUT
 
@@ -76,7 +77,7 @@ def make_run(
     network |= {
         "inputs": len(model.inputs_), "ridge": model.ridge_, "bias": model.bias_, "scale": model.scale_,
         "columns weighed": model.columns_weighed_, "rounds of feature learning": model.feature_learning_,
-        "error on rows left out": model.loo_error_,
+        LEFT_OUT: model.loo_share_,
     }  # fmt: skip
     both = zip(output_names(task, y), results, strict=bool(results))
     trainings = [Training(name, one.history, one.status, one.message) for name, one in both]
@@ -91,8 +92,7 @@ def write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
         replace_pair(folder, model.save, lambda place, checksum: _write_run(run, folder, place, checksum))
         written["run"] = str(folder)
         if all(one.status != Status.INTERRUPTED for one in run.trainings):
-            for name in (CHECKPOINT, f"{CHECKPOINT}.previous"):
-                (folder / name).unlink(missing_ok=True)
+            forget_checkpoint(folder)
     if options["report"] is not None:
         written["report"] = str(write_report(run, options["report"], folder=folder))
     return written
@@ -135,19 +135,29 @@ def _say_test(run: Run) -> str:
     if test is None:
         return ""
     scores = say_scores(run.scores, run.folds.get("standard errors"))
-    if test.measure == "accuracy":
-        guess = f"the commonest class as a guess: {test.guess:.1%}"
-    else:
-        guess = f"the mean as a guess: {say_scores({'RMSE': test.guess})}"
+    if test.measure == "RMSE":
+        scores += f" (the mean as a guess: {say_scores({'RMSE': test.guess})})"
     count = len(next(iter(run.folds["scores"].values()))) if run.folds else 0
     how = f"Cross-validated in {count} folds, on" if count else "Test on"
-    return f"{how} {test.rows:,} unseen rows: {scores} ({guess})."
+    return f"{how} {test.rows:,} unseen rows: {scores}.{_say_verdict(test)}"
+
+
+def _say_verdict(test: Test) -> str:
+    """Return whether a model of classes is better than the same answer for every row."""
+    if test.measure == "RMSE":
+        return ""
+    if test.measure == "log loss" and test.value < test.guess:
+        return f" The log loss is {100 * (1 - test.value / test.guess):.2g}% below the base rate's."
+    if test.measure == "accuracy" and test.value > test.guess:
+        return ""
+    return " That is no better than a constant guess."
 
 
 def say_classes(work: Work, tested: Tested) -> None:
-    """Print the recall of each class, if there are classes."""
-    if line := say_recall(tested.scores):
-        say(work.console, line)
+    """Print the recall of each class, and advice on thresholds where a class is rare, if there are classes."""
+    for line in (say_recall(tested.scores), say_threshold(tested.scores)):
+        if line:
+            say(work.console, line)
 
 
 def _how_tested(tested: Tested, *, refit: bool) -> str:

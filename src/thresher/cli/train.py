@@ -19,11 +19,11 @@ from thresher.cli.cluster import cluster_options, take_engine
 from thresher.cli.fit import Tested, Work
 from thresher.cli.live import say
 from thresher.cli.options import Auto, Count, Width, reading_options, take_reading
-from thresher.cli.places import new_places
+from thresher.cli.places import new_places, say_kept
 from thresher.cli.record import make_run, say_classes, tell_end, write
 from thresher.cli.rows import Parts, Places, choose_rows, fold, split
 from thresher.devices import DEVICES, find_device
-from thresher.runs import Recorder
+from thresher.runs import RUN_FILE, Recorder
 from thresher.runs.scores import say_scores
 from thresher.shards import SHARDS
 from thresher.tables import INPUT, Table, guess_task, read_table, say_label
@@ -93,11 +93,15 @@ def train(file: Path, **options: Any) -> None:
     """
     console = Console(quiet=options["as_json"] or options["quiet"])
     _check_options(options)
+    before = options["save"] is not None and (options["save"] / RUN_FILE).exists()
     with new_places(options["save"], options["report"], force=options["force"], resume=options["resume"]):
         try:
             states = _train(file, options, console)
         except MemoryRefused as error:
             raise MemoryRefused(f"{error}{_fewer(error.rows)}") from None
+        except KeyboardInterrupt:
+            click.echo(say_kept(options["save"], options["report"], before=before), err=True)
+            raise
     if options["ridge"] == 0 and states != {Status.CONVERGED}:
         sys.exit(130 if Status.INTERRUPTED in states else 1)
 

@@ -30,7 +30,7 @@ from thresher.estimators.many import EXACT, MANY, ManyFitting
 from thresher.estimators.model_files import save_model
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
-from thresher.estimators.rows import names_categories, new_rows, training_rows
+from thresher.estimators.rows import names_categories, new_rows, numeric_targets, training_rows
 from thresher.estimators.scales import Options
 from thresher.estimators.scaling import SCALES, far_values, say_far
 from thresher.estimators.streams import Part, checked_part, joined, on_disk
@@ -115,6 +115,8 @@ class ThresherEstimator(Exports, BaseEstimator):
 
         Many rows on disk stay there: a :class:`Part`, read once to check that its numbers are finite.
         """
+        if more.get("y_numeric"):
+            more["y"] = numeric_targets(more["y"])
         if on_disk(X) and (len(X) > EXACT or not isinstance(X, np.ndarray)):
             if names_categories(self):
                 raise InvalidInput("rows on disk are numbers alone. Leave categorical_features out, or read the rows.")
@@ -137,7 +139,12 @@ class ThresherEstimator(Exports, BaseEstimator):
         options = self._options(data, judge)
         self._warn_far(data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
-            fitted = (Fitting if len(data) <= MANY else ManyFitting)(data, options, progress).run()
+            try:
+                fitted = (Fitting if len(data) <= MANY else ManyFitting)(data, options, progress).run()
+            except KeyboardInterrupt as error:
+                if options.checkpoint is not None and options.checkpoint.exists():
+                    error.add_note(f"The work done so far is in {options.checkpoint}: the same fit goes on from there.")
+                raise
         choice, lift = fitted.choice, fitted.lift
         self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.ridge
         self.loo_error_, self.tried_ = fitted.error, choice.tried

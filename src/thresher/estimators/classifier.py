@@ -18,6 +18,7 @@ from sklearn.utils.validation import column_or_1d
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
+from thresher.estimators.choose import share_of_guess
 from thresher.estimators.engine import Engine
 from thresher.estimators.fitting import LeftOut
 from thresher.estimators.lift import check_weights
@@ -114,6 +115,8 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
             left_out = self._fit(self._observations(rows, wanted - prior, weights=weights, importance=importance))
         self.classes_, self.prior_, self.multilabel_ = classes, prior, multilabel
         self.temperature_ = self._temperature(left_out)
+        if left_out is not None:
+            self.loo_share_ = left_out.optimism * share_of_guess(left_out.data, left_out.outputs)
         return self
 
     def _temperature(self, left_out: LeftOut | None) -> Any:

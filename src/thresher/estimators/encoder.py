@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from thresher.checks import check_whole
+from thresher.checks import check_whole, guess_name
 from thresher.errors import InvalidInput
 from thresher.tables.frame import Column, Frame, is_frame, say_label
 from thresher.tables.kinds import Kind, LeftOut, Numbers, OneHot, describe_kind, restore_kind
@@ -204,7 +204,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise InvalidInput(f"X must have rows and columns; got shape {frame.shape}.")
         if reset:
             validate_data(self, X, skip_check_array=True)
-            if isinstance(X, Frame):
+            if isinstance(X, Frame) and X.has_names:
                 self.feature_names_in_ = np.array(frame.columns, dtype=object)
         return frame
 
@@ -221,7 +221,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             told = [f"it lacks {name_some(missing)}"] * bool(missing) + [f"it has also {name_some(extra)}"] * bool(
                 extra
             )
-            raise InvalidInput(f"X must have the columns of the fit; {', and '.join(told)}.")
+            advice = "" if missing else " Leave them out: X[model.feature_names_in_]."
+            raise InvalidInput(f"X must have the columns of the fit; {', and '.join(told)}.{advice}")
         return [(frame[name], kind) for name, kind in self.kinds_.items()]
 
     def _categories(self, frame: Frame) -> set[str]:
@@ -240,9 +241,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return set(map(str, given))
         if not given.size:
             return set()
+        strange = [one for one in map(str, given.flat) if one not in names] if given.dtype.kind in "UO" else []
         raise InvalidInput(
             f"categorical_features must be columns of X, {name_some(names)}, as names, places or a mask; "
-            f"got {str(asked)[:80]}."
+            f"got {str(asked)[:80]}.{''.join(guess_name(one, names) for one in strange)}"
         )
 
     def _targets(self, y: ArrayLike | None, rows: int) -> Targets | None:

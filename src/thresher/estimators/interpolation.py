@@ -77,7 +77,8 @@ def adopt(estimator: Any, lift: SphereLift, inputs: Matrix, results: Sequence[Re
     estimator.pivots_ = estimator.core_ = estimator.leaves_ = None
     estimator.approximation_, estimator.approximation_errors_ = "exact", {}
     estimator.feature_learning_, estimator.columns_weighed_ = 0, False
-    estimator.feature_learning_errors_, estimator.tried_, estimator.loo_error_ = {}, [], np.nan
+    estimator.feature_learning_errors_, estimator.tried_ = {}, []
+    estimator.loo_error_ = estimator.loo_share_ = np.nan
     estimator.n_iter_ = max(len(result.steps) for result in results)
     for name in ("alpha_", "penalty_", "noise_", "feature_importances_"):  # of an earlier fit with a ridge
         vars(estimator).pop(name, None)

@@ -25,6 +25,7 @@ def check_fitted(values: dict[str, Any], *, classifies: bool) -> dict[str, Any]:
         "shift_": NetworkSettings.checked(width=2, dimension=1, shift=check_number(values["shift_"], "shift")).shift,
         "ridge_": check_number(values["ridge_"], "ridge", least=0.0),
         "loo_error_": float(values["loo_error_"]),
+        "loo_share_": float(values.get("loo_share_", math.nan)),  # files of 0.1.0 have none
         "feature_learning_": check_whole(values["feature_learning_"], "feature_learning", least=0),
         "n_iter_": check_whole(values["n_iter_"], "n_iter", least=0),
         "n_features_in_": check_whole(values["n_features_in_"], "n_features_in", least=1),

@@ -35,7 +35,7 @@ _ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "floor_", "prior
 _LEFT_OUT = ("callbacks", "checkpoint", "device", "engine")  # parameters that are of one fit alone
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
 _WITH_ESTIMATOR = ("inputs", "alpha", "held_outputs", "ridges", "errors", "rounds", "shift", "ridge")  # of leaves
-_VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "feature_learning_", "n_iter_", "n_features_in_",
+_VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "loo_share_", "feature_learning_", "n_iter_", "n_features_in_",
            "single_target_", "target_", "scale_", "columns_weighed_", "multilabel_")  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
-from thresher.estimators.choose import Judge, mean_square
+from thresher.estimators.choose import Judge, mean_square, share_of_guess
 from thresher.estimators.deviations import Variance
 from thresher.estimators.device import Device
 from thresher.estimators.engine import Engine
@@ -111,6 +111,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     loo_error_ : mean squared error of observations left out: one at a time, at 1024 rows at most, or, above 4,096 rows,
         those that were left out together; in units of the variance of the targets (or, up to 4,096 rows, of their
         logarithms, if learnt), summed over outputs
+    loo_share_ : the same error as a share of that of the mean as a guess for the same observations, in units of the
+        targets, averaged over outputs: 1 less the R2 of observations left out
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
         512 rows (a classifier: 256), or 2,048 of many; ``ridge_`` and ``loo_error_`` are those of all rows
     feature_learning_errors_ : for each plan, errors on rows left out after 0, 1, ... rounds; by cross-validation up to
@@ -185,7 +187,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             self._interpolate(data)
         else:
             judge = mean_square if floor is None else self._judge(raw, weights, scaling, floor)
-            self.noise_ = self._noise(self._fit(data, judge))
+            left_out = self._fit(data, judge)
+            self.noise_ = self._noise(left_out)
+            own = np.asarray if floor is None else lambda values: np.exp(values * scaling.unit)  # but for their units
+            self.loo_share_ = left_out.optimism * share_of_guess(left_out.data, left_out.outputs, own)
         self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
         self.target_ = "linear" if floor is None else "log"
         self.floor_ = np.zeros(columns.shape[1]) if floor is None else floor

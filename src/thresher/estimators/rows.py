@@ -13,11 +13,12 @@ from sklearn.utils.validation import validate_data
 from thresher.errors import InvalidInput
 from thresher.estimators.encoder import TableEncoder
 from thresher.memory import require
-from thresher.tables.frame import Frame, is_frame
+from thresher.tables.frame import Frame, column_of, is_frame
 from thresher.tables.kinds import numbers_of, say_strange
 from thresher.tables.saying import name_some, say_all
+from thresher.tables.table import read_targets
 
-__all__ = ["names_categories", "new_rows", "training_rows"]
+__all__ = ["names_categories", "new_rows", "numeric_targets", "training_rows"]
 
 Matrix = NDArray[np.float64]
 
@@ -57,6 +58,24 @@ def training_rows(estimator: Any, X: Any, *, task: str, weights: Any, **more: An
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
     return rows, targets
+
+
+def numeric_targets(y: Any) -> Any:
+    """Return targets with text read as numbers, as columns of X and of files are: ``6,854`` is 6854.
+
+    Others come back as they are. Refuses text that is no number. Cost: O(n).
+    """
+    values = np.asarray(y)
+    if values.dtype.kind not in "OU" or not any(isinstance(one, str) for one in values.flat):
+        return y
+    columns = values.reshape(len(values), -1).T
+    read = [read_targets(Frame([column_of("y", one)]), "y") for one in columns]
+    for one in read:
+        if one.dtype.kind != "f":
+            raise InvalidInput(
+                f"y is text, such as {str(one[0])[:40]!r}; expected numbers. For classes use ThresherClassifier."
+            )
+    return np.column_stack(read).reshape(values.shape)
 
 
 def names_categories(estimator: Any) -> bool:

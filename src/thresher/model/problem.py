@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -74,6 +76,15 @@ def check_inputs(inputs: ArrayLike, *, dimension: int | None = None) -> NDArray[
 
 
 def _check_targets(targets: ArrayLike, count: int) -> NDArray[np.float64]:
+    several = False
+    with suppress(ValueError):  # rows of different lengths, which are refused below
+        several = np.ndim(targets) == 2
+    if several:
+        raise InvalidInput(
+            f"targets must have shape (n,); got shape {np.shape(targets)}. For several outputs use train_together, "
+            "with a Problem for each, or ThresherRegressor and ThresherClassifier, which take them as they are; of "
+            "one column use y[:, 0]."
+        )
     values = check_values(targets, "targets", shape="(n,)")
     if len(values) != count:
         raise InvalidInput(

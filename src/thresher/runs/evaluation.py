@@ -13,8 +13,9 @@ from scipy.special import ndtri
 
 from thresher.errors import InvalidInput
 from thresher.runs.answers import Answers, ask
-from thresher.runs.influence import Effect, Importance, Model, find_influence, root_mean_square
+from thresher.runs.influence import Effect, Importance, Model, find_influence
 from thresher.runs.rows import Rows, say_cell
+from thresher.runs.scores import GUESS, Threshold, find_thresholds, score_all
 from thresher.tables import say_label
 
 __all__ = ["Bin", "ClassScore", "Confusion", "Evaluation", "Example", "Level", "Point", "evaluate", "evaluation_of"]
@@ -99,6 +100,8 @@ class Evaluation:
     classes: list[ClassScore] = field(default_factory=list)
     confusions: list[Confusion] = field(default_factory=list)  # those with at least one row
     calibration: list[Bin] = field(default_factory=list)
+    rarer: str = ""  # of two classes with probabilities
+    thresholds: list[Threshold] = field(default_factory=list)  # for it, the highest first
     importances: list[Importance] = field(default_factory=list)  # the largest first
     effects: list[Effect] = field(default_factory=list)
     influence_rows: int = 0  # that importances and effects were found on
@@ -169,13 +172,12 @@ def evaluation_of(stored: Any) -> Evaluation:
 
 def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[str, Any]:
     wanted = y.astype(np.float64)
-    errors, guess = wanted - answers.predicted, wanted - float(np.mean(known))
-    spread = root_mean_square(wanted - wanted.mean())
+    errors = wanted - answers.predicted
+    found = score_all(answers.predicted, wanted, task="regression", known=np.asarray(known, np.float64))
     scores = {
-        "RMSE": root_mean_square(errors), "RMSE of the guess": root_mean_square(guess),
-        "mean error": float(np.mean(np.abs(errors))), "mean error of the guess": float(np.mean(np.abs(guess))),
-        "median error": float(np.median(np.abs(errors))), "guess": float(np.mean(known)),
-        "R2": 1 - (root_mean_square(errors) / spread) ** 2 if spread > 0 else float("nan"),
+        "RMSE": found["RMSE"], "RMSE of the guess": found[f"RMSE{GUESS}"],
+        "mean error": found["MAE"], "mean error of the guess": found[f"MAE{GUESS}"],
+        "median error": float(np.median(np.abs(errors))), "guess": float(np.mean(known)), "R2": found["R2"],
     }  # fmt: skip
     some = np.random.default_rng(0).permutation(len(y))[:MOST_POINTS]
     deviations = answers.deviations
@@ -195,9 +197,7 @@ def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[
 
 
 def _of_classes(answers: Answers, y: NDArray[Any], known: NDArray[Any], classes: Any) -> dict[str, Any]:
-    values, counts = np.unique(known, return_counts=True)
-    commonest = values[counts.argmax()]
-    labels = np.unique(np.concatenate([values, y])) if classes is None else np.asarray(classes)
+    labels = np.unique(np.concatenate([known, y])) if classes is None else np.asarray(classes)
     labels = np.concatenate([labels, np.setdiff1d(y, labels)])  # some may be new
     order = np.argsort(labels)
     actual, predicted = (order[np.searchsorted(labels, one, sorter=order)] for one in (y, answers.predicted))
@@ -207,10 +207,11 @@ def _of_classes(answers: Answers, y: NDArray[Any], known: NDArray[Any], classes:
     with np.errstate(invalid="ignore"):
         recalls, precisions = right / table.sum(axis=1), right / table.sum(axis=0)
     met = table.sum(axis=1) > 0
-    scores = {
-        "accuracy": float(right.sum() / len(y)), "accuracy of the guess": float(np.mean(y == commonest)),
-        "mean recall": float(recalls[met].mean()),
-    }  # fmt: skip
+    every = score_all(
+        answers.predicted, y, task="classification", known=known, chances=answers.chances, classes=classes
+    )
+    scores = {name: value for name, value in every.items() if isinstance(value, float)}
+    scores["mean recall"] = float(recalls[met].mean())
     told: dict[str, Any] = {
         "classes": [
             ClassScore(name, int(rows), float(recall), float(precision))
@@ -223,6 +224,9 @@ def _of_classes(answers: Answers, y: NDArray[Any], known: NDArray[Any], classes:
         confidence = answers.chances.max(axis=1)
         scores["mean probability of the answer"] = float(confidence.mean())
         told["calibration"] = _calibration(confidence, actual == predicted)
+        if "rarer class" in every:
+            told["rarer"] = every["rarer class"]
+            told["thresholds"] = find_thresholds(answers.chances, y, known=known, classes=np.asarray(classes))
     return told
 
 

@@ -19,8 +19,9 @@ from thresher.runs.traffic import TRAFFIC_HEAD, traffic_rows
 from thresher.theory import Statement
 from thresher.training import Status
 
-__all__ = ["write_report"]
+__all__ = ["LEFT_OUT", "write_report"]
 
+LEFT_OUT = "error on rows left out, as a share of a constant guess's"
 _MEANINGS = {  # of settings of an estimator's network
     "approximation": "how the limit of infinite width was fitted",
     "width": "neurons of each network",
@@ -31,7 +32,7 @@ _MEANINGS = {  # of settings of an estimator's network
     "scale": "how columns are put on one footing",
     "columns weighed": "whether columns got weights of their own",
     "rounds of feature learning": "rounds in which directions of the inputs were learnt",
-    "error on rows left out": "mean squared error on left-out rows of the training, where 1 is a constant guess",
+    LEFT_OUT: "squared, on rows left out of the training; the guess is their mean: it is 1 less their R²",
 }
 
 
@@ -80,6 +81,7 @@ def _model_parts(found: Evaluation | None) -> dict[str, Any]:
         "evaluation": found,
         "matrix": words.matrix_of(found),
         "classes": words.classes_of(found),
+        "thresholds": words.thresholds_of(found),
         "importances": words.bars_of_importance(found),
         "categories": [(one.column, words.bars_of_effect(found, one)) for one in groups],
         "examples": words.examples_of(found),

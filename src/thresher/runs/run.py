@@ -23,6 +23,7 @@ from thresher.model.problem import Problem
 from thresher.output import make_folder
 from thresher.runs.evaluation import Evaluation, evaluation_of
 from thresher.runs.pair import RUN_FILE, find_run
+from thresher.runs.scores import GUESS
 from thresher.theory import Statement
 from thresher.training import History, Iteration, Status
 
@@ -41,12 +42,21 @@ class Histogram(NamedTuple):
 
 
 class Test(NamedTuple):
-    """How well a trained network does on rows it has never seen: ``measure`` is "accuracy" or "RMSE"."""
+    """How well a trained network does on rows it has never seen: ``measure`` is "log loss", "accuracy" or "RMSE"."""
 
     measure: str
     value: float
     rows: int
-    guess: float  # what the best constant answer would get: the commonest class, or the mean of the targets
+    guess: float  # what the best constant answer would get: shares of classes, the commonest class, or the mean
+
+    @classmethod
+    def of(cls, scores: Mapping[str, Any], rows: int) -> Test:
+        """Return the score of ``score_all`` that a model is judged by: RMSE, or log loss; both are lower if better.
+
+        Classes without probabilities are judged by their accuracy.
+        """
+        measure = next((name for name in ("RMSE", "log loss") if scores.get(name, math.nan) >= 0), "accuracy")
+        return cls(measure, scores[measure], rows, scores[f"{measure}{GUESS}"])
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from thresher.errors import InvalidInput
 from thresher.runs.pair import MODEL_FILE
 from thresher.runs.run import read_run
 from thresher.tables.cells import find_date_order, find_decimal, read_dates
-from thresher.tables.frame import Frame
+from thresher.tables.frame import Frame, places_as_names
 from thresher.tables.kinds import Dates, Numbers
 from thresher.tables.reading import Like
 from thresher.tables.saying import name_some
@@ -51,7 +51,7 @@ class SavedModel(NamedTuple):
         """The names of the columns that the model wants."""
         model = self.model
         named = hasattr(model, "feature_names_in_")
-        return list(model.feature_names_in_) if named else _places(int(model.n_features_in_))
+        return list(model.feature_names_in_) if named else places_as_names(int(model.n_features_in_))
 
     @property
     def like(self) -> Like | None:
@@ -76,7 +76,13 @@ class SavedModel(NamedTuple):
                 f"the table lacks columns that the model was trained on: {name_some(missing)}; "
                 f"it has {name_some(frame.columns)}. Add them, or train without them."
             )
-        return frame.without(set(frame.columns) - set(names))
+        return frame.only(names)
+
+    def others(self, frame: Frame) -> list[str]:
+        """Return the columns of a file that are neither the target nor among those the model was trained on."""
+        names = self.names
+        by_place = self._go_by_place(names, frame.columns)
+        return [] if by_place else [one for one in frame.columns if one not in {*names, self.target}]
 
     def check_decimals(self, frame: Frame, *, source: str) -> None:
         """Refuse a file of text whose columns of numbers have the other decimal sign than that of the training rows."""
@@ -111,15 +117,10 @@ class SavedModel(NamedTuple):
 
     def _go_by_place(self, names: list[str], found: Sequence[str]) -> bool:
         """Whether a file with columns ``found`` has no names, and ``names`` of the model do not say otherwise."""
-        if list(found) != _places(len(found)):
+        if list(found) != places_as_names(len(found)):
             return False
-        known = set(_places(len(names) + 1))  # of a table without names and its target, wherever that stood
-        return names == _places(len(names)) or {*names, self.target} == known or not known & set(names)
-
-
-def _places(count: int) -> list[str]:
-    """Return the names of columns that have none."""
-    return [f"column {place}" for place in range(1, count + 1)]
+        known = set(places_as_names(len(names) + 1))  # of a table without names and its target, wherever that stood
+        return names == places_as_names(len(names)) or {*names, self.target} == known or not known & set(names)
 
 
 def load(path: str | Path, *, threads: int | None = None) -> Any:

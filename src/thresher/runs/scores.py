@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.pages import say_number
-from thresher.runs.run import Test
 from thresher.tables import say_label
 
-__all__ = ["UNKNOWN", "digits_for", "round_shares", "say_recall", "say_scores", "score", "score_all"]
+__all__ = ["GUESS", "UNKNOWN", "Threshold", "digits_for", "find_thresholds", "round_shares", "say_recall",
+           "say_scores", "say_threshold", "score_all"]  # fmt: skip
 
 UNKNOWN = "rows of classes that were not trained on"
+GUESS = " of the guess"  # ends the name of what the best constant answer gets
+_SAID = {"average precision": "base rate", "log loss": "base rate", "accuracy": "commonest class"}  # those guesses
 _MOST_CLASSES = 6  # whose recall is said; of more, the lowest
+_COSTS = (1, 2, 5, 10, 20, 50, 100)  # of a missed row, in false alarms
+_FEW = 0.5  # recall of the rarer class below which another threshold is proposed
 
 
-def score(predicted: NDArray[Any], y: NDArray[Any], *, task: str, known: NDArray[Any]) -> Test:
-    """Return how well predictions (k,) of y do: accuracy, or root mean squared error in the target's own units.
+@dataclass(frozen=True)
+class Threshold:
+    """The rarer class as the answer from a probability on: rows that get this answer, and those it is right for.
 
-    The best constant answer is the commonest, or the mean, of the targets that were ``known`` before.
+    Answers are best from 1 / (1 + cost) on if probabilities are right and a missed row costs ``cost`` false alarms.
     """
-    if task == "classification":
-        values, counts = np.unique(known, return_counts=True)
-        guess = np.mean(y == values[counts.argmax()])
-        return Test("accuracy", float(np.mean(predicted == y)), len(y), float(guess))
-    error, guess = (np.sqrt(np.mean((one - y) ** 2)) for one in (predicted, known.mean()))
-    return Test("RMSE", float(error), len(y), float(guess))
+
+    probability: float
+    cost: float
+    answers: int
+    right: int
 
 
 def score_all(
@@ -37,47 +42,136 @@ def score_all(
     y: NDArray[Any],
     *,
     task: str,
+    known: NDArray[Any] | None = None,
     chances: NDArray[np.float64] | None = None,
     classes: NDArray[Any] | None = None,
 ) -> dict[str, Any]:
-    """Return every score of predictions (k,) of y: R2, RMSE, MAE; or accuracy, log loss and the recall of each class.
+    """Return every score of predictions (k,) of y, and what the best constant answer gets, by its name and GUESS.
 
-    ``chances`` (k, classes) are probabilities of ``classes``. Rows of other classes are wrong, are counted, and are
-    left out of the log loss. R2 is NaN where all of y is the same. Cost: O(k), and O(k classes) for the recalls.
+    Of numbers these are R2 (NaN where all of y is the same), RMSE and MAE. Of classes they are, with ``chances``
+    (k, classes) of ``classes``, AUC (of more than two the mean of each against the rest), the average precision of the
+    rarer of two, and the log loss; then accuracy and the recall of each class. The constant answer is the mean, the
+    shares of the classes (the base rate), or the commonest class of the targets that were ``known`` before; without
+    these, of y. Rows of classes that are not among ``classes`` are wrong, are counted, and are left out of the scores
+    of probabilities. Cost: O(k classes log k).
     """
+    from sklearn import metrics
+
+    known = y if known is None else known
     if task == "regression":
-        error, spread = y - predicted, float(np.sum((y - y.mean()) ** 2))
-        squares = float(np.sum(error**2))
+        unit = float(np.abs(y).max()) or 1.0  # so that squares of huge and tiny numbers are numbers
+        y, predicted, guess = y / unit, predicted / unit, np.full(len(y), known.mean() / unit)
         return {
-            "R2": 1 - squares / spread if spread > 0 else math.nan,
-            "RMSE": math.sqrt(squares / len(y)),
-            "MAE": float(np.mean(np.abs(error))),
+            "R2": float(metrics.r2_score(y, predicted)) if np.ptp(y) > 0 else math.nan,
+            "RMSE": unit * float(metrics.root_mean_squared_error(y, predicted)),
+            "MAE": unit * float(metrics.mean_absolute_error(y, predicted)),
+            f"RMSE{GUESS}": unit * float(metrics.root_mean_squared_error(y, guess)),
+            f"MAE{GUESS}": unit * float(metrics.mean_absolute_error(y, guess)),
         }
-    found: dict[str, Any] = {"accuracy": float(np.mean(predicted == y))}
+    found: dict[str, Any] = {}
     if chances is not None and classes is not None:
-        place = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-        met = classes[place] == y
-        given = chances[np.arange(len(y)), place][met]
-        found["log loss"] = float(-np.mean(np.log(np.maximum(given, 1e-300)))) if met.any() else math.nan
-        found |= {UNKNOWN: int((~met).sum())} if not met.all() else {}
+        found = _score_chances(chances, y, known=known, classes=classes)
+    values, counts = np.unique(known, return_counts=True)
+    found["accuracy"] = float(metrics.accuracy_score(y, predicted))
+    found[f"accuracy{GUESS}"] = float(np.mean(y == values[counts.argmax()]))
     labels, counts = np.unique(y, return_counts=True)
-    recall = {say_label(one.item()): float(np.mean(predicted[y == one] == one)) for one in labels}
-    return {**found, "recall": recall, "rows of each class": dict(zip(recall, counts.tolist(), strict=True))}
+    recall = metrics.recall_score(y, predicted, labels=labels, average=None, zero_division=0.0).tolist()
+    names = [say_label(one) for one in labels.tolist()]
+    found["recall"] = dict(zip(names, recall, strict=True))
+    return {**found, "rows of each class": dict(zip(names, counts.tolist(), strict=True))}
+
+
+def _score_chances(
+    chances: NDArray[np.float64], y: NDArray[Any], *, known: NDArray[Any], classes: NDArray[Any]
+) -> dict[str, Any]:
+    from sklearn import metrics
+
+    place = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    met = classes[place] == y
+    place, chances = place[met], chances[met]
+    shares = np.array([np.mean(known == one) for one in classes])
+    there, every = np.unique(place), len(classes) > 1 and len(place) > 0
+    found: dict[str, Any] = {"AUC": math.nan}
+    if len(there) > 1:
+        found["AUC"] = float(np.mean([metrics.roc_auc_score(place == one, chances[:, one]) for one in there]))
+    if len(classes) == 2:
+        rare = _rarer(shares)
+        truth, name = place == rare, "average precision"
+        found |= {name: math.nan, f"{name}{GUESS}": math.nan, "rarer class": say_label(classes[rare].item())}
+        if truth.any():
+            found[name] = float(metrics.average_precision_score(truth, chances[:, rare]))
+            found[f"{name}{GUESS}"] = float(truth.mean())
+        at = Threshold(float(shares[rare]), math.nan, *_count(chances[:, rare] >= shares[rare], truth))
+        found["from the base rate on"] = {
+            "probability": at.probability, "recall": at.right / truth.sum() if truth.any() else math.nan,
+            "precision": at.right / at.answers if at.answers else math.nan,
+        }  # fmt: skip
+    labels = np.arange(len(classes))
+    for end, ones in (("", chances), (GUESS, np.broadcast_to(shares / (shares.sum() or 1.0), chances.shape))):
+        found[f"log loss{end}"] = float(metrics.log_loss(place, ones, labels=labels)) if every else math.nan
+    return found | ({UNKNOWN: int((~met).sum())} if not met.all() else {})
+
+
+def find_thresholds(
+    chances: NDArray[np.float64], y: NDArray[Any], *, known: NDArray[Any], classes: NDArray[Any]
+) -> list[Threshold]:
+    """Return what the rarer of two classes as the answer gets from several probabilities on, the highest first.
+
+    Thresholds are known beforehand: they follow from costs of mistakes, and one is the share of the class in ``known``
+    targets. Nothing is chosen by ``chances`` (k, 2) and y (k,), on which they are only tried. Cost: O(k).
+    """
+    shares = np.array([np.mean(known == one) for one in classes])
+    rare = _rarer(shares)
+    costs = sorted({*map(float, _COSTS), float(1 / max(shares[rare], 1e-6) - 1)})
+    chance, truth = chances[:, rare], y == classes[rare]
+    return [Threshold(1 / (1 + cost), cost, *_count(chance >= 1 / (1 + cost), truth)) for cost in costs]
+
+
+def _rarer(shares: NDArray[np.float64]) -> int:
+    """Return the place of the rarer of two classes; of the second if they have the same shares (2,)."""
+    return int(shares[0] >= shares[1])
+
+
+def _count(answers: NDArray[np.bool_], truth: NDArray[np.bool_]) -> tuple[int, int]:
+    return int(answers.sum()), int((answers & truth).sum())
 
 
 def say_scores(scores: Mapping[str, Any], errors: Mapping[str, float] | None = None) -> str:
-    """Return scores in a line, with standard errors if there are any: R2 0.93 ± 0.01, RMSE 1.2 ± 0.1."""
+    """Return scores in a line, with standard errors if there are any: R2 0.93 ± 0.01, RMSE 1.2 ± 0.1.
+
+    Those of classes stand beside what the best constant answer gets: log loss 0.16 (base rate 0.19).
+    """
     said = []
     for name, value in scores.items():
-        if isinstance(value, float) and not math.isnan(value):
-            shown = f"{value:.1%}" if name == "accuracy" else f"{value:.3f}" if name == "R2" else say_number(value)
+        if isinstance(value, float) and not math.isnan(value) and not name.endswith(GUESS):
+            shown = _say_score(name, value)
             error = (errors or {}).get(name, math.nan)
             if not math.isnan(error):
                 shown += f" ± {error:.1%}" if name == "accuracy" else f" ± {say_number(float(f'{error:.1g}'))}"
-            said.append(f"{name} {shown}")
+            if name in _SAID and f"{name}{GUESS}" in scores:
+                shown += f" ({_SAID[name]} {_say_score(name, scores[f'{name}{GUESS}'])})"
+            of = f" of {scores['rarer class'][:40]}" if name == "average precision" and "rarer class" in scores else ""
+            said.append(f"{name}{of} {shown}")
         elif name == UNKNOWN:
             said.append(f"{name}: {value:,} (wrong, and left out of the log loss)")
     return ", ".join(said)
+
+
+def _say_score(name: str, value: float) -> str:
+    return f"{value:.1%}" if name == "accuracy" else f"{value:.3f}" if name in ("R2", "AUC") else say_number(value)
+
+
+def say_threshold(scores: Mapping[str, Any]) -> str:
+    """Return advice where the largest probability finds few rows of the rarer of two classes; else nothing."""
+    at, name = scores.get("from the base rate on"), scores.get("rarer class", "")
+    if at is None or math.isnan(at["recall"]) or scores["recall"].get(name, 1.0) >= _FEW:
+        return ""
+    right = "none" if math.isnan(at["precision"]) else f"{at['precision']:.0%}"
+    return (
+        f"To find more of {name[:40]}, take it as the answer from a lower probability on: from {at['probability']:.1%} "
+        f"on, its share of the rows trained on, it finds {at['recall']:.0%}, and {right} of these answers are right. "
+        "If a missed row costs as much as c false alarms, take 1 / (1 + c)."
+    )
 
 
 def say_recall(scores: Mapping[str, Any]) -> str:

@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from thresher.pages import say_like
+from thresher.pages import say_like, say_number
 from thresher.runs.evaluation import Evaluation
 from thresher.runs.influence import Effect
 from thresher.runs.run import Run
+from thresher.runs.scores import GUESS
 
 __all__ = ["Bar", "Measure", "bars_of_effect", "bars_of_importance", "classes_of", "examples_of", "facts", "lead",
-           "matrix_of", "title", "validated"]  # fmt: skip
+           "matrix_of", "thresholds_of", "title", "validated"]  # fmt: skip
 
 MOST_CLASSES = 12  # that a matrix shows
 _WRONG = 15  # confusions that are listed
@@ -67,8 +68,11 @@ def lead(found: Evaluation) -> str:
     unseen = f"{found.rows:,} row{'s' if found.rows != 1 else ''} that it had not seen"
     if found.task == "classification":
         commonest = f"always giving the commonest answer would get {_percent(scores['accuracy of the guess'])}"
+        right = f"{_percent(scores['accuracy'])} of its answers are right; {commonest}."
+        if "log loss of the guess" in scores and not math.isnan(scores["log loss"]):
+            return f"On {unseen}, {_of_chances(found)} {right[0].upper()}{right[1:]}"
         verdict = "" if scores["accuracy"] > scores["accuracy of the guess"] else " It is no better than that."
-        return f"On {unseen}, {_percent(scores['accuracy'])} of its answers are right; {commonest}.{verdict}"
+        return f"On {unseen}, {right}{verdict}"
     off, guess = scores["mean error"], scores["mean error of the guess"]
     verdict = ""
     if guess > 0:
@@ -82,6 +86,22 @@ def lead(found: Evaluation) -> str:
     )
 
 
+def _of_chances(found: Evaluation) -> str:
+    """Return how good probabilities are against the shares of the classes, in sentences."""
+    scores = found.scores
+    loss, guess = scores["log loss"], scores["log loss of the guess"]
+    said = (say_like(one, guess / 10) for one in (loss, guess))
+    both = "log loss {}; of the base rate, the same shares of classes for every row, {}".format(*said)
+    if loss >= guess:
+        return f"its probabilities are no better than the base rate ({both})."
+    ranks = ""
+    if not math.isnan(scores["AUC"]):
+        what = f"a row of {found.rarer}" if found.rarer else "a row of one class"
+        ranks = f" In {_percent(scores['AUC'])} of pairs {what} has a higher probability of it than another row (AUC)."
+    below = f"{100 * (1 - loss / guess):.2g}\u202f%"
+    return f"its probabilities have an error {below} below that of the base rate ({both}).{ranks}"
+
+
 def validated(run: Run) -> str:
     """Return the result of a cross-validation in a sentence, with standard errors; empty if there was none."""
     folds, errors = run.folds.get("scores"), run.folds.get("standard errors")
@@ -90,6 +110,8 @@ def validated(run: Run) -> str:
     measure = Measure.of(run.evaluation) if run.evaluation else Measure("", "", 0.0)
     said = []
     for name, values in folds.items():
+        if name.endswith(GUESS):
+            continue
         mean, error = sum(values) / len(values), float(errors.get(name, math.nan))
         if name == "accuracy":
             said.append(f"{_percent(mean)} ± {100 * error:.1f} right")
@@ -110,6 +132,7 @@ def facts(found: Evaluation) -> Iterator[tuple[str, str]]:
     """Yield the numbers to know first, and what each means."""
     scores, measure = found.scores, Measure.of(found)
     if found.task == "classification":
+        yield from _facts_of_chances(found)
         yield (
             _percent(scores["accuracy"]),
             f"right (accuracy); a constant guess: {_percent(scores['accuracy of the guess'])}",
@@ -129,6 +152,31 @@ def facts(found: Evaluation) -> Iterator[tuple[str, str]]:
     for level in found.coverage:
         if level.nominal == 0.95:
             yield _percent(level.observed), "of the rows lie within the 95 % error bars"
+
+
+def _facts_of_chances(found: Evaluation) -> Iterator[tuple[str, str]]:
+    """Yield the scores of probabilities beside those of the base rate; nothing for runs that did not store them."""
+    order = "how well rows are ordered; 0.5 is chance, 1 is perfect"
+    order += "" if found.rarer else ". The mean of each class against the rest"
+    for name, meaning in (("AUC", order), ("average precision", f"of {found.rarer}"), ("log loss", "of probabilities")):
+        value, guess = (found.scores.get(one, math.nan) for one in (name, f"{name}{GUESS}"))
+        if not math.isnan(value):
+            size = guess / 10 if name == "log loss" else 0.01
+            base = "" if math.isnan(guess) else f"; the base rate: {say_like(guess, size)}"
+            yield say_like(value, size), f"{name}{' ' if base else ': '}{meaning}{base}"
+
+
+def thresholds_of(found: Evaluation) -> list[list[str]]:
+    """Return the rows of the table of thresholds: probability, cost, answers, recall, precision."""
+    rows = {one.name: one.rows for one in found.classes}.get(found.rarer, 0)
+    return [
+        [
+            _percent(one.probability), f"{say_number(float(f'{one.cost:.2g}'))}", f"{one.answers:,}",
+            _percent(one.right / rows if rows else math.nan),
+            _percent(one.right / one.answers if one.answers else math.nan),
+        ]
+        for one in found.thresholds
+    ]  # fmt: skip
 
 
 def bars_of_importance(found: Evaluation) -> list[Bar]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.checks import guess_name
 from thresher.errors import InvalidInput, not_installed
 from thresher.memory import require
 from thresher.tables.arrays import read_arrays
@@ -112,7 +113,8 @@ def gather(
     names = [one.name for one in columns]
     left_out = split_names(drop, names)
     if strange := [name for name in left_out if name not in names and only is None]:
-        wrong.append(f"there is no column {name_some(strange)}, as --drop says; there are {name_some(names)}")
+        near = "".join(guess_name(name, names) for name in strange)
+        wrong.append(f"there is no column {name_some(strange)}, as --drop says; there are {name_some(names)}.{near}")
     kept = [one for one in columns if one.name not in left_out]
     return Frame(kept, notes=notes, reading=reading), wrong, names
 
@@ -146,7 +148,8 @@ class ParquetRows:
         self.names = list(self.all_names if names is None else names)
         for name in self.names:
             if name not in kinds:
-                raise InvalidInput(f"{path} has no column {name[:40]!r}; it has {name_some(list(kinds))}.")
+                near = guess_name(name, kinds)
+                raise InvalidInput(f"{path} has no column {name[:40]!r}; it has {name_some(list(kinds))}.{near}")
             if not kinds[name].startswith(_NUMBERS):
                 raise InvalidInput(
                     f"{path}: column {name[:40]!r} holds {kinds[name][:40]}; expected numbers. "

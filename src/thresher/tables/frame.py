@@ -17,7 +17,7 @@ from thresher.tables.cells import coded
 from thresher.tables.reading import Reading
 from thresher.tables.saying import name_some
 
-__all__ = ["TRUTHS", "Column", "Frame", "Seen", "column_of", "is_frame", "say_label"]
+__all__ = ["TRUTHS", "Column", "Frame", "Seen", "column_of", "is_frame", "places_as_names", "say_label"]
 
 TRUTHS = {"true": "True", "false": "False"}
 _WHOLE = re.compile(r"(-?\d+)\.0*")
@@ -123,6 +123,11 @@ class Frame:
     def __getitem__(self, name: str) -> Column:
         return self._columns[name]
 
+    @property
+    def has_names(self) -> bool:
+        """Whether its columns have names: those of arrays and of files without a header are called by their places."""
+        return self.columns != places_as_names(len(self._columns))
+
     def take(self, places: NDArray[Any]) -> Frame:
         """Return some rows: their numbers, or a mask (n,). Cost: O(d) per row."""
         return self._with(one._replace(values=one.values[places]) for one in self)
@@ -131,6 +136,10 @@ class Frame:
         """Return the frame without some columns."""
         left_out = set(names)
         return self._with(one for one in self if one.name not in left_out)
+
+    def only(self, names: Sequence[str]) -> Frame:
+        """Return the frame with some columns alone, in this order."""
+        return self._with(self[name] for name in names)
 
     def renamed(self, names: Sequence[str]) -> Frame:
         """Return the frame with other names of its columns."""
@@ -144,6 +153,11 @@ def _refuse_twice(names: Sequence[str]) -> None:
     """Refuse columns of one name. Cost: O(d)."""
     if twice := sorted(name for name, count in Counter(names).items() if count > 1):
         raise InvalidInput(f"several columns have the same name: {name_some(twice)}. Rename all but one.")
+
+
+def places_as_names(count: int) -> list[str]:
+    """Return the names of columns that have none."""
+    return [f"column {place}" for place in range(1, count + 1)]
 
 
 def is_frame(table: Any) -> bool:

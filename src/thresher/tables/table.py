@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.checks import check_whole
+from thresher.checks import check_whole, guess_name
 from thresher.datasets import Split
 from thresher.errors import InvalidInput
 from thresher.model.problem import Problem, to_sphere
@@ -78,7 +78,8 @@ def read_table(
     if target in split_names(drop, everything):
         raise InvalidInput(f"--drop {target} would leave out the target. Name another with --target.")
     if target not in names:
-        wrong.append(f"there is no column {target[:40]!r}, as --target says; there are {name_some(names)}")
+        near = guess_name(target, names)
+        wrong.append(f"there is no column {target[:40]!r}, as --target says; there are {name_some(names)}.{near}")
         target = names[-1]
     features = frame.without([target])
     if not features.columns:
@@ -99,7 +100,7 @@ def read_table(
         targets = read_targets(frame, target, missing=missing)
     except InvalidInput as error:
         wrong.append(str(error))
-    say_all([one.rstrip(".") + "." for one in wrong], source=str(path))
+    say_all([one if one.endswith("?") else one.rstrip(".") + "." for one in wrong], source=str(path))
     return Table(features, targets, target)
 
 

@@ -152,7 +152,8 @@ def check_halving(facts: Facts, contraction: float, *, exact: bool = True) -> St
         measured=contraction,
         bound=0.5,
         constant="1 for the theorem's width; in practice b²‖y‖²/(λ min(1, n P(Z >= b))), a rule of thumb of ours",
-        when=f"from {theorem} neurons on by the theorem, from {practice} in practice, at this shift",
+        when=f"from {theorem} neurons on by the theorem; in practice from {practice} on, with the shift kept at "
+        f"{facts.shift:.3g}",
         promised=enough and exact,
     )
 

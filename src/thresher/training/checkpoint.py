@@ -43,6 +43,7 @@ class SolutionLog:
     def __init__(self, known: Sequence[Taken] = (), *, save: Callable[[], None] = lambda: None) -> None:
         self._known, self._save = list(known), save
         self._taken: list[Taken] = []
+        self._told = sum(one.fraction is not None for one in known)  # iterations that the run before has made
         factored = [place for place, taken in enumerate(known) if taken.solution.factored]
         self._last_factor = factored[-1] if factored else -1
 
@@ -50,6 +51,11 @@ class SolutionLog:
     def all(self) -> list[Taken]:
         """What a checkpoint keeps: all that was taken, and what is known but not yet taken again."""
         return self._taken + self._known[len(self._taken) :]
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the next iteration is one that the run before has made; of the start, whether that made any."""
+        return len(self._taken) < self._told
 
     def solve(
         self,
@@ -103,18 +109,22 @@ class Checkpoint:
     Parameters
     ----------
     path : file to write to after every iteration, or None; the one before is kept as ``path`` + ".previous"
-    resume : file to go on from, or None
+    resume : file to go on from, True for ``path``, or None. If it is ``path`` and nothing is there yet, training
+        starts from the beginning, with a warning
     problems : what is trained
     settings : what fixes the result, as JSON; a file written with other settings is refused
 
-    Raises InvalidInput if ``resume`` cannot be used.
+    Raises InvalidInput if ``resume`` cannot be used, or if without it ``path`` is there and not of a run that ended.
     """
 
     def __init__(
-        self, path: Path | None, resume: Path | None, problems: Sequence[Problem], settings: Mapping[str, Any]
+        self, path: Path | None, resume: Path | bool | None, problems: Sequence[Problem], settings: Mapping[str, Any]
     ) -> None:
-        self._path, self._settings = path, dict(settings)
+        self._path, self._settings, self._ended = path, dict(settings), False
         self._problem = fingerprint(problems)
+        resume = _place_to_go_on_from(path, resume)
+        if path is not None and path.exists() and resume not in (path, _previous(path)):
+            _refuse_unfinished(path)
         known = [[] for _ in problems] if resume is None else self._read(resume, len(problems), problems[0].size)
         self.logs = [SolutionLog(one, save=self._try_to_write) for one in known]
 
@@ -126,6 +136,18 @@ class Checkpoint:
         for log, solution in zip(self.logs, first_solutions, strict=True):
             log.expect(solution)
         self._write()
+
+    @property
+    def kept(self) -> str:
+        """Where an interrupted run can be continued from, as a sentence after another; empty without a path."""
+        if self._path is None:
+            return ""
+        return f" The steps made so far are in {self._path}: the same call with resume=True goes on from there."
+
+    def end(self) -> None:
+        """Note that there is nothing to go on with: the file may be replaced by another run."""
+        self._ended = True
+        self._try_to_write()
 
     def _try_to_write(self) -> None:
         """Write; a disk that is full in the middle of a training is no reason to lose it."""
@@ -143,6 +165,7 @@ class Checkpoint:
             "settings": self._settings,
             "problem": self._problem,
             "taken": [[_describe(one) for one in log] for log in taken],
+            "ended": self._ended,
         }
         stacked = np.stack(steps) if steps else np.empty((0, 0))
         previous = _previous(self._path)
@@ -173,6 +196,28 @@ def fingerprint(problems: Sequence[Problem]) -> str:
 
 def _previous(path: Path) -> Path:
     return path.with_name(f"{path.name}.previous")
+
+
+def _place_to_go_on_from(path: Path | None, resume: Path | bool | None) -> Path | None:
+    """Return the file to go on from; None, with a warning, if it is the one that is written and is not there yet."""
+    if resume is True and path is None:
+        raise InvalidInput("resume=True goes on from the file of checkpoint, which is not given. Add checkpoint=...")
+    place = path if resume is True else resume or None
+    if place is not None and place == path and not place.exists() and not _previous(place).exists():
+        warnings.warn(f"{place} is not there yet: training starts from the beginning.", UserWarning, stacklevel=7)
+        return None
+    return place
+
+
+def _refuse_unfinished(path: Path) -> None:
+    """Refuse to write over what may be needed: a checkpoint of a run that has not ended, or a file of another kind."""
+    anew = "To start anew, delete it, or give checkpoint another name."
+    try:
+        about = read_file(path, kind=_KIND, newest=_VERSION).metadata
+    except InvalidInput as error:
+        raise InvalidInput(f"cannot write the checkpoint over a file that is none: {error} {anew}") from None
+    if not about.get("ended"):
+        raise InvalidInput(f"{path} holds an interrupted run. Add resume=True to go on with it. {anew}")
 
 
 def _read_or_offer(path: Path) -> Stored:

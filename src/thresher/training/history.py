@@ -204,7 +204,12 @@ class State(NamedTuple):
 
 
 class Callback:
-    """Told of every event; derive and override what you need. A plain function is taken as ``on_iteration``."""
+    """Told of every event; derive and override what you need. A plain function is taken as ``on_iteration``.
+
+    A training that goes on from a checkpoint makes its iterations again: ``certify`` is asked about all of them, since
+    statements belong to records, and the history of the result has all of them. ``on_iteration`` is told of those alone
+    that the checkpoint does not know.
+    """
 
     def on_progress(self, done: int, total: int) -> None:
         """Take note of progress: ``done`` of ``total`` neurons of the start scan, or parts of an estimator's fit."""

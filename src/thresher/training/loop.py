@@ -44,8 +44,11 @@ def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Soluti
     results: list[Result] = []
     for output, (engine, start) in enumerate(started):
         why_stop = results[-1].message if results and results[-1].status == Status.INTERRUPTED else ""
-        run = _Run(setup, setup.objective(output), setup.solvers[output], engine, checkpoint.logs[output], clock)
+        objective, log = setup.objective(output), checkpoint.logs[output]
+        run = _Run(setup, objective, setup.solvers[output], engine, log, clock, checkpoint.kept)
         results.append(run.go(first_solutions[output], start, why_stop=why_stop))
+    if not {one.status for one in results} & {Status.INTERRUPTED, Status.OUT_OF_ITERATIONS}:
+        checkpoint.end()
     return results
 
 
@@ -91,6 +94,7 @@ class _Run:
     engine: Engine
     log: SolutionLog
     clock: _Clock
+    kept: str  # how to go on after an interrupt
 
     def go(self, first_solution: Solution | None, started: Started, *, why_stop: str) -> Result:
         self.history, self.audit = History(), Audit()
@@ -100,9 +104,9 @@ class _Run:
         self.loss = self.objective.loss(self.outputs, None)
         try:
             stop_requested = self._first(first_solution, started)
-            status, message = self._iterate(why_stop or (_ASKED if stop_requested else ""))
+            status, message = self._iterate(why_stop or (f"{_ASKED}{self.kept}" if stop_requested else ""))
         except KeyboardInterrupt:
-            status, message = Status.INTERRUPTED, "Interrupted by the keyboard."
+            status, message = Status.INTERRUPTED, f"Interrupted by the keyboard.{self.kept}"
             if not self.history:  # nothing to give back yet
                 raise
         self.setup.callbacks.on_finish(self._state())
@@ -117,7 +121,7 @@ class _Run:
     def _first(self, first_solution: Solution | None, started: Started) -> bool:
         """Record the start and the first step, if it was taken there; return whether a callback asked to stop."""
         record = self._record(Taken(0.0, self.outputs, self.loss, started.before.effort))
-        stop = self.setup.callbacks.on_iteration(record)
+        stop = not self.log.repeats and self.setup.callbacks.on_iteration(record)
         self.clock.restart()
         if first_solution is None or started.after is None:
             return stop
@@ -160,10 +164,14 @@ class _Run:
                     return Status.CONVERGED, objective.reached(setup.tol)
                 why = objective.stalled(gram, solution, setup.settings, remainder=self._remainder())
                 return Status.STALLED, why
-            why_stop = _ASKED if self._accept(solution, taken) else ""
+            why_stop = f"{_ASKED}{self.kept}" if self._accept(solution, taken) else ""
 
     def _accept(self, solution: Solution, taken: Taken) -> bool:
-        """Stand where a step led, or where none did; record it and return whether a callback asked to stop."""
+        """Stand where a step led, or where none did; record it and return whether a callback asked to stop.
+
+        Callbacks are told of iterations that are new, not of those that the checkpoint knows.
+        """
+        repeated = self.log.repeats
         with uninterrupted():  # network and history stay in step
             if taken.outputs is not None:
                 self.outputs, self.loss, self.value = taken.outputs, taken.loss, solution.value
@@ -172,7 +180,7 @@ class _Run:
             record = self._record(taken, solution)
             self.steps.append(self.objective.step(solution.value, taken.fraction))
             self.log.add(solution, taken.fraction, residual=record.residual, first=self.history[0].residual)
-        return self.setup.callbacks.on_iteration(record)
+        return not repeated and self.setup.callbacks.on_iteration(record)
 
     def _remainder(self) -> float:
         first = self.history[0].residual if self.history else math.nan

@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from numpy.typing import ArrayLike
 
+from thresher.checks import guess_name
 from thresher.errors import InvalidInput, MemoryRefused
 from thresher.interfaces import Solver
 from thresher.model.network import Activation
@@ -26,10 +27,30 @@ __all__ = ["FILES", "complete", "options_of_train", "train", "train_together"]
 
 FILES = ("checkpoint", "resume")  # options of a training as a whole
 
+# Options that other libraries have, and what there is instead.
+_NO_OPTIONS = {
+    "loss": " It minimises squared errors, with a penalty on the distance from the start if penalty is given.",
+    "learning_rate": " Its steps are those of Gauss and Newton, which need none.",
+    "epochs": " Each iteration uses all rows: see max_iterations and tol.",
+    "batch_size": " Each iteration uses all rows.",
+}
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def _refuse_unknown(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that refuses options that it does not have, and a width that is missing, in plain words."""
+
+    @wraps(function)
+    def call(*given: P.args, **options: P.kwargs) -> R:
+        complete({name: value for name, value in options.items() if name not in ("X", "y")})
+        return function(*given, **options)
+
+    return call
+
+
+@_refuse_unknown
 def train(
     X: ArrayLike | Problem,
     y: ArrayLike | None = None,
@@ -56,7 +77,7 @@ def train(
     audit: bool = False,
     callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] = (),
     checkpoint: str | Path | None = None,
-    resume: str | Path | None = None,
+    resume: str | Path | bool | None = None,
 ) -> Result:
     """Train a two-layer network by Gauss-Newton steps: f(x) = 1/sqrt(m) sum of a_r phi(<w_r, x>), until f = y.
 
@@ -105,10 +126,12 @@ def train(
     audit : scan every pair after each iteration and compare: slow, and raises BrokenCertificate if anything is amiss
     callbacks : :class:`Callback` objects, or functions of an :class:`Iteration` that return True to stop
     checkpoint : file to write to before the start and after every iteration; the one before is kept, with ".previous"
-        after its name
-    resume : checkpoint to go on from, of the same problem and settings; iterations it knows are made again without
-        their solves. The result is that of a run that was never interrupted, to the bit. ``tol``, ``max_iterations``,
-        ``threads`` and ``callbacks`` may be others than before
+        after its name. A file that is there is replaced if it is of a training that converged or stalled; that of an
+        interrupted one is refused without ``resume``
+    resume : True to go on from the file of ``checkpoint``, or to start, with a warning, if it is not there yet; or the
+        name of a checkpoint, of the same problem and settings. Iterations it knows are made again without their solves,
+        and callbacks are not told of them. The result is that of a run that was never interrupted, to the bit. ``tol``,
+        ``max_iterations``, ``threads`` and ``callbacks`` may be others than before
 
     Returns
     -------
@@ -141,7 +164,9 @@ def complete(options: Mapping[str, Any]) -> dict[str, Any]:
     defaults = _defaults()
     unknown = set(options) - set(defaults)
     if unknown:
-        raise InvalidInput(f"train has no option {sorted(unknown)[0]!r}; it has {', '.join(defaults)}.")
+        name = sorted(unknown)[0]
+        why = _NO_OPTIONS.get(name) or guess_name(name, defaults)
+        raise InvalidInput(f"train has no option {name!r}; it has {', '.join(defaults)}.{why}")
     if "width" not in options:
         raise InvalidInput("width must be given: the number of neurons.")
     return {**defaults, **options}
@@ -183,7 +208,7 @@ def _warn_of_rows(setup: Setup) -> None:
             "the width, since a row fires on more than one input on average. It will take more time and memory than "
             "start='scan'; start='auto' takes the cheaper one.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
 
@@ -197,7 +222,8 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
 
     Cost: O(mnd) once; per problem O(mn) and its iterations. Memory: that of all problems together.
     """
-    path, resume = (check_path(name, options.pop(name, None)) for name in FILES)
+    path, resume = check_path("checkpoint", options.pop("checkpoint", None)), options.pop("resume", None)
+    resume = resume if isinstance(resume, bool) else check_path("resume", resume)
     setup = Setup.of(problems, options)
     _warn_of_rows(setup)
     setup.require_memory()
@@ -207,6 +233,10 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
     try:
         with blas_for_size(problems[0].size):
             return run_together(setup, checkpoint)
+    except KeyboardInterrupt as error:  # before the first iteration, or after the last
+        if checkpoint.kept:
+            error.add_note(checkpoint.kept.strip())
+        raise
     except MemoryError as error:  # the estimate was too low, or another process took what was free
         raise MemoryRefused(
             f"memory ran out while training {setup.settings.width:,} neurons: {error or 'no more could be taken'}. "

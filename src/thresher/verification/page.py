@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from thresher.errors import NotAvailable
@@ -39,7 +40,11 @@ def explain(report: Report) -> list[str]:
             "Our rule of thumb knows no width for these inputs: merge those that are equal, opposite or nearly so."
         )
     else:
-        said.append(f"Our rule of thumb, on the safe side, asks for {report.practical:,} neurons.")
+        said.append(
+            f"Our rule of thumb, on the safe side, asks for {power(report.practical)} neurons with the paper's shift, "
+            f"which grows with their number. With the shift of {power(facts.width)} neurons kept, {facts.shift:.3g}, "
+            f"it asks for {say_count(math.log10(max(facts.practical_width, 1.0)))}."
+        )
     broken = list(dict.fromkeys(one.name for one in report.broken))
     if broken:
         counted = "1 promised statement fails" if len(broken) == 1 else f"{len(broken)} promised statements fail"
