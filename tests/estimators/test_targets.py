@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from thresher import InvalidInput, ThresherRegressor
 from thresher.estimators import fitting as fitting_module
-from thresher.estimators.regressor import _calibrate
+from thresher.estimators.intervals import _fit_variances
 
 SMALL = {"width": 512, "random_state": 0}
 
@@ -111,9 +111,9 @@ class TestCalibration:
         rng = np.random.default_rng(0)
         variances = rng.exponential(size=4000)
         squares = (factor * variances + addend) * rng.normal(size=4000) ** 2
-        found = _calibrate(squares, variances, np.ones(4000))
+        found = _fit_variances(squares, variances, np.ones(4000))
         np.testing.assert_allclose(found, [factor, addend], atol=0.15)
-        np.testing.assert_array_equal(_calibrate(np.zeros(5), np.ones(5), np.ones(5)), [0, 0])
+        np.testing.assert_array_equal(_fit_variances(np.zeros(5), np.ones(5), np.ones(5)), [0, 0])
 
     @pytest.mark.parametrize("seed", range(40))
     def test_it_does_not_stop_at_a_hill(self, seed):
@@ -127,7 +127,7 @@ class TestCalibration:
             scaled = factor * variances + addend
             return np.average(np.log(scaled) + squares / scaled, weights=weights)
 
-        found = surprise(*_calibrate(squares, variances, weights))
+        found = surprise(*_fit_variances(squares, variances, weights))
         for share in expit(np.linspace(-2, 38, 121)):  # an eighth at least
             size = np.average(squares / (share * variances / typical + 1 - share), weights=weights)
             assert found < surprise(size * share / typical, size * (1 - share)) + 1e-3
@@ -137,7 +137,7 @@ class TestCalibration:
         rng = np.random.default_rng(0)
         variances = rng.exponential(size=500)
         for squares in (rng.normal(size=500) ** 2, rng.normal(size=500) ** 2 / variances):
-            factor, addend = _calibrate(squares, variances, np.ones(500))
+            factor, addend = _fit_variances(squares, variances, np.ones(500))
             part = factor * variances.mean()
             assert part / (part + addend) > 0.119 * (1 - 1e-9)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.estimators.encoder import TableEncoder
+from thresher.estimators.intervals import normal_residuals
 from thresher.estimators.leaves import Leaves, check_leaves
 from thresher.estimators.lift import SphereLift
 from thresher.estimators.model_checks import bring_up_to_date, check_fitted, check_model
@@ -30,8 +31,8 @@ from thresher.training.train import FILES
 
 __all__ = ["load_model", "save_model"]
 
-_ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "floor_", "prior_", "feature_importances_",
-           "temperature_", "pivots_", "core_")  # fmt: skip
+_ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "residuals_", "floor_", "prior_",
+           "feature_importances_", "temperature_", "pivots_", "core_")  # fmt: skip
 _LEFT_OUT = ("callbacks", "checkpoint", "device", "engine")  # parameters that are of one fit alone
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
 _WITH_ESTIMATOR = ("inputs", "alpha", "held_outputs", "ridges", "errors", "rounds", "shift", "ridge")  # of leaves
@@ -137,6 +138,8 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         if name in tensors:
             kept = name in _SINGLE and tensors[name].dtype == np.float32
             setattr(estimator, name, tensors[name] if kept else tensors[name].astype(np.float64))
+    if "noise_" in tensors and "residuals_" not in tensors:  # bars were those of a normal distribution
+        estimator.residuals_ = normal_residuals(tensors["noise_"].shape[-1])
     lift = SphereLift(
         scale=estimator.scale_,
         bias=float(estimator.bias_),
