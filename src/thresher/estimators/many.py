@@ -154,10 +154,14 @@ class ManyFitting:
         From some rows to all that were kept the error fell by a power of their number, and goes on to do so. Rows that
         stay left out, as beside centres and leaves, change nothing.
         """
-        kept, n = len(self._kept), len(self.data)
-        if few is None or found.way != "exact" or not 0 < found.error < few.error or kept <= len(small.kept):
+        kept, n, held = len(self._kept), len(self.data), small.held
+        if few is None or found.way != "exact" or kept <= len(small.kept):
             return 1.0
-        power = math.log(few.error / found.error) / math.log(kept / len(small.kept))
+        before = choose.mean_square(held, few.outputs[held.row])
+        after = choose.mean_square(found.left_out.data, found.left_out.outputs)
+        if not 0 < after < before:
+            return 1.0
+        power = math.log(before / after) / math.log(kept / len(small.kept))
         return float((kept / n) ** min(power, _STEEPEST))
 
     def _penalty(self, found: LimitFit, shift: float) -> Matrix:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
-from thresher.estimators.choose import Judge
+from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.deviations import Variance
 from thresher.estimators.device import Device
 from thresher.estimators.encoder import TableEncoder
@@ -35,7 +35,7 @@ Matrix = NDArray[np.float64]
 TARGETS = ("auto", "linear", "log")
 _ABOVE = (0.001, 0.1)  # how far the smallest target may lie above the floor of logarithms, in deviations of the targets
 _CHOSEN = 0.5  # fitted numbers that a choice by leaving out counts as, in error bars
-_CLEARLY = ((1, 0.8), (2, 1.0))  # powers of errors, and the share of their mean that logarithms must stay below
+_CLEARLY = ((1, 0.64), (2, 1.0))  # powers of errors, and the share of their squares that logarithms must stay below
 
 
 class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
@@ -61,6 +61,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         either, both or neither by cross-validation that repeats the learning; above 4,096 rows a metric or none
     target : ``"linear"``; ``"log"`` to learn the logarithm of the distance of targets from a floor just below the
         smallest; or ``"auto"``: logarithms if they clearly lower the mean absolute leave-one-out error of the limit
+        and do not raise the mean square
     scale : how columns are scaled, see :class:`SphereLift`; ``"auto"``: ``"robust"``, unless the leave-one-out error is
         clearly lower with another
     sequence : where start weights come from: ``"sobol"``, rows that fill space evenly, or ``"random"``, independent
@@ -106,8 +107,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     approximation_, approximation_errors_ : ``"exact"``, ``"centres"`` or ``"leaves"``, and the errors of those tried;
         empty if all rows were fitted exactly without a comparison
     loo_error_ : mean squared error of observations left out: one at a time, at 1024 rows at most, or, above 4,096 rows,
-        those that were left out together; in units of the variance of the targets (or, up to 4,096 rows, of their
-        logarithms, if learnt), summed over outputs
+        those that were left out together; in units of the variance of the targets, or of their logarithms, if learnt,
+        summed over outputs
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
         512 rows (a classifier: 256), or 2,048 of many; ``ridge_`` and ``loo_error_`` are those of all rows
     feature_learning_errors_ : for each plan, errors on rows left out after 0, 1, ... rounds; by cross-validation up to
@@ -177,6 +178,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             X = X if self.encoder_ is None or kept.all() else some_cells(X, kept)
             rows, columns, weights = some_of(rows, kept), columns[kept], weights[kept]
         floor = None if self._interpolates else self._choose_floor(X, rows, columns, weights)
+        raw = columns
         if floor is not None:
             self.encoder_, rows = self._encoded(X, rows, columns, floor)
             columns = np.log(columns - floor)
@@ -186,7 +188,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             self._interpolate(data)
         else:
             chosen = [self.ridge, self.bias, self.shift].count("auto")
-            self.noise_, self.residuals_ = calibrate(self._fit(data), self.shift_, fitted=1 + _CHOSEN * chosen)
+            judge = mean_square if floor is None else self._judge(raw, weights, scaling, floor, power=1)  # of medians
+            left_out = self._fit(data, judge)
+            self.loo_error_ = self.loo_error_ if floor is None else mean_square(left_out.data, left_out.outputs)
+            self.noise_, self.residuals_ = calibrate(left_out, self.shift_, fitted=1 + _CHOSEN * chosen)
         self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
         self.target_ = "linear" if floor is None else "log"
         self.floor_ = np.zeros(columns.shape[1]) if floor is None else floor
@@ -332,7 +337,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         power: int,
         quick: bool,
     ) -> float:
-        """Return the mean of this power of leave-one-out errors of the limit, in units of the targets' deviation.
+        """Return the square of leave-one-out errors of the limit, in units of the targets' deviation: see `_judge`.
 
         Infinity where it cannot be computed. ``quick``: see :func:`error_left_out`.
         """
@@ -348,7 +353,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     def _judge(columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None, power: int) -> Judge:
         """Return a function that judges outputs in the units of the targets, also when logarithms are learnt.
 
-        It returns the mean of this power of the errors, summed over outputs.
+        It returns the mean of this power of the errors, summed over outputs, as a square: that of the mean absolute
+        error, or the mean square.
         """
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit
 
@@ -356,7 +362,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             both = np.stack([data.target, outputs]) * scaling.unit + scaling.mean
             with np.errstate(over="ignore"):
                 wanted, found = (both if floor is None else np.exp(both)) / unit
-                return float(np.average((np.abs(found - wanted) ** power).sum(axis=1), weights=data.weight))
+                errors = (np.abs(found - wanted) ** power).sum(axis=1)
+                return float(np.average(errors, weights=data.weight) ** (2 / power))
 
         return judge
 
