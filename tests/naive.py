@@ -289,6 +289,14 @@ def coverage(actual, predicted, deviations, level):
     return sum(inside) / len(inside)
 
 
+def conformal_quantile(errors, level):
+    """What a new error is below with this probability: of n errors the i-th is at i / (n + 1), in between a line."""
+    ordered, place = sorted(errors), level * (len(errors) + 1)
+    below = min(max(int(place), 1), len(ordered) - 1) if len(ordered) > 1 else 1
+    first, second = ordered[below - 1], ordered[min(below, len(ordered) - 1)]
+    return first + (place - below) * (second - first)
+
+
 def recall_and_precision(actual, predicted, label):
     found = [p == label for a, p in zip(actual, predicted, strict=True) if a == label]
     right = [a == label for a, p in zip(actual, predicted, strict=True) if p == label]

@@ -15,8 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import Callback, InvalidInput, SphereLift, ThresherClassifier, ThresherRegressor
-from thresher.estimators import fitting
-from thresher.estimators import regressor as regressor_module
+from thresher.estimators import fitting, intervals
 from thresher.estimators.progress import Progress
 
 SMALL = {"width": 512, "random_state": 0}
@@ -198,7 +197,7 @@ def test_lifting_can_be_undone_unless_lengths_are_lost(bias):
 def test_the_estimate_of_memory_covers_what_is_taken(monkeypatch, n, outputs):
     asked = []
     monkeypatch.setattr(fitting, "require", lambda taken, **_: asked.append(taken))
-    monkeypatch.setattr(regressor_module, "_calibrate", lambda *_: np.ones(2))  # takes time, not memory
+    monkeypatch.setattr(intervals, "_fit_variances", lambda *_: np.ones(2))  # takes time, not memory
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(n, 3)), rng.normal(size=(n, outputs))
     model = ThresherRegressor(width=float("inf"), feature_learning=0)

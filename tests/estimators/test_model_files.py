@@ -196,6 +196,8 @@ LIES = {
     "inputs": put("inputs_", lambda inputs: 9 * inputs),
     "noise": put("noise_", lambda noise: -noise),
     "two lines of noise": cut("noise_", np.s_[:2]),
+    "quantiles that descend": put("residuals_", lambda residuals: residuals[::-1]),
+    "fewer quantiles": cut("residuals_", np.s_[:9]),
     "importances": cut("feature_importances_"),
     "units of nothing": put("unit", lambda unit: 0 * unit),
 }

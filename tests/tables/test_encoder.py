@@ -132,6 +132,26 @@ def test_a_row_never_sees_its_own_target():
         assert TableEncoder().fit_transform(X, other)[row] == made[row]
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_means_of_other_targets_are_as_if_fitted_to_them(outputs):
+    rng = np.random.default_rng(0)
+    cells = [f"v{k}" for k in rng.integers(50, size=300)]
+    table = pd.DataFrame({"a": rng.normal(size=300), "b": cells, "c": [f"w{k % 3}" for k in range(300)]})
+    y, other = rng.normal(size=(2, 300, outputs))
+    encoder, expected = TableEncoder(task="regression"), TableEncoder(task="regression")
+    rows = encoder.fit_transform(table, y)
+    kept = rows.copy()
+    found, made = encoder.with_means(table, rows, other)
+    np.testing.assert_array_equal(made, expected.fit_transform(table, other))
+    assert found.kinds_ == expected.kinds_
+    np.testing.assert_array_equal(rows, kept)
+    np.testing.assert_array_equal(
+        encoder.transform(table[:5]), TableEncoder(task="regression").fit(table, y).transform(table[:5])
+    )
+    plain = TableEncoder().fit(table[["a", "c"]], y[:, 0])
+    assert plain.with_means(table[["a", "c"]], kept, other[:, 0]) == (plain, kept) or outputs == 2
+
+
 def test_shares_of_classes_and_counts():
     values = np.array([f"v{k % 40}" for k in range(400)], object)[:, None]
     y = np.array(["no", "yes"])[np.arange(400) % 40 % 2]

@@ -151,7 +151,8 @@ class Work:
         """Return how well a model does on rows that it was not fitted to; evaluate what a report shows of it."""
         X, y = self.rows(parts.test)
         with notes(self.console, drop=True):
-            predicted, chances, _ = ask(model, X, task=self.task, deviations=False)
+            answers = ask(model, X, task=self.task)
+            predicted, chances = answers.predicted, answers.chances
         classes = getattr(model, "classes_", None)
         known = self.table.targets[parts.train]
         scores = score_all(predicted, y, task=self.task, known=known, chances=chances, classes=classes)

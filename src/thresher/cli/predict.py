@@ -46,6 +46,12 @@ _MOST_DECIMALS = 15  # of numbers that are not written with a power of ten
 @click.option("--proba", is_flag=True, help="Add the probability of each class, one column for each.")
 @click.option("--std", is_flag=True, help="Add a column with the standard deviation of each prediction.")
 @click.option(
+    "--interval",
+    type=float,
+    metavar="SHARE",
+    help="Add columns lower and upper, between which this share of new targets lies, such as 0.9.",
+)
+@click.option(
     "--digits",
     type=click.Choice(["auto", "full"]),
     default="auto",
@@ -58,8 +64,8 @@ _MOST_DECIMALS = 15  # of numbers that are not written with a power of ten
 def predict(model: Path, file: Path, output: Path | None, device: str, **options: Any) -> None:
     """Predict the rows of FILE with a MODEL: a folder written by thresher train --save, or a saved estimator.
 
-    Prints a column, prediction, and more with --proba or --std. If FILE also has the target, the scores are printed
-    to standard error, as is a note if rows of it were trained on.
+    Prints a column, prediction, and more with --proba, --interval or --std. If FILE also has the target, the scores are
+    printed to standard error, as is a note if rows of it were trained on.
 
     Example: thresher predict runs/houses new.csv --output prices.csv
     """
@@ -79,7 +85,9 @@ def predict(model: Path, file: Path, output: Path | None, device: str, **options
         writer = csv.writer(stream, lineterminator="\n")
         for X, targets in blocks:
             chances = (options["proba"] or targets is not None) and not getattr(saved.model, "multilabel_", False)
-            answers = ask(saved.model, X, task=saved.task, chances=chances, deviations=options["std"])
+            answers = ask(
+                saved.model, X, task=saved.task, chances=chances, deviations=options["std"], quantiles=_ends(options)
+            )
             if not count:
                 writer.writerow(_names(saved, answers, options))
             writer.writerows(_cells(saved, answers, options))
@@ -105,11 +113,32 @@ def predict(model: Path, file: Path, output: Path | None, device: str, **options
 def _check_options(saved: SavedModel, options: dict[str, Any]) -> None:
     classes = saved.task == "classification"
     if options["proba"] and not classes:
-        raise InvalidInput("--proba is for classes; this model predicts numbers. Use --std for their error bars.")
-    if options["std"] and classes:
-        raise InvalidInput("--std is for numbers; this model predicts classes. Use --proba for their probabilities.")
-    if options["std"] and saved.model.ridge_ == 0:
-        raise InvalidInput("--std needs a model with a ridge; this one was trained with --ridge 0. Train without it.")
+        raise InvalidInput("--proba is for classes; this model predicts numbers. Use --interval 0.9 for error bars.")
+    if options["interval"] is not None and not 0 < options["interval"] < 1:
+        raise InvalidInput(f"--interval must lie between 0 and 1, such as 0.9; got {options['interval']:g}.")
+    for name in ("std", "interval"):
+        if not options[name]:
+            continue
+        if classes:
+            raise InvalidInput(
+                f"--{name} is for numbers; this model predicts classes. Use --proba for their probabilities."
+            )
+        if saved.model.ridge_ == 0:
+            raise InvalidInput(
+                f"--{name} needs a model with a ridge; this one was trained with --ridge 0. Train without it."
+            )
+    if options["std"] and saved.model.target_ == "log":
+        click.echo(
+            "Note: the model has learnt logarithms, so errors are larger above a prediction than below it. "
+            "--interval 0.9 gives bounds.",
+            err=True,
+        )
+
+
+def _ends(options: dict[str, Any]) -> list[float]:
+    """Return the quantiles that the interval lies between."""
+    share = options["interval"]
+    return [] if share is None else [(1 - share) / 2, (1 + share) / 2]
 
 
 def _in_blocks(saved: SavedModel, file: Path, how: Reading) -> Iterator[tuple[Any, NDArray[Any] | None]]:
@@ -150,6 +179,8 @@ def _names(saved: SavedModel, answers: Answers, options: dict[str, Any]) -> list
     names = [f"prediction{number}" for number in numbers]
     if options["std"]:
         names += [f"std{number}" for number in numbers]
+    if options["interval"] is not None:
+        names += [f"{side}{number}" for side in ("lower", "upper") for number in numbers]
     if options["proba"]:
         labels = [say_label(one) for one in saved.model.classes_.tolist()]
         names += [f"{_CLASH}{one}" for one in labels] if set(labels) & set(names) else labels
@@ -163,6 +194,8 @@ def _cells(saved: SavedModel, answers: Answers, options: dict[str, Any]) -> Iter
     decimals = [[None if full else digits_for(one) for one in row] for row in saved.errors(columns[0]).tolist()]
     if options["std"] and answers.deviations is not None:
         columns.append(answers.deviations.reshape(len(answers.deviations), -1))
+    if answers.quantiles is not None:
+        columns += [part.reshape(len(part), -1) for part in np.moveaxis(answers.quantiles, -1, 0)]
     chances = answers.chances if options["proba"] else None
     if chances is not None and not full:
         chances = round_shares(chances, _PROBABILITY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +14,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from thresher.checks import check_whole, guess_name
 from thresher.errors import InvalidInput
 from thresher.tables.frame import Column, Frame, is_frame, say_label
-from thresher.tables.kinds import Kind, LeftOut, Numbers, OneHot, describe_kind, restore_kind
-from thresher.tables.learning import MOST_VALUES, Targets, learn
+from thresher.tables.kinds import Kind, LeftOut, Levels, Numbers, OneHot, describe_kind, restore_kind
+from thresher.tables.learning import MOST_VALUES, Targets, learn, learn_means
 from thresher.tables.saying import name_some, say_all
 
 __all__ = ["TableEncoder"]
@@ -121,6 +122,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 wrong.append(str(error))
         say_all(wrong)
         return np.hstack(made)
+
+    def with_means(self, X: Any, rows: Matrix, y: ArrayLike) -> tuple[Self, Matrix]:
+        """Return an encoder with means of other targets y (n,) or (n, k), and what training rows X (n, d) become.
+
+        ``rows`` (n, outputs) are what :meth:`fit_transform` made of them. Columns without means stay as they are, and
+        a table that has none is returned as it was. Cost: O(n) per column with means.
+        """
+        targets = self._targets(y, len(rows))
+        means = [name for name, kind in self.kinds_.items() if isinstance(kind, Levels) and kind.what != ("count",)]
+        if not means or targets is None:
+            return self, rows
+        found, rows = copy(self), rows.copy()
+        found.kinds_ = dict(self.kinds_)
+        for place, (column, kind) in enumerate(self._matched(X)):
+            if column.name in means and isinstance(kind, Levels):
+                found.kinds_[column.name], rows[:, self.sources_ == place] = learn_means(kind, column, targets)
+        return found, rows
 
     def unseen(self, X: Any) -> dict[str, int]:
         """Return how many rows of X have cells that training rows tell nothing of, for columns where there are some.

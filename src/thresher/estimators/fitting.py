@@ -54,7 +54,8 @@ class LeftOut(NamedTuple):
     data: Observations
     outputs: Matrix  # (c, k)
     variances: Callable[[], Matrix]  # (c,): of the limit at each, when it is left out
-    optimism: float  # how many times too low squared errors are because features were learnt on all observations
+    optimism: float  # how many times as large squared errors of new rows are: features were learnt on what was left
+    # out, and many rows that were left out are fitted in the end
 
 
 class Fitted(NamedTuple):

@@ -25,7 +25,7 @@ from thresher.estimators.features import (
     Plan,
 )
 from thresher.estimators.fitting import Fitted
-from thresher.estimators.holdout import HoldOut, ridges_near
+from thresher.estimators.holdout import HoldOut, Solved, ridges_near
 from thresher.estimators.journal import Journal
 from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
 from thresher.estimators.networks import Networks, train_many
@@ -53,6 +53,7 @@ _CLEARLY = 0.98  # share of the error that another scale must leave, and an exac
 _NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit",
                  "device", "engine")  # fmt: skip
 _LEAST_FIRING = 1e-30  # probability that a neuron fires, in single precision with room for products
+_STEEPEST = 2.0  # power of the number of rows by which errors are believed to fall
 _OUTPUTS = 4  # beyond so many, ridges are compared on some rows only
 
 
@@ -121,6 +122,7 @@ class ManyFitting:
         last, found = self._fit_all(partial(_turn, scaling, metric), choice, way)
         found = found._replace(errors=errors | found.errors)
         networks = self._train(small, metric, partial(_turn, scaling, metric), last, choice, found)
+        few = rounds.fit(small, metric, choice)
         progress.end()
         self._journal.finish()
         worse = 1.0 if networks is None else 1 + networks.loss  # times the squared error of the limit
@@ -129,7 +131,7 @@ class ManyFitting:
             lift=lift,
             choice=choice,
             learning=learning,
-            left_out=found.left_out._replace(optimism=worse),
+            left_out=found.left_out._replace(optimism=worse * self._gain(small, few, found)),
             inputs=found.inputs if networks is None else networks.inputs,
             ridge=found.ridge if networks is None else networks.ridge,
             error=found.error * worse,
@@ -138,13 +140,29 @@ class ManyFitting:
             gains=np.ones(found.alpha.shape[1]) if networks is None else networks.gains,
             results=[] if networks is None else networks.results,
             loss=worse - 1,
-            importances=rounds.importances(metric, choice),
+            importances=rounds.importances(metric, choice, few),
             pivots=found.pivots,
             core=found.core,
             way=found.way,
             ways=found.errors,
             leaves=found.leaves,
         )
+
+    def _gain(self, small: HoldOut, few: Solved | None, found: LimitFit) -> float:
+        """Return what share of the squared error on rows left out remains when they are fitted as well.
+
+        From some rows to all that were kept the error fell by a power of their number, and goes on to do so. Rows that
+        stay left out, as beside centres and leaves, change nothing.
+        """
+        kept, n, held = len(self._kept), len(self.data), small.held
+        if few is None or found.way != "exact" or kept <= len(small.kept):
+            return 1.0
+        before = choose.mean_square(held, few.outputs[held.row])
+        after = choose.mean_square(found.left_out.data, found.left_out.outputs)
+        if not 0 < after < before:
+            return 1.0
+        power = math.log(before / after) / math.log(kept / len(small.kept))
+        return float((kept / n) ** min(power, _STEEPEST))
 
     def _penalty(self, found: LimitFit, shift: float) -> Matrix:
         """Return the penalty of each input that has a coefficient (n,)."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.checks import check_number, check_whole
+from thresher.estimators.intervals import LEVELS
 from thresher.estimators.scaling import BY_RANK, PULLED, SCALES
 from thresher.model.network import NetworkSettings
 
@@ -25,7 +26,7 @@ def check_fitted(values: dict[str, Any], *, classifies: bool) -> dict[str, Any]:
         "shift_": NetworkSettings.checked(width=2, dimension=1, shift=check_number(values["shift_"], "shift")).shift,
         "ridge_": check_number(values["ridge_"], "ridge", least=0.0),
         "loo_error_": float(values["loo_error_"]),
-        "loo_share_": float(values.get("loo_share_", math.nan)),  # files of 0.1.0 have none
+        "loo_share_": float(values["loo_share_"]),
         "feature_learning_": check_whole(values["feature_learning_"], "feature_learning", least=0),
         "n_iter_": check_whole(values["n_iter_"], "n_iter", least=0),
         "n_features_in_": check_whole(values["n_features_in_"], "n_features_in", least=1),
@@ -47,12 +48,13 @@ def check_model(estimator: Any, *, networks: int) -> None:
     lift, scaling, labels = estimator.lift_, estimator.lift_.scaling_, getattr(estimator, "classes_", None)
     solved = [estimator.alpha_, estimator.penalty_] if penalised else []
     noise = estimator.noise_ if penalised and labels is None else np.zeros((3, outputs))
+    residuals = estimator.residuals_ if penalised and labels is None else np.zeros((len(LEVELS), outputs))
     frame, floor = estimator._target_frame(), estimator._floor
-    for name, (found, expected) in _shapes(estimator, solved, noise).items():
+    for name, (found, expected) in _shapes(estimator, solved, noise, residuals).items():
         if found != expected:
             raise ValueError(f"{name} has shape {found}, not {expected}")
     more = (*scaling, lift.metric, lift.weights, floor, getattr(estimator, "temperature_", None))
-    numbers = [estimator.inputs_, estimator.gains_, *solved, noise, *frame, lift.last_]
+    numbers = [estimator.inputs_, estimator.gains_, *solved, noise, residuals, *frame, lift.last_]
     if not all(np.isfinite(one).all() for one in (*numbers, *(one for one in more if one is not None))):
         raise ValueError("some numbers are not finite")
     if labels is not None and np.min(estimator.temperature_) <= 0:
@@ -68,6 +70,8 @@ def check_model(estimator: Any, *, networks: int) -> None:
         raise ValueError("its knots are too few, or do not ascend")
     if (noise < 0).any():
         raise ValueError("its error bars must not be negative")
+    if (np.diff(residuals, axis=0) < 0).any():
+        raise ValueError("the quantiles of its residuals must ascend")
     if labels is None and estimator.single_target_ and outputs > 1:
         raise ValueError(f"{outputs} outputs for a single target")
     if np.abs(np.linalg.norm(estimator.inputs_, axis=1) - 1).max() > _UNIT or (scaling.unit <= 0).any():
@@ -90,7 +94,7 @@ def _valid_pivots(pivots: NDArray[Any], core: Matrix, estimator: Any) -> bool:
     return bool(unit) and whole and bool((core.diagonal() > 0).all())
 
 
-def _shapes(estimator: Any, solved: list[Matrix], noise: Matrix) -> dict[str, tuple[Any, Any]]:
+def _shapes(estimator: Any, solved: list[Matrix], noise: Matrix, residuals: Matrix) -> dict[str, tuple[Any, Any]]:
     """Return the shape of each part, and the one that it should have."""
     (n, _), (outputs,), raw = estimator.inputs_.shape, estimator.gains_.shape, estimator.n_features_in_
     encoder = estimator.encoder_
@@ -106,6 +110,7 @@ def _shapes(estimator: Any, solved: list[Matrix], noise: Matrix) -> dict[str, tu
         "weights": (np.shape(lift.weights), (d,) if lift.weights is not None else ()),
         "knots": (knots, (2, *knots[1:2], d) if scaling.knots is not None else ()),
         "noise": (noise.shape, (3, outputs)),
+        "residuals": (residuals.shape, (len(LEVELS), outputs)),
     }
     shapes |= {f"solution {place}": (one.shape, (n, outputs)[: 2 - place]) for place, one in enumerate(solved)}
     bounds = [scaling.low, scaling.high, scaling.soft]

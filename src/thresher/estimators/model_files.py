@@ -30,8 +30,8 @@ from thresher.training.train import FILES
 
 __all__ = ["load_model", "save_model"]
 
-_ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "floor_", "prior_", "feature_importances_",
-           "temperature_", "pivots_", "core_")  # fmt: skip
+_ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "residuals_", "floor_", "prior_",
+           "feature_importances_", "temperature_", "pivots_", "core_")  # fmt: skip
 _LEFT_OUT = ("callbacks", "checkpoint", "device", "engine")  # parameters that are of one fit alone
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
 _WITH_ESTIMATOR = ("inputs", "alpha", "held_outputs", "ridges", "errors", "rounds", "shift", "ridge")  # of leaves

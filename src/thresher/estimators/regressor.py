@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import expit
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,15 +17,16 @@ from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.choose import Judge, mean_square, share_of_guess
 from thresher.estimators.deviations import Variance
 from thresher.estimators.device import Device
+from thresher.estimators.encoder import TableEncoder
 from thresher.estimators.engine import Engine
-from thresher.estimators.fitting import LeftOut
+from thresher.estimators.intervals import calibrate, check_coverage, check_quantiles, deviations_of, residuals_at
 from thresher.estimators.lift import check_weights
 from thresher.estimators.many import MANY
 from thresher.estimators.observations import Observations
+from thresher.estimators.rows import some_cells
 from thresher.estimators.scales import error_left_out
 from thresher.estimators.scaling import CANDIDATES, Scaling
 from thresher.estimators.streams import some_of
-from thresher.theory import firing_probability
 from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherRegressor"]
@@ -35,11 +34,8 @@ __all__ = ["ThresherRegressor"]
 Matrix = NDArray[np.float64]
 TARGETS = ("auto", "linear", "log")
 _ABOVE = (0.001, 0.1)  # how far the smallest target may lie above the floor of logarithms, in deviations of the targets
-_SHARES = np.linspace(
-    -2.0, 36.0, 20
-)  # share of variances in error bars, as log(share / (1 - share)): at least an eighth
-_MET = 0.99  # share of the observations whose variances, when left out, are below the border of the known
-_CLEARLY = 0.8  # share of the mean absolute error that logarithms must leave
+_CHOSEN = 0.5  # fitted numbers that a choice by leaving out counts as, in error bars
+_CLEARLY = ((1, 0.64), (2, 1.0))  # powers of errors, and the share of their squares that logarithms must stay below
 
 
 class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
@@ -65,6 +61,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         either, both or neither by cross-validation that repeats the learning; above 4,096 rows a metric or none
     target : ``"linear"``; ``"log"`` to learn the logarithm of the distance of targets from a floor just below the
         smallest; or ``"auto"``: logarithms if they clearly lower the mean absolute leave-one-out error of the limit
+        and do not raise the mean square
     scale : how columns are scaled, see :class:`SphereLift`; ``"auto"``: ``"robust"``, unless the leave-one-out error is
         clearly lower with another
     sequence : where start weights come from: ``"sobol"``, rows that fill space evenly, or ``"random"``, independent
@@ -106,11 +103,12 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     metric_ : (d, r), the matrix that multiplies scaled columns
     noise_ : (3, outputs), factor and constant that turn variances of the limit into those of targets, and the variance
         from which they grow to that of all targets
+    residuals_ : (57, outputs), quantiles of what observations left out were above their predictions, in deviations
     approximation_, approximation_errors_ : ``"exact"``, ``"centres"`` or ``"leaves"``, and the errors of those tried;
         empty if all rows were fitted exactly without a comparison
     loo_error_ : mean squared error of observations left out: one at a time, at 1024 rows at most, or, above 4,096 rows,
-        those that were left out together; in units of the variance of the targets (or, up to 4,096 rows, of their
-        logarithms, if learnt), summed over outputs
+        those that were left out together; in units of the variance of the targets, or of their logarithms, if learnt,
+        summed over outputs
     loo_share_ : the same error as a share of that of the mean as a guess for the same observations, in units of the
         targets, averaged over outputs: 1 less the R2 of observations left out
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
@@ -178,19 +176,26 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         targets = np.asarray(y, np.float64)
         columns = targets.reshape(len(targets), -1)
         if weights is not None:
-            rows, columns, weights = some_of(rows, weights > 0), columns[weights > 0], weights[weights > 0]
-        floor = None if self._interpolates else self._choose_floor(rows, columns, weights)
-        raw, columns = columns, columns if floor is None else np.log(columns - floor)
+            kept = weights > 0
+            X = X if self.encoder_ is None or kept.all() else some_cells(X, kept)
+            rows, columns, weights = some_of(rows, kept), columns[kept], weights[kept]
+        floor = None if self._interpolates else self._choose_floor(X, rows, columns, weights)
+        raw = columns
+        if floor is not None:
+            self.encoder_, rows = self._encoded(X, rows, columns, floor)
+            columns = np.log(columns - floor)
         scaling = Scaling.of(columns, scale="standardise", weights=weights)
         data = self._observations(rows, scaling.apply(columns), weights=weights)
         if self._interpolates:
             self._interpolate(data)
         else:
-            judge = mean_square if floor is None else self._judge(raw, weights, scaling, floor)
+            chosen = [self.ridge, self.bias, self.shift].count("auto")
+            judge = mean_square if floor is None else self._judge(raw, weights, scaling, floor, power=1)  # of medians
             left_out = self._fit(data, judge)
-            self.noise_ = self._noise(left_out)
+            self.loo_error_ = self.loo_error_ if floor is None else mean_square(left_out.data, left_out.outputs)
+            self.noise_, self.residuals_ = calibrate(left_out, self.shift_, fitted=1 + _CHOSEN * chosen)
             own = np.asarray if floor is None else lambda values: np.exp(values * scaling.unit)  # but for their units
-            self.loo_share_ = left_out.optimism * share_of_guess(left_out.data, left_out.outputs, own)
+            self.loo_share_ = max(left_out.optimism, 1.0) * share_of_guess(left_out.data, left_out.outputs, own)
         self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
         self.target_ = "linear" if floor is None else "log"
         self.floor_ = np.zeros(columns.shape[1]) if floor is None else floor
@@ -204,13 +209,46 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         out are most likely. Away from the data, where the process knows less than at 99 % of these, the square grows
         to the variance of the targets.
 
+        Where logarithms are learnt, the prediction is the median of a skewed distribution, and the deviation that of a
+        log-normal one: a few of them below the prediction may be below any possible target. For bounds use
+        :meth:`predict_interval`, whatever is learnt.
+
         Cost: O(md) per row and output, O(nd) for the limit; deviations O(n³/3) and O(n²) per row, or from pivots O(r²)
         per row, r = 512.
         """
         check_is_fitted(self, "results_")
-        if return_std and self.ridge_ == 0:
-            raise InvalidInput("with ridge=0 no observation is left out, so there are no error bars. Use ridge='auto'.")
+        if return_std:
+            self._refuse_bars()
         return self._in_blocks(X, lambda inputs: self._predict(inputs, return_std=return_std))
+
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> tuple[Matrix, Matrix]:
+        """Return bounds (lower, upper), each (k,) or (k, outputs), between which this share of new targets lies.
+
+        As many are expected below as above. The bounds are two of :meth:`predict_quantiles`, at the same cost.
+        """
+        check_is_fitted(self, "results_")
+        share = check_coverage(coverage)
+        found = self.predict_quantiles(X, [(1 - share) / 2, (1 + share) / 2])
+        return found[..., 0], found[..., 1]
+
+    def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Matrix:
+        """Return, for each quantile, what a new target is below with this probability: (k, q) or (k, outputs, q).
+
+        Observations left out have shown how many deviations targets lie above and below predictions; so many of the
+        deviations at a row are added to its prediction, or, where logarithms are learnt, to the logarithm. These have
+        the prediction as their median, and lie above ``floor_``. The share of new targets below a quantile is right on
+        the average of rows like those fitted, whatever the distribution of errors.
+
+        Cost: that of ``predict(return_std=True)``, and O(q) per row and output.
+        """
+        check_is_fitted(self, "results_")
+        wanted = check_quantiles(quantiles)
+        self._refuse_bars()
+        return np.asarray(self._in_blocks(X, lambda inputs: self._quantiles(inputs, wanted)))
+
+    def _refuse_bars(self) -> None:
+        if self.ridge_ == 0:
+            raise InvalidInput("with ridge=0 no observation is left out, so there are no error bars. Use ridge='auto'.")
 
     def _predict(self, inputs: Matrix, *, return_std: bool) -> Any:
         values = self._outputs_of(inputs) * self.target_scaling_.unit + self.target_scaling_.mean
@@ -222,6 +260,19 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         if not return_std:
             return values[:, 0] if self.single_target_ else values
         return (values[:, 0], deviations[:, 0]) if self.single_target_ else (values, deviations)
+
+    def _quantiles(self, inputs: Matrix, quantiles: Matrix) -> Matrix:
+        """Return quantiles (k, q) or (k, outputs, q) of new targets at lifted inputs (k, d)."""
+        steps = residuals_at(quantiles, self.residuals_)
+        if self._floor is not None:  # the prediction is the median
+            sides = np.sign(quantiles - 0.5)[:, None]
+            steps = sides * np.maximum(sides * steps, 0.0)
+        unit, mean = self.target_scaling_.unit[:, None], self.target_scaling_.mean[:, None]
+        outputs, deviations = self._outputs_of(inputs)[:, :, None], self._deviations(inputs)[:, :, None]
+        found = (outputs + deviations * steps.T) * unit + mean
+        if self._floor is not None:
+            found = np.exp(found) + self._floor[:, None]
+        return found[:, 0] if self.single_target_ else found
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -237,8 +288,13 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     def _floor(self) -> Matrix | None:
         return self.floor_ if self.target_ == "log" else None
 
-    def _choose_floor(self, rows: Matrix, columns: Matrix, weights: Matrix | None) -> Matrix | None:
-        """Return the floor (k,) of targets (n, k) that are learnt as logarithms; None if they are not."""
+    def _choose_floor(self, X: Any, rows: Matrix, columns: Matrix, weights: Matrix | None) -> Matrix | None:
+        """Return the floor (k,) of targets (n, k) that are learnt as logarithms; None if they are not.
+
+        Logarithms must clearly lower the mean absolute error: of targets that span powers of ten the mean square is
+        that of a few. They must not raise the mean square either: what they predict is the median, and of rare counts
+        a median of zero has a low absolute error and says nothing.
+        """
         if self.target == "linear":
             return None
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit
@@ -246,19 +302,33 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         below = np.nextafter(least, -np.inf)  # where a share of the unit is lost in rounding
         floors = [np.minimum(least - above * unit, below) for above in _ABOVE]
         many = len(rows) > MANY
-        if many:
-            some = np.random.default_rng(0).permutation(len(rows))[:MANY]
-            rows, columns, weights = rows[some], columns[some], None if weights is None else weights[some]
-        error = partial(self._left_out_error, rows, columns, weights, many=many)
+        some = np.random.default_rng(0).permutation(len(rows))[:MANY] if many else np.arange(len(rows))
+
+        @cache
+        def rows_of(place: int | None) -> Matrix:
+            encoded = rows if place is None else self._encoded(X, rows, columns, floors[place])[1]
+            return encoded[some] if many else encoded
+
+        def error(place: int | None, *, power: int = 1, quick: bool = False) -> float:
+            floor, few = (None if place is None else floors[place]), columns[some]
+            chosen = None if weights is None else weights[some]
+            return self._left_out_error(rows_of(place), few, chosen, floor=floor, many=many, power=power, quick=quick)
+
         if self.target == "auto":  # most often a look at one kernel is enough
-            quick = [error(floor=floor, quick=True) for floor in (None, *floors)]
-            if min(quick[1:]) > quick[0]:
+            plain = error(None, quick=True)
+            if min(error(place, quick=True) for place in range(len(floors))) > plain:
                 return None
-        errors = [error(floor=floor) for floor in floors]
-        best = int(np.argmin(errors))
+        best = min(range(len(floors)), key=error)
         if self.target == "log":
             return floors[best]
-        return floors[best] if errors[best] < _CLEARLY * error(floor=None) else None
+        better = all(error(best, power=power) < share * error(None, power=power) for power, share in _CLEARLY)
+        return floors[best] if better else None
+
+    def _encoded(self, X: Any, rows: Matrix, columns: Matrix, floor: Matrix) -> tuple[TableEncoder | None, Matrix]:
+        """Return encoder and rows (n, d) with category means of what is learnt of targets (n, k): their logarithms."""
+        if self.encoder_ is None:
+            return None, rows
+        return self.encoder_.with_means(X, rows, np.log(columns - floor))
 
     def _left_out_error(
         self,
@@ -268,28 +338,27 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         *,
         floor: Matrix | None,
         many: bool,
-        quick: bool = False,
+        power: int,
+        quick: bool,
     ) -> float:
-        """Return the mean absolute leave-one-out error of the limit, in units of the targets' deviation.
+        """Return the square of leave-one-out errors of the limit, in units of the targets' deviation: see `_judge`.
 
-        Of targets that span powers of ten the mean square is that of a few. Infinity where it cannot be computed.
-        ``quick``: see :func:`error_left_out`.
+        Infinity where it cannot be computed. ``quick``: see :func:`error_left_out`.
         """
         told = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(told, scale="standardise", weights=weights)
         data = Observations.merged(rows, scaling.apply(told), weights=weights)
-        options = self._options(data, self._judge(columns, weights, scaling, floor, power=1))
+        options = self._options(data, self._judge(columns, weights, scaling, floor, power))
         if many and options.scale is None:  # the scale is chosen later, on more rows
             options = options._replace(scale=CANDIDATES[0])
         return error_left_out(data, options, quick=quick)
 
     @staticmethod
-    def _judge(
-        columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None, *, power: int = 2
-    ) -> Judge:
+    def _judge(columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None, power: int) -> Judge:
         """Return a function that judges outputs in the units of the targets, also when logarithms are learnt.
 
-        It returns the mean of this power of the errors, summed over outputs.
+        It returns the mean of this power of the errors, summed over outputs, as a square: that of the mean absolute
+        error, or the mean square.
         """
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit
 
@@ -297,27 +366,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             both = np.stack([data.target, outputs]) * scaling.unit + scaling.mean
             with np.errstate(over="ignore"):
                 wanted, found = (both if floor is None else np.exp(both)) / unit
-                return float(np.average((np.abs(found - wanted) ** power).sum(axis=1), weights=data.weight))
+                errors = (np.abs(found - wanted) ** power).sum(axis=1)
+                return float(np.average(errors, weights=data.weight) ** (2 / power))
 
         return judge
-
-    def _noise(self, left_out: LeftOut) -> Matrix:
-        """Return factor, constant and border (3, k) that turn variances of the limit into those of left-out data.
-
-        Beyond the border, below which 99 % of the variances were, deviations grow to those of the targets.
-        """
-        data, outputs, variances_of, optimism = left_out
-        variances, residuals = variances_of(), data.target - outputs
-        border = np.quantile(variances, _MET)
-        found = []
-        for squares in residuals.T**2:
-            stretch, addend = _calibrate(squares, variances, data.weight)
-            missed = (optimism - 1) * float(np.average(squares, weights=data.weight))  # wherever a row lies
-            known = (
-                border if squares.any() else firing_probability(self.shift_)
-            )  # equal targets give no information about others
-            found.append([stretch, addend + missed, known])
-        return np.transpose(found)
 
     def _deviations(self, inputs: Matrix) -> Matrix:
         device = self._predicting()
@@ -325,41 +377,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             about = self._variance(device)
             if about is None:
                 raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger ridge.")
-            prior, variance = firing_probability(self.shift_), about.at(inputs)[:, None]
-        stretch, addend, border = self.noise_
-        most = np.maximum(border * stretch + addend, 1.0)  # 1 is the variance of the targets
-        known = np.minimum(variance * stretch + addend, most)
-        unknown = np.clip((variance - border) / np.maximum(prior - border, np.finfo(float).tiny), 0.0, 1.0)
-        return np.sqrt(known + unknown * np.maximum(1.0 - known, 0.0))
+            return deviations_of(about.at(inputs), self.noise_, self.shift_)
 
     def _variance(self, device: Device) -> Variance | None:
         """Return what the limit knows, from all training rows, or from pivots where they are many."""
         if self.pivots_ is None:
             return Variance.exact(self.inputs_, self.penalty_, self.shift_, device)
         return Variance.of_pivots(self.pivots_, self.shift_, self.core_, device=device)
-
-
-def _calibrate(squares: Matrix, variances: Matrix, weights: Matrix) -> Matrix:
-    """Return the factor and the constant of variances (n,) under which residuals with these squares are most likely.
-
-    For a given share between the two, the best size is known: only the share is searched for, on a grid and then around
-    its best point. Cost: O(n) for some hundred shares.
-    """
-    typical = max(float(np.average(variances, weights=weights)), np.finfo(float).tiny)
-    if not squares.any():
-        return np.zeros(2)
-
-    def shape(place: float) -> Matrix:
-        return expit(place) * (variances / typical) + expit(-place)
-
-    def surprise(place: float) -> float:
-        scaled = shape(place)
-        return float(
-            np.average(np.log(scaled), weights=weights) + np.log(np.average(squares / scaled, weights=weights))
-        )
-
-    best, step = min(_SHARES, key=surprise), _SHARES[1] - _SHARES[0]
-    bounds = max(best - step, _SHARES[0]), best + step
-    place = minimize_scalar(surprise, bounds=bounds, method="bounded", options={"xatol": 1e-3}).x
-    size = float(np.average(squares / shape(place), weights=weights))
-    return np.array([size * expit(place) / typical, size * expit(-place)])

@@ -186,10 +186,13 @@ class Rounds:
         exact, columns = some.astype(np.float64), hold.kept.X.shape[1]
         return row_gradients(iter(found), inputs=exact, norms=norms[:_GRADIENTS], columns=columns)
 
-    def importances(self, metric: Matrix | None, choice: Choice) -> Matrix:
-        """Return the mean square of the gradient by each scaled column (d,), as a share of the sum of all."""
+    def importances(self, metric: Matrix | None, choice: Choice, solved: Solved | None) -> Matrix:
+        """Return the mean square of the gradient by each scaled column (d,), as a share of the sum of all.
+
+        ``solved`` is the fit of some rows with this metric.
+        """
         hold, d = self._small, self._small.kept.X.shape[1]
-        solved, squares = self.fit(hold, metric, choice), np.zeros(d)
+        squares = np.zeros(d)
         for one in [] if solved is None else self._gradients(hold, metric, solved, choice):
             by_column = one if metric is None else one @ metric.T
             squares += hold.kept.weights[:_GRADIENTS] @ by_column**2

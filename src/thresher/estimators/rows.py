@@ -18,7 +18,7 @@ from thresher.tables.kinds import numbers_of, say_strange
 from thresher.tables.saying import name_some, say_all
 from thresher.tables.table import read_targets
 
-__all__ = ["names_categories", "new_rows", "numeric_targets", "training_rows"]
+__all__ = ["names_categories", "new_rows", "numeric_targets", "some_cells", "training_rows"]
 
 Matrix = NDArray[np.float64]
 
@@ -44,12 +44,11 @@ def training_rows(estimator: Any, X: Any, *, task: str, weights: Any, **more: An
         targets = validate_data(estimator, "no_validation", **more)
     encoder = TableEncoder(categorical_features=estimator.categorical_features, task=task)
     kept = np.ones(len(X), np.bool_) if weights is None else np.ravel(weights) > 0
-    frame = Frame.of(X) if is_frame(X) else X
     check_consistent_length(X if not isinstance(X, Frame) else np.empty(len(X)), targets, kept)
     if kept.all():
         rows = encoder.fit_transform(X, targets)
     else:
-        some = encoder.fit_transform(frame.take(kept) if is_frame(X) else np.asarray(X)[kept], targets[kept])
+        some = encoder.fit_transform(some_cells(X, kept), targets[kept])
         rows = np.zeros((len(kept), some.shape[1]))
         rows[kept] = some
     estimator.encoder_, estimator.n_features_in_ = encoder, encoder.n_features_in_
@@ -76,6 +75,13 @@ def numeric_targets(y: Any) -> Any:
                 f"y is text, such as {str(one[0])[:40]!r}; expected numbers. For classes use ThresherClassifier."
             )
     return np.column_stack(read).reshape(values.shape)
+
+
+def some_cells(X: Any, kept: NDArray[np.bool_]) -> Any:
+    """Return the rows of a table, before it is numbers, that a mask (n,) keeps."""
+    if sparse.issparse(X):
+        return X.tocsr()[kept]
+    return Frame.of(X).take(kept) if is_frame(X) else np.asarray(X)[kept]
 
 
 def names_categories(estimator: Any) -> bool:

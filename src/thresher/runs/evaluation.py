@@ -9,7 +9,6 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from thresher.errors import InvalidInput
 from thresher.runs.answers import Answers, ask
@@ -24,16 +23,18 @@ MOST_ROWS = 10_000  # that are looked at
 MOST_POINTS = 1_000  # that are kept for a picture
 MOST_EXAMPLES = 10
 LEVELS = (0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
+_SHOWN = LEVELS.index(0.95)  # of the error bars of single rows
 BINS = 10  # of confidence
 
 
 @dataclass(frozen=True)
 class Point:
-    """One row: what it is, what was predicted, and the standard deviation of that, if there is one."""
+    """One row: what it is, what was predicted, and the ends of its 95 % error bar, if there is one."""
 
     actual: float
     predicted: float
-    deviation: float | None = None
+    lower: float | None = None
+    upper: float | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ class Example:
     cells: dict[str, str]
     actual: str  # of a number all digits
     predicted: str
-    deviation: float | None = None  # of a number
+    lower: float | None = None  # end of the 95 % error bar of a number
+    upper: float | None = None
     probability: float | None = None  # that the answer had
 
 
@@ -125,7 +127,8 @@ def evaluate(
 
     Parameters
     ----------
-    model : what has ``predict``, for error bars with ``return_std``, and for classes ``predict_proba`` and ``classes_``
+    model : what has ``predict``, for error bars ``predict_quantiles`` or ``return_std``, and for classes
+        ``predict_proba`` and ``classes_``
     X : the original columns: arrays by name, a pandas or polars frame, or a matrix (k, d)
     task : ``"regression"`` or ``"classification"``
     known : targets of the rows fitted to: the best constant guess is their mean, or the commonest
@@ -144,7 +147,8 @@ def evaluate(
     places = np.arange(len(y))
     if len(y) > MOST_ROWS:
         places = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
-    answers, wanted = ask(model, rows.table(places), task=task), y[places]
+    ends = [(1 + sign * level) / 2 for level in LEVELS for sign in (-1, 1)]
+    answers, wanted = ask(model, rows.table(places), task=task, quantiles=ends), y[places]
     wrapped = Model(model, task, getattr(model, "classes_", None))
     found = find_influence(wrapped, rows, y, places, seconds=seconds, progress=progress)
     told: dict[str, Any] = _of_numbers(answers, wanted, known) if task == "regression" else _of_classes(
@@ -166,8 +170,22 @@ def evaluate(
 
 def evaluation_of(stored: Any) -> Evaluation:
     """Return an evaluation that was written as JSON; TypeError, ValueError or LookupError if it is not one."""
+    if isinstance(stored, dict):
+        rows = {name: list(map(_with_ends, stored[name])) for name in ("points", "examples") if stored.get(name)}
+        stored = stored | rows
     made: Evaluation = _made(Evaluation, stored)
     return made
+
+
+def _with_ends(stored: Any) -> Any:
+    """Return a row with the ends of its error bar in place of a deviation, as it was written before 0.2."""
+    if not isinstance(stored, dict) or "deviation" not in stored:
+        return stored
+    row = dict(stored)
+    deviation = row.pop("deviation")
+    middle, reach = float(row["predicted"]), None if deviation is None else 1.96 * deviation
+    ends = (None, None) if reach is None else (middle - reach, middle + reach)
+    return row | dict(zip(("lower", "upper"), ends, strict=True))
 
 
 def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[str, Any]:
@@ -180,18 +198,14 @@ def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[
         "median error": float(np.median(np.abs(errors))), "guess": float(np.mean(known)), "R2": found["R2"],
     }  # fmt: skip
     some = np.random.default_rng(0).permutation(len(y))[:MOST_POINTS]
-    deviations = answers.deviations
-    points = [
-        Point(float(wanted[k]), float(answers.predicted[k]), None if deviations is None else float(deviations[k]))
-        for k in np.sort(some)
-    ]
+    points = [Point(float(wanted[k]), float(answers.predicted[k]), *_ends(answers, k)) for k in np.sort(some)]
     far = float(np.abs(errors).max()) or 1.0
     counts, edges = np.histogram(errors, bins=min(41, 2 * int(np.sqrt(len(y))) + 1), range=(-far, far))
     coverage = []
-    if deviations is not None:
-        for level in LEVELS:
-            reach = ndtri((1 + level) / 2) * deviations
-            coverage.append(Level(level, float(np.mean(np.abs(errors) <= reach))))
+    if answers.quantiles is not None:
+        for place, level in enumerate(LEVELS):
+            lower, upper = answers.quantiles[:, 2 * place : 2 * place + 2].T
+            coverage.append(Level(level, float(np.mean((lower <= wanted) & (wanted <= upper)))))
     return {"scores": scores, "points": points, "edges": edges.tolist(), "counts": counts.tolist(),
             "coverage": coverage}  # fmt: skip
 
@@ -264,11 +278,18 @@ def _examples(
             {name: say_cell(_plain(column[places[k]])) for name, column in cells.items()},
             say(_plain(wanted[k])),
             say(_plain(answers.predicted[k])),
-            None if answers.deviations is None else float(answers.deviations[k]),
+            *_ends(answers, k),
             None if probability is None else float(probability[k]),
         )
         for k in order
     ]
+
+
+def _ends(answers: Answers, row: int) -> tuple[float | None, float | None]:
+    """Return the ends of the 95 % error bar of a row."""
+    if answers.quantiles is None:
+        return None, None
+    return float(answers.quantiles[row, 2 * _SHOWN]), float(answers.quantiles[row, 2 * _SHOWN + 1])
 
 
 def _plain(value: Any) -> Any:

@@ -77,8 +77,8 @@ def _actual(axes: Axes, found: Evaluation) -> str:
     ends = (low - room, high + room)
     axes.plot(ends, ends, "--", color=PINK, linewidth=1.2, label="predicted = actual", zorder=1)
     if found.coverage and len(actual) <= _FEW:
-        bars = 1.96 * np.array([one.deviation or 0.0 for one in found.points])
-        axes.vlines(actual, predicted - bars, predicted + bars, color=SKY, linewidth=0.8, alpha=0.6, zorder=2)
+        lower, upper = ([getattr(one, name) for one in found.points] for name in ("lower", "upper"))
+        axes.vlines(actual, lower, upper, color=SKY, linewidth=0.8, alpha=0.6, zorder=2)
     axes.plot(actual, predicted, "o", color=BLUE, markersize=3.5, alpha=_alpha(len(actual)), markeredgewidth=0)
     axes.set(xlim=ends, ylim=ends, xlabel=f"actual {_short(found.target)}", ylabel="predicted")
     _plain_ticks(axes)

@@ -254,7 +254,8 @@ def examples_of(found: Evaluation) -> tuple[list[str], list[list[str]]]:
             answers = [one.actual, one.predicted, "" if one.probability is None else _percent(one.probability)]
         else:
             actual, predicted = float(one.actual), float(one.predicted)
-            bar = "" if one.deviation is None else f" ± {say_like(1.96 * one.deviation, measure.error)}"
+            ends = [say_like(end, measure.error) for end in (one.lower, one.upper) if end is not None]
+            bar = f" ({' to '.join(ends)})" if ends else ""
             answers = [
                 *(say_like(value, measure.error) + after for value, after in ((actual, ""), (predicted, bar))),
                 measure.say(actual - predicted),

@@ -178,11 +178,15 @@ class Levels:
 
     def encode(self, column: Column) -> Matrix:
         """Return the numbers of the values."""
-        return np.array([*self.levels, self.otherwise])[_places(self.values, column)]
+        return np.array([*self.levels, self.otherwise])[self.places(column)]
 
     def unseen(self, column: Column) -> NDArray[np.bool_]:
         """Return which values (n,) have no numbers of their own."""
-        return (_places(self.values, column) < 0) & ~column.missing
+        return (self.places(column) < 0) & ~column.missing
+
+    def places(self, column: Column) -> NDArray[np.int64]:
+        """Return the place (n,) of each value of a column among those known, -1 where it is none of them."""
+        return _places(self.values, column)
 
 
 @dataclass(frozen=True)

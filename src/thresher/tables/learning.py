@@ -37,7 +37,7 @@ from thresher.tables.kinds import (
     truth_only,
 )
 
-__all__ = ["MOST_VALUES", "Targets", "encode_rows", "learn", "look"]
+__all__ = ["MOST_VALUES", "Targets", "encode_rows", "learn", "learn_means", "look"]
 
 Matrix = NDArray[np.float64]
 MOST_VALUES = 30  # of a category that becomes zeros and ones
@@ -183,6 +183,11 @@ def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Kin
     else:
         return _learn_levels(values, codes, targets)
     return kind, kind.encode(column)
+
+
+def learn_means(kind: Levels, column: Column, targets: Targets) -> tuple[Kind, Matrix]:
+    """Return the means of other targets for the values of a column, and what training rows become (n, outputs)."""
+    return _learn_levels(list(kind.values), kind.places(column), targets)
 
 
 def _unit_of(cells: list[Any]) -> str:

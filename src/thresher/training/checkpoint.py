@@ -213,7 +213,7 @@ def _refuse_unfinished(path: Path) -> None:
     """Refuse to write over what may be needed: a checkpoint of a run that has not ended, or a file of another kind."""
     anew = "To start anew, delete it, or give checkpoint another name."
     try:
-        about = read_file(path, kind=_KIND, newest=_VERSION).metadata
+        about = read_file(path, kind=_KIND, version=_VERSION).metadata
     except InvalidInput as error:
         raise InvalidInput(f"cannot write the checkpoint over a file that is none: {error} {anew}") from None
     if not about.get("ended"):
