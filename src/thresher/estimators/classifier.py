@@ -116,7 +116,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         self.classes_, self.prior_, self.multilabel_ = classes, prior, multilabel
         self.temperature_ = self._temperature(left_out)
         if left_out is not None:
-            self.loo_share_ = left_out.optimism * share_of_guess(left_out.data, left_out.outputs)
+            self.loo_share_ = max(left_out.optimism, 1.0) * share_of_guess(left_out.data, left_out.outputs)
         return self
 
     def _temperature(self, left_out: LeftOut | None) -> Any:
