@@ -24,7 +24,8 @@ from thresher.estimators.encoder import TableEncoder
 from thresher.estimators.engine import Engine, check_engine, device_for, refuse_limit
 from thresher.estimators.exporting import arrays_of
 from thresher.estimators.features import Plan
-from thresher.estimators.fitting import WORSE, Fitting, LeftOut
+from thresher.estimators.fit_check import FitCheck, ensure
+from thresher.estimators.fitting import WORSE, Fitted, Fitting, LeftOut
 from thresher.estimators.interpolation import TRAIN_OPTIONS, WIDTH, interpolate
 from thresher.estimators.many import EXACT, MANY, ManyFitting
 from thresher.estimators.model_files import save_model
@@ -140,11 +141,24 @@ class ThresherEstimator(Exports, BaseEstimator):
         self._warn_far(data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
             try:
-                fitted = (Fitting if len(data) <= MANY else ManyFitting)(data, options, progress).run()
+                made = (Fitting if len(data) <= MANY else ManyFitting)(data, options, progress).run()
             except KeyboardInterrupt as error:
                 if options.checkpoint is not None and options.checkpoint.exists():
                     error.add_note(f"The work done so far is in {options.checkpoint}: the same fit goes on from there.")
                 raise
+            fitted, self.fit_check_ = self._checked(made)
+        self._warn(fitted.loss)
+        return fitted.left_out
+
+    def _checked(self, made: Fitted) -> tuple[Fitted, FitCheck]:
+        """Take over a fit that passes the check of its answers, this one or one made again; without one nothing."""
+        try:
+            return ensure(made, self._adopt, lambda rows: self._outputs_of(self.lift_.transform(rows)))
+        except InvalidInput:
+            del self.results_  # not fitted
+            raise
+
+    def _adopt(self, fitted: Fitted) -> None:
         choice, lift = fitted.choice, fitted.lift
         self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.ridge
         self.loo_error_, self.tried_ = fitted.error, choice.tried
@@ -158,8 +172,6 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.pivots_, self.core_, self.leaves_ = fitted.pivots, fitted.core, fitted.leaves
         self.approximation_, self.approximation_errors_ = fitted.way, fitted.ways
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
-        self._warn(fitted.loss)
-        return fitted.left_out
 
     def _by_column(self, shares: Matrix) -> Matrix:
         """Return shares (n_features_in_,) of the columns of X from those (d,) of the columns of numbers they became."""

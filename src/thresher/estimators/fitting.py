@@ -23,8 +23,9 @@ from thresher.estimators.features import (
     choose_plan,
     next_metric,
 )
+from thresher.estimators.fit_check import DOUBLE, Asked
 from thresher.estimators.lift import SphereLift
-from thresher.estimators.networks import gains_of, settings_of, train_penalised
+from thresher.estimators.networks import gains_of, promise_of, settings_of, train_penalised
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.scales import FEW, Options, choose_scale
@@ -46,6 +47,7 @@ _LEARNT = 1024, 2048  # rows at most that a metric is learnt on, and in the last
 _WEIGHED = 512  # rows at most that weights of columns are learnt on: fifteen times that cost
 WORSE = 0.02  # share by which the error of a network exceeds that of the limit when it is measurably worse
 _NOTHING = 1e-6  # error, in units of the targets' variance, that is none
+_SOLVED = 1e-6  # what a factor in double precision may leave of the targets
 
 
 class LeftOut(NamedTuple):
@@ -73,6 +75,8 @@ class Fitted(NamedTuple):
     gains: Matrix  # (k,)
     results: list[Result]
     importances: Matrix  # (d,)
+    asked: Asked  # rows whose answers are known
+    again: Callable[[float], Any]  # makes the fit again with this ridge, with more care
     pivots: NDArray[np.float32] | None = None  # (r, d): inputs of which error bars are made, None for all
     core: Matrix | None = None  # of these, see Variance
     way: str = "exact"  # or "centres", "leaves"
@@ -123,32 +127,62 @@ class Fitting:
             kernel = device.kernel(inputs, choice.shift)
         else:
             kernel = device.start_gram(inputs, settings)
-        fit = self._fit_kernel(kernel, choice)
-        penalty = fit.noise / self.data.weights
-        gains = gains_of(fit.alpha, fit.outputs, self.width)
         importances = self._importances(space, choice)
-        self.progress.begin("training")
-        results = [] if settings is None else self._train(inputs, settings, kernel, fit, penalty, gains)
-        self.progress.end()
-        last = self.data.last(choose.SEARCHED)
         lift = SphereLift(
             scale=scale, bias=choice.bias, weights=space.weights, metric=space.matrix(), rest=space.rest
         ).fit(self.data.X, sample_weight=self.data.weights)
-        return Fitted(
-            lift=lift,
-            choice=choice,
-            learning=learning,
-            left_out=LeftOut(last, fit.left_out(last), partial(self._variances, fit, inputs, choice.shift), optimism),
-            inputs=inputs,
-            ridge=fit.ridge,
-            error=fit.error,
-            alpha=fit.alpha,
-            penalty=penalty,
-            gains=gains,
-            results=results,
-            importances=importances,
-            loss=self.loss,
+
+        def finish(ridge: float | None) -> Fitted:
+            """Return the fit with this ridge, or with the best."""
+            fit = self._fit_kernel(kernel, choice, ridge)
+            penalty = fit.noise / self.data.weights
+            gains = gains_of(fit.alpha, fit.outputs, self.width)
+            self.progress.begin("training")
+            results = [] if settings is None else self._train(inputs, settings, kernel, fit, penalty, gains)
+            last = self.data.last(choose.SEARCHED)
+            left_out = fit.left_out(last)
+            return Fitted(
+                lift=lift,
+                choice=choice,
+                learning=learning,
+                left_out=LeftOut(last, left_out, partial(self._variances, fit, inputs, choice.shift), optimism),
+                inputs=inputs,
+                ridge=fit.ridge,
+                error=fit.error,
+                alpha=fit.alpha,
+                penalty=penalty,
+                gains=gains,
+                results=results,
+                importances=importances,
+                asked=self._asked(fit, results, gains, left_out),
+                again=again,
+                loss=self.loss,
+            )
+
+        def again(ridge: float) -> Fitted:
+            with device.session():
+                return finish(ridge)
+
+        fitted = finish(options.ridge)
+        self.progress.end()
+        return fitted
+
+    def _asked(self, fit: Fit, results: Sequence[Result], gains: Matrix, left_out: Matrix) -> Asked:
+        """Return rows that were left out one at a time, and what the fit says of them."""
+        last, targets = self.data.last(choose.SEARCHED), self.data.targets
+        size = float(np.linalg.norm(fit.alpha)) / math.sqrt(len(targets))
+        asked = Asked(
+            rows=last.X,
+            data=last,
+            left_out=left_out,
+            promised=fit.outputs[-len(last) :],
+            residual=_SOLVED,
+            rounding=DOUBLE * size,
         )
+        if not results:
+            return asked
+        outputs, left, stopped = promise_of(results, targets, fit.noise / self.data.weights, gains)
+        return asked.of_networks(None if outputs is None else outputs[-len(last) :], left, interrupted=stopped)
 
     def _variances(self, fit: Fit, inputs: Matrix, shift: float) -> Matrix:
         """Return the variance of the limit at each observation left out (c,)."""
@@ -309,8 +343,8 @@ class Fitting:
             squares *= space.weights**2
         return squares / squares.sum() if squares.sum() > 0 else np.full(d, 1 / d)
 
-    def _fit_kernel(self, kernel: DenseKernel, choice: Choice) -> Fit:
-        ridge, shift = self.options.ridge, choice.shift
+    def _fit_kernel(self, kernel: DenseKernel, choice: Choice, ridge: float | None) -> Fit:
+        shift = choice.shift
         tell = self.progress.tried
         fit = choose.fit_kernel(kernel, self.data, shift=shift, ridge=ridge, guess=choice.ridge, tell=tell)
         if fit is None:

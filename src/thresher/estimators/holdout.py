@@ -26,6 +26,7 @@ Single = NDArray[np.float32]
 _RANK = 768  # of a preconditioner, at the most
 _LEAST, _MOST = -10, 2  # half powers of ten of a ridge; below 1e-5 single precision is not enough
 _WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many times another's for so many steps
+_LOST = 100.0  # times the least residual: conjugate gradients go up by much less before they go down again
 _ARRIVED = 2e-2  # relative residual from which on errors hardly change
 
 
@@ -141,10 +142,13 @@ def refine(
     start: Matrix,
     tell: Callable[[float], object] = lambda share: None,
     save: Callable[[Matrix], object] = lambda values: None,
-) -> Matrix:
-    """Return the solution (n, k) for all rows of a matrix, from a start (n, k) on.
+) -> tuple[Matrix, float]:
+    """Return the solution (n, k) for all rows of a matrix, from a start (n, k) on, and its relative residual.
 
-    It stops at a relative residual, or after some steps: those that were best with some rows left out.
+    It stops at a relative residual, or after some steps: those that were best with some rows left out. In single
+    precision the matrix of rows that are all but equal has eigenvalues below zero, down to about -1e-4 of its diagonal.
+    With a smaller ridge the system is then not positive, and after some steps residuals grow without bound: what is
+    returned is the solution of the least residual, the start if it is none other.
     """
     level = ridge * matrix.diagonal
     descent = descend(
@@ -155,11 +159,17 @@ def refine(
         inverse=device.inverse(low, level / data.weights),
         start=start,
     )
-    while descent.steps < steps and float(descent.residuals.max()) > residual:
+    best, values = float(descent.residuals.max()), descent.values
+    while descent.steps < steps and best > residual:
         descent.step()
         tell(descent.steps / steps)
-        save(device.get(descent.values))
-    return device.get(descent.values)
+        left = float(descent.residuals.max())
+        if left < best:
+            best, values = left, descent.values
+            save(device.get(values))
+        elif not left < _LOST * best:  # nothing comes back from there, nor from what is not a number
+            break
+    return device.get(values), best
 
 
 class HoldOut:

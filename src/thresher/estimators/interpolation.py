@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from thresher.errors import InvalidInput
+from thresher.estimators.fit_check import ASKED, SOLVED, Asked, FitCheck, check_answers
 from thresher.estimators.lift import SphereLift
 from thresher.estimators.observations import Observations, distinct_rows
 from thresher.estimators.progress import Progress
@@ -23,6 +25,7 @@ __all__ = ["BIAS", "SCALE", "TRAIN_OPTIONS", "WIDTH", "adopt", "interpolate"]
 Matrix = NDArray[np.float64]
 BIAS = 0.5  # of the lift, with bias="auto": keeps lengths apart, inputs still well spread
 SCALE = "standardise"  # with scale="auto"
+_ROUNDING = 1e-4  # of answers: training may be in single precision
 WIDTH = 1 << 17  # with width="auto": training is sublinear in it
 TRAIN_OPTIONS = ("index", "solver", "engine", "method", "first_step", "damping", "dtype", "memory_budget",
                  "audit", "start", "checkpoint", "resume")  # fmt: skip
@@ -62,6 +65,7 @@ def interpolate(
         )
         progress.end()
     adopt(estimator, lift, inputs, results)
+    estimator.fit_check_ = _check(estimator, data.some(ASKED), results)
     missed = [result for result in results if result.status in (Status.STALLED, Status.OUT_OF_ITERATIONS)]
     if missed:
         said = f"{len(missed)} of {len(results)} networks do not meet their targets: {missed[0].message}"
@@ -82,6 +86,26 @@ def adopt(estimator: Any, lift: SphereLift, inputs: Matrix, results: Sequence[Re
     estimator.n_iter_ = max(len(result.steps) for result in results)
     for name in ("alpha_", "penalty_", "noise_", "feature_importances_"):  # of an earlier fit with a ridge
         vars(estimator).pop(name, None)
+
+
+def _check(estimator: Any, some: Observations, results: Sequence[Result]) -> FitCheck:
+    """Return what the estimator answers at some rows, beside their targets; refuse what training did not leave."""
+    met = all(result.status is Status.CONVERGED for result in results)
+    check = check_answers(
+        Asked(
+            rows=some.X,
+            data=some,
+            left_out=some.target[:0],
+            promised=some.targets if met else None,
+            residual=SOLVED * math.hypot(*(result.history[-1].residual for result in results)) / math.sqrt(len(some)),
+            rounding=_ROUNDING,
+        ),
+        estimator._outputs_of(estimator.lift_.transform(some.X)),
+    )
+    if check.failure:
+        del estimator.results_
+        raise InvalidInput(f"the trained networks do not answer as they did in training: {check.failure}.")
+    return check
 
 
 def _targets(data: Observations, inputs: Matrix) -> Matrix:

@@ -18,17 +18,18 @@ from thresher.errors import InvalidInput
 from thresher.estimators import choose
 from thresher.estimators.beyond import CENTRES, fit_beyond
 from thresher.estimators.centres import fit_centres
-from thresher.estimators.choose import Choice
+from thresher.estimators.choose import Choice, mean_square, solve_kernel
 from thresher.estimators.exact import RANK, LimitFit, Table, fit_exact
 from thresher.estimators.features import (
     COLUMNS,
     Plan,
 )
+from thresher.estimators.fit_check import ASKED, SINGLE, SOLVED, Asked
 from thresher.estimators.fitting import Fitted
 from thresher.estimators.holdout import HoldOut, Solved, ridges_near
 from thresher.estimators.journal import Journal
 from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
-from thresher.estimators.networks import Networks, train_many
+from thresher.estimators.networks import Networks, promise_of, train_many
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
 from thresher.estimators.rounds import Rounds
@@ -54,6 +55,7 @@ _NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "m
                  "device", "engine")  # fmt: skip
 _LEAST_FIRING = 1e-30  # probability that a neuron fires, in single precision with room for products
 _STEEPEST = 2.0  # power of the number of rows by which errors are believed to fall
+_AGREE = 0.1  # share of the error on rows that stay left out by which answers may differ from those of the fit
 _OUTPUTS = 4  # beyond so many, ridges are compared on some rows only
 
 
@@ -119,34 +121,49 @@ class ManyFitting:
             choice = choice if solved is None else choice._replace(ridge=solved.ridge)
         progress.begin("fitting all rows")
         way, errors = self._way(rounds, large, metric, choice)
-        last, found = self._fit_all(partial(_turn, scaling, metric), choice, way)
-        found = found._replace(errors=errors | found.errors)
-        networks = self._train(small, metric, partial(_turn, scaling, metric), last, choice, found)
         few = rounds.fit(small, metric, choice)
+        importances = rounds.importances(metric, choice, few)
+
+        def fit(ridge: float | None) -> Fitted:
+            """Return the fit; with a ridge, that of a fit that is made again with more care."""
+            turn = partial(_turn, scaling, metric)
+            last, found = self._fit_all(turn, choice, way, ridge=ridge)
+            found = found._replace(errors=errors | found.errors)
+            networks = self._train(small, metric, turn, last, choice, found, ridge=ridge)
+            lift = SphereLift.made(scaling, scale=scale, bias=choice.bias, metric=metric, last=last)
+            asked = self._asked(turn, last, choice, found, networks)
+            worse = 1.0 if networks is None else 1 + networks.loss  # times the squared error of the limit
+            return Fitted(
+                lift=lift,
+                choice=choice,
+                learning=learning,
+                left_out=found.left_out._replace(optimism=worse * self._gain(small, few, found)),
+                inputs=found.inputs if networks is None else networks.inputs,
+                ridge=found.ridge if networks is None else networks.ridge,
+                error=found.error * worse,
+                alpha=found.alpha,
+                penalty=self._penalty(found, choice.shift) if networks is None else networks.penalty,
+                gains=np.ones(found.alpha.shape[1]) if networks is None else networks.gains,
+                results=[] if networks is None else networks.results,
+                loss=worse - 1,
+                importances=importances,
+                asked=asked,
+                again=again,
+                pivots=found.pivots,
+                core=found.core,
+                way=found.way,
+                ways=found.errors,
+                leaves=found.leaves,
+            )
+
+        def again(ridge: float) -> Fitted:
+            with blas_for_size(0), self._device.session():
+                return fit(ridge)
+
+        fitted = fit(None)
         progress.end()
         self._journal.finish()
-        worse = 1.0 if networks is None else 1 + networks.loss  # times the squared error of the limit
-        lift = SphereLift.made(scaling, scale=scale, bias=choice.bias, metric=metric, last=last)
-        return Fitted(
-            lift=lift,
-            choice=choice,
-            learning=learning,
-            left_out=found.left_out._replace(optimism=worse * self._gain(small, few, found)),
-            inputs=found.inputs if networks is None else networks.inputs,
-            ridge=found.ridge if networks is None else networks.ridge,
-            error=found.error * worse,
-            alpha=found.alpha,
-            penalty=self._penalty(found, choice.shift) if networks is None else networks.penalty,
-            gains=np.ones(found.alpha.shape[1]) if networks is None else networks.gains,
-            results=[] if networks is None else networks.results,
-            loss=worse - 1,
-            importances=rounds.importances(metric, choice, few),
-            pivots=found.pivots,
-            core=found.core,
-            way=found.way,
-            ways=found.errors,
-            leaves=found.leaves,
-        )
+        return fitted
 
     def _gain(self, small: HoldOut, few: Solved | None, found: LimitFit) -> float:
         """Return what share of the squared error on rows left out remains when they are fitted as well.
@@ -163,6 +180,34 @@ class ManyFitting:
             return 1.0
         power = math.log(before / after) / math.log(kept / len(small.kept))
         return float((kept / n) ** min(power, _STEEPEST))
+
+    def _asked(self, turn: Turn, last: float, choice: Choice, found: LimitFit, networks: Networks | None) -> Asked:
+        """Return some of the rows left out, and what the fit says of them. Cost: O(r³), r = 1024."""
+        few, left = (one.at(np.arange(min(ASKED, len(one)))) for one in (self._few, self._left))
+        kernel = self._device.kernel(lift_rows(turn(np.concatenate([few.X, left.X])), last)[0], choice.shift)
+        alpha = solve_kernel(kernel, few, shift=choice.shift, ridge=found.ridge)
+        observed = found.left_out.data.row < len(left)
+        asked = Asked(
+            rows=left.X,
+            data=left,
+            left_out=found.left_out.outputs[observed],
+            promised=None,
+            residual=0.0,
+            rounding=SINGLE * float(np.linalg.norm(found.alpha)) / math.sqrt(len(found.alpha)),
+            few_rows=None if alpha is None else kernel.rest(alpha),
+        )
+        if networks is not None:
+            outputs, lost, stopped = promise_of(networks.results, self.data.targets, networks.penalty, networks.gains)
+            outputs = None if outputs is None else outputs[self._held[: len(left)]]
+            return asked.of_networks(outputs, lost, interrupted=stopped)
+        if found.way == "exact":
+            held, targets = self._held[: len(left)], self.data.targets
+            away = self._penalty(found, choice.shift)[held, None] * found.alpha[held]
+            share = float(np.linalg.norm(targets)) / math.sqrt(len(self._held))  # if all that is left were at these
+            return asked._replace(promised=targets[held] - away, residual=SOLVED * found.residual * share)
+        said = np.empty_like(left.targets)
+        said[left.row] = asked.left_out
+        return asked._replace(promised=said, residual=_AGREE * math.sqrt(mean_square(left, asked.left_out)))
 
     def _penalty(self, found: LimitFit, shift: float) -> Matrix:
         """Return the penalty of each input that has a coefficient (n,)."""
@@ -200,29 +245,32 @@ class ManyFitting:
         way = "exact" if errors["exact"] < _CLEARLY * errors["centres"] else "auto"
         return way, {f"{name} on {len(few):,} rows": error for name, error in errors.items()}
 
-    def _fit_all(self, turn: Turn, choice: Choice, way: str) -> tuple[float, LimitFit]:
-        """Return the last coordinate of lifted rows, and the fit to all rows, exact or not."""
+    def _fit_all(self, turn: Turn, choice: Choice, way: str, ridge: float | None) -> tuple[float, LimitFit]:
+        """Return the last coordinate of lifted rows, and the fit to all rows, exact or not.
+
+        With a ridge it is made again, with that one and with more care.
+        """
         options, data = self.options, self.data
         ridges = ridges_near(choice.ridge) if options.ridge is None else [options.ridge]
-        if data.targets.shape[1] > _OUTPUTS and options.ridge is None:
+        ridges, journal = (ridges, self._journal) if ridge is None else ([ridge], Journal(None))
+        if ridge is None and data.targets.shape[1] > _OUTPUTS and options.ridge is None:
             ridges = [choice.ridge]  # each costs as much as all outputs
         table = Table(
-            self._bare, self._kept, self._held, choice.bias, choice.shift, ridges, options.judge, self._device
-        )
+            self._bare, self._kept, self._held, choice.bias, choice.shift, ridges, options.judge, self._device,
+            careful=ridge is not None,
+        )  # fmt: skip
         if way == "exact":
             rows = turn(data.X)
             last = choice.bias * typical_norm(rows[self._kept], data.weights[self._kept])
             inputs = lift_rows(rows, last)[0].astype(np.float32)[:, : None if choice.bias else -1]
-            return last, fit_exact(inputs, table, journal=self._journal, tell=self.progress.share)
+            return last, fit_exact(inputs, table, journal=journal, tell=self.progress.share)
         last = choice.bias * self._typical_norm(turn)
         stream = Stream(data.X, lambda block: lift_rows(turn(block), last)[0][:, : None if choice.bias else -1])
         order = np.concatenate([self._kept, self._held])
         if _on_disk(data):
-            return last, fit_beyond(stream, None, table, way=way, journal=self._journal, tell=self.progress.share)
+            return last, fit_beyond(stream, None, table, way=way, journal=journal, tell=self.progress.share)
         rows_of = partial(_in_blocks, turn, data.X, order)
-        return last, fit_beyond(
-            stream.in_memory(), rows_of, table, way=way, journal=self._journal, tell=self.progress.share
-        )
+        return last, fit_beyond(stream.in_memory(), rows_of, table, way=way, journal=journal, tell=self.progress.share)
 
     def _typical_norm(self, turn: Turn) -> float:
         """Return the root mean square norm of the rows that are kept; refuse rows that are too large."""
@@ -238,9 +286,10 @@ class ManyFitting:
         return math.sqrt(total / weights.sum()) or 1.0
 
     def _train(
-        self, small: HoldOut, metric: Matrix | None, turn: Turn, last: float, choice: Choice, found: LimitFit
-    ) -> Networks | None:
-        """Return the networks that were asked for."""
+        self, small: HoldOut, metric: Matrix | None, turn: Turn, last: float, choice: Choice, found: LimitFit,
+        ridge: float | None,
+    ) -> Networks | None:  # fmt: skip
+        """Return the networks that were asked for; those of a fit that is made again have its ridge."""
         if self.options.width == math.inf:
             return None
         self.progress.begin("training")
@@ -251,7 +300,7 @@ class ManyFitting:
             small,
             metric,
             choice,
-            self.options,
+            self.options if ridge is None else self.options._replace(ridge=ridge),
             alpha=found.alpha,
             outputs=self.data.targets - self._penalty(found, choice.shift)[:, None] * found.alpha,
             callbacks=[self.progress.records()],

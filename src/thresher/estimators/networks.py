@@ -20,15 +20,16 @@ from thresher.interfaces import Solution, SolveStatus
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.model.sobol import MOST_COLUMNS as SOBOL_COLUMNS
+from thresher.model.weights import Step
 from thresher.parallel import blas_for_size
 from thresher.theory import firing_probability
-from thresher.training import Callback, Result
+from thresher.training import Callback, Result, Status
 from thresher.training.checkpoint import Checkpoint
 from thresher.training.loop import run_together
 from thresher.training.options import Setup
 from thresher.training.train import complete
 
-__all__ = ["Networks", "gains_of", "settings_of", "train_many", "train_penalised"]
+__all__ = ["Networks", "Promise", "gains_of", "promise_of", "settings_of", "train_many", "train_penalised"]
 
 Matrix = NDArray[np.float64]
 _DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
@@ -98,6 +99,28 @@ def gains_of(alpha: Matrix, outputs: Matrix, width: int | float) -> Matrix:
     """
     travelled = np.einsum("nk,nk->k", alpha, outputs)
     return np.maximum(np.sqrt(np.maximum(travelled, 0.0) / width) / _DRIFT, 1.0)
+
+
+class Promise(NamedTuple):
+    """What networks should answer at their inputs, as their training has it."""
+
+    outputs: Matrix | None  # (n, k), None where training stalled
+    left: float  # norm of the distance from these, over all inputs and outputs
+    interrupted: bool  # training was stopped on request: nothing is promised
+
+
+def promise_of(results: Sequence[Result], targets: Matrix, penalty: Matrix, gains: Matrix) -> Promise:
+    """Return what trained networks promise for targets (n, k): with the alpha of the last step, f = y - p alpha.
+
+    How far that fails is the remainder of a training.
+    """
+    left = [one.remainder * float(np.linalg.norm(column)) for one, column in zip(results, targets.T, strict=True)]
+    stopped = any(one.status is Status.INTERRUPTED for one in results)
+    last = [one.steps[-1] if one.steps else Step(np.zeros(len(targets)), 0.0) for one in results]
+    if any(one.status is Status.STALLED for one in results) or not all(one.keep < 1 for one in last):
+        return Promise(None, math.hypot(*left), stopped)
+    alpha = np.column_stack([one.v / (1 - one.keep) for one in last])
+    return Promise(targets - penalty[:, None] * alpha * gains, math.hypot(*left), stopped)
 
 
 class Networks(NamedTuple):
