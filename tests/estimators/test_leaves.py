@@ -111,9 +111,9 @@ def test_the_ridge_that_held_out_rows_prefer_is_taken():
     rows, targets, weights = rows_and_targets(1500)
     targets += np.random.default_rng(1).normal(size=targets.shape)
     options = {"held": 300, "bias": BIAS, "shift": SHIFT, "size": 200}
-    both = fit_leaves(rows, targets, weights, ridges=[1e-3, 1.0], **options)
-    alone = fit_leaves(rows, targets, weights, ridges=[1.0], **options)
-    assert both.ridge == 1.0
+    both = fit_leaves(rows, targets, weights, ridges=[1e-3, 10**0.5], **options)
+    alone = fit_leaves(rows, targets, weights, ridges=[10**0.5], **options)
+    assert both.ridge == 10**0.5
     assert both.errors[1] < both.errors[0]
     away = both.predict(rows[:1200]) - alone.predict(rows[:1200])
     assert np.sqrt(np.mean(away**2)) < 2 * module._DONE * np.sqrt(np.mean(targets**2))

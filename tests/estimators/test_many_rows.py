@@ -20,6 +20,7 @@ from thresher.estimators.holdout import Stop as Enough
 from thresher.estimators.leaves import check_leaves
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
+from thresher.estimators.ridges import RIDGES
 from thresher.theory import firing_probability, limit_kernel
 from thresher.theory.limit_matrix import LimitMatrix
 
@@ -171,8 +172,7 @@ def test_hold_out_agrees_with_a_dense_solve():
     np.fill_diagonal(kernel, firing_probability(0.5))
     cross = limit_kernel(others.astype(float) @ inputs.T.astype(float), 0.5, symmetric=False)
     errors = {}
-    for power in (-5, -4, -3):
-        ridge = 10 ** (power / 2)
+    for ridge in RIDGES:
         alpha = np.linalg.solve(kernel + ridge * firing_probability(0.5) * np.eye(260), kept.targets)
         errors[ridge] = judge(held, (cross @ alpha)[held.row])
     assert solved.error <= 1.02 * min(errors.values())

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from thresher.algebra.pivots import LowRank
 from thresher.errors import InvalidInput
 from thresher.estimators.device import Cpu, Device, descend
+from thresher.estimators.ridges import best_ridge
 from thresher.estimators.streams import Rows, Stream
 from thresher.parallel import in_order
 from thresher.theory.kernel import firing_probability
@@ -79,7 +80,8 @@ def fit_centres(
     weights : (n,), above 0, of rows
     kept, held : numbers of the rows to fit, in random order, and of those that are left out; others are passed over
     shift : threshold above which a neuron fires
-    ridges : penalties to choose from, relative to the diagonal of the kernel; without held-out rows only one
+    ridges : penalties to choose from, relative to the diagonal of the kernel; while the best is at an end of several,
+        the one beyond is tried too. Without held-out rows only one
     centres : how many at most
     device : None for all cores
     judge : returns the error of outputs (h, k) on the held-out rows; None for the weighted mean of squares
@@ -93,8 +95,18 @@ def fit_centres(
         raise InvalidInput(f"without held-out rows there must be one ridge; got {len(ridges)}. Hold some rows out.")
     stream = inputs if isinstance(inputs, Stream) else Stream(inputs)
     device = Cpu() if device is None else device
-    fit = _Fit(stream, targets, weights, kept, held, shift, ridges, centres, device, judge, seed)
-    return fit.descend(tell, saved or {}, save)
+    fit = _Fit(stream, targets, weights, kept, held, shift, centres, device, judge, seed)
+    found = fit.descend(list(ridges), tell, saved or {}, save)
+    errors = dict(found.errors)
+
+    def attempt(ridge: float) -> float:
+        nonlocal found
+        other = fit.descend([ridge], lambda share: None, {}, lambda arrays: None)
+        found = other if other.errors[ridge] < min(errors.values()) else found
+        return other.errors[ridge]
+
+    best_ridge(errors, attempt)
+    return found._replace(errors=errors)
 
 
 class _Fit:
@@ -108,13 +120,12 @@ class _Fit:
         kept: Numbers,
         held: Numbers,
         shift: float,
-        ridges: Sequence[float],
         centres: int,
         device: Device,
         judge: Callable[[Matrix], float] | None,
         seed: int,
     ) -> None:
-        self._targets, self._held, self._ridges = targets, held, list(ridges)
+        self._targets, self._held = targets, held
         self._judge = partial(_mean_square, targets[held], weights[held]) if judge is None else judge
         self._weights = np.zeros(len(stream))  # of the rows that are fitted
         self._weights[kept] = weights[kept]
@@ -124,7 +135,7 @@ class _Fit:
         sample = kept[: max(min(_SAMPLE * centres, _LARGEST), centres)]
         kernel = device.matrix(stream.take(sample), shift, memory=0.0)
         low = device.pivots(kernel, rank=centres, seed=seed)
-        self._inverse = self._precondition(low, sample)
+        self._precondition = self._preconditioner(low, sample)
         self._centres = kernel.inputs[low.pivots]
         square = device.matrix(self._centres, shift, memory=0.0)
         self._square = self._double(square.columns(np.arange(len(square))))
@@ -132,29 +143,35 @@ class _Fit:
         own = sample[low.pivots][order]
         sweep = Sweep(stream, targets, self._weights, places, self._centres, own, order, shift, device)
         self._sums = device.passes(sweep).sums
+        self._right: Matrix | None = None  # Kᵀ W y (M, k), once it was made
 
     def _double(self, values: Any) -> Any:
         return self._device.arrays.asarray(values, dtype=self._device.arrays.float64)
 
-    def _precondition(self, low: LowRank, sample: Numbers) -> Callable[[Any], Any]:
-        """Return what applies the inverse of each ridge's matrix, summed over the sample, to columns (M, c)."""
+    def _preconditioner(self, low: LowRank, sample: Numbers) -> Callable[[list[float]], Callable[[Any], Any]]:
+        """Return what makes of ridges the inverse of the matrix of each, summed over the sample, times columns (M, c)."""
         some, device = self._weights[sample], self._device
         shares = np.sqrt(some * (self._weights.sum() / some.sum())).astype(np.float32)
         scaled = low.factor * device.put(shares)
         core, corner = self._double(scaled @ scaled.T), self._double(low.factor[:, device.put(low.pivots)])
         turn = _positive(corner @ corner.T, _NOISE * self._diagonal, device)
-        made = [_positive(core, ridge * self._diagonal, device) for ridge in self._ridges]
-        outputs = self._targets.shape[1]
+        outputs, diagonal = self._targets.shape[1], self._diagonal
 
-        def apply(columns: Any) -> Any:
-            turned = turn.solve(corner @ columns)
-            parts = [one.solve(turned[:, k * outputs : (k + 1) * outputs]) for k, one in enumerate(made)]
-            return corner.T @ turn.solve(device.arrays.concatenate(parts, axis=1))
+        def inverse(ridges: list[float]) -> Callable[[Any], Any]:
+            made = [_positive(core, ridge * diagonal, device) for ridge in ridges]
 
-        return apply
+            def apply(columns: Any) -> Any:
+                turned = turn.solve(corner @ columns)
+                parts = [one.solve(turned[:, k * outputs : (k + 1) * outputs]) for k, one in enumerate(made)]
+                return corner.T @ turn.solve(device.arrays.concatenate(parts, axis=1))
+
+            return apply
+
+        return inverse
 
     def descend(
         self,
+        ridges: list[float],
         tell: Callable[[float], object],
         saved: Mapping[str, Any],
         save: Callable[[dict[str, Any]], object],
@@ -162,7 +179,7 @@ class _Fit:
         """Return the solution of least error on held-out rows, over all ridges and steps."""
         outputs, passes, device = self._targets.shape[1], _STEPS + 1, self._device
         done = int(saved["steps"].item()) if saved else 0
-        penalties = device.put(np.repeat(np.array(self._ridges) * self._diagonal, outputs))
+        penalties = device.put(np.repeat(np.array(ridges) * self._diagonal, outputs))
 
         def times(alpha: Any) -> Any:  # which does not know the descent: in a cycle workers would outlive the fit
             nonlocal done
@@ -170,10 +187,12 @@ class _Fit:
             sums, said = self._sums(alpha, lambda share: tell((done + share) / passes))
             return device.arrays.concatenate([sums + penalties * (self._square @ alpha), said])
 
-        right = saved["right"] if saved else device.get(self._sums(None, lambda share: tell(share / passes))[0])
-        rhs = np.tile(right, len(self._ridges))
-        descent = descend(device, times, rhs, added=np.zeros_like(rhs), inverse=self._inverse)
-        errors, best, counts = np.full(len(self._ridges), np.inf), np.inf, True
+        if self._right is None:
+            made = saved["right"] if saved else device.get(self._sums(None, lambda share: tell(share / passes))[0])
+            self._right = made
+        rhs = np.tile(self._right, len(ridges))
+        descent = descend(device, times, rhs, added=np.zeros_like(rhs), inverse=self._precondition(ridges))
+        errors, best, counts = np.full(len(ridges), np.inf), np.inf, True
         found = 0, np.zeros((len(rhs), outputs)), np.zeros((len(self._held), outputs))
         if saved:
             descent.restore({name: device.put(saved[name]) for name in descent.state()}, done)
@@ -182,23 +201,23 @@ class _Fit:
         while descent.steps < _STEPS and counts and float(descent.residuals.max()) > _DONE:
             descent.step()
             said = device.get(descent.images[len(rhs) :])
-            now = self._errors(said) if len(said) else device.get(descent.residuals).max(keepdims=True)
+            now = self._errors(said, len(ridges)) if len(said) else device.get(descent.residuals).max(keepdims=True)
             ridge, errors = int(now.argmin()), np.minimum(errors, now) if len(said) else errors
             counts = not len(said) or now[ridge] < _BETTER * best
             if now[ridge] < best:
                 mine = slice(ridge * outputs, (ridge + 1) * outputs)
                 best, found = now[ridge], (ridge, device.get(descent.values[:, mine]).copy(), said[:, mine].copy())
             told = {"ridge": found[0], "alpha": found[1], "said": found[2], "errors": errors, "best": best}
-            told |= {"counts": float(counts), "right": right, "steps": descent.steps}
+            told |= {"counts": float(counts), "right": self._right, "steps": descent.steps}
             save(told | {name: device.get(one) for name, one in descent.state().items()})
         tell(1.0)
         ridge, alpha, said = found
-        tried = dict(zip(self._ridges, errors.tolist(), strict=True))
-        return Centres(self._centres, alpha, self._ridges[ridge], said, tried)
+        tried = dict(zip(ridges, errors.tolist(), strict=True))
+        return Centres(self._centres, alpha, ridges[ridge], said, tried)
 
-    def _errors(self, said: Matrix) -> Matrix:
+    def _errors(self, said: Matrix, ridges: int) -> Matrix:
         """Return the error of each ridge, from outputs (held, c)."""
-        return np.array([self._judge(one) for one in np.split(said, len(self._ridges), axis=1)])
+        return np.array([self._judge(one) for one in np.split(said, ridges, axis=1)])
 
 
 @dataclass(frozen=True, eq=False)

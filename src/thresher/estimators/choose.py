@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from thresher.estimators.device import DenseKernel
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
+from thresher.estimators.ridges import RIDGES, nearest
 from thresher.theory import firing_probability
 
 __all__ = [
@@ -35,7 +36,6 @@ SHIFTS = (0.5, 0.0, 1.0, 1.5)
 _WORTH = 0.99  # share of the favourite's error that another must stay below: kernels of networks are noisy
 SEARCHED = 1024  # rows on which the ridge is searched for, and that are left out; the one found is used for all
 _REACH = math.log(10)  # how far the slope of an error, by the logarithm of the ridge, says what can be gained
-_LEAST, _MOST = -10, 4  # half powers of ten; below 1e-5 the single precision of a network is not enough
 
 
 Judge = Callable[[Observations, Matrix], float]  # the error of outputs (c, k) for observations left out
@@ -164,32 +164,26 @@ def fit_kernel(
     if ridge is None and len(data) > SEARCHED:
         last = kernel.last(SEARCHED)
         some = fit_kernel(last, data.last(SEARCHED), shift=shift, ridge=None, guess=guess, tell=tell)
-        power = _MOST if some is None else round(2 * math.log10(some.ridge))
-        fits_all = (
-            leave_one_out(kernel, data, ridge=10 ** (one / 2), diagonal=diagonal) for one in range(power, _MOST + 1)
-        )
+        least = nearest(RIDGES[-1] if some is None else some.ridge)
+        fits_all = (leave_one_out(kernel, data, ridge=one, diagonal=diagonal) for one in RIDGES[least:])
         return next((fit for fit in fits_all if fit is not None), None)  # all rows may need a larger one
     if ridge is not None:
         return leave_one_out(kernel, data, ridge=ridge, diagonal=diagonal)
-    power, tried = _nearest(guess, _LEAST, _MOST), 1
-    best = leave_one_out(kernel, data, ridge=10 ** (power / 2), diagonal=diagonal, slope=True)
+    place, tried = nearest(guess), 1
+    best = leave_one_out(kernel, data, ridge=RIDGES[place], diagonal=diagonal, slope=True)
     tell(tried)
     while True:
         towards = 1 if best is None or best.slope < 0 else -1
-        power, tried = power + towards, tried + 1
-        if not _LEAST <= power <= _MOST or (best is not None and best.error - _REACH * abs(best.slope) > rival):
+        place, tried = place + towards, tried + 1
+        if not 0 <= place < len(RIDGES) or (best is not None and best.error - _REACH * abs(best.slope) > rival):
             return best
-        other = leave_one_out(kernel, data, ridge=10 ** (power / 2), diagonal=diagonal, slope=True)
+        other = leave_one_out(kernel, data, ridge=RIDGES[place], diagonal=diagonal, slope=True)
         tell(tried)
         if best is not None and (other is None or not other.error < best.error):
             return best
         if best is not None and other is not None and towards * other.slope > 0:  # the lowest is between the two
             return other
         best = other
-
-
-def _nearest(guess: float, least: int, most: int) -> int:
-    return min(max(round(2 * math.log10(guess)), least), most)
 
 
 def choose(

@@ -16,6 +16,7 @@ from scipy.optimize import minimize
 from thresher.estimators.device import Device
 from thresher.estimators.lift import typical_norm
 from thresher.estimators.observations import Observations
+from thresher.estimators.ridges import RIDGES
 from thresher.theory import firing_probability
 
 __all__ = ["ColumnWeights", "learn_columns", "likelihood"]
@@ -24,7 +25,7 @@ Matrix = NDArray[np.float64]
 _STEPS = 8  # of L-BFGS; with more, held-out rows are predicted no better
 _LEAST, _MOST = -7.0, 3.0  # logarithms of weights
 _LEAST_BIAS, _MOST_BIAS = 0.1, 10.0  # divided by the typical norm of a row
-_LEAST_RIDGE, _MOST_RIDGE = np.log(1e-5), np.log(1e2)
+_LEAST_RIDGE, _MOST_RIDGE = np.log(RIDGES[0]), np.log(RIDGES[-1])
 
 
 class ColumnWeights(NamedTuple):

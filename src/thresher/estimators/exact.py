@@ -15,7 +15,7 @@ from thresher.estimators.choose import Judge
 from thresher.estimators.deviations import Variance
 from thresher.estimators.device import Device, KernelMatrix
 from thresher.estimators.fitting import LeftOut
-from thresher.estimators.holdout import Solved, Stop, refine, ridge_beyond, solve_ridges
+from thresher.estimators.holdout import Solved, Stop, refine, search_ridges, solve_ridges
 from thresher.estimators.journal import Journal
 from thresher.estimators.leaves import Leaves
 from thresher.estimators.observations import Observations
@@ -102,12 +102,10 @@ def _begin(
     tell: Callable[[float], object],
     begun: Solved | None,
 ) -> Solved | None:
-    """Return the solution for the rows that are kept, with the ridge that is best for those left out.
+    """Return the solution for the rows that are kept, with the ridge that is best for those left out."""
 
-    If the best one is at an end of those given, the search goes on beyond it.
-    """
-
-    def solve(ridges: list[float], start: Solved | None, done: float = 0.0) -> Solved | None:
+    def solve(ridges: list[float], start: Solved | None) -> Solved | None:
+        done = 0.6 if len(ridges) < len(table.ridges) else 0.0
         return solve_ridges(
             matrix,
             low,
@@ -122,12 +120,7 @@ def _begin(
             save=journal.save,
         )
 
-    best, tried = solve(table.ridges, begun), list(table.ridges)
-    while best is not None and (more := ridge_beyond(best.ridge, tried)) is not None:
-        tried.append(more)
-        found = solve([more], best, done=0.6)
-        best = best if found is None or found.error >= best.error else found
-    return best
+    return search_ridges(solve, table.ridges, begun)
 
 
 def _go_on(

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cache
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -34,8 +35,10 @@ COLUMNS = 512  # most columns for which features are learnt with "auto"
 MOST_ROUNDS = 5
 MILD, STRONG = 0.25, 0.4  # powers of the metric
 _FOLDS = 4
-_A_ROUND = 0.99  # rounds are tried while each leaves at most this share of the error
-_CLEARLY = 0.95  # column weights are used if they leave at most this share of the error without them
+_A_ROUND = 0.99  # rounds are taken while each leaves less than this share of the error
+# Column weights are used if they leave at most this share of the error without them: judged on some of the rows, which
+# overrate them, and on all.
+_CLEARLY = 0.95, 0.98
 _DOUBT = 0.08  # column weights are given up if k folds put them behind by a k-th of this share of the whole error
 _WORTH = 0.9  # the strong power is tried if the mild one brings the error down to this share
 
@@ -65,7 +68,7 @@ class Learning(NamedTuple):
     @property
     def error(self) -> float:
         """The error of the plan that was chosen."""
-        return min(self.errors[self.plan.name])
+        return self.errors[self.plan.name][self.plan.rounds]
 
     def optimism(self, plain: float, learnt: float) -> float:
         """Return by how much held-out errors exceed leave-one-out errors where features were learnt, at least 1.
@@ -102,24 +105,26 @@ def choose_plan(
     ridge: float | None,
     guess: float,
     columns: bool,
+    whole: bool = True,
     judge: Judge = mean_square,
     device: Device,
 ) -> Learning:
     """Return the plan of the lowest cross-validated error, with all of the learning repeated in each fold.
 
     Leave-one-out would be optimistic: the metric was learnt on what is left out. Rounds are tried while they clearly
-    help; column weights only if ``columns`` allows them, and until a fold puts them behind plain columns. The limit
-    kernel replaces the network; ``judge`` returns the error of outputs for observations that were held out.
+    help; column weights only if ``columns`` allows them, and until a fold puts them behind plain columns. ``whole`` says
+    that these are all observations there are. The limit kernel replaces the network; ``judge`` returns the error of
+    outputs for observations that were held out.
 
     Cost: O(n³) for each fold, round and ridge tried.
     """
     errors = dict[Plan, list[float]]()
 
     def handicapped(plan: Plan, error: float) -> float:
-        return error / (_CLEARLY if plan.columns else 1.0)
+        return error / (_CLEARLY[whole] if plan.columns else 1.0)
 
     def best_of(plan: Plan) -> float:
-        return handicapped(plan, min(errors[plan]))
+        return handicapped(plan, errors[plan][_worthwhile(errors[plan])])
 
     def attempt(plan: Plan, folds: _Folds) -> None:
         learning = folds.errors(plan.power)
@@ -143,9 +148,14 @@ def choose_plan(
         if min(errors[mild]) <= _WORTH * errors[mild][0]:
             attempt(mild._replace(power=STRONG), folds)
     best = min(errors, key=lambda plan: (best_of(plan), plan.columns))
-    rounds = int(np.argmin(errors[best]))
     told = {one.name: values for one, values in errors.items()}
-    return Learning(best._replace(rounds=rounds), told)
+    return Learning(best._replace(rounds=_worthwhile(errors[best])), told)
+
+
+def _worthwhile(errors: list[float]) -> int:
+    """Return the number of rounds that are taken, from errors after 0, 1, ...: a gain of less is within the noise."""
+    gains = (after < _A_ROUND * before for before, after in pairwise(errors))
+    return sum(takewhile(bool, gains))
 
 
 class _Held(NamedTuple):

@@ -18,13 +18,13 @@ from thresher.estimators.choose import Judge
 from thresher.estimators.device import Cpu, Device, KernelMatrix, descend
 from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
+from thresher.estimators.ridges import best_ridge, ridges_near
 
-__all__ = ["HoldOut", "Solved", "Stop", "refine", "ridge_beyond", "ridges_near", "solve_ridges"]
+__all__ = ["HoldOut", "Solved", "Stop", "refine", "search_ridges", "solve_ridges"]
 
 Matrix = NDArray[np.float64]
 Single = NDArray[np.float32]
 _RANK = 768  # of a preconditioner, at the most
-_LEAST, _MOST = -10, 2  # half powers of ten of a ridge; below 1e-5 single precision is not enough
 _WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many times another's for so many steps
 _LOST = 100.0  # times the least residual: conjugate gradients go up by much less before they go down again
 _ARRIVED = 2e-2  # relative residual from which on errors hardly change
@@ -48,20 +48,6 @@ class Solved(NamedTuple):
     error: float
     residual: float  # relative, where it stopped
     steps: int
-
-
-def ridges_near(guess: float) -> list[float]:
-    """Return three ridges around a guess, half a power of ten apart."""
-    middle = min(max(round(2 * math.log10(guess)), _LEAST + 1), _MOST - 1)
-    return [10 ** (power / 2) for power in (middle - 1, middle, middle + 1)]
-
-
-def ridge_beyond(best: float, tried: Sequence[float]) -> float | None:
-    """Return the ridge next to the best of several, if that is the least or the largest of them; else None."""
-    if len(tried) == 1 or min(tried) < best < max(tried):
-        return None
-    power = round(2 * math.log10(best)) + (1 if best == max(tried) else -1)
-    return 10 ** (power / 2) if _LEAST <= power <= _MOST else None
 
 
 def solve_ridges(
@@ -130,6 +116,31 @@ def solve_ridges(
     return best
 
 
+def search_ridges(
+    solve: Callable[[list[float], Solved | None], Solved | None], ridges: list[float], begun: Solved | None = None
+) -> Solved | None:
+    """Return the best of some ridges; if that is at an end of them, the search goes on beyond it.
+
+    ``solve`` returns the best of some ridges, from a solution on. A larger ridge starts from nothing: steps from a
+    solution that follows noise, which lead away from it, would be taken for errors of that ridge.
+    """
+    best = solve(ridges, begun)
+    errors = dict.fromkeys(ridges, math.inf)
+    if best is not None:
+        errors[best.ridge] = best.error
+
+    def attempt(ridge: float) -> float:
+        nonlocal best
+        found = solve([ridge], best if best is not None and ridge < best.ridge else None)
+        if found is None:
+            return math.inf
+        best = found if best is None or found.error < best.error else best
+        return found.error
+
+    best_ridge(errors, attempt)
+    return best
+
+
 def refine(
     matrix: KernelMatrix,
     low: LowRank,
@@ -195,9 +206,11 @@ class HoldOut:
         shift: float,
         ridge: float | None,
         guess: float,
-        start: Matrix | None = None,
+        begun: Solved | None = None,
     ) -> Solved | None:
-        """Return the fit with this ridge, or with the best near the guess; None if there is none.
+        """Return the fit with this ridge, or with the best, searched for from a guess on; None if there is none.
+
+        It begins from another solution, if there is one.
 
         Cost: O(n²) for each step.
         """
@@ -206,16 +219,21 @@ class HoldOut:
         if self._matrix is None:
             self._matrix = self._device.matrix(both, shift, memory=math.inf)
         matrix, rank = self._matrix.renewed(both, shift), min(_RANK, len(both) // 12)
-        return solve_ridges(
-            matrix,
-            self._device.pivots(matrix, rank=rank),
-            self.kept,
-            device=self._device,
-            ridges=ridges_near(guess) if ridge is None else [ridge],
-            judge=self.judge,
-            stop=Stop(steps=20, residual=2e-2),
-            start=start,
-        )
+        low = self._device.pivots(matrix, rank=rank)
+
+        def solve(ridges: list[float], start: Solved | None) -> Solved | None:
+            return solve_ridges(
+                matrix,
+                low,
+                self.kept,
+                device=self._device,
+                ridges=ridges,
+                judge=self.judge,
+                stop=Stop(steps=20, residual=2e-2),
+                start=None if start is None else start.alpha,
+            )
+
+        return search_ridges(solve, ridges_near(guess) if ridge is None else [ridge], begun)
 
     def judge(self, outputs: Matrix) -> float:
         """Return the error of outputs (h, k) at the rows left out."""

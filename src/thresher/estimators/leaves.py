@@ -18,6 +18,7 @@ from thresher.errors import InvalidInput
 from thresher.estimators.device import Cpu, Device, descend
 from thresher.estimators.features import MILD, next_metric
 from thresher.estimators.lift import typical_norm
+from thresher.estimators.ridges import best_ridge
 from thresher.estimators.streams import lift_single
 from thresher.estimators.tree import Kernel, Tree, changes, grow
 from thresher.parallel import in_order
@@ -136,7 +137,8 @@ def fit_leaves(
     held : number of rows at the end that are not fitted
     bias : the last coordinate of a lifted row, as a multiple of the typical norm
     shift : threshold above which a neuron fires
-    ridges : penalties to choose from, relative to the diagonal of the kernel; without held-out rows only one
+    ridges : penalties to choose from, relative to the diagonal of the kernel; while the best is at an end of several,
+        the one beyond is tried too. Without held-out rows only one
     size : rows of a leaf at most
     rounds : how often a leaf may learn a metric of its own; held-out rows decide
     device : None for all cores
@@ -160,11 +162,20 @@ def fit_leaves(
     def told(done: int) -> None:
         tell(min(1.0, _GROWING + (1 - _GROWING) * done / (len(some) * (1 + tried) + len(rest))))
 
-    fits = work.fit(some, kernel, "ridges", rounds=0, tell=told)
-    errors = work.errors(fits)
-    best = int(errors.argmin())
-    kernel, fits = kernel._replace(ridges=(ridges[best],)), {leaf: one.only(best) for leaf, one in fits.items()}
-    after, taken = [float(errors[best])], 0
+    first_fits = work.fit(some, kernel, "ridges", rounds=0, tell=told)
+    errors = dict(zip(map(float, ridges), work.errors(first_fits).tolist(), strict=True))
+    beyond = dict[float, dict[int, _Leaf]]()
+
+    def attempt(ridge: float) -> float:
+        own = kernel._replace(ridges=(ridge,))
+        beyond[ridge] = work.fit(some, own, f"ridge {ridge:g}", rounds=0, tell=lambda done: None)
+        return float(work.errors(beyond[ridge])[0])
+
+    ridge = best_ridge(errors, attempt)
+    place = list(errors).index(ridge)
+    fits = beyond.get(ridge) or {leaf: one.only(place) for leaf, one in first_fits.items()}
+    kernel = kernel._replace(ridges=(ridge,))
+    after, taken = [errors[ridge]], 0
     while len(after) <= tried:
         stage = f"round {len(after)}"
         more = work.fit(
@@ -180,8 +191,9 @@ def fit_leaves(
     metrics = np.concatenate([np.zeros((0, rows.shape[1], rows.shape[1])), *(one.metric for one in parts)])
     inputs, alpha = (np.concatenate([one[k] for one in parts]) for k in (2, 3))
     lasts, starts = np.array([one.last for one in parts]), np.cumsum([0, *map(len, members)])
-    own = metrics, lasts, starts, inputs, alpha[:, 0], work.outputs(parts), np.array(ridges, np.float64), errors
-    return Leaves(tree, *own, np.array(after), shift, float(ridges[best]))
+    own = metrics, lasts, starts, inputs, alpha[:, 0], work.outputs(parts)
+    judged = np.array(list(errors)), np.array(list(errors.values()))
+    return Leaves(tree, *own, *judged, np.array(after), shift, ridge)
 
 
 class _Leaf(NamedTuple):

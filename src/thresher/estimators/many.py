@@ -26,12 +26,13 @@ from thresher.estimators.features import (
 )
 from thresher.estimators.fit_check import ASKED, SINGLE, SOLVED, Asked
 from thresher.estimators.fitting import Fitted
-from thresher.estimators.holdout import HoldOut, Solved, ridges_near
+from thresher.estimators.holdout import HoldOut, Solved
 from thresher.estimators.journal import Journal
 from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
 from thresher.estimators.networks import Networks, promise_of, train_many
 from thresher.estimators.observations import Observations
 from thresher.estimators.progress import Progress
+from thresher.estimators.ridges import ridges_near
 from thresher.estimators.rounds import Rounds
 from thresher.estimators.scales import Options
 from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
@@ -51,6 +52,7 @@ HELD, SMALL, LARGE = 4096, 2048, 16384  # rows left out; rows on which most is c
 _SCALED, _SORTED = 1 << 16, 1 << 23  # rows and numbers at most from which the scales of columns are learnt
 _GUESS = 1e-2  # the first ridge that is tried
 _CLEARLY = 0.98  # share of the error that another scale must leave, and an exact fit of that of centres
+_BETTER = 0.995  # the same for another scale on more rows, with all those left out
 _NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit",
                  "device", "engine")  # fmt: skip
 _LEAST_FIRING = 1e-30  # probability that a neuron fires, in single precision with room for products
@@ -110,11 +112,11 @@ class ManyFitting:
     def _run(self) -> Fitted:
         progress = self.progress
         progress.begin("choosing the scale")
-        scale, scaling = self._choose_scale()
+        scale, scaling, guess = self._choose_scale()
         progress.begin("choosing bias, shift and features")
         small, large = self._part(SMALL, scaling), self._part(LARGE, scaling)
         rounds = Rounds(small, large, self.options, self._device, self._journal, progress.share)
-        first = Choice(self._biases()[0], self._shifts()[0], _GUESS, math.inf, [])
+        first = Choice(self._biases()[0], self._shifts()[0], guess, math.inf, [])
         metric, choice, learning = rounds.learn(first, partial(self._choose, small))
         if self.data.targets.shape[1] > _OUTPUTS and self.options.ridge is None:
             solved = rounds.fit(large, metric, choice)
@@ -312,12 +314,17 @@ class ManyFitting:
         kept, held = (one.with_rows(scaling.apply(one.X)) for one in parts)
         return HoldOut(kept, held, judge=self.options.judge, device=self._device)
 
-    def _choose_scale(self) -> tuple[str, Scaling]:
-        """Return the scale of the least error on rows left out: the first unless another is clearly better."""
+    def _choose_scale(self) -> tuple[str, Scaling, float]:
+        """Return the scale of the least error on rows left out, the first unless another is clearly better; its ridge.
+
+        Each is judged with the ridge that is best for it: where noise is most of the targets, a ridge that is too small
+        says nothing of the scale.
+        """
         asked, some = self.options.scale, self._few
         if asked is not None:
-            return asked, Scaling.of(some.X, scale=asked, weights=some.weights)
-        few, found, seen = some.at(np.arange(min(HELD, len(some)))), dict[str, float](), list[Matrix]()
+            return asked, Scaling.of(some.X, scale=asked, weights=some.weights), _GUESS
+        few, seen = some.at(np.arange(min(HELD, len(some)))), list[Matrix]()
+        found, ridges = dict[str, float](), dict[str, float]()
         for scale in CANDIDATES:
             if scale in BY_RANK and self.data.X.shape[1] > COLUMNS:
                 continue
@@ -331,22 +338,28 @@ class ManyFitting:
             if any(np.allclose(hold.kept.X, one, rtol=1e-6, atol=1e-9) for one in seen):
                 continue
             seen.append(hold.kept.X)
-            found[scale] = self._try(hold, None, self._biases()[0], self._shifts()[0], _GUESS)[1]
-        best = min(found, key=lambda scale: found[scale])
-        if not found[best] < _CLEARLY * found[CANDIDATES[0]]:
-            best = self._closer_look(few, best) if self.data.X.shape[1] > COLUMNS else CANDIDATES[0]
+            guess = ridges.get(CANDIDATES[0], _GUESS)
+            ridges[scale], found[scale] = self._try(hold, None, self._biases()[0], self._shifts()[0], guess)
+        close = [scale for scale in found if _CLEARLY * found[scale] <= min(found.values())]
+        best = close[0] if len(close) == 1 else self._closer_look(few, {scale: ridges[scale] for scale in close})
         try:
-            return best, Scaling.of(some.X, scale=best, weights=some.weights)
+            return best, Scaling.of(some.X, scale=best, weights=some.weights), ridges[best]
         except InvalidInput:  # of more rows some are too far apart
-            return CANDIDATES[0], Scaling.of(some.X, scale=CANDIDATES[0], weights=some.weights)
+            best = CANDIDATES[0]
+            return best, Scaling.of(some.X, scale=best, weights=some.weights), ridges[best]
 
-    def _closer_look(self, few: Observations, other: str) -> str:
-        """Return the better of the first scale and another on more rows, where nothing else is learnt."""
-        errors = {}
-        for scale in (CANDIDATES[0], other):
-            hold = self._part(LARGE, Scaling.of(few.X, scale=scale, weights=few.weights))
-            errors[scale] = self._try(hold, None, self._biases()[0], self._shifts()[0], _GUESS)[1]
-        return min(errors, key=lambda scale: errors[scale])
+    def _closer_look(self, few: Observations, ridges: dict[str, float]) -> str:
+        """Return the best of scales that are close, with guesses of their ridges, on more rows and all those left out.
+
+        The first of all candidates is taken unless another is clearly better. The rows are more still where nothing
+        else is learnt.
+        """
+        size, errors = LARGE if self.data.X.shape[1] > COLUMNS else HELD, dict[str, float]()
+        for scale, guess in ridges.items():
+            hold = self._part(size, Scaling.of(few.X, scale=scale, weights=few.weights))
+            errors[scale] = self._try(hold, None, self._biases()[0], self._shifts()[0], guess)[1]
+        best = min(errors, key=lambda scale: errors[scale])
+        return best if errors[best] < _BETTER * errors.get(CANDIDATES[0], math.inf) else CANDIDATES[0]
 
     def _biases(self) -> list[float]:
         return list(self.options.biases) if self.options.bias is None else [self.options.bias]

@@ -15,6 +15,7 @@ from thresher.algebra.cg import Preconditioner
 from thresher.estimators.choose import Choice, solve_kernel
 from thresher.estimators.holdout import HoldOut
 from thresher.estimators.observations import Observations
+from thresher.estimators.ridges import best_ridge, ridges_from
 from thresher.estimators.scales import Options
 from thresher.interfaces import Solution, SolveStatus
 from thresher.model.network import NetworkSettings
@@ -35,6 +36,7 @@ Matrix = NDArray[np.float64]
 _DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
 _NOTHING = 1e-6  # error, in units of the targets' variance, that is none
 _INNER_TOLERANCE, _MOST_PRODUCTS = 1e-4, 200
+_RIDGES = 5  # that are tried first, from that of the limit on: kernels of networks are noisy
 
 
 def train_penalised(
@@ -196,10 +198,13 @@ def ridge_of_networks(
     width = 2 * math.ceil(float(options.width) * len(both) / whole / 2)
     settings = settings_of(options, dimension=both.shape[1], shift=choice.shift, width=width)
     kernel = options.device.start_gram(both, settings)
-    found = dict[float, float]()
-    for ridge in [choice.ridge * 10 ** (power / 2) for power in range(5)] if options.ridge is None else [options.ridge]:
+
+    def judged(ridge: float) -> float:
         alpha = solve_kernel(kernel, hold.kept, shift=choice.shift, ridge=ridge)
-        found[ridge] = math.inf if alpha is None else hold.judge(kernel.rest(alpha))
-    best = min(found, key=lambda ridge: found[ridge])
+        return math.inf if alpha is None else hold.judge(kernel.rest(alpha))
+
+    ridges = ridges_from(choice.ridge, _RIDGES) if options.ridge is None else [options.ridge]
+    found = {ridge: judged(ridge) for ridge in ridges}
+    best = best_ridge(found, judged)
     error = math.inf if limit is None else max(limit.error, _NOTHING)
     return best, max(0.0, found[best] / error - 1)

@@ -89,12 +89,16 @@ class Rounds:
         other = _STRONGEST if tracks[STRONG].error < _SURELY * tracks[STRONG].errors[0] else MILD
         tracks[other] = self._rounds(small, first, other, solved=plain, rounds=_FEW)
         errors |= {_say(small, power): track.errors for power, track in tracks.items()}
-        power = min(tracks, key=lambda one: tracks[one].error)
+        power = min(
+            tracks, key=lambda one: (tracks[one].error, one)
+        )  # where none helps, more rows begin with a mild one
         found = tracks[power]
         choice = choose(found.metric, guess=found.solved.ridge)
         if len(large.kept) > len(small.kept):
             found, power = self._more_rows(large, choice, found, power, errors)
             choice = choice._replace(ridge=found.solved.ridge)
+            if found.metric is not None:
+                found, choice = self._or_plain(large, choice, found, plain, choose, errors)
         if found.metric is None:
             power = MILD
         return found.metric, choice, Learning(Plan(rounds=found.rounds, power=power), errors)
@@ -117,14 +121,10 @@ class Rounds:
     def _more_rows(
         self, large: HoldOut, choice: Choice, found: Learnt, power: float, errors: dict[str, list[float]]
     ) -> tuple[Learnt, float]:
-        """Go on from a softened metric on more rows, which bear a higher power; without one if that is no worse."""
+        """Go on from a softened metric on more rows, which bear a higher power."""
         begin = None if found.metric is None else _softened(found.metric)
         best = self._rounds(large, choice, power, metric=begin, done=found.rounds)
         errors[_say(large, power)] = best.errors
-        if found.metric is not None and found.error > _SURELY * found.errors[0]:
-            plain = self.fit(large, None, choice)
-            if plain is not None and plain.error <= best.error:
-                return Learnt(None, plain, [plain.error], 0), power
         for higher in [one for one in _POWERS if one > power]:
             more = self._rounds(large, choice, higher, metric=best.metric, solved=best.solved, done=best.rounds)
             errors[_say(large, higher)] = more.errors
@@ -132,6 +132,31 @@ class Rounds:
                 break
             best, power = more, higher
         return best, power
+
+    def _or_plain(
+        self,
+        large: HoldOut,
+        choice: Choice,
+        found: Learnt,
+        few: Solved | None,
+        choose: Callable[..., Choice],
+        errors: dict[str, list[float]],
+    ) -> tuple[Learnt, Choice]:
+        """Return the metric, or none if that is no worse on many rows: few rows overrate what is learnt.
+
+        ``few`` is the fit to few rows without one. Where the two are close, it is given the bias and the shift that are
+        best without a metric.
+        """
+        ridge = choice.ridge if few is None else few.ridge
+        close = few is None or found.error > _SURELY * few.error
+        other = choose(None, guess=ridge) if close else choice._replace(ridge=ridge)
+        plain = self.fit(large, None, other)
+        if plain is None:
+            return found, choice
+        errors[_say(large, 0)] = [plain.error]
+        if found.error < plain.error:
+            return found, choice
+        return Learnt(None, plain, [plain.error], 0), other._replace(ridge=plain.ridge)
 
     def _rounds(
         self,
@@ -158,7 +183,7 @@ class Rounds:
             gradients = self._gradients(hold, metric, solved, choice)
             outer = outer_product(gradients, weights=hold.kept.weights[:_GRADIENTS], metric=before)
             metric = next_metric(outer, metric=before, power=power)
-            solved = self.fit(hold, metric, choice._replace(ridge=solved.ridge), start=solved.alpha)
+            solved = self.fit(hold, metric, choice._replace(ridge=solved.ridge), begun=solved)
             if solved is None:
                 break
             idle = 0 if solved.error < _A_ROUND * min(errors) else idle + 1
@@ -169,10 +194,10 @@ class Rounds:
                 break
         return best
 
-    def fit(self, hold: HoldOut, metric: Matrix | None, choice: Choice, start: Matrix | None = None) -> Solved | None:
+    def fit(self, hold: HoldOut, metric: Matrix | None, choice: Choice, begun: Solved | None = None) -> Solved | None:
         """Return the fit of some rows, that of more rows by way of the journal."""
         bias, shift, ridge = choice.bias, choice.shift, choice.ridge
-        fit = partial(hold.fit, metric, bias=bias, shift=shift, ridge=self.options.ridge, guess=ridge, start=start)
+        fit = partial(hold.fit, metric, bias=bias, shift=shift, ridge=self.options.ridge, guess=ridge, begun=begun)
         if hold is self._small:
             return fit()
         self._tell(1 - _A_FIT ** (self._journal.place + 1))

@@ -1,0 +1,101 @@
+"""Tables that are mostly noise: what is learnt must not be worse than the plain kernel."""
+
+import numpy as np
+import pytest
+from benchmarks.noisy import KINDS, noisy_table
+from few import let_few_be_many
+
+from thresher import ThresherRegressor
+from thresher.estimators import many
+from thresher.estimators.choose import Choice, mean_square
+from thresher.estimators.device import Cpu
+from thresher.estimators.features import Plan, _worthwhile
+from thresher.estimators.holdout import HoldOut
+from thresher.estimators.journal import Journal
+from thresher.estimators.observations import Observations
+from thresher.estimators.ridges import RIDGES
+from thresher.estimators.rounds import Rounds
+from thresher.estimators.scaling import Scaling
+from thresher.theory import firing_probability
+
+pytestmark = pytest.mark.filterwarnings("ignore:Values far outside")  # heavy tails are on purpose
+NO_WORSE = 1.01  # times the root mean square error of the plain kernel
+
+
+def root_mean_square(model, rows, targets):
+    return np.sqrt(np.mean((model.predict(rows) - targets) ** 2))
+
+
+def halves(rows, *, kind="skewed", scale="quantile", seed=0):
+    X, y, _ = noisy_table(rows, kind=kind, seed=seed)
+    data = Observations.merged(Scaling.of(X, scale=scale).apply(X), (y[:, None] - y.mean()) / y.std())
+    order = np.random.default_rng(0).permutation(rows)
+    return data.at(order[: rows // 2]), data.at(order[rows // 2 :])
+
+
+@pytest.mark.parametrize("guess", [1e-3, 1e-2, 1e2])
+@pytest.mark.parametrize("kind", ["skewed", "nothing"])
+def test_rows_left_out_find_the_ridge_from_any_guess(kind, guess):
+    """Ridges that are too small, stopped early or not, must not pass for the best: all are solved by hand."""
+    hold = HoldOut(*halves(600, kind=kind), judge=mean_square, device=Cpu(1))
+    found = hold.fit(None, bias=1.0, shift=0.5, ridge=None, guess=guess)
+    inputs, others, _ = hold.lifted(None, 1.0)
+    kernel = Cpu(1).kernel(np.concatenate([inputs, others]).astype(float), 0.5)
+    errors = [
+        hold.judge(kernel.rest(kernel.solve(np.full(300, ridge * firing_probability(0.5)), hold.kept.targets)))
+        for ridge in RIDGES
+    ]
+    assert found.error <= 1.005 * min(errors)
+
+
+@pytest.mark.parametrize("plain", [0.7, 0.9])
+def test_many_rows_decide_between_a_metric_and_none_however_much_few_rows_gain(monkeypatch, plain):
+    small, large = (HoldOut(*halves(rows), judge=mean_square, device=Cpu(1)) for rows in (100, 200))
+    options = type("Options", (), {"plan": None, "ridge": None})
+    rounds, fit = Rounds(small, large, options, Cpu(1), Journal(None), lambda share: None), Rounds.fit
+    errors = {(True, True): 1.0, (True, False): 0.5, (False, True): plain, (False, False): 0.8}
+
+    def told(self, hold, metric, choice, begun=None):
+        return fit(self, hold, metric, choice, begun)._replace(error=errors[hold is small, metric is None])
+
+    monkeypatch.setattr(Rounds, "fit", told)
+    first = Choice(1.0, 0.5, 1.0, np.inf, [])
+    metric, _, learning = rounds.learn(first, lambda metric, guess: first._replace(ridge=guess))
+    assert (metric is None) == (plain < 0.8)
+    assert (learning.plan == Plan()) == (plain < 0.8)
+    assert [plain] in learning.errors.values()
+
+
+def test_a_round_must_gain_more_than_noise_does():
+    assert _worthwhile([0.530, 0.529, 0.535]) == 0
+    assert _worthwhile([0.530, 0.500, 0.499]) == 1
+    assert _worthwhile([0.530, 0.500, 0.480, 0.460]) == 3
+    assert _worthwhile([0.530]) == 0
+
+
+@pytest.mark.parametrize("kind", ["linear", "nothing"])
+def test_the_default_is_no_worse_than_the_plain_kernel(monkeypatch, kind):
+    let_few_be_many(monkeypatch)
+    for name, size in (("HELD", 400), ("SMALL", 400), ("LARGE", 1600)):
+        monkeypatch.setattr(many, name, size)
+    X, y, _ = noisy_table(4000, kind=kind, seed=0)
+    options = {"random_state": 0, "target": "linear"}
+    model, plain = (
+        ThresherRegressor(**options, **more).fit(X[:2000], y[:2000])
+        for more in ({}, {"feature_learning": 0, "scale": "quantile"})
+    )
+    assert root_mean_square(model, X[2000:], y[2000:]) < NO_WORSE * root_mean_square(plain, X[2000:], y[2000:])
+    if kind == "nothing":
+        assert root_mean_square(model, X[2000:], y[2000:]) < 1.002 * y[2000:].std()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", [2_000, 8_000, 30_000, 100_000])
+def test_at_every_size_the_default_is_no_worse_than_the_plain_kernel(rows, kind):
+    X, y, _ = noisy_table(rows + 20_000, kind=kind, seed=rows)
+    errors = []
+    for options in ({}, {"feature_learning": 0}):
+        model = ThresherRegressor(random_state=0, **options).fit(X[:rows], y[:rows])
+        errors.append(root_mean_square(model, X[rows:], y[rows:]))
+    assert errors[0] < NO_WORSE * errors[1]

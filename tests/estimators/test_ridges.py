@@ -1,0 +1,101 @@
+"""One grid of ridges: every search chooses from it, and can reach both of its ends."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thresher.estimators import centres, choose, columns, exact, holdout, leaves, many, networks, ridges
+from thresher.estimators.centres import fit_centres
+from thresher.estimators.choose import Choice, fit_kernel, mean_square
+from thresher.estimators.device import Cpu
+from thresher.estimators.exact import Table, fit_exact
+from thresher.estimators.holdout import HoldOut
+from thresher.estimators.journal import Journal
+from thresher.estimators.leaves import fit_leaves
+from thresher.estimators.lift import lift_rows
+from thresher.estimators.networks import ridge_of_networks
+from thresher.estimators.observations import Observations
+from thresher.estimators.ridges import RIDGES, best_ridge, nearest, ridge_beyond, ridges_from, ridges_near
+
+LEAST, LARGEST = RIDGES[0], RIDGES[-1]
+SHIFT = 0.5
+
+
+def test_there_is_one_grid_and_one_way_to_go_beyond_what_was_tried():
+    assert choose.RIDGES is columns.RIDGES is RIDGES
+    assert {one.best_ridge for one in (holdout, centres, leaves, networks)} == {ridges.best_ridge}
+    assert exact.search_ridges is holdout.search_ridges
+    assert many.ridges_near is holdout.ridges_near is ridges.ridges_near
+    assert (LEAST, LARGEST) == (1e-5, 1e3)
+    assert all(nearest(ridge) == place for place, ridge in enumerate(RIDGES))
+
+
+@given(best=st.integers(0, len(RIDGES) - 1), guess=st.floats(1e-9, 1e9), near=st.booleans())
+def test_from_any_guess_the_search_reaches_any_ridge(best, guess, near):
+    def error(ridge):
+        return abs(nearest(ridge) - best)
+
+    tried = ridges_near(guess) if near else ridges_from(guess, 2)
+    errors = {ridge: error(ridge) for ridge in tried}
+    if len(tried) > 1:
+        assert best_ridge(errors, error) == RIDGES[best]
+    assert len(errors) == len(set(map(nearest, errors)))
+
+
+def test_a_ridge_that_was_asked_for_stays():
+    assert ridge_beyond(0.07, [0.07]) is None
+    assert best_ridge({0.07: 1.0}, lambda ridge: pytest.fail("tried another")) == 0.07
+
+
+def test_where_no_kernel_is_positive_larger_ridges_are_tried():
+    assert best_ridge(dict.fromkeys(ridges_near(1e-4), math.inf), lambda r: math.inf if r < 1e-2 else r) == RIDGES[6]
+
+
+def noise_only():
+    """Return observations of noise, and which of them are left out; those are 0: their error falls with the ridge."""
+    rng = np.random.default_rng(0)
+    rows, targets = rng.normal(size=(400, 4)), rng.normal(size=(400, 1))
+    targets[:100] = 0.0
+    data = Observations.merged(rows, targets)
+    return data, np.flatnonzero(data.targets[:, 0]), np.flatnonzero(data.targets[:, 0] == 0)
+
+
+@pytest.mark.parametrize("guess", [1e-5, 1e-2, 1e3])
+@pytest.mark.parametrize("way", ["some rows", "exact", "centres", "leaves", "networks"])
+def test_every_search_reaches_the_ridge_for_noise(guess, way):
+    data, kept, held = noise_only()
+    order, weights, some = np.concatenate([kept, held]), np.ones(400), {"shift": SHIFT, "ridges": ridges_near(guess)}
+    inputs = lift_rows(data.X, 1.0)[0].astype(np.float32)
+    hold = HoldOut(data.at(kept), data.at(held), judge=mean_square, device=Cpu(1))
+    if way == "some rows":
+        found = hold.fit(None, bias=1.0, shift=SHIFT, ridge=None, guess=guess).ridge
+    elif way == "exact":
+        table = Table(data, kept, held, 1.0, **some, judge=mean_square, device=Cpu(1))
+        found = fit_exact(inputs, table, journal=Journal(None), tell=lambda share: None).ridge
+    elif way == "centres":
+        made = fit_centres(inputs, data.targets, weights, kept=kept, held=held, **some, centres=100)
+        assert np.mean(made.held_outputs**2) == pytest.approx(made.errors[made.ridge])
+        found = made.ridge
+    elif way == "leaves":
+        made = fit_leaves(data.X[order], data.targets[order], weights, held=100, bias=1.0, **some, size=150, rounds=0)
+        assert made.ridge == made.ridges[made.errors.argmin()]
+        found = made.ridge
+    else:
+        asked = SimpleNamespace(ridge=None, width=2000, device=Cpu(1), seed=0, sequence="sobol")
+        found, _ = ridge_of_networks(hold, None, Choice(1.0, SHIFT, guess, 1.0, []), asked, whole=400)
+    assert found == LARGEST
+
+
+def test_few_rows_reach_both_ends():
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(60, 3))
+    ends = []
+    for targets in (rng.normal(size=(60, 1)), rows[:, :1]):
+        data = Observations.merged(rows, targets)
+        kernel = Cpu(1).kernel(lift_rows(data.X, 1.0)[0], SHIFT)
+        ends += [fit_kernel(kernel, data, shift=SHIFT, ridge=None, guess=guess).ridge for guess in (LEAST, LARGEST)]
+    assert ends == [LARGEST, LARGEST, LEAST, LEAST]
