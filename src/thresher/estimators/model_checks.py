@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from thresher.checks import check_number, check_whole
 from thresher.estimators.features import Plan
-from thresher.estimators.intervals import LEVELS
+from thresher.estimators.intervals import LEVELS, normal_residuals
 from thresher.estimators.scaling import BY_RANK, PULLED, SCALES
 from thresher.model.network import NetworkSettings
 from thresher.theory import firing_probability
@@ -132,8 +132,12 @@ def _shapes(estimator: Any, solved: list[Matrix], noise: Matrix, residuals: Matr
     return shapes
 
 
-def bring_up_to_date(about: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> None:
-    """Give a description of version 1 what was added since, as it was then."""
+def bring_up_to_date(about: dict[str, Any], tensors: dict[str, NDArray[Any]], *, version: int) -> None:
+    """Give a description of an earlier version, or one without quantiles of residuals, what was added since."""
+    if "noise_" in tensors:
+        tensors.setdefault("residuals_", normal_residuals(tensors["noise_"].shape[-1]))
+    if version > 1:
+        return
     values, parameters = about["values"], about["parameters"]
     parameters["sequence"] = "random"
     values |= {"scale_": parameters["scale"], "columns_weighed_": False, "multilabel_": False}

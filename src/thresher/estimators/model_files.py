@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.estimators.encoder import TableEncoder
-from thresher.estimators.intervals import normal_residuals
 from thresher.estimators.leaves import Leaves, check_leaves
 from thresher.estimators.lift import SphereLift
 from thresher.estimators.model_checks import bring_up_to_date, check_fitted, check_model
@@ -120,8 +119,7 @@ def load_model(path: str | Path, kinds: Sequence[type], *, threads: int | None =
 
 def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     about, tensors = stored.metadata, stored.tensors
-    if stored.version == 1:
-        bring_up_to_date(about, tensors)
+    bring_up_to_date(about, tensors, version=stored.version)
     parameters = dict(about["parameters"])
     if "start" in parameters:  # as it was called at first
         parameters["sequence"] = parameters.pop("start")
@@ -138,8 +136,6 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         if name in tensors:
             kept = name in _SINGLE and tensors[name].dtype == np.float32
             setattr(estimator, name, tensors[name] if kept else tensors[name].astype(np.float64))
-    if "noise_" in tensors and "residuals_" not in tensors:  # bars were those of a normal distribution
-        estimator.residuals_ = normal_residuals(tensors["noise_"].shape[-1])
     lift = SphereLift(
         scale=estimator.scale_,
         bias=float(estimator.bias_),
