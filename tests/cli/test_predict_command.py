@@ -91,6 +91,27 @@ class TestPredict:
         for name, cells in full.items():
             np.testing.assert_allclose(np.array(cells, float), np.array(found[name], float), atol=0.005 + 1e-9)
 
+    @pytest.mark.parametrize("outputs", [1, 2])
+    def test_intervals_are_those_of_the_model(self, capsys, tmp_path, outputs):
+        """Deviations of logarithms to either side were below any possible target."""
+        X = np.random.default_rng(0).normal(size=(60, 2))
+        y = np.exp(X[:, :1] + np.random.default_rng(1).normal(size=(60, outputs)))
+        fixed = {"shift": 0.5, "bias": 1.0, "ridge": 0.1, "feature_learning": 0, "scale": "standardise"}
+        model = thresher.ThresherRegressor(width=float("inf"), target="log", **fixed)
+        model.fit(X, y if outputs > 1 else y[:, 0]).save(tmp_path / "m")
+        np.save(tmp_path / "t.npy", X)
+        asked = (str(tmp_path / "m"), str(tmp_path / "t.npy"), "--interval", "0.8", "--digits", "full")
+        code, out, err = run(capsys, "predict", *asked)
+        found, numbers = predicted(out), [""] if outputs == 1 else [" 1", " 2"]
+        assert code == 0
+        assert list(found) == [f"{name}{one}" for name in ("prediction", "lower", "upper") for one in numbers]
+        told = np.array(list(found.values()), float).reshape(3, outputs, 60)
+        expected = [one.reshape(60, -1).T for one in (model.predict(X), *model.predict_interval(X, 0.8))]
+        np.testing.assert_allclose(told, expected, rtol=1e-6)
+        assert (told[1] > model.floor_[:, None]).all()
+        assert "--interval" not in err
+        assert "--interval 0.9 gives bounds" in run(capsys, "predict", *asked[:2], "--std")[2]
+
     def test_rows_that_were_trained_on_are_noticed(self, capsys, places, tmp_path):
         old, new = (places / "numbers.csv").read_text().splitlines(), write_csv(tmp_path / "n.csv", seed=1).read_text()
         head, *others = new.splitlines()
@@ -110,8 +131,12 @@ class TestPredict:
     @pytest.mark.parametrize(
         ("kind", "option", "words"),
         [
-            ("numbers", "--proba", "--proba is for classes; this model predicts numbers. Use --std"),
+            ("numbers", "--proba", "--proba is for classes; this model predicts numbers. Use --interval"),
             ("classes", "--std", "--std is for numbers; this model predicts classes. Use --proba"),
+            ("classes", "--interval=0.9", "--interval is for numbers; this model predicts classes. Use --proba"),
+            ("numbers", "--interval=90", "--interval must lie between 0 and 1, such as 0.9; got 90."),
+            ("numbers", "--interval=0", "--interval must lie between 0 and 1"),
+            ("numbers", "--interval=nan", "--interval must lie between 0 and 1"),
         ],
     )
     def test_what_a_model_cannot_do(self, capsys, places, kind, option, words):
@@ -122,9 +147,10 @@ class TestPredict:
     def test_error_bars_need_a_ridge(self, capsys, places, tmp_path):
         arguments = ["train", str(places / "numbers.csv"), "--ridge", "0", "--width", "2^12", "--quiet"]
         assert run(capsys, *arguments, "--save", str(tmp_path / "run"))[0] == 0
-        code, _, err = run(capsys, "predict", str(tmp_path / "run"), str(places / "numbers.csv"), "--std")
-        assert code == 2
-        assert "--std needs a model with a ridge" in err
+        for option in ("--std", "--interval=0.9"):
+            code, _, err = run(capsys, "predict", str(tmp_path / "run"), str(places / "numbers.csv"), option)
+            assert code == 2
+            assert f"{option.partition('=')[0]} needs a model with a ridge" in err
 
     def test_a_refused_prediction_leaves_nothing_behind(self, capsys, places, tmp_path):
         (tmp_path / "t.csv").write_text("a,b\n1,2\n")

@@ -77,6 +77,23 @@ class TestAgainstDefinitions:
         assert list(found) == list(LEVELS)
         assert found == {level: pytest.approx(naive.coverage(y, predicted, deviations, level)) for level in LEVELS}
 
+    def test_coverage_of_quantiles_that_a_model_has(self, seed):
+        """Error bars of a model that is not symmetric are its own."""
+
+        class Skewed(Numbers):
+            def predict_quantiles(self, X, quantiles):
+                return self.predict(X)[:, None] - np.log(1 - np.asarray(quantiles)) - 1
+
+        X, y = numbers(seed=seed)
+        found = evaluated(X, y, model=Skewed())
+        for one in found.coverage:
+            low, high = (-math.log(1 - (1 + sign * one.nominal) / 2) - 1 for sign in (-1, 1))
+            errors = [a - b for a, b in zip(y, Numbers().predict(X), strict=True)]
+            assert one.observed == pytest.approx(sum(low <= error <= high for error in errors) / len(errors))
+        for row in (*found.points, *found.examples):
+            assert row.upper - float(row.predicted) == pytest.approx(-math.log(0.025) - 1)
+            assert row.lower - float(row.predicted) == pytest.approx(-math.log(0.975) - 1)
+
     def test_recall_precision_and_confusions(self, seed):
         X, y = classes(seed=seed)
         predicted = Classes.classes_[Classes().predict_proba(X).argmax(axis=1)]
@@ -280,6 +297,18 @@ class TestStored:
         run = Run("A.", [], {}, np.empty((0, 0)), np.empty((0, 0)), {"approximation": "exact"}, evaluation=found)
         again = read_run(write_run(run, tmp_path))
         assert repr(again.evaluation) == repr(found)  # NaN included
+
+    def test_deviations_of_earlier_files_become_error_bars(self):
+        X, y = numbers()
+        found = evaluated(X, y)
+        stored = asdict(found)
+        for rows in (stored["points"], stored["examples"]):
+            for row in rows:
+                row["deviation"] = (row.pop("upper") - row.pop("lower")) / (2 * 1.96)
+        again = evaluation_of(stored)
+        for one, other in zip(again.points + again.examples, found.points + found.examples, strict=True):
+            assert (one.lower, one.upper) == pytest.approx((other.lower, other.upper))
+            assert one.predicted == other.predicted
 
     def test_damage_is_noticed(self, tmp_path):
         X, y = numbers()
