@@ -111,6 +111,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     loo_error_ : mean squared error of observations left out: one at a time, at 1024 rows at most, or, above 4,096 rows,
         those that were left out together; in units of the variance of the targets (or, up to 4,096 rows, of their
         logarithms, if learnt), summed over outputs
+    fit_check_ : what the model answered at the end of the fit at rows whose answers are known, beside what it should:
+        ``rows``, ``error``, ``left_out_error``, ``distance``, ``allowed``, and ``repeated``, how often the fit was made
+        again. Of this fit alone: model files do not keep it
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
         512 rows (a classifier: 256), or 2,048 of many; ``ridge_`` and ``loo_error_`` are those of all rows
     feature_learning_errors_ : for each plan, errors on rows left out after 0, 1, ... rounds; by cross-validation up to
