@@ -57,7 +57,7 @@ _NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "m
                  "device", "engine")  # fmt: skip
 _LEAST_FIRING = 1e-30  # probability that a neuron fires, in single precision with room for products
 _STEEPEST = 2.0  # power of the number of rows by which errors are believed to fall
-_AGREE = 0.1  # share of the error on rows that stay left out by which answers may differ from those of the fit
+_HALF, _AGREE = 0.5, 0.1  # shares of the error of rows left out by which answers may miss what is promised
 _OUTPUTS = 4  # beyond so many, ridges are compared on some rows only
 
 
@@ -201,15 +201,19 @@ class ManyFitting:
         if networks is not None:
             outputs, lost, stopped = promise_of(networks.results, self.data.targets, networks.penalty, networks.gains)
             outputs = None if outputs is None else outputs[self._held[: len(left)]]
+            worse = math.sqrt(1 + networks.loss)  # errors of rows left out are those of the limit
+            asked = asked._replace(left_out=left.target + worse * (asked.left_out - left.target))
             return asked.of_networks(outputs, lost, interrupted=stopped)
+        error = math.sqrt(mean_square(left, asked.left_out))
         if found.way == "exact":
             held, targets = self._held[: len(left)], self.data.targets
             away = self._penalty(found, choice.shift)[held, None] * found.alpha[held]
             share = float(np.linalg.norm(targets)) / math.sqrt(len(self._held))  # if all that is left were at these
-            return asked._replace(promised=targets[held] - away, residual=SOLVED * found.residual * share)
+            most = min(SOLVED * found.residual * share, _HALF * error)
+            return asked._replace(promised=targets[held] - away, residual=most)
         said = np.empty_like(left.targets)
         said[left.row] = asked.left_out
-        return asked._replace(promised=said, residual=_AGREE * math.sqrt(mean_square(left, asked.left_out)))
+        return asked._replace(promised=said, residual=_AGREE * error)
 
     def _penalty(self, found: LimitFit, shift: float) -> Matrix:
         """Return the penalty of each input that has a coefficient (n,)."""

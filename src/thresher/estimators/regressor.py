@@ -111,6 +111,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         summed over outputs
     loo_share_ : the same error as a share of that of the mean as a guess for the same observations, in units of the
         targets, averaged over outputs: 1 less the R2 of observations left out
+    fit_check_ : what the model answered at the end of the fit at rows whose answers are known, beside what it should:
+        ``rows``, ``error``, ``left_out_error``, ``distance``, ``allowed``, and ``repeated``, how often the fit was made
+        again. Of this fit alone: model files do not keep it
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
         512 rows (a classifier: 256), or 2,048 of many; ``ridge_`` and ``loo_error_`` are those of all rows
     feature_learning_errors_ : for each plan, errors on rows left out after 0, 1, ... rounds; by cross-validation up to

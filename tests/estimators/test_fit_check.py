@@ -1,0 +1,245 @@
+"""Every fit ends by checking itself: a solver that fails is noticed, whatever the way, and repaired or refused."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from few import friedman, let_few_be_many
+from naive import kernel_ridge
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from thresher import InvalidInput, ThresherRegressor
+from thresher.algebra.descent import Descent
+from thresher.estimators import beyond, exact, fitting, interpolation, many, networks
+from thresher.estimators.device import Cpu
+from thresher.estimators.holdout import refine
+from thresher.estimators.lift import lift_rows
+from thresher.estimators.observations import Observations
+from thresher.model.network import Network
+from thresher.model.problem import Problem
+from thresher.training import Status
+
+GIVEN = {
+    "random_state": 0,
+    "shift": 0.5,
+    "bias": 1.0,
+    "feature_learning": 0,
+    "scale": "standardise",
+    "target": "linear",
+}
+RIDGE = 0.01
+WAYS = ["few", "network", "exact", "many networks", "centres", "leaves"]
+FAULTS = ["zeros", "garbage", "nan", "another ridge", "given up"]
+
+
+@pytest.fixture(scope="module")
+def table():
+    return friedman(320, noise=1.0)
+
+
+@pytest.fixture(params=WAYS)
+def way(request, monkeypatch):
+    if request.param not in ("few", "network"):
+        let_few_be_many(monkeypatch)
+    return request.param
+
+
+def model_of(way):
+    width = {"network": 1024, "many networks": 1024}.get(way, math.inf)
+    approximation = way if way in ("centres", "leaves") else "exact"
+    return ThresherRegressor(**GIVEN, ridge=RIDGE, width=width, approximation=approximation)
+
+
+def spoilt(fault, alpha):
+    """Coefficients as a failed solver might return them."""
+    if fault == "garbage":
+        return np.random.default_rng(0).normal(size=alpha.shape) * (np.abs(alpha).max() or 1.0)
+    return np.full_like(alpha, math.nan if fault == "nan" else 0.0)
+
+
+class Sabotage:
+    """The last solve of a fit fails some times; how often it was asked for is counted."""
+
+    def __init__(self, monkeypatch, way, fault, times):
+        self.fault, self.left, self.asked = fault, times, 0
+        name = {"network": "train_penalised", "many networks": "train_many"}.get(way, f"fit_{way}")
+        if way == "few":
+            self.wrap(monkeypatch, fitting.Fitting, "_fit_kernel", self.few)
+        elif way == "exact":
+            self.wrap(monkeypatch, exact, "refine", self.refine)
+        else:
+            room = {"network": fitting, "many networks": many}.get(way, beyond)
+            wrong = {"network": self.network, "many networks": self.networks}.get(way, self.approximate)
+            self.wrap(monkeypatch, room, name, wrong)
+
+    def wrap(self, monkeypatch, room, name, wrong):
+        right = getattr(room, name)
+
+        def solve(*args, **more):
+            self.asked += 1
+            if self.left <= 0:
+                return right(*args, **more)
+            self.left -= 1
+            return wrong(right, *args, **more)
+
+        monkeypatch.setattr(room, name, solve)
+
+    def few(self, right, fit, kernel, choice, ridge):
+        found = right(fit, kernel, choice, ridge)
+        if self.fault == "another ridge":  # with what the right one claims
+            return found._replace(alpha=right(fit, kernel, choice, 100 * ridge).alpha)
+        alpha = spoilt(self.fault, found.alpha)
+        return found._replace(alpha=alpha, outputs=fit.data.targets - found.noise / fit.data.weights[:, None] * alpha)
+
+    def refine(self, right, matrix, low, data, **more):
+        alpha, residual = right(matrix, low, data, **more)
+        if self.fault == "another ridge":
+            return right(matrix, low, data, **more | {"ridge": 100 * more["ridge"]})[0], residual
+        return (more["start"] if self.fault == "given up" else spoilt(self.fault, alpha)), residual
+
+    def network(self, right, inputs, targets, *, penalty, first=None, **more):
+        good = right(inputs, targets, penalty=penalty, first=first, **more)
+        if self.fault == "another ridge":
+            bad = right(inputs, targets, penalty=100 * penalty, **more | {"near": None})
+        elif self.fault == "garbage":
+            bad = right(inputs, spoilt("garbage", targets), penalty=penalty, **more | {"near": None})
+        else:
+            bad = right(inputs, 1e-9 * targets, penalty=penalty, **more | {"near": None})
+        factor = math.nan if self.fault == "nan" else 1.0
+        worse = [one.network if factor == 1.0 else _not_numbers(one.network) for one in bad]
+        return [replace(one, network=network) for one, network in zip(good, worse, strict=True)]
+
+    def networks(self, right, inputs, *args, **more):
+        with pytest.MonkeyPatch.context() as patch:
+            honest = networks.train_penalised
+            patch.setattr(networks, "train_penalised", lambda *a, **k: self.network(honest, *a, **k))
+            return right(inputs, *args, **more)
+
+    def approximate(self, right, *args, ridges, **more):
+        made = right(*args, ridges=ridges, **more)
+        other = right(*args, ridges=[100 * one for one in ridges], **more) if self.fault == "another ridge" else None
+        alpha = spoilt(self.fault, made.alpha) if other is None else other.alpha
+        return made._replace(alpha=alpha) if hasattr(made, "_replace") else replace(made, alpha=alpha)
+
+
+def _not_numbers(network):
+    weights = network.weights
+    return Network(network.settings, weights._replace(moved=np.full_like(weights.moved, math.nan)))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_solver_that_fails_once_is_repaired_and_it_is_said(way, fault, table, monkeypatch):
+    sabotage = Sabotage(monkeypatch, way, fault, times=1)
+    with pytest.warns(ConvergenceWarning, match="made again with more care, with ridge=0.01"):
+        model = model_of(way).fit(*table)
+    assert sabotage.left == 0
+    assert model.fit_check_.repeated == 1
+    healthy = model_of(way).fit(*table)  # the sabotage is over
+    assert healthy.fit_check_.repeated == 0
+    assert not healthy.fit_check_.failure
+    assert model.ridge_ == healthy.ridge_
+    expected = healthy.predict(table[0])
+    assert np.sqrt(np.mean((model.predict(table[0]) - expected) ** 2)) < 0.15 * table[1].std()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_solver_that_always_fails_is_refused(way, fault, table, monkeypatch):
+    Sabotage(monkeypatch, way, fault, times=math.inf)
+    model = model_of(way)
+    with pytest.raises(InvalidInput, match=r"does not agree with itself on \d+ rows: its .* made again 4 times"):
+        model.fit(*table)
+    with pytest.raises(NotFittedError):
+        model.predict(table[0])
+
+
+class TestWithoutAnyWorkingSolver:
+    """All that is known comes from the same solver: choices too. The fit to few rows is by another."""
+
+    @pytest.mark.parametrize("way", ["exact", "centres", "leaves"])
+    def test_conjugate_gradients_that_return_zeros(self, way, table, monkeypatch):
+        let_few_be_many(monkeypatch)
+        step = Descent.step
+
+        def nothing(descent):
+            step(descent)
+            descent.values, descent.images = 0.0 * descent.values, 0.0 * descent.images
+
+        monkeypatch.setattr(Descent, "step", nothing)
+        with pytest.raises(InvalidInput, match="does not agree with itself"):
+            model_of(way).fit(*table)
+
+
+class TestInterpolation:
+    def fit(self, table):
+        return ThresherRegressor(ridge=0, width=4096, random_state=0).fit(table[0][:40], table[1][:40])
+
+    def test_what_was_compared_is_told(self, table):
+        check = self.fit(table).fit_check_
+        assert check.rows == 40
+        assert check.distance <= check.allowed < 1e-3
+        assert math.isnan(check.left_out_error)
+
+    def test_another_network_is_refused(self, table, monkeypatch):
+        train = interpolation.train_together
+
+        def swapped(problems, **options):
+            other = [Problem(one.inputs, one.targets[::-1].copy()) for one in problems]
+            pairs = zip(train(problems, **options), train(other, **options), strict=True)
+            return [replace(right, network=wrong.network) for right, wrong in pairs]
+
+        monkeypatch.setattr(interpolation, "train_together", swapped)
+        with pytest.raises(InvalidInput, match="do not answer as they did in training"):
+            self.fit(table)
+
+
+def test_a_training_that_is_stopped_on_request_is_neither_repeated_nor_refused(table):
+    model = model_of("network").set_params(callbacks=[lambda record: True], tol=0.0).fit(*table)
+    assert model.results_[0].status is Status.INTERRUPTED
+    assert model.fit_check_.repeated == 0
+    assert math.isnan(model.fit_check_.distance)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_ridge_regression_is_nearer_to_rows_it_is_given_than_when_they_are_left_out(seed):
+    """What the bound on the error rests on, with weights and targets of any kind."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(30, rng.integers(1, 20)))
+    kernel, y = rows @ rows.T, rng.standard_t(1.5, size=30)
+    weights, penalty = 10 ** rng.uniform(-3, 3, size=30), 10 ** rng.uniform(-3, 1)
+    held = rng.permutation(30)[: rng.integers(1, 29)]
+    kept = np.setdiff1d(np.arange(30), held)
+    alpha = kernel_ridge(kernel[np.ix_(kept, kept)], y[kept], weights[kept], penalty)
+    left_out = y[held] - kernel[np.ix_(held, kept)] @ alpha
+    given = y[held] - kernel[held] @ kernel_ridge(kernel, y, weights, penalty)
+    assert weights[held] @ given**2 <= weights[held] @ left_out**2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("kind", ["residuals that grow", "not a number"])
+def test_a_solve_never_ends_farther_off_than_it_began(kind, monkeypatch):
+    """Rows all but equal and a tiny ridge: in single precision the system has eigenvalues below zero."""
+    rng = np.random.default_rng(0)
+    rows = np.repeat(rng.normal(size=(100, 3)), 6, axis=0) + 1e-6 * rng.normal(size=(600, 3))
+    inputs = lift_rows(rows, 1.0)[0].astype(np.float32)
+    data = Observations(rows, row=np.arange(600), target=np.sin(rows[:, :1]), unit=np.ones(600), count=np.ones(600))
+    device = Cpu(1)
+    matrix = device.matrix(inputs, 0.5, memory=math.inf)
+    low = device.pivots(matrix, rank=60)
+    if kind == "not a number":
+        step = Descent.step
+
+        def broken(descent):
+            step(descent)
+            descent.values, descent._residual = math.nan * descent.values, math.nan * descent._residual
+
+        monkeypatch.setattr(Descent, "step", broken)
+    solve = {"device": device, "residual": 1e-9, "steps": 60, "ridge": 1e-5}
+    start = np.zeros((600, 1))
+    for _ in range(3):  # goes on from where it ended
+        alpha, claimed = refine(matrix, low, data, start=start, **solve)
+        left = [
+            np.linalg.norm(data.targets - matrix.times(one) - 1e-5 * matrix.diagonal * one) for one in (start, alpha)
+        ]
+        assert left[1] <= left[0] * 1.01
+        assert claimed * np.linalg.norm(data.targets) == pytest.approx(left[1], rel=0.2, abs=1e-4)
+        start = alpha
