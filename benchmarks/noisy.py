@@ -5,11 +5,6 @@ Run ``python -m benchmarks.noisy --rows 2000 20000 --seeds 3``.
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
