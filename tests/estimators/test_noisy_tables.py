@@ -10,7 +10,7 @@ from thresher.estimators import many
 from thresher.estimators.choose import Choice, mean_square
 from thresher.estimators.device import Cpu
 from thresher.estimators.features import Plan, _worthwhile
-from thresher.estimators.holdout import HoldOut
+from thresher.estimators.holdout import HoldOut, Solved
 from thresher.estimators.journal import Journal
 from thresher.estimators.observations import Observations
 from thresher.estimators.ridges import RIDGES
@@ -56,7 +56,9 @@ def test_many_rows_decide_between_a_metric_and_none_however_much_few_rows_gain(m
     errors = {(True, True): 1.0, (True, False): 0.5, (False, True): plain, (False, False): 0.8}
 
     def told(self, hold, metric, choice, begun=None):
-        return fit(self, hold, metric, choice, begun)._replace(error=errors[hold is small, metric is None])
+        error = errors[hold is small, metric is None]
+        outputs = (1 - error**0.5) * hold.held.targets
+        return fit(self, hold, metric, choice, begun)._replace(error=error, outputs=outputs)
 
     monkeypatch.setattr(Rounds, "fit", told)
     first = Choice(1.0, 0.5, 1.0, np.inf, [])
@@ -64,6 +66,22 @@ def test_many_rows_decide_between_a_metric_and_none_however_much_few_rows_gain(m
     assert (metric is None) == (plain < 0.8)
     assert (learning.plan == Plan()) == (plain < 0.8)
     assert [plain] in learning.errors.values()
+
+
+def test_better_by_chance_is_not_better():
+    hold = HoldOut(*halves(400, kind="nothing"), judge=mean_square, device=Cpu(1))
+    rng, targets = np.random.default_rng(0), hold.held.targets
+    plain = Solved(
+        1.0, np.zeros((200, 1)), np.zeros_like(targets), mean_square(hold.held, 0 * hold.held.target), 0.0, 1
+    )
+    lucky = max(rng.normal(size=(20, *targets.shape)), key=lambda noise: float((noise * targets).sum()))
+    signal = plain._replace(outputs=0.3 * targets, error=0.49 * plain.error)
+    chance = plain._replace(outputs=0.02 * lucky, error=hold.judge(0.02 * lucky))
+    assert chance.error < plain.error
+    assert not hold.surely_better(chance, plain)
+    assert hold.surely_better(signal, plain)
+    assert not hold.surely_better(plain, signal)
+    assert not hold.surely_better(plain, plain)
 
 
 def test_a_round_must_gain_more_than_noise_does():

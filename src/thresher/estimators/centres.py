@@ -149,7 +149,7 @@ class _Fit:
         return self._device.arrays.asarray(values, dtype=self._device.arrays.float64)
 
     def _preconditioner(self, low: LowRank, sample: Numbers) -> Callable[[list[float]], Callable[[Any], Any]]:
-        """Return what makes of ridges the inverse of the matrix of each, summed over the sample, times columns (M, c)."""
+        """Return what makes of ridges the inverse of the matrix of each, summed over the sample, for (M, c)."""
         some, device = self._weights[sample], self._device
         shares = np.sqrt(some * (self._weights.sum() / some.sum())).astype(np.float32)
         scaled = low.factor * device.put(shares)

@@ -112,9 +112,9 @@ def choose_plan(
     """Return the plan of the lowest cross-validated error, with all of the learning repeated in each fold.
 
     Leave-one-out would be optimistic: the metric was learnt on what is left out. Rounds are tried while they clearly
-    help; column weights only if ``columns`` allows them, and until a fold puts them behind plain columns. ``whole`` says
-    that these are all observations there are. The limit kernel replaces the network; ``judge`` returns the error of
-    outputs for observations that were held out.
+    help; column weights only if ``columns`` allows them, and until a fold puts them behind plain columns. These
+    are all observations there are, or not the ``whole``. The limit kernel replaces the network; ``judge`` returns the
+    error of outputs for observations that were held out.
 
     Cost: O(n³) for each fold, round and ridge tried.
     """

@@ -27,6 +27,7 @@ Single = NDArray[np.float32]
 _RANK = 768  # of a preconditioner, at the most
 _WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many times another's for so many steps
 _LOST = 100.0  # times the least residual: conjugate gradients go up by much less before they go down again
+_SURE = 2.0  # standard errors
 _ARRIVED = 2e-2  # relative residual from which on errors hardly change
 
 
@@ -210,7 +211,7 @@ class HoldOut:
     ) -> Solved | None:
         """Return the fit with this ridge, or with the best, searched for from a guess on; None if there is none.
 
-        It begins from another solution, if there is one.
+        If it begins from another solution, its ridge is the guess, and the search goes no further than next to it.
 
         Cost: O(n²) for each step.
         """
@@ -233,8 +234,19 @@ class HoldOut:
                 start=None if start is None else start.alpha,
             )
 
-        return search_ridges(solve, ridges_near(guess) if ridge is None else [ridge], begun)
+        ridges = ridges_near(guess) if ridge is None else [ridge]
+        return search_ridges(solve, ridges) if begun is None else solve(ridges, begun)
 
     def judge(self, outputs: Matrix) -> float:
         """Return the error of outputs (h, k) at the rows left out."""
         return self._judge(self.held, outputs[self.held.row])
+
+    def surely_better(self, one: Solved, other: Solved) -> bool:
+        """Return whether one fit is better on the rows left out, by more than chance: two standard errors of the gain.
+
+        One that was chosen from many, on these rows, is better than another even if all is noise.
+        """
+        before, after = (((fit.outputs - self.held.targets) ** 2).sum(axis=1) for fit in (other, one))
+        gains = self.held.weights * (before - after)
+        deviation = math.sqrt(len(gains)) * float(np.std(gains))
+        return one.error < other.error and float(gains.sum()) > _SURE * deviation

@@ -162,18 +162,7 @@ def fit_leaves(
     def told(done: int) -> None:
         tell(min(1.0, _GROWING + (1 - _GROWING) * done / (len(some) * (1 + tried) + len(rest))))
 
-    first_fits = work.fit(some, kernel, "ridges", rounds=0, tell=told)
-    errors = dict(zip(map(float, ridges), work.errors(first_fits).tolist(), strict=True))
-    beyond = dict[float, dict[int, _Leaf]]()
-
-    def attempt(ridge: float) -> float:
-        own = kernel._replace(ridges=(ridge,))
-        beyond[ridge] = work.fit(some, own, f"ridge {ridge:g}", rounds=0, tell=lambda done: None)
-        return float(work.errors(beyond[ridge])[0])
-
-    ridge = best_ridge(errors, attempt)
-    place = list(errors).index(ridge)
-    fits = beyond.get(ridge) or {leaf: one.only(place) for leaf, one in first_fits.items()}
+    fits, errors, ridge = work.choose_ridge(some, kernel, tell=told)
     kernel = kernel._replace(ridges=(ridge,))
     after, taken = [errors[ridge]], 0
     while len(after) <= tried:
@@ -278,6 +267,22 @@ class _Work:
             if new and (len(made) % max(1, len(self._members) // _SAVED) == 0 or len(made) == len(leaves)):
                 self._save(self._done)
         return made
+
+    def choose_ridge(
+        self, leaves: list[int], kernel: Kernel, *, tell: Callable[[int], object]
+    ) -> tuple[dict[int, _Leaf], dict[float, float], float]:
+        """Return models of some leaves with the ridge of the least error, the errors of those tried, and the ridge."""
+        fits = self.fit(leaves, kernel, "ridges", rounds=0, tell=tell)
+        errors = dict(zip(map(float, kernel.ridges), self.errors(fits).tolist(), strict=True))
+        made = {ridge: {leaf: one.only(k) for leaf, one in fits.items()} for k, ridge in enumerate(errors)}
+
+        def attempt(ridge: float) -> float:
+            one = kernel._replace(ridges=(ridge,))
+            made[ridge] = self.fit(leaves, one, f"ridge {ridge:g}", rounds=0, tell=lambda done: None)
+            return float(self.errors(made[ridge])[0])
+
+        best = best_ridge(errors, attempt)
+        return made[best], errors, best
 
     def errors(self, fits: dict[int, _Leaf]) -> Matrix:
         """Return for each ridge the weighted mean of squares on the held-out rows of some leaves."""

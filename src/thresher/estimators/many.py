@@ -52,6 +52,7 @@ HELD, SMALL, LARGE = 4096, 2048, 16384  # rows left out; rows on which most is c
 _SCALED, _SORTED = 1 << 16, 1 << 23  # rows and numbers at most from which the scales of columns are learnt
 _GUESS = 1e-2  # the first ridge that is tried
 _CLEARLY = 0.98  # share of the error that another scale must leave, and an exact fit of that of centres
+_LOOKED = 3  # scales at most that are judged on more rows
 _BETTER = 0.995  # the same for another scale on more rows, with all those left out
 _NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit",
                  "device", "engine")  # fmt: skip
@@ -345,6 +346,7 @@ class ManyFitting:
             guess = ridges.get(CANDIDATES[0], _GUESS)
             ridges[scale], found[scale] = self._try(hold, None, self._biases()[0], self._shifts()[0], guess)
         close = [scale for scale in found if _CLEARLY * found[scale] <= min(found.values())]
+        close = sorted(close, key=lambda scale: (scale != CANDIDATES[0], found[scale]))[:_LOOKED]
         best = close[0] if len(close) == 1 else self._closer_look(few, {scale: ridges[scale] for scale in close})
         try:
             return best, Scaling.of(some.X, scale=best, weights=some.weights), ridges[best]

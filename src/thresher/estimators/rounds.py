@@ -30,7 +30,8 @@ _POWERS = MILD, STRONG, _STRONGEST  # of the metric
 _A_ROUND, _ROUNDS, _FEW = 0.9995, 10, 5
 _WORSE = 1.02  # times the least error: after such a round there is no other
 _A_FIT = 0.85  # share of the learning that remains when one more metric has been tried
-_SURELY = 0.9  # share of the error on few rows below which a metric helps on many as well
+_SURELY = 0.9  # share of the error on few rows below which the strongest power is tried instead of the mild one
+_CLOSE = 0.95  # share of the error without a metric above which that deserves its own bias and shift
 _SOFT = 0.5  # times the identity that is added to a metric of few rows
 _WEIGHED = 512  # rows at most that weights of columns are learnt on
 
@@ -89,16 +90,15 @@ class Rounds:
         other = _STRONGEST if tracks[STRONG].error < _SURELY * tracks[STRONG].errors[0] else MILD
         tracks[other] = self._rounds(small, first, other, solved=plain, rounds=_FEW)
         errors |= {_say(small, power): track.errors for power, track in tracks.items()}
-        power = min(
-            tracks, key=lambda one: (tracks[one].error, one)
-        )  # where none helps, more rows begin with a mild one
+        power = min(tracks, key=lambda one: (tracks[one].error, one))
         found = tracks[power]
         choice = choose(found.metric, guess=found.solved.ridge)
         if len(large.kept) > len(small.kept):
-            found, power = self._more_rows(large, choice, found, power, errors)
-            choice = choice._replace(ridge=found.solved.ridge)
-            if found.metric is not None:
-                found, choice = self._or_plain(large, choice, found, plain, choose, errors)
+            # Without a metric of few rows, more rows begin as these did: what is best without one is not with one.
+            begin = first._replace(ridge=choice.ridge) if found.metric is None else choice
+            more, power = self._more_rows(large, begin, found, power, errors)
+            other = choice if found.metric is None else None
+            found, choice = self._or_plain(more, begin._replace(ridge=more.solved.ridge), other, choose, errors)
         if found.metric is None:
             power = MILD
         return found.metric, choice, Learning(Plan(rounds=found.rounds, power=power), errors)
@@ -135,28 +135,29 @@ class Rounds:
 
     def _or_plain(
         self,
-        large: HoldOut,
-        choice: Choice,
         found: Learnt,
-        few: Solved | None,
+        choice: Choice,
+        other: Choice | None,
         choose: Callable[..., Choice],
         errors: dict[str, list[float]],
     ) -> tuple[Learnt, Choice]:
-        """Return the metric, or none if that is no worse on many rows: few rows overrate what is learnt.
+        """Return the metric, or none unless it is surely better on many rows: few rows overrate what is learnt.
 
-        ``few`` is the fit to few rows without one. Where the two are close, it is given the bias and the shift that are
-        best without a metric.
+        ``other`` is the best choice without a metric; if it is None, it is made where the two are close.
         """
-        ridge = choice.ridge if few is None else few.ridge
-        close = few is None or found.error > _SURELY * few.error
-        other = choose(None, guess=ridge) if close else choice._replace(ridge=ridge)
-        plain = self.fit(large, None, other)
-        if plain is None:
-            return found, choice
-        errors[_say(large, 0)] = [plain.error]
-        if found.error < plain.error:
-            return found, choice
-        return Learnt(None, plain, [plain.error], 0), other._replace(ridge=plain.ridge)
+        plain = self.fit(self._large, None, choice if other is None else other)
+        if other is None and plain is not None and found.error > _CLOSE * plain.error:
+            other = choose(None, guess=plain.ridge)
+            if other[:2] != choice[:2]:
+                again = self.fit(self._large, None, other)
+                plain = again if again is not None and again.error < plain.error else plain
+                other = other if again is plain else choice
+        other = choice if other is None else other
+        if plain is not None:
+            errors[_say(self._large, 0)] = [plain.error]
+            if found.metric is None or not self._large.surely_better(found.solved, plain):
+                return Learnt(None, plain, [plain.error], 0), other._replace(ridge=plain.ridge)
+        return found, choice
 
     def _rounds(
         self,
