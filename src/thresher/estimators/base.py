@@ -25,8 +25,9 @@ from thresher.estimators.engine import Engine, check_engine, device_for, refuse_
 from thresher.estimators.exporting import arrays_of
 from thresher.estimators.features import Plan
 from thresher.estimators.fit_check import FitCheck, ensure
-from thresher.estimators.fitting import WORSE, Fitted, Fitting, LeftOut
-from thresher.estimators.interpolation import TRAIN_OPTIONS, WIDTH, interpolate
+from thresher.estimators.fitted import Fitted, LeftOut
+from thresher.estimators.fitting import WORSE, Fitting
+from thresher.estimators.interpolation import WIDTH, check_interpolation, interpolate
 from thresher.estimators.many import EXACT, MANY, ManyFitting
 from thresher.estimators.model_files import save_model
 from thresher.estimators.observations import Observations
@@ -249,23 +250,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             raise InvalidInput(f"approximation={self.approximation!r} is for infinite width. Leave width out.")
         if self.approximation == "leaves" and self.bias == 0:
             raise InvalidInput("leaves need a bias above 0. Use another bias, or approximation='centres'.")
-        self._check_interpolation()
-
-    def _check_interpolation(self) -> None:
-        """Refuse what goes with a ridge alone, or without one alone."""
-        options = self.train_options
-        if options is not None and not (isinstance(options, Mapping) and set(options) <= set(TRAIN_OPTIONS)):
-            raise InvalidInput(f"train_options must be a dict of {', '.join(TRAIN_OPTIONS)}; got {options!r}.")
-        if not self._interpolates:
-            if options:
-                raise InvalidInput("train_options are for ridge=0, which trains like thresher.train. Leave them out.")
-            return
-        if self.width == math.inf:
-            raise InvalidInput("ridge=0 trains a network; infinite width needs a ridge. Use a finite width, or 'auto'.")
-        if self.checkpoint is not None:
-            raise InvalidInput("with ridge=0 give the checkpoint in train_options={'checkpoint': ...}.")
-        if self.feature_learning not in ("auto", 0):
-            raise InvalidInput("ridge=0 learns no features. Use feature_learning=0, or another ridge.")
+        check_interpolation(self, interpolates=self._interpolates)
 
     def _width(self, rows: int, outputs: int) -> int | float:
         if self.width == "auto":

@@ -14,7 +14,7 @@ from thresher.errors import InvalidInput
 from thresher.estimators.centres import fit_centres
 from thresher.estimators.deviations import Variance
 from thresher.estimators.exact import PIVOTS, LimitFit, Table
-from thresher.estimators.fitting import LeftOut
+from thresher.estimators.fitted import LeftOut
 from thresher.estimators.journal import Journal
 from thresher.estimators.leaves import fit_leaves
 from thresher.estimators.observations import Observations

@@ -20,7 +20,7 @@ from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.choose import share_of_guess
 from thresher.estimators.engine import Engine
-from thresher.estimators.fitting import LeftOut
+from thresher.estimators.fitted import LeftOut
 from thresher.estimators.lift import check_weights
 from thresher.estimators.streams import some_of
 from thresher.training.history import Callback, Iteration

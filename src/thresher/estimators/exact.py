@@ -14,7 +14,7 @@ from thresher.errors import InvalidInput
 from thresher.estimators.choose import Judge
 from thresher.estimators.deviations import Variance
 from thresher.estimators.device import Device, KernelMatrix
-from thresher.estimators.fitting import LeftOut
+from thresher.estimators.fitted import LeftOut
 from thresher.estimators.holdout import Solved, Stop, refine, search_ridges, solve_ridges
 from thresher.estimators.journal import Journal
 from thresher.estimators.leaves import Leaves

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ from thresher.estimators.features import (
     next_metric,
 )
 from thresher.estimators.fit_check import DOUBLE, Asked
+from thresher.estimators.fitted import Fitted, LeftOut
 from thresher.estimators.lift import SphereLift
 from thresher.estimators.networks import gains_of, promise_of, settings_of, train_penalised
 from thresher.estimators.observations import Observations
@@ -37,7 +37,7 @@ from thresher.shards import block_bytes
 from thresher.theory import firing_probability
 from thresher.training import Result
 
-__all__ = ["WORSE", "Fitted", "Fitting", "LeftOut"]
+__all__ = ["WORSE", "Fitting"]
 
 Matrix = NDArray[np.float64]
 _QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
@@ -48,41 +48,6 @@ _WEIGHED = 512  # rows at most that weights of columns are learnt on: fifteen ti
 WORSE = 0.02  # share by which the error of a network exceeds that of the limit when it is measurably worse
 _NOTHING = 1e-6  # error, in units of the targets' variance, that is none
 _SOLVED = 1e-6  # what a factor in double precision may leave of the targets
-
-
-class LeftOut(NamedTuple):
-    """Observations that were left out, and what was predicted for them."""
-
-    data: Observations
-    outputs: Matrix  # (c, k)
-    variances: Callable[[], Matrix]  # (c,): of the limit at each, when it is left out
-    optimism: float  # how many times as large squared errors of new rows are: features were learnt on what was left
-    # out, and many rows that were left out are fitted in the end
-
-
-class Fitted(NamedTuple):
-    """Everything that came out of a fit."""
-
-    lift: SphereLift
-    choice: Choice
-    learning: Learning
-    left_out: LeftOut
-    inputs: NDArray[Any]  # (n, d), lifted
-    ridge: float
-    error: float  # weighted mean of squared errors of observations left out, summed over outputs
-    alpha: Matrix  # (n, k)
-    penalty: Matrix  # (n,)
-    gains: Matrix  # (k,)
-    results: list[Result]
-    importances: Matrix  # (d,)
-    asked: Asked  # rows whose answers are known
-    again: Callable[[float], Any]  # makes the fit again with this ridge, with more care
-    pivots: NDArray[np.float32] | None = None  # (r, d): inputs of which error bars are made, None for all
-    core: Matrix | None = None  # of these, see Variance
-    way: str = "exact"  # or "centres", "leaves"
-    ways: dict[str, float] = {}  # errors of those that were tried  # noqa: RUF012
-    leaves: Any = None  # Leaves, whose rows and coefficients these are
-    loss: float = 0.0  # by how much a network's error on rows left out exceeds that of the limit, as a share of it
 
 
 class Fitting:

@@ -20,7 +20,7 @@ from thresher.estimators.lift import lift_rows, typical_norm
 from thresher.estimators.observations import Observations
 from thresher.estimators.ridges import best_ridge, ridges_near
 
-__all__ = ["HoldOut", "Solved", "Stop", "refine", "search_ridges", "solve_ridges"]
+__all__ = ["HoldOut", "Solved", "Stop", "refine", "search_ridges", "share_that_remains", "solve_ridges"]
 
 Matrix = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -28,6 +28,7 @@ _RANK = 768  # of a preconditioner, at the most
 _WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many times another's for so many steps
 _LOST = 100.0  # times the least residual: conjugate gradients go up by much less before they go down again
 _SURE = 2.0  # standard errors
+_STEEPEST = 2.0  # power of the number of rows by which errors are believed to fall
 _ARRIVED = 2e-2  # relative residual from which on errors hardly change
 
 
@@ -182,6 +183,17 @@ def refine(
         elif not left < _LOST * best:  # nothing comes back from there, nor from what is not a number
             break
     return device.get(values), best
+
+
+def share_that_remains(before: float, after: float, *, few: int, kept: int, whole: int) -> float:
+    """Return the share of a squared error that remains when all rows are fitted instead of those kept.
+
+    From few rows to those kept it fell from ``before`` to ``after``, as a power of their number, and goes on to do so.
+    """
+    if kept <= few or not 0 < after < before:
+        return 1.0
+    power = math.log(before / after) / math.log(kept / few)
+    return float((kept / whole) ** min(power, _STEEPEST))
 
 
 class HoldOut:

@@ -20,7 +20,7 @@ from thresher.estimators.scales import Options
 from thresher.model.problem import Problem
 from thresher.training import Callback, Iteration, Result, Status, train_together
 
-__all__ = ["BIAS", "SCALE", "TRAIN_OPTIONS", "WIDTH", "adopt", "interpolate"]
+__all__ = ["BIAS", "SCALE", "TRAIN_OPTIONS", "WIDTH", "adopt", "check_interpolation", "interpolate"]
 
 Matrix = NDArray[np.float64]
 BIAS = 0.5  # of the lift, with bias="auto": keeps lengths apart, inputs still well spread
@@ -29,6 +29,23 @@ _ROUNDING = 1e-4  # of answers: training may be in single precision
 WIDTH = 1 << 17  # with width="auto": training is sublinear in it
 TRAIN_OPTIONS = ("index", "solver", "engine", "method", "first_step", "damping", "dtype", "memory_budget",
                  "audit", "start", "checkpoint", "resume")  # fmt: skip
+
+
+def check_interpolation(estimator: Any, *, interpolates: bool) -> None:
+    """Refuse parameters that go with a ridge alone, or without one alone."""
+    options = estimator.train_options
+    if options is not None and not (isinstance(options, Mapping) and set(options) <= set(TRAIN_OPTIONS)):
+        raise InvalidInput(f"train_options must be a dict of {', '.join(TRAIN_OPTIONS)}; got {options!r}.")
+    if not interpolates:
+        if options:
+            raise InvalidInput("train_options are for ridge=0, which trains like thresher.train. Leave them out.")
+        return
+    if estimator.width == math.inf:
+        raise InvalidInput("ridge=0 trains a network; infinite width needs a ridge. Use a finite width, or 'auto'.")
+    if estimator.checkpoint is not None:
+        raise InvalidInput("with ridge=0 give the checkpoint in train_options={'checkpoint': ...}.")
+    if estimator.feature_learning not in ("auto", 0):
+        raise InvalidInput("ridge=0 learns no features. Use feature_learning=0, or another ridge.")
 
 
 def interpolate(

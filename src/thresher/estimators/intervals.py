@@ -12,7 +12,7 @@ from scipy.special import expit, logit, ndtri, stdtrit
 
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
-from thresher.estimators.fitting import LeftOut
+from thresher.estimators.fitted import LeftOut
 from thresher.theory import firing_probability
 
 __all__ = [

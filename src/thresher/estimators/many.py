@@ -25,8 +25,8 @@ from thresher.estimators.features import (
     Plan,
 )
 from thresher.estimators.fit_check import ASKED, SINGLE, SOLVED, Asked
-from thresher.estimators.fitting import Fitted
-from thresher.estimators.holdout import HoldOut, Solved
+from thresher.estimators.fitted import Fitted
+from thresher.estimators.holdout import HoldOut, Solved, share_that_remains
 from thresher.estimators.journal import Journal
 from thresher.estimators.lift import SphereLift, lift_rows, typical_norm
 from thresher.estimators.networks import Networks, promise_of, train_many
@@ -36,7 +36,7 @@ from thresher.estimators.ridges import ridges_near
 from thresher.estimators.rounds import Rounds
 from thresher.estimators.scales import Options
 from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
-from thresher.estimators.streams import BLOCK, Part, Stream
+from thresher.estimators.streams import BLOCK, Part, Stream, norm_of_blocks
 from thresher.memory import available_bytes, require
 from thresher.parallel import blas_for_size
 from thresher.theory import firing_probability
@@ -57,7 +57,6 @@ _BETTER = 0.995  # the same for another scale on more rows, with all those left 
 _NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit",
                  "device", "engine")  # fmt: skip
 _LEAST_FIRING = 1e-30  # probability that a neuron fires, in single precision with room for products
-_STEEPEST = 2.0  # power of the number of rows by which errors are believed to fall
 _HALF, _AGREE = 0.5, 0.1  # shares of the error of rows left out by which answers may miss what is promised
 _OUTPUTS = 4  # beyond so many, ridges are compared on some rows only
 
@@ -169,20 +168,12 @@ class ManyFitting:
         return fitted
 
     def _gain(self, small: HoldOut, few: Solved | None, found: LimitFit) -> float:
-        """Return what share of the squared error on rows left out remains when they are fitted as well.
-
-        From some rows to all that were kept the error fell by a power of their number, and goes on to do so. Rows that
-        stay left out, as beside centres and leaves, change nothing.
-        """
-        kept, n, held = len(self._kept), len(self.data), small.held
-        if few is None or found.way != "exact" or kept <= len(small.kept):
+        """Return what share of the squared error on rows left out remains when they are fitted as well, if they are."""
+        if few is None or found.way != "exact":
             return 1.0
-        before = choose.mean_square(held, few.outputs[held.row])
-        after = choose.mean_square(found.left_out.data, found.left_out.outputs)
-        if not 0 < after < before:
-            return 1.0
-        power = math.log(before / after) / math.log(kept / len(small.kept))
-        return float((kept / n) ** min(power, _STEEPEST))
+        before, left_out = choose.mean_square(small.held, few.outputs[small.held.row]), found.left_out
+        after = choose.mean_square(left_out.data, left_out.outputs)
+        return share_that_remains(before, after, few=len(small.kept), kept=len(self._kept), whole=len(self.data))
 
     def _asked(self, turn: Turn, last: float, choice: Choice, found: LimitFit, networks: Networks | None) -> Asked:
         """Return some of the rows left out, and what the fit says of them. Cost: O(r³), r = 1024."""
@@ -271,26 +262,15 @@ class ManyFitting:
             last = choice.bias * typical_norm(rows[self._kept], data.weights[self._kept])
             inputs = lift_rows(rows, last)[0].astype(np.float32)[:, : None if choice.bias else -1]
             return last, fit_exact(inputs, table, journal=journal, tell=self.progress.share)
-        last = choice.bias * self._typical_norm(turn)
+        weights = np.zeros(len(data))
+        weights[self._kept] = data.weights[self._kept]
+        last = choice.bias * norm_of_blocks(data.X, turn, weights)
         stream = Stream(data.X, lambda block: lift_rows(turn(block), last)[0][:, : None if choice.bias else -1])
         order = np.concatenate([self._kept, self._held])
         if _on_disk(data):
             return last, fit_beyond(stream, None, table, way=way, journal=journal, tell=self.progress.share)
         rows_of = partial(_in_blocks, turn, data.X, order)
         return last, fit_beyond(stream.in_memory(), rows_of, table, way=way, journal=journal, tell=self.progress.share)
-
-    def _typical_norm(self, turn: Turn) -> float:
-        """Return the root mean square norm of the rows that are kept; refuse rows that are too large."""
-        weights = np.zeros(len(self.data))
-        weights[self._kept] = self.data.weights[self._kept]
-        total = 0.0
-        for first, block in Stream(self.data.X).blocks(BLOCK):
-            norms = (turn(block) ** 2).sum(axis=1)
-            if not np.isfinite(norms).all():
-                row = first + int(np.argmax(~np.isfinite(norms)))
-                raise InvalidInput(f"row {row} of X is too large after scaling. Rescale it first.")
-            total += float(weights[first : first + len(block)] @ norms)
-        return math.sqrt(total / weights.sum()) or 1.0
 
     def _train(
         self, small: HoldOut, metric: Matrix | None, turn: Turn, last: float, choice: Choice, found: LimitFit,

@@ -6,6 +6,7 @@ them, from scaling on, is done by all threads.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,7 +18,8 @@ from sklearn.utils.validation import validate_data
 
 from thresher.errors import InvalidInput
 
-__all__ = ["Part", "Rows", "Stream", "checked_part", "hash_rows", "joined", "lift_single", "on_disk", "some_of"]
+__all__ = ["Part", "Rows", "Stream", "checked_part", "hash_rows", "joined", "lift_single", "norm_of_blocks", "on_disk",
+           "some_of"]  # fmt: skip
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
@@ -200,6 +202,21 @@ class Stream:
             made = made if first else np.empty((len(self), inputs.shape[1]), np.float32)
             made[first : first + len(block)] = inputs
         return Stream(made)
+
+
+def norm_of_blocks(rows: NDArray[Any] | Rows, turn: Callable[[Matrix], Matrix], weights: Matrix) -> float:
+    """Return the root mean square norm of what ``turn`` makes of rows with weights (n,); refuse rows too large.
+
+    Cost: one pass.
+    """
+    total = 0.0
+    for first, block in Stream(rows).blocks(BLOCK):
+        norms = (turn(block) ** 2).sum(axis=1)
+        if not np.isfinite(norms).all():
+            row = first + int(np.argmax(~np.isfinite(norms)))
+            raise InvalidInput(f"row {row} of X is too large after scaling. Rescale it first.")
+        total += float(weights[first : first + len(block)] @ norms)
+    return math.sqrt(total / weights.sum()) or 1.0
 
 
 def lift_single(rows: NDArray[Any], last: float) -> Single:
