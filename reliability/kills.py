@@ -281,6 +281,7 @@ def full_disk(path: Path, whole: str) -> tuple[int, int, str]:
     problem, good, example, tries = random_problem(inputs=20, dimension=8), 0, "", 10
     before, sizes = resource.getrlimit(resource.RLIMIT_FSIZE), []
     for most in (1, None):  # about the smallest and the largest file that a run writes
+        path.unlink(missing_ok=True)
         train(problem, width=2000, checkpoint=path, max_iterations=most)
         sizes.append(path.stat().st_size)
     for limit in np.linspace(sizes[0], sizes[1] - 1, tries, dtype=int).tolist():
