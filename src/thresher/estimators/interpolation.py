@@ -101,7 +101,13 @@ def adopt(estimator: Any, lift: SphereLift, inputs: Matrix, results: Sequence[Re
     estimator.feature_learning_errors_, estimator.tried_ = {}, []
     estimator.loo_error_ = estimator.loo_share_ = np.nan
     estimator.n_iter_ = max(len(result.steps) for result in results)
-    for name in ("alpha_", "penalty_", "noise_", "feature_importances_"):  # of an earlier fit with a ridge
+    for name in (
+        "alpha_",
+        "penalty_",
+        "noise_",
+        "residuals_",
+        "feature_importances_",
+    ):  # of an earlier fit with a ridge
         vars(estimator).pop(name, None)
 
 
