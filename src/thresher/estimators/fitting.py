@@ -248,13 +248,15 @@ class Fitting:
         if self.options.plan is not None or not self._learns(columns):
             return Learning(self.options.plan or Plan(), {})
         many = len(self.data) >= _MANY * self.options.rows  # there a plan that is best for few rows may not be
+        some = space.data.some((1 + many) * self.options.rows)
         return choose_plan(
-            space.data.some((1 + many) * self.options.rows),
+            some,
             bias=choice.bias,
             shift=choice.shift,
             ridge=self.options.ridge,
             guess=choice.ridge,
             columns=columns <= COLUMNS and self.data.count.sum() >= _FOR_COLUMNS,
+            whole=len(some) == len(space.data),
             judge=self.options.judge,
             device=self.options.device,
         )
