@@ -10,7 +10,7 @@ from thresher.estimators import many
 from thresher.estimators.choose import Choice, mean_square
 from thresher.estimators.columns import ColumnWeights
 from thresher.estimators.device import Cpu
-from thresher.estimators.features import Plan
+from thresher.estimators.features import Plan, _worthwhile
 from thresher.estimators.holdout import HoldOut, Solved
 from thresher.estimators.journal import Journal
 from thresher.estimators.observations import Observations
@@ -104,6 +104,13 @@ def test_shrunk_weights_keep_their_order_and_mean_square():
     assert np.mean(found.weights**2) == pytest.approx(1.0)
     assert (np.diff(found.weights) < 0).all()
     assert found.weights[0] / found.weights[1] == pytest.approx(3**0.5)
+
+
+def test_a_round_must_gain_more_than_noise_does():
+    assert _worthwhile([0.530, 0.529, 0.535]) == 0
+    assert _worthwhile([0.530, 0.500, 0.499]) == 1
+    assert _worthwhile([0.530, 0.528, 0.520]) == 2
+    assert _worthwhile([0.530]) == 0
 
 
 @pytest.mark.parametrize("kind", ["linear", "nothing"])
