@@ -44,7 +44,7 @@ class LimitFit(NamedTuple):
     way: str = "exact"
     errors: dict[str, float] = {}  # of other ways, on observations left out  # noqa: RUF012
     leaves: Leaves | None = None  # whose rows and coefficients these are
-    residual: float = 0.0  # relative, that the solve for all rows went on to
+    residual: float = 0.0  # relative, at which the solve for all rows was to stop
 
 
 class Table(NamedTuple):
@@ -58,7 +58,7 @@ class Table(NamedTuple):
     ridges: list[float]  # to choose from
     judge: Judge
     device: Device
-    careful: bool = False  # whether a fit is made again that was not what it should have been
+    careful: bool = False  # the fit is made again, since the first failed its check
 
 
 def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[[float], object]) -> LimitFit:
@@ -79,8 +79,7 @@ def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[
     solved = journal.step(partial(_begin, matrix, low, table, left, journal, tell))
     if solved is None:
         raise InvalidInput(f"the kernel of these rows is not positive with shift={table.shift:g}. Use a larger ridge.")
-    go_on = _solve_anew if table.careful else _go_on
-    final = journal.step(partial(go_on, matrix, low, data.at(order), solved, device, journal, tell))
+    final = journal.step(partial(_go_on, matrix, low, data.at(order), solved, table, journal, tell))
     assert final is not None
     alpha = np.empty_like(final.alpha)
     alpha[order] = final.alpha
@@ -128,19 +127,17 @@ def _go_on(
     low: LowRank,
     whole: Observations,
     solved: Solved,
-    device: Device,
+    table: Table,
     journal: Journal,
     tell: Callable[[float], object],
     begun: Solved | None,
 ) -> Solved:
-    """Return the solution for all rows, from that for some or from where it was saved."""
+    """Return the solution for all rows, from that for some or from where it was saved; with care from zero on."""
+    solve = partial(refine, matrix, low, whole, device=table.device, ridge=solved.ridge)
+    if table.careful:
+        return _solve_anew(solve, solved, np.zeros((len(whole), solved.alpha.shape[1])), tell)
     zeros = np.zeros((len(whole) - len(solved.alpha), solved.alpha.shape[1]))
-    alpha, residual = refine(
-        matrix,
-        low,
-        whole,
-        device=device,
-        ridge=solved.ridge,
+    alpha, residual = solve(
         residual=solved.residual,
         steps=solved.steps,
         start=np.concatenate([solved.alpha, zeros]) if begun is None else begun.alpha,
@@ -151,20 +148,12 @@ def _go_on(
 
 
 def _solve_anew(
-    matrix: KernelMatrix,
-    low: LowRank,
-    whole: Observations,
-    solved: Solved,
-    device: Device,
-    journal: Journal,
-    tell: Callable[[float], object],
-    begun: Solved | None,
+    solve: Callable[..., tuple[Matrix, float]], solved: Solved, alpha: Matrix, tell: Callable[[float], object]
 ) -> Solved:
-    """Return the solution for all rows with more care, see :func:`fit_exact`."""
-    alpha, wanted, residual = np.zeros((len(whole), solved.alpha.shape[1])), min(solved.residual, _CAREFUL), np.inf
+    """Return the solution for all rows from a start (n, k) on, with more care, see :func:`fit_exact`."""
+    wanted, residual = min(solved.residual, _CAREFUL), np.inf
     for done in range(_TIMES):
-        asked: dict[str, Any] = {"ridge": solved.ridge, "residual": wanted, "steps": _STEPS, "start": alpha}
-        alpha, residual = refine(matrix, low, whole, device=device, **asked)
+        alpha, residual = solve(residual=wanted, steps=_STEPS, start=alpha)
         tell(0.7 + 0.3 * (done + 1) / _TIMES)
         if residual <= wanted:
             break
