@@ -152,7 +152,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         return fitted.left_out
 
     def _checked(self, made: Fitted) -> tuple[Fitted, FitCheck]:
-        """Adopt and return a fit that passes its check, this one or one made again; if none does, adopt nothing."""
+        """Adopt and return a fit that passes its check, this one or one made again; if none does, nothing is fitted."""
         try:
             return ensure(made, self._adopt, lambda rows: self._outputs_of(self.lift_.transform(rows)))
         except InvalidInput:
