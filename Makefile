@@ -20,7 +20,7 @@ demo: setup
 test: setup check
 	$(BIN)/python -m pytest
 
-# The same and all that takes longer: the site, every documented command, clusters, benchmarks, defaults; before a landing.
+# The same and all that takes longer: the site, every documented command, clusters, benchmarks, defaults; before a change lands.
 test-all: setup check
 	$(BIN)/python -m pytest -m 'not slow and not gpu' --durations=20
 

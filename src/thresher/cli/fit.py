@@ -121,10 +121,8 @@ class Work:
         if place and options["force"] and not files["resume"]:
             forget_checkpoint(options["save"])
         if options["resume"]:
-            say(
-                console,
-                _GOES_ON if files["resume"] else f"Nothing is saved in {options['save']} yet: this is the start.",
-            )
+            nothing = f"Nothing is saved in {options['save']} yet: this is the start."
+            say(console, _GOES_ON if files["resume"] else nothing)
         recorder = Recorder(names)
         compile_loops(console)
         outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
@@ -212,7 +210,10 @@ def output_names(task: str, y: NDArray[Any]) -> list[str]:
 
 
 def _names_of_all(scores: list[dict[str, Any]]) -> list[str]:
-    """Return the names of the numbers that the scores of all folds have, of one rarer class only."""
+    """Return the names of numbers that the scores of every fold have.
+
+    The average precision is left out unless the same class is the rarer one in every fold.
+    """
     one_class = len({one.get("rarer class") for one in scores}) == 1
     names = [name for name, value in scores[0].items() if isinstance(value, float)]
     return [

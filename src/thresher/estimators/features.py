@@ -189,7 +189,7 @@ class _Folds:
         self._begun = self._round(self._metrics, guess)
 
     def weighed(self, guess: float) -> dict[Plan, _Folds]:
-        """Return the same folds with learnt column weights, shrunk or not, begun; none once both are behind these."""
+        """Return these folds with learnt column weights, as they are and shrunk; none once both are behind these."""
         made = {Plan(True): copy(self), Plan(True, shrunk=True): copy(self)}
         for found in made.values():
             found._folds, found._biases, found._begun = list(self._folds), list(self._biases), []

@@ -54,7 +54,7 @@ class SolutionLog:
 
     @property
     def repeats(self) -> bool:
-        """Whether the next iteration is one that the run before has made; of the start, whether that made any."""
+        """Whether the run before has made the next iteration already; at the start, whether it made any."""
         return len(self._taken) < self._told
 
     def solve(
