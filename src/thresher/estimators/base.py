@@ -155,8 +155,8 @@ class ThresherEstimator(Exports, BaseEstimator):
         """Adopt and return a fit that passes its check, this one or one made again; if none does, nothing is fitted."""
         try:
             return ensure(made, self._adopt, lambda rows: self._outputs_of(self.lift_.transform(rows)))
-        except InvalidInput:
-            del self.results_  # it does not count as fitted
+        except BaseException:  # an interrupt too: what failed its check must not predict
+            vars(self).pop("results_", None)
             raise
 
     def _adopt(self, fitted: Fitted) -> None:

@@ -25,7 +25,7 @@ from thresher.model.problem import Problem
 
 __all__ = ["Checkpoint", "SolutionLog", "Taken", "fingerprint"]
 
-_KIND, _VERSION = "checkpoint", 1
+_KIND, _VERSION = "checkpoint", 2
 _AGREE = 1e-6  # share of the first residual by which two runs on different machines may differ
 
 
