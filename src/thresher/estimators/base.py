@@ -156,7 +156,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         try:
             return ensure(made, self._adopt, lambda rows: self._outputs_of(self.lift_.transform(rows)))
         except BaseException:  # an interrupt too: what failed its check must not predict
-            vars(self).pop("results_", None)
+            self.__dict__.pop("results_", None)
             raise
 
     def _adopt(self, fitted: Fitted) -> None:
