@@ -12,7 +12,8 @@ from sklearn.datasets import make_friedman1
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators import base, beyond, centres, many, observations, regressor, scaling, streams
 from thresher.estimators.observations import Observations
-from thresher.estimators.streams import Part, hash_rows
+from thresher.estimators.streams import hash_rows
+from thresher.tables.parts import Part
 
 OPTIONS = {"random_state": 0, "feature_learning": 1, "target": "linear"}
 

@@ -26,6 +26,7 @@ from thresher.runs.answers import ask
 from thresher.runs.scores import UNKNOWN, say_scores, score_all
 from thresher.tables import Frame, Table, say_label
 from thresher.tables.columns import split_names
+from thresher.tables.parts import Part
 
 __all__ = ["Tested", "Work", "column_names", "output_names"]
 
@@ -71,8 +72,7 @@ class Work:
 
         With few ``--rows`` of a file they are read into memory, where missing ones are filled in.
         """
-        from thresher.estimators.many import EXACT
-        from thresher.estimators.streams import Part
+        from thresher.estimators import EXACT
 
         if isinstance(self.table.inputs, Frame) or (self.options["rows"] or math.inf) <= EXACT:
             return self.table.inputs.take(places), self.table.targets[places]
@@ -92,7 +92,7 @@ class Work:
 
     def _say_choices(self, model: Any) -> None:
         """Say what was done to columns, and if there is no network though there could be, once."""
-        from thresher.estimators.many import MANY
+        from thresher.estimators import MANY
 
         lines = [] if model.encoder_ is None else model.encoder_.summary()
         if (
@@ -111,7 +111,7 @@ class Work:
         """Return an estimator that was trained to zero loss on some rows, and what recorded the training."""
         from sklearn.exceptions import ConvergenceWarning
 
-        from thresher.estimators.interpolation import WIDTH
+        from thresher.estimators import WIDTH
 
         options, console, (X, y) = self.options, self.console, self.rows(places)
         names, model = output_names(self.task, y), self._estimator(verbose=0)

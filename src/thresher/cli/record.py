@@ -20,7 +20,6 @@ from thresher.runs import Recorder, Run, Test, Training, write_report, write_run
 from thresher.runs.page import LEFT_OUT
 from thresher.runs.pair import replace_pair
 from thresher.runs.scores import say_recall, say_scores, say_threshold
-from thresher.runs.seen import hash_rows_of
 from thresher.tables import INPUT
 
 __all__ = ["make_run", "say_classes", "tell_end", "write"]
@@ -37,6 +36,8 @@ def make_run(
     refit: bool,
 ) -> Run:
     """Return the run of a model that was trained on some rows; it was ``tested`` before, if ``refit``."""
+    from thresher.estimators import hash_rows_of
+
     table, task, options = work.table, work.task, work.options
     X, y = work.rows(trained)
     results, rows = model.results_, len(y)

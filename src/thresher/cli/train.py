@@ -108,7 +108,7 @@ def train(file: Path, **options: Any) -> None:
 
 def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]:
     """Do it all; return how the trainings ended."""
-    from thresher.estimators.many import EXACT
+    from thresher.estimators import EXACT
 
     began = time.perf_counter()
     given = {name: options[name] for name in ("target", "drop", "categorical")}

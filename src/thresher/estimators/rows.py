@@ -12,13 +12,15 @@ from sklearn.utils.validation import validate_data
 
 from thresher.errors import InvalidInput
 from thresher.estimators.encoder import TableEncoder
+from thresher.estimators.streams import hash_rows
 from thresher.memory import require
 from thresher.tables.frame import Frame, column_of, is_frame
 from thresher.tables.kinds import numbers_of, say_strange
+from thresher.tables.parts import BLOCK, Part, on_disk
 from thresher.tables.saying import name_some, say_all
 from thresher.tables.table import read_targets
 
-__all__ = ["names_categories", "new_rows", "numeric_targets", "some_cells", "training_rows"]
+__all__ = ["hash_rows_of", "names_categories", "new_rows", "numeric_targets", "some_cells", "training_rows"]
 
 Matrix = NDArray[np.float64]
 
@@ -106,6 +108,15 @@ def new_rows(estimator: Any, X: Any) -> Matrix:
             "put in its place. Fill it in, or fit on rows of which some have missing values."
         )
     return rows
+
+
+def hash_rows_of(estimator: Any, X: Any) -> NDArray[np.uint64]:
+    """Return a number of 64 bits for each row of a table or a file: the same for rows that cannot be told apart.
+
+    The fitted estimator makes numbers of the rows. Cost: O(nd).
+    """
+    blocks = Part(X).blocks(BLOCK) if on_disk(X) else [new_rows(estimator, X)]
+    return np.concatenate([hash_rows(block) for block in blocks])
 
 
 def _is_plain(X: Any) -> bool:
