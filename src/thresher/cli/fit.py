@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,32 +16,22 @@ from rich.console import Console
 
 from thresher import CheckTheorems, Status
 from thresher.cli.cluster import watched
-from thresher.cli.evaluating import evaluate_table
 from thresher.cli.live import Live, compile_loops, notes, say
 from thresher.cli.options import in_options
 from thresher.cli.places import CHECKPOINT, forget_checkpoint
 from thresher.cli.rows import Parts, Places
-from thresher.runs import Evaluation, Recorder, Test
-from thresher.runs.answers import ask
-from thresher.runs.scores import UNKNOWN, say_scores, score_all
-from thresher.tables import Frame, Table, say_label
+from thresher.runs import Recorder, Test
+from thresher.runs.making import Tested, output_names, test_model
+from thresher.runs.scores import UNKNOWN, say_scores
+from thresher.tables import Frame, Table
 from thresher.tables.columns import split_names
 from thresher.tables.parts import Part
 
-__all__ = ["Tested", "Work", "column_names", "output_names"]
+__all__ = ["Work", "column_names"]
 
 
 _GOES_ON = "Going on from the checkpoint: the start and its iterations are made again, without their solves."
 _LIMIT = "The limit of infinite width was fitted: on rows left out a network has a larger error. --width N trains one."
-
-
-class Tested(NamedTuple):
-    """How well models do on rows that they were not fitted to; of a cross-validation, the means over its folds."""
-
-    test: Test
-    scores: dict[str, Any]
-    folds: dict[str, Any]  # of a cross-validation: scores of each fold, and the standard errors of their means
-    evaluation: Evaluation | None  # row by row, for the report; of a cross-validation, of its last fold
 
 
 @dataclass
@@ -114,7 +104,8 @@ class Work:
         from thresher.estimators import WIDTH
 
         options, console, (X, y) = self.options, self.console, self.rows(places)
-        names, model = output_names(self.task, y), self._estimator(verbose=0)
+        model = self._estimator(verbose=0)
+        names = output_names(None if self.task == "regression" else np.unique(y))
         model.width = WIDTH if options["width"] is None else model.width
         place = options["save"] and options["save"] / CHECKPOINT
         files = {"checkpoint": place, "resume": bool(place and options["resume"] and place.is_file())}
@@ -150,20 +141,19 @@ class Work:
     def test(self, model: Any, parts: Parts, *, evaluate: bool) -> Tested:
         """Return how well a model does on rows that it was not fitted to; evaluate what a report shows of it."""
         X, y = self.rows(parts.test)
-        with notes(self.console, drop=True):
-            answers = ask(model, X, task=self.task)
-            predicted, chances = answers.predicted, answers.chances
-        classes = getattr(model, "classes_", None)
-        known = self.table.targets[parts.train]
-        scores = score_all(predicted, y, task=self.task, known=known, chances=chances, classes=classes)
-        test = Test.of(scores, len(y))
-        if not evaluate or not (self.options["save"] or self.options["report"]):
-            return Tested(test, scores, {}, None)
-        with notes(self.console, drop=True):
-            told = evaluate_table(
-                model, self.table, self.task, train=parts.train, test=parts.test, console=self.console
+        looking = "Looking at which columns matter"
+        with notes(self.console, drop=True), self.console.status("Predicting the rows of the test ...") as status:
+            return test_model(
+                model,
+                X,
+                y,
+                task=self.task,
+                known=self.table.targets[parts.train],
+                target=self.table.target,
+                numbers=parts.test + 1,
+                by_row=bool(evaluate and (self.options["save"] or self.options["report"])),
+                progress=lambda done, total: status.update(f"{looking}: {done} of {total} ..."),
             )
-        return Tested(test, scores, {}, told)
 
     def cross_validate(self, folds: list[Parts]) -> tuple[Any, Tested]:
         """Return the model of the last fold, and the mean scores of all folds with their standard errors."""
@@ -201,14 +191,6 @@ class Work:
 def column_names(table: Table) -> list[str]:
     """Return the names of the columns of a table, without the target."""
     return list(table.inputs.columns if isinstance(table.inputs, Frame) else table.inputs.names)
-
-
-def output_names(task: str, y: NDArray[Any]) -> list[str]:
-    """Return what the outputs are called."""
-    if task == "regression":
-        return ["output"]
-    classes = np.unique(y)
-    return [say_label(one) for one in (classes[1:] if len(classes) == 2 else classes)]
 
 
 def _names_of_all(scores: list[dict[str, Any]]) -> list[str]:

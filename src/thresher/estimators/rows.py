@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import check_consistent_length
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import validate_data
 
 from thresher.errors import InvalidInput
@@ -96,12 +96,10 @@ def new_rows(estimator: Any, X: Any) -> Matrix:
     """Return rows (k, d), dense, as the fitted estimator wants them; refuse other columns. Cost: O(kd)."""
     if estimator.encoder_ is not None:
         return estimator.encoder_.transform(_dense(X) if sparse.issparse(X) else X)
-    if isinstance(X, Frame):
-        X = _numbers(estimator, X)
-    rows = validate_data(
-        estimator, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan", reset=False
-    )
-    rows = _dense(rows)
+    found_by_name = isinstance(X, Frame) and hasattr(estimator, "feature_names_in_")
+    X = _numbers(estimator, X) if isinstance(X, Frame) else X
+    how = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    rows = _dense(check_array(X, **how) if found_by_name else validate_data(estimator, X, reset=False, **how))
     if _has_holes(rows):
         raise InvalidInput(
             f"row {np.argwhere(np.isnan(rows))[0][0]} of X contains NaN, and no training row did: there is nothing to "

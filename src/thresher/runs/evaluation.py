@@ -17,7 +17,8 @@ from thresher.runs.rows import Rows, say_cell
 from thresher.runs.scores import GUESS, Threshold, find_thresholds, score_all
 from thresher.tables import say_label
 
-__all__ = ["Bin", "ClassScore", "Confusion", "Evaluation", "Example", "Level", "Point", "evaluate", "evaluation_of"]
+__all__ = ["Bin", "ClassScore", "Confusion", "Evaluation", "Example", "Level", "Point", "evaluate_rows",
+           "evaluation_of"]  # fmt: skip
 
 MOST_ROWS = 10_000  # that are looked at
 MOST_POINTS = 1_000  # that are kept for a picture
@@ -110,7 +111,7 @@ class Evaluation:
     examples: list[Example] = field(default_factory=list)
 
 
-def evaluate(
+def evaluate_rows(
     model: Any,
     X: Any,
     y: NDArray[Any],
@@ -142,7 +143,7 @@ def evaluate(
     """
     rows, y = Rows.of(X, encode=encode), np.asarray(y)
     if not len(y) or len(y) != len(rows):
-        raise InvalidInput(f"evaluate needs at least one row, and a target for each; got {len(rows)} and {len(y)}.")
+        raise InvalidInput(f"there must be at least one row, and a target for each; got {len(rows)} and {len(y)}.")
     numbers = np.arange(1, len(y) + 1) if numbers is None else np.asarray(numbers)
     places = np.arange(len(y))
     if len(y) > MOST_ROWS:

@@ -103,7 +103,7 @@ def _score_chances(
             found[f"{name}{GUESS}"] = float(truth.mean())
         at = Threshold(float(shares[rare]), math.nan, *_count(chances[:, rare] >= shares[rare], truth))
         found["from the base rate on"] = {
-            "probability": at.probability, "recall": at.right / truth.sum() if truth.any() else math.nan,
+            "probability": at.probability, "recall": at.right / int(truth.sum()) if truth.any() else math.nan,
             "precision": at.right / at.answers if at.answers else math.nan,
         }  # fmt: skip
     labels = np.arange(len(classes))
