@@ -3,7 +3,7 @@
 from thresher.runs.evaluation import Evaluation, evaluate_rows
 from thresher.runs.making import evaluate
 from thresher.runs.page import write_report
-from thresher.runs.record import Histogram, Test, Training
+from thresher.runs.record import Histogram, Record, Test, Training
 from thresher.runs.recorder import Recorder
 from thresher.runs.run import RUN_FILE, Run, read_run, write_run
 
@@ -11,6 +11,7 @@ __all__ = [
     "RUN_FILE",
     "Evaluation",
     "Histogram",
+    "Record",
     "Recorder",
     "Run",
     "Test",
