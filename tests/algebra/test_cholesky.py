@@ -202,7 +202,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("asked", ASKED)
-@pytest.mark.parametrize("n", [1000, 2000, 2001, 20_000])
+@pytest.mark.parametrize("n", [1000, 2000, 2001, pytest.param(20_000, marks=pytest.mark.thorough)])
 def test_no_call_and_no_task_is_long_and_together_they_do_what_is_needed(asked, n, monkeypatch):
     calls, tasks = [], []
 

@@ -57,7 +57,7 @@ def sobol_start(seed, dimension, twins=False):
 # The points
 
 
-@pytest.mark.parametrize("dimension", [1, 2, 5, 31, 300])
+@pytest.mark.parametrize("dimension", [1, 2, 5, 31, pytest.param(300, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_words_are_scipys_points_scrambled(dimension, seed):
     expected = plain_words(seed, dimension, 1 << 12)

@@ -10,7 +10,7 @@ from thresher.datasets import random_problem
 from thresher.runs import Recorder, write_report
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
+pytestmark = [pytest.mark.thorough, pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")]
 
 
 @pytest.fixture(scope="module")

@@ -65,6 +65,7 @@ def moments(patch, folder):
     return 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("old", [True, False])
 def test_two_kills_at_any_moments(tmp_path, monkeypatch, old):
     monkeypatch.setattr(os, "fsync", lambda _: None)  # so that nothing waits for a disk

@@ -76,7 +76,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("moment", ["start scan", 0, 1, 2, 4])
+@pytest.mark.parametrize(
+    "moment", ["start scan", 2, *(pytest.param(one, marks=pytest.mark.thorough) for one in (0, 1, 4))]
+)
 @pytest.mark.parametrize("case", CASES)
 def test_killed_and_resumed_is_never_killed(case, moment, tmp_path, monkeypatch):
     monkeypatch.setattr("thresher.engines.engine._SHARD", 300)

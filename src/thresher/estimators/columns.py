@@ -35,6 +35,10 @@ class ColumnWeights(NamedTuple):
     bias: float
     ridge: float
 
+    def shrunk(self) -> ColumnWeights:
+        """Return the square roots of the weights, of mean square 1: few rows tell less than the likelihood says."""
+        return self._replace(weights=np.sqrt(self.weights / self.weights.mean()))
+
 
 def likelihood(values: Matrix, data: Observations, *, shift: float, device: Device) -> tuple[float, Matrix]:
     """Return the negative logarithm of the marginal likelihood per observation, and its gradient (d + 2,).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
 from thresher.errors import InvalidInput
-from thresher.estimators.choose import Judge
+from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.deviations import Variance
 from thresher.estimators.device import Device, KernelMatrix
 from thresher.estimators.fitted import LeftOut
@@ -28,6 +29,7 @@ Numbers = NDArray[np.int64]
 RANK = 2048  # of the preconditioner, at the most
 PIVOTS = 512  # of error bars
 _ROOM = 0.8  # share of the free memory that the kernel may take
+_BESIDE = 0.25  # share of the error on rows left out that a solve may leave
 _CAREFUL, _STEPS, _TIMES = 1e-2, 120, 4  # with more care: residual at most, steps, and how often they begin anew
 
 
@@ -64,9 +66,10 @@ class Table(NamedTuple):
 def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[[float], object]) -> LimitFit:
     """Return the fit to all inputs (n, d) with the ridge that is best when some rows are left out.
 
-    The fit to all rows goes on from that to the rows that were kept, to the same relative residual. With more care it
-    begins at zero instead, takes more steps, and begins anew from where these have led, with a residual that is
-    computed, not updated.
+    The fit to all rows goes on from that to the rows that were kept, to the same relative residual, or to one that is
+    small beside the error on rows left out: after few steps these may be best by chance, and what was asked for is the
+    solution. With more care it begins at zero instead, takes more steps, and begins anew from where these have led,
+    with a residual that is computed, not updated.
 
     Cost: O(n²) per step and output, some twenty steps, O(n²d) for the kernel, again and again for what does not fit.
     """
@@ -79,8 +82,12 @@ def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[
     solved = journal.step(partial(_begin, matrix, low, table, left, journal, tell))
     if solved is None:
         raise InvalidInput(f"the kernel of these rows is not positive with shift={table.shift:g}. Use a larger ridge.")
+    guess = mean_square(left, np.zeros_like(left.target)) or 1.0
+    error = math.sqrt(mean_square(left, solved.outputs[left.row]) / guess)
+    wanted = min(solved.residual, max(_BESIDE * error, Stop().residual))
+    wanted = min(wanted, _CAREFUL) if table.careful else wanted
     go_on = _solve_anew if table.careful else _go_on
-    final = journal.step(partial(go_on, matrix, low, data.at(order), solved, device, journal, tell))
+    final = journal.step(partial(go_on, matrix, low, data.at(order), solved, wanted, device, journal, tell))
     assert final is not None
     alpha = np.empty_like(final.alpha)
     alpha[order] = final.alpha
@@ -89,8 +96,7 @@ def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[
     before = about.with_rows(inputs[table.kept], level / data.weights[table.kept])
     core = before.with_rows(inputs[held], level / data.weights[held]).core
     seen = LeftOut(left, solved.outputs[left.row], lambda: before.at(inputs[held])[left.row], 1.0)
-    residual = min(solved.residual, _CAREFUL) if table.careful else solved.residual
-    return LimitFit(inputs, alpha, solved.ridge, solved.error, seen, about.pivots, core, residual=residual)
+    return LimitFit(inputs, alpha, solved.ridge, solved.error, seen, about.pivots, core, residual=wanted)
 
 
 def _begin(
@@ -128,6 +134,7 @@ def _go_on(
     low: LowRank,
     whole: Observations,
     solved: Solved,
+    wanted: float,
     device: Device,
     journal: Journal,
     tell: Callable[[float], object],
@@ -141,8 +148,8 @@ def _go_on(
         whole,
         device=device,
         ridge=solved.ridge,
-        residual=solved.residual,
-        steps=solved.steps,
+        residual=wanted,
+        steps=solved.steps if wanted == solved.residual else Stop().steps,
         start=np.concatenate([solved.alpha, zeros]) if begun is None else begun.alpha,
         tell=lambda share: tell(0.7 + 0.3 * share),
         save=lambda alpha: journal.save(solved._replace(alpha=alpha)),
@@ -155,13 +162,14 @@ def _solve_anew(
     low: LowRank,
     whole: Observations,
     solved: Solved,
+    wanted: float,
     device: Device,
     journal: Journal,
     tell: Callable[[float], object],
     begun: Solved | None,
 ) -> Solved:
     """Return the solution for all rows with more care, see :func:`fit_exact`."""
-    alpha, wanted, residual = np.zeros((len(whole), solved.alpha.shape[1])), min(solved.residual, _CAREFUL), np.inf
+    alpha, residual = np.zeros((len(whole), solved.alpha.shape[1])), np.inf
     for done in range(_TIMES):
         asked: dict[str, Any] = {"ridge": solved.ridge, "residual": wanted, "steps": _STEPS, "start": alpha}
         alpha, residual = refine(matrix, low, whole, device=device, **asked)

@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cache
-from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +34,7 @@ COLUMNS = 512  # most columns for which features are learnt with "auto"
 MOST_ROUNDS = 5
 MILD, STRONG = 0.25, 0.4  # powers of the metric
 _FOLDS = 4
-_A_ROUND = 0.99  # rounds are taken while each leaves less than this share of the error
+_A_ROUND = 0.99  # rounds are tried while each leaves at most this share of the error
 # Column weights are used if they leave at most this share of the error without them: judged on some of the rows, which
 # overrate them, and on all.
 _CLEARLY = 0.95, 0.98
@@ -44,16 +43,18 @@ _WORTH = 0.9  # the strong power is tried if the mild one brings the error down 
 
 
 class Plan(NamedTuple):
-    """What is learnt: column weights or none, then this many rounds of the metric, with this power."""
+    """What is learnt: column weights, shrunk or not, or none; then this many rounds of the metric, with this power."""
 
     columns: bool = False
     rounds: int = 0
     power: float = MILD
+    shrunk: bool = False
 
     @property
     def name(self) -> str:
         """What is learnt, in words, without the number of rounds."""
-        return f"{'columns, ' if self.columns else ''}metric to the power {self.power:g}"
+        columns = f"{'shrunk ' if self.shrunk else ''}columns, " if self.columns else ""
+        return f"{columns}metric to the power {self.power:g}"
 
 
 PLAIN = Plan().name
@@ -68,7 +69,7 @@ class Learning(NamedTuple):
     @property
     def error(self) -> float:
         """The error of the plan that was chosen."""
-        return self.errors[self.plan.name][self.plan.rounds]
+        return min(self.errors[self.plan.name])
 
     def optimism(self, plain: float, learnt: float) -> float:
         """Return by how much held-out errors exceed leave-one-out errors where features were learnt, at least 1.
@@ -124,7 +125,7 @@ def choose_plan(
         return error / (_CLEARLY[whole] if plan.columns else 1.0)
 
     def best_of(plan: Plan) -> float:
-        return handicapped(plan, errors[plan][_worthwhile(errors[plan])])
+        return handicapped(plan, min(errors[plan]))
 
     def attempt(plan: Plan, folds: _Folds) -> None:
         learning = folds.errors(plan.power)
@@ -140,22 +141,13 @@ def choose_plan(
 
     plain = _Folds(data, bias=bias, shift=shift, ridge=ridge, judge=judge, device=device)
     plain.begin(guess)
-    for folds in (plain, plain.weighed(guess) if columns else None):
-        if folds is None:
-            continue
-        mild = Plan(folds is not plain, power=MILD)
+    for mild, folds in {Plan(): plain, **(plain.weighed(guess) if columns else {})}.items():
         attempt(mild, folds)
         if min(errors[mild]) <= _WORTH * errors[mild][0]:
             attempt(mild._replace(power=STRONG), folds)
     best = min(errors, key=lambda plan: (best_of(plan), plan.columns))
     told = {one.name: values for one, values in errors.items()}
-    return Learning(best._replace(rounds=_worthwhile(errors[best])), told)
-
-
-def _worthwhile(errors: list[float]) -> int:
-    """Return the number of rounds that are taken, from errors after 0, 1, ...: a gain of less is within the noise."""
-    gains = (after < _A_ROUND * before for before, after in pairwise(errors))
-    return sum(takewhile(bool, gains))
+    return Learning(best._replace(rounds=int(np.argmin(errors[best]))), told)
 
 
 class _Held(NamedTuple):
@@ -183,22 +175,26 @@ class _Folds:
         """Hold out every fold, before the first round."""
         self._begun = self._round(self._metrics, guess)
 
-    def weighed(self, guess: float) -> _Folds | None:
-        """Return the same folds with learnt column weights, begun; None once they are behind those without weights."""
-        found = copy(self)
-        found._folds, found._biases, found._begun = list(self._folds), list(self._biases), []
+    def weighed(self, guess: float) -> dict[Plan, _Folds]:
+        """Return the same folds with learnt column weights, shrunk or not, begun; none once both are behind these."""
+        made = {Plan(True): copy(self), Plan(True, shrunk=True): copy(self)}
+        for found in made.values():
+            found._folds, found._biases, found._begun = list(self._folds), list(self._biases), []
         ridge = guess if self._ridge is None else self._ridge
         for fold, (kept, held) in enumerate(self._folds):
             bias, device = self._biases[fold], self._device
             learnt = learn_columns(kept, bias=bias, shift=self._shift, ridge=ridge, device=device)
-            found._folds[fold] = kept.with_rows(kept.X * learnt.weights), held.with_rows(held.X * learnt.weights)
-            found._biases[fold] = learnt.bias
-            known = found._begun[0].ridge if fold else self._ridge
-            found._begun.append(found._hold_out(fold, self._metrics[fold], known, guess))
-            behind = sum(one.error - other.error for one, other in zip(found._begun, self._begun, strict=False))
+            for plan, found in made.items():
+                weights = learnt.shrunk().weights if plan.shrunk else learnt.weights
+                found._folds[fold] = kept.with_rows(kept.X * weights), held.with_rows(held.X * weights)
+                found._biases[fold] = learnt.bias
+                known = found._begun[0].ridge if fold else self._ridge
+                found._begun.append(found._hold_out(fold, self._metrics[fold], known, guess))
+            before = sum(one.error for one in self._begun[: fold + 1])
+            behind = min(sum(one.error for one in found._begun) for found in made.values()) - before
             if behind > _DOUBT / (fold + 1) * sum(one.error for one in self._begun):
-                return None
-        return found
+                return {}
+        return made
 
     def errors(self, power: float) -> Iterator[float]:
         """Yield the error on the held-out fold after 0, 1, ... rounds on the rest.

@@ -267,6 +267,7 @@ class Fitting:
             some = space.data.some(_WEIGHED)
             asked = {"bias": choice.bias, "shift": choice.shift, "ridge": choice.ridge}
             learnt = learn_columns(some, **asked, device=self.options.device)
+            learnt = learnt.shrunk() if plan.shrunk else learnt
             space = space._replace(data=space.data.with_rows(space.data.X * learnt.weights), weights=learnt.weights)
             bias = learnt.bias if self.options.bias is None else choice.bias
             choice = self._ridge_of(space, choice._replace(bias=bias, ridge=learnt.ridge))

@@ -158,7 +158,7 @@ def refine(
 ) -> tuple[Matrix, float]:
     """Return the solution (n, k) for all rows of a matrix, from a start (n, k) on, and its relative residual.
 
-    It stops at a relative residual, or after some steps: those that were best with some rows left out. In single
+    It stops at a relative residual, or after some steps. In single
     precision the matrix of rows that are all but equal has eigenvalues below zero, down to about -1e-4 of its diagonal.
     With a smaller ridge the system is then not positive, and after some steps residuals grow without bound: what is
     returned is the solution of the least residual, the start if it is none other.

@@ -97,8 +97,8 @@ class Rounds:
             # Without a metric of few rows, more rows begin as these did: what is best without one is not with one.
             begin = first._replace(ridge=choice.ridge) if found.metric is None else choice
             more, power = self._more_rows(large, begin, found, power, errors)
-            rival = choice if found.metric is None else None
-            found, choice = self._or_plain(more, begin._replace(ridge=more.solved.ridge), rival, choose, errors)
+            without = choice if found.metric is None else None
+            found, choice = self._or_plain(more, begin._replace(ridge=more.solved.ridge), without, choose, errors)
         if found.metric is None:
             power = MILD
         return found.metric, choice, Learning(Plan(rounds=found.rounds, power=power), errors)
