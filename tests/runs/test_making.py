@@ -148,7 +148,7 @@ def test_estimators_of_others(tmp_path, bare):
     table, y = houses()
     X = table[["area"]].fillna(90.0)
     run = thresher.evaluate(LinearRegression().fit(X[:FAR], y[:FAR]), X[FAR:], y[FAR:])
-    assert run.what == "A LinearRegression was fitted to rows of 1 column to predict 'y' (regression)."
+    assert run.what == "LinearRegression was fitted to rows of 1 column to predict 'y' (regression)."
     assert run.scores["R2"] == pytest.approx(LinearRegression().fit(X[:FAR], y[:FAR]).score(X[FAR:], y[FAR:]))
     assert read_run(write_run(run, tmp_path)).scores == run.scores
     always = DummyClassifier(strategy="prior").fit(X[:FAR], labels(y, 2)[:FAR])
@@ -172,6 +172,16 @@ def test_targets_of_a_regression_that_are_text_are_read_as_at_the_fit():
     model, X, y, _ = fitted()
     text = [f"{one:.6f}".replace(".", ",") for one in y]
     assert thresher.evaluate(model, X, text).test.value == pytest.approx(thresher.evaluate(model, X, y).test.value)
+
+
+@pytest.mark.parametrize("kind", ["int8", "float64", "bool", "str"])
+def test_labels_of_any_type(kind):
+    table, y = houses()
+    X, rich = table[["area"]].fillna(90.0), pd.Series(y > np.median(y)).astype(int).astype(kind)
+    model = ThresherClassifier(**GIVEN).fit(X[:FAR], rich[:FAR])
+    found = thresher.evaluate(model, X[FAR:], rich[FAR:], y_train=rich[:FAR])
+    assert found.scores["accuracy"] == pytest.approx(model.score(X[FAR:], rich[FAR:]))
+    assert found.test.measure == "log loss"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from thresher.cli.places import CHECKPOINT, forget_checkpoint
 from thresher.cli.rows import Parts, Places
 from thresher.runs import Recorder, Test
 from thresher.runs.making import Tested, output_names, test_model
-from thresher.runs.scores import UNKNOWN, say_scores
+from thresher.runs.scores import average_folds, say_scores
 from thresher.tables import Frame, Table
 from thresher.tables.columns import split_names
 from thresher.tables.parts import Part
@@ -163,13 +163,8 @@ class Work:
             model = self.fit(parts.train, quiet=True)
             found.append(self.test(model, parts, evaluate=place == len(folds)))
             say(self.console, f"Fold {place} of {len(folds)}: {say_scores(found[-1].scores)}.")
-        every = [one.scores for one in found]
-        values = {name: [one[name] for one in every] for name in _names_of_all(every)}
-        means: dict[str, Any] = {name: float(np.mean(ones)) for name, ones in values.items()}
-        errors = {name: float(np.std(ones, ddof=1)) / math.sqrt(len(folds)) for name, ones in values.items()}
-        means |= _classes_of_all(every)
+        means, told = average_folds([one.scores for one in found])
         test = Test.of(means, sum(one.test.rows for one in found))
-        told = {"scores": values, "standard errors": errors}
         return model, Tested(test, means, told, found[-1].evaluation)
 
     def train_options(self) -> dict[str, Any]:
@@ -191,38 +186,3 @@ class Work:
 def column_names(table: Table) -> list[str]:
     """Return the names of the columns of a table, without the target."""
     return list(table.inputs.columns if isinstance(table.inputs, Frame) else table.inputs.names)
-
-
-def _names_of_all(scores: list[dict[str, Any]]) -> list[str]:
-    """Return the names of the numbers that the scores of all folds have, of one rarer class only."""
-    one_class = len({one.get("rarer class") for one in scores}) == 1
-    names = [name for name, value in scores[0].items() if isinstance(value, float)]
-    return [
-        name
-        for name in names
-        if all(name in one for one in scores) and (one_class or not name.startswith("average precision"))
-    ]
-
-
-def _classes_of_all(scores: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what is known of classes over the rows of all folds, above all their recall; nothing for numbers."""
-    rows: dict[str, int] = {}
-    right: dict[str, float] = {}
-    for one in scores:
-        for name, count in one.get("rows of each class", {}).items():
-            rows[name] = rows.get(name, 0) + count
-            right[name] = right.get(name, 0.0) + count * one["recall"][name]
-    if not rows:
-        return {}
-    names = sorted(rows)
-    told: dict[str, Any] = {
-        "recall": {name: right[name] / rows[name] for name in names},
-        "rows of each class": {name: rows[name] for name in names},
-    }
-    if "rarer class" in scores[0] and len({one.get("rarer class") for one in scores}) == 1:
-        low = [one["from the base rate on"] for one in scores]
-        told["rarer class"] = scores[0]["rarer class"]
-        told["from the base rate on"] = {name: float(np.mean([one[name] for one in low])) for name in low[0]}
-    if unknown := sum(one.get(UNKNOWN, 0) for one in scores):
-        told[UNKNOWN] = unknown
-    return told

@@ -212,12 +212,11 @@ def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[
 
 
 def _of_classes(answers: Answers, y: NDArray[Any], known: NDArray[Any], classes: Any) -> dict[str, Any]:
+    from sklearn.metrics import confusion_matrix
+
     labels = np.unique(np.concatenate([known, y])) if classes is None else np.asarray(classes)
     labels = np.concatenate([labels, np.setdiff1d(y, labels)])  # some may be new
-    order = np.argsort(labels)
-    actual, predicted = (order[np.searchsorted(labels, one, sorter=order)] for one in (y, answers.predicted))
-    table = np.zeros((len(labels), len(labels)), np.int64)
-    np.add.at(table, (actual, predicted), 1)
+    table = confusion_matrix(y, answers.predicted, labels=labels)
     names, right = [say_label(one) for one in labels.tolist()], table.diagonal()
     with np.errstate(invalid="ignore"):
         recalls, precisions = right / table.sum(axis=1), right / table.sum(axis=0)
@@ -238,7 +237,7 @@ def _of_classes(answers: Answers, y: NDArray[Any], known: NDArray[Any], classes:
     if answers.chances is not None:
         confidence = answers.chances.max(axis=1)
         scores["mean probability of the answer"] = float(confidence.mean())
-        told["calibration"] = _calibration(confidence, actual == predicted)
+        told["calibration"] = _calibration(confidence, y == answers.predicted)
         if "rarer class" in every:
             told["rarer"] = every["rarer class"]
             told["thresholds"] = find_thresholds(answers.chances, y, known=known, classes=np.asarray(classes))

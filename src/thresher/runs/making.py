@@ -151,7 +151,7 @@ def make_run(
     source = "" if file is None else f" of {'standard input' if file == INPUT else file.name}"
     wide = f"{len(columns)} column{'s' if len(columns) != 1 else ''}"
     to_rows = f"rows of {wide}" if rows is None else f"{rows:,} rows{source} ({wide})"
-    fitted = "The limit of infinite width was fitted to" if ours else f"A {type(model).__name__} was fitted to"
+    fitted = "The limit of infinite width was fitted to" if ours else f"{type(model).__name__} was fitted to"
     fitted = fitted if settings is None else f"{settings.width:,} neurons were trained on"
     what, none = f"{fitted} {to_rows} to predict {target!r}", np.empty((0, 0))
     if recorder is not None and settings is not None:
@@ -243,7 +243,7 @@ def _targets(y: ArrayLike, name: str, model: Any, task: str) -> NDArray[Any]:
     values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     if values.ndim != 1:
         raise InvalidInput(f"{name} must be (n,), one target a row, as a report shows one; got shape {values.shape}.")
-    text = values.dtype.kind in "OUS" and any(isinstance(one, str | bytes) for one in values.tolist())
+    text = _is_text(values)
     if task == "regression" and text:
         values = read_targets(Frame([column_of(name, values)]), name)
         if values.dtype.kind != "f":
@@ -260,10 +260,14 @@ def _targets(y: ArrayLike, name: str, model: Any, task: str) -> NDArray[Any]:
             raise InvalidInput(f"{name} has a number that is not finite. Leave such rows out.")
         return numbers
     classes = np.asarray(model.classes_)
-    if text != (classes.dtype.kind in "OUS"):
+    if text != _is_text(classes):
         one, other = (say_label(ones.tolist()[0])[:40] for ones in (values, classes))
         raise InvalidInput(
             f"{name} has labels such as {one!r}, and the model classes such as {other!r}, of another type. Give labels "
             "as at the fit."
         )
     return values.astype(np.str_) if text else np.array(values.tolist())
+
+
+def _is_text(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "OUS" and any(isinstance(one, str | bytes) for one in values.tolist())
