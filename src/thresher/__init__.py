@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from thresher.model.network import Network, default_shift
     from thresher.model.problem import Problem, to_sphere
+    from thresher.runs.making import evaluate
     from thresher.runs.saved import load
     from thresher.training import (
         Callback,
@@ -64,6 +65,7 @@ __all__ = [
     "WorkerLost",
     "__version__",
     "default_shift",
+    "evaluate",
     "load",
     "replay",
     "replay_together",
@@ -82,6 +84,7 @@ _LATER = {
     ),
     "thresher.model.network": ("Network", "default_shift"),
     "thresher.model.problem": ("Problem", "to_sphere"),
+    "thresher.runs.making": ("evaluate",),
     "thresher.runs.saved": ("load",),
     "thresher.training": (
         "Callback", "CheckTheorems", "History", "Iteration", "Result", "Status", "TensorBoard", "replay",

@@ -17,7 +17,8 @@ from thresher.estimators import beyond, clustered, many
 from thresher.estimators.centres import fit_centres
 from thresher.estimators.clustered import Clustered, KernelRows, row_ranges
 from thresher.estimators.device import Cpu
-from thresher.estimators.streams import Part, Stream, lift_single
+from thresher.estimators.streams import Stream, lift_single
+from thresher.tables.parts import Part
 
 
 class Workers:

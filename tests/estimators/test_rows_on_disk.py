@@ -12,7 +12,9 @@ from sklearn.datasets import make_friedman1
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators import base, beyond, centres, many, observations, regressor, scaling, streams
 from thresher.estimators.observations import Observations
-from thresher.estimators.streams import Part, hash_rows
+from thresher.estimators.streams import hash_rows
+from thresher.tables import parts
+from thresher.tables.parts import Part
 
 OPTIONS = {"random_state": 0, "feature_learning": 1, "target": "linear"}
 
@@ -32,7 +34,7 @@ def few_are_many(monkeypatch):
         ("BLOCK", 64),
     ):
         monkeypatch.setattr(many, name, size)
-    for module in (streams, scaling, observations):
+    for module in (parts, streams, scaling, observations):
         monkeypatch.setattr(module, "BLOCK", 64)
     monkeypatch.setattr(scaling, "_FEWEST", 200)
     monkeypatch.setattr(scaling, "_SORTED", 20_000)

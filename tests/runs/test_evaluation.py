@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from thresher import InvalidInput
-from thresher.runs import Run, evaluate, read_run, write_run
+from thresher.runs import Run, evaluate_rows, read_run, write_run
 from thresher.runs.evaluation import LEVELS, evaluation_of
 from thresher.runs.influence import REPEATS
 
@@ -49,7 +49,7 @@ def named(X):
 
 def evaluated(X, y, task="regression", model=None, **more):
     model = model or (Numbers() if task == "regression" else Classes())
-    return evaluate(model, X, y, task=task, known=more.pop("known", y), **{"seconds": 1e6, **more})
+    return evaluate_rows(model, X, y, task=task, known=more.pop("known", y), **{"seconds": 1e6, **more})
 
 
 @pytest.mark.parametrize("seed", range(5))

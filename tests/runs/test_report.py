@@ -10,10 +10,10 @@ from pages import Whole, check_layout
 
 from thresher.figures import COLOURS, themed
 from thresher.pages import say_like
-from thresher.runs import Run, Training, evaluate, write_report
+from thresher.runs import Run, Training, evaluate_rows, write_report
 from thresher.runs.model_pictures import effect_pictures, model_pictures
 from thresher.runs.pictures import FIGURES
-from thresher.runs.run import Histogram
+from thresher.runs.record import Histogram
 from thresher.theory import Statement
 from thresher.training import History, Iteration, Status
 
@@ -48,7 +48,7 @@ def of_numbers(size=1.0, rows=80, *, constant=False, target="price [EUR]", offse
     rng = np.random.default_rng(0)
     X = {LONG: rng.uniform(size=rows) + offset, "b": rng.normal(size=rows)}
     y = size * (X[LONG] + 0.2 * rng.normal(size=rows))
-    return evaluate(Line(size, constant), X, y, task="regression", known=y, target=target, seconds=1e6)
+    return evaluate_rows(Line(size, constant), X, y, task="regression", known=y, target=target, seconds=1e6)
 
 
 def of_classes(count, rows=200):
@@ -56,7 +56,7 @@ def of_classes(count, rows=200):
     model = Many(count)
     X = {LONG: rng.uniform(size=rows), "b": rng.normal(size=rows)}
     y = np.array([rng.choice(model.classes_, p=p) for p in model.predict_proba(np.column_stack(list(X.values())))])
-    return evaluate(model, X, y, task="classification", known=y, target="kind", seconds=1e6)
+    return evaluate_rows(model, X, y, task="classification", known=y, target="kind", seconds=1e6)
 
 
 def of_dates():
@@ -68,7 +68,7 @@ def of_dates():
 
     columns = {"day": days, "colour": np.array(["red", "pale blue", "green"])[np.arange(60) % 3]}
     y = Later().predict(columns) + np.random.default_rng(0).normal(size=60)
-    return evaluate(Later(), columns, y, task="regression", known=y, encode=dict, seconds=1e6)
+    return evaluate_rows(Later(), columns, y, task="regression", known=y, encode=dict, seconds=1e6)
 
 
 SUBJECTS = {
@@ -181,7 +181,7 @@ def test_rare_classes_are_judged_by_their_probabilities(tmp_path, bare, good):
     has = np.arange(400) % 10 == 0
     y = np.where(has & (np.arange(400) % 3 == 0), "yes", "no")
     X = np.where(has == good, 1.0, -1.0)[:, None]
-    found = evaluate(Rare(), X, y, task="classification", known=y, target="fraud", seconds=1e6)
+    found = evaluate_rows(Rare(), X, y, task="classification", known=y, target="fraud", seconds=1e6)
     text = write_report(a_run(evaluation=found), tmp_path / "page.html").read_text(encoding="utf-8")
     assert "It is no better than that." not in text
     assert ("no better than the base rate" in text) != good

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from properties import examples
 
 from thresher import InvalidInput
-from thresher.estimators import streams
 from thresher.estimators.centres import fit_centres
 from thresher.estimators.streams import Stream, lift_single
-from thresher.tables import ParquetRows
+from thresher.tables import ParquetRows, parts
 
 pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet'")
 
@@ -48,7 +47,7 @@ def test_blocks_are_the_rows_in_order(table, size):
 def test_some_rows_are_taken_from_any_source(table, places, size):
     path, rows = table
     some = np.array(places)
-    with mock.patch.object(streams, "BLOCK", size):
+    with mock.patch.object(parts, "BLOCK", size):
         for source in (rows, ParquetRows(path, ["a", "b", "c"])):
             np.testing.assert_array_equal(Stream(source).take(some), rows[some])
 

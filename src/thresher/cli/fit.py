@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,31 +16,22 @@ from rich.console import Console
 
 from thresher import CheckTheorems, Status
 from thresher.cli.cluster import watched
-from thresher.cli.evaluating import evaluate_table
 from thresher.cli.live import Live, compile_loops, notes, say
 from thresher.cli.options import in_options
 from thresher.cli.places import CHECKPOINT, forget_checkpoint
 from thresher.cli.rows import Parts, Places
-from thresher.runs import Evaluation, Recorder, Test
-from thresher.runs.answers import ask
-from thresher.runs.scores import UNKNOWN, say_scores, score_all
-from thresher.tables import Frame, Table, say_label
+from thresher.runs import Recorder, Test
+from thresher.runs.making import Tested, output_names, test_model
+from thresher.runs.scores import average_folds, say_scores
+from thresher.tables import Frame, Table
 from thresher.tables.columns import split_names
+from thresher.tables.parts import Part
 
-__all__ = ["Tested", "Work", "column_names", "output_names"]
+__all__ = ["Work", "column_names"]
 
 
 _GOES_ON = "Going on from the checkpoint: the start and its iterations are made again, without their solves."
 _LIMIT = "The limit of infinite width was fitted: on rows left out a network has a larger error. --width N trains one."
-
-
-class Tested(NamedTuple):
-    """How well models do on rows that they were not fitted to; of a cross-validation, the means over its folds."""
-
-    test: Test
-    scores: dict[str, Any]
-    folds: dict[str, Any]  # of a cross-validation: scores of each fold, and the standard errors of their means
-    evaluation: Evaluation | None  # row by row, for the report; of a cross-validation, of its last fold
 
 
 @dataclass
@@ -71,8 +62,7 @@ class Work:
 
         With few ``--rows`` of a file they are read into memory, where missing ones are filled in.
         """
-        from thresher.estimators.many import EXACT
-        from thresher.estimators.streams import Part
+        from thresher.estimators import EXACT
 
         if isinstance(self.table.inputs, Frame) or (self.options["rows"] or math.inf) <= EXACT:
             return self.table.inputs.take(places), self.table.targets[places]
@@ -92,7 +82,7 @@ class Work:
 
     def _say_choices(self, model: Any) -> None:
         """Say what was done to columns, and if there is no network though there could be, once."""
-        from thresher.estimators.many import MANY
+        from thresher.estimators import MANY
 
         lines = [] if model.encoder_ is None else model.encoder_.summary()
         if (
@@ -111,10 +101,11 @@ class Work:
         """Return an estimator that was trained to zero loss on some rows, and what recorded the training."""
         from sklearn.exceptions import ConvergenceWarning
 
-        from thresher.estimators.interpolation import WIDTH
+        from thresher.estimators import WIDTH
 
         options, console, (X, y) = self.options, self.console, self.rows(places)
-        names, model = output_names(self.task, y), self._estimator(verbose=0)
+        model = self._estimator(verbose=0)
+        names = output_names(None if self.task == "regression" else np.unique(y))
         model.width = WIDTH if options["width"] is None else model.width
         place = options["save"] and options["save"] / CHECKPOINT
         files = {"checkpoint": place, "resume": bool(place and options["resume"] and place.is_file())}
@@ -148,20 +139,19 @@ class Work:
     def test(self, model: Any, parts: Parts, *, evaluate: bool) -> Tested:
         """Return how well a model does on rows that it was not fitted to; evaluate what a report shows of it."""
         X, y = self.rows(parts.test)
-        with notes(self.console, drop=True):
-            answers = ask(model, X, task=self.task)
-            predicted, chances = answers.predicted, answers.chances
-        classes = getattr(model, "classes_", None)
-        known = self.table.targets[parts.train]
-        scores = score_all(predicted, y, task=self.task, known=known, chances=chances, classes=classes)
-        test = Test.of(scores, len(y))
-        if not evaluate or not (self.options["save"] or self.options["report"]):
-            return Tested(test, scores, {}, None)
-        with notes(self.console, drop=True):
-            told = evaluate_table(
-                model, self.table, self.task, train=parts.train, test=parts.test, console=self.console
+        looking = "Looking at which columns matter"
+        with notes(self.console, drop=True), self.console.status("Predicting the rows of the test ...") as status:
+            return test_model(
+                model,
+                X,
+                y,
+                task=self.task,
+                known=self.table.targets[parts.train],
+                target=self.table.target,
+                numbers=parts.test + 1,
+                by_row=bool(evaluate and (self.options["save"] or self.options["report"])),
+                progress=lambda done, total: status.update(f"{looking}: {done} of {total} ..."),
             )
-        return Tested(test, scores, {}, told)
 
     def cross_validate(self, folds: list[Parts]) -> tuple[Any, Tested]:
         """Return the model of the last fold, and the mean scores of all folds with their standard errors."""
@@ -171,13 +161,8 @@ class Work:
             model = self.fit(parts.train, quiet=True)
             found.append(self.test(model, parts, evaluate=place == len(folds)))
             say(self.console, f"Fold {place} of {len(folds)}: {say_scores(found[-1].scores)}.")
-        every = [one.scores for one in found]
-        values = {name: [one[name] for one in every] for name in _names_of_all(every)}
-        means: dict[str, Any] = {name: float(np.mean(ones)) for name, ones in values.items()}
-        errors = {name: float(np.std(ones, ddof=1)) / math.sqrt(len(folds)) for name, ones in values.items()}
-        means |= _classes_of_all(every)
+        means, told = average_folds([one.scores for one in found])
         test = Test.of(means, sum(one.test.rows for one in found))
-        told = {"scores": values, "standard errors": errors}
         return model, Tested(test, means, told, found[-1].evaluation)
 
     def train_options(self) -> dict[str, Any]:
@@ -199,49 +184,3 @@ class Work:
 def column_names(table: Table) -> list[str]:
     """Return the names of the columns of a table, without the target."""
     return list(table.inputs.columns if isinstance(table.inputs, Frame) else table.inputs.names)
-
-
-def output_names(task: str, y: NDArray[Any]) -> list[str]:
-    """Return what the outputs are called."""
-    if task == "regression":
-        return ["output"]
-    classes = np.unique(y)
-    return [say_label(one) for one in (classes[1:] if len(classes) == 2 else classes)]
-
-
-def _names_of_all(scores: list[dict[str, Any]]) -> list[str]:
-    """Return the names of numbers that the scores of every fold have.
-
-    The average precision is left out unless the same class is the rarer one in every fold.
-    """
-    one_class = len({one.get("rarer class") for one in scores}) == 1
-    names = [name for name, value in scores[0].items() if isinstance(value, float)]
-    return [
-        name
-        for name in names
-        if all(name in one for one in scores) and (one_class or not name.startswith("average precision"))
-    ]
-
-
-def _classes_of_all(scores: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what is known of classes over the rows of all folds, above all their recall; nothing for numbers."""
-    rows: dict[str, int] = {}
-    right: dict[str, float] = {}
-    for one in scores:
-        for name, count in one.get("rows of each class", {}).items():
-            rows[name] = rows.get(name, 0) + count
-            right[name] = right.get(name, 0.0) + count * one["recall"][name]
-    if not rows:
-        return {}
-    names = sorted(rows)
-    told: dict[str, Any] = {
-        "recall": {name: right[name] / rows[name] for name in names},
-        "rows of each class": {name: rows[name] for name in names},
-    }
-    if "rarer class" in scores[0] and len({one.get("rarer class") for one in scores}) == 1:
-        low = [one["from the base rate on"] for one in scores]
-        told["rarer class"] = scores[0]["rarer class"]
-        told["from the base rate on"] = {name: float(np.mean([one[name] for one in low])) for name in low[0]}
-    if unknown := sum(one.get(UNKNOWN, 0) for one in scores):
-        told[UNKNOWN] = unknown
-    return told

@@ -24,7 +24,6 @@ from thresher.output import is_stream, writing
 from thresher.runs.answers import Answers, ask
 from thresher.runs.saved import SavedModel, load_model
 from thresher.runs.scores import digits_for, round_shares, say_recall, say_scores, score_all
-from thresher.runs.seen import count_seen, hash_rows_of
 from thresher.tables import Frame, read_blocks, read_targets, say_label
 from thresher.tables.reading import Reading
 from thresher.tables.saying import name_some
@@ -69,6 +68,8 @@ def predict(model: Path, file: Path, output: Path | None, device: str, **options
 
     Example: thresher predict runs/houses new.csv --output prices.csv
     """
+    from thresher.estimators import hash_rows_of
+
     find_device(device)
     if output is not None:
         new_file(output, option="--output", force=options["force"], streams=True)
@@ -91,7 +92,7 @@ def predict(model: Path, file: Path, output: Path | None, device: str, **options
             if not count:
                 writer.writerow(_names(saved, answers, options))
             writer.writerows(_cells(saved, answers, options))
-            seen += count_seen(hash_rows_of(saved.model, X), saved.seen)
+            seen += int(np.isin(hash_rows_of(saved.model, X), saved.seen).sum())
             unseen.update(saved.model.encoder_.unseen(X) if saved.model.encoder_ is not None else {})
             count += len(answers.predicted)
             if targets is not None:

@@ -8,81 +8,18 @@ from shlex import join
 from typing import Any
 
 import click
-import numpy as np
 
 from thresher import Status
-from thresher.cli.fit import Tested, Work, column_names, output_names
+from thresher.cli.fit import Work
 from thresher.cli.live import say
 from thresher.cli.places import forget_checkpoint
-from thresher.cli.rows import Places
 from thresher.output import to_json
-from thresher.runs import Recorder, Run, Test, Training, write_report, write_run
-from thresher.runs.page import LEFT_OUT
+from thresher.runs import Run, Test, write_report, write_run
+from thresher.runs.making import Tested
 from thresher.runs.pair import replace_pair
 from thresher.runs.scores import say_recall, say_scores, say_threshold
-from thresher.runs.seen import hash_rows_of
-from thresher.tables import INPUT
 
-__all__ = ["make_run", "say_classes", "tell_end", "write"]
-
-
-def make_run(
-    file: Path,
-    work: Work,
-    trained: Places,
-    tested: Tested | None,
-    model: Any,
-    recorder: Recorder | None,
-    *,
-    refit: bool,
-) -> Run:
-    """Return the run of a model that was trained on some rows; it was ``tested`` before, if ``refit``."""
-    table, task, options = work.table, work.task, work.options
-    X, y = work.rows(trained)
-    results, rows = model.results_, len(y)
-    settings = results[0].network.settings if results else None
-    fitted = (
-        "The limit of infinite width was fitted to"
-        if settings is None
-        else f"{settings.width:,} neurons were trained on"
-    )
-    source = "standard input" if file == INPUT else file.name
-    what = f"{fitted} {rows:,} rows of {source} ({table.inputs.shape[1]} columns) to predict {table.target!r}, "
-    data = {"file": str(file), "target": table.target, "rows trained on": rows}
-    if tested is not None:
-        data["rows tested on"] = tested.test.rows
-        data["tested"] = _how_tested(tested, refit=refit)
-    told: dict[str, Any] = {
-        "model": {"task": task, "target": table.target, "names": column_names(table)},
-        "test": tested and tested.test,
-        "scores": tested.scores if tested else {},
-        "folds": tested.folds if tested else {},
-        "evaluation": tested.evaluation if tested else None,
-        "data": data,
-        "seconds": work.seconds,
-        "seen": hash_rows_of(model, X),
-        "command": _command(),
-    }
-    if recorder is not None and settings is not None:
-        repeat = {"width": settings.width, "shift": settings.shift, "seed": settings.start.seed, "twins": True}
-        repeat |= work.train_options() | ({} if options["tol"] is None else {"tol": options["tol"]})
-        run = recorder.run(f"{what}to zero loss ({task}).", options=repeat, **told)
-        run.network.update(_seeds(options["seed"], settings.start.seed))
-        return run
-    network: dict[str, Any] = {"approximation": model.approximation_, "shift": model.shift_, "seed": options["seed"]}
-    if settings is not None:
-        start = settings.start
-        network = {"width": settings.width, "shift": settings.shift, **_seeds(options["seed"], start.seed)}
-        network |= {"twins": start.twins, "dimension": start.dimension}
-    network |= {
-        "inputs": len(model.inputs_), "ridge": model.ridge_, "bias": model.bias_, "scale": model.scale_,
-        "columns weighed": model.columns_weighed_, "rounds of feature learning": model.feature_learning_,
-        LEFT_OUT: model.loo_share_,
-    }  # fmt: skip
-    both = zip(output_names(task, y), results, strict=bool(results))
-    trainings = [Training(name, one.history, one.status, one.message) for name, one in both]
-    what, none = f"{what}with a ridge of {model.ridge_:.2g} ({task}).", np.empty((0, 0))
-    return Run(what, trainings, {}, inputs=none, targets=none, network=network, **told)
+__all__ = ["say_classes", "tell_end", "typed_command", "write"]
 
 
 def write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
@@ -160,17 +97,7 @@ def say_classes(work: Work, tested: Tested) -> None:
             say(work.console, line)
 
 
-def _how_tested(tested: Tested, *, refit: bool) -> str:
-    if tested.folds:
-        return "by cross-validation, with models fitted to the other folds"
-    return "before the fit to all rows" if refit else "with this model"
-
-
-def _seeds(given: int, start: int) -> dict[str, int]:
-    """Return the seed that was given, and the one of the start weights, which follows from it."""
-    return {"seed": given, "seed of the start weights": start}
-
-
-def _command() -> str:
+def typed_command() -> str:
+    """Return the command line as it was typed."""
     arguments = click.get_current_context().obj
     return join(["thresher", *arguments]) if arguments else ""

@@ -16,14 +16,15 @@ from rich.console import Console
 from thresher import InvalidInput, MemoryRefused, Status
 from thresher.checks import check_number, check_whole
 from thresher.cli.cluster import cluster_options, take_engine
-from thresher.cli.fit import Tested, Work
+from thresher.cli.fit import Work, column_names
 from thresher.cli.live import say
 from thresher.cli.options import Auto, Count, Width, reading_options, take_reading
 from thresher.cli.places import new_places, say_kept
-from thresher.cli.record import make_run, say_classes, tell_end, write
+from thresher.cli.record import say_classes, tell_end, typed_command, write
 from thresher.cli.rows import Parts, Places, choose_rows, fold, split
 from thresher.devices import DEVICES, find_device
 from thresher.runs import RUN_FILE, Recorder
+from thresher.runs.making import Tested, make_run
 from thresher.runs.scores import say_scores
 from thresher.shards import SHARDS
 from thresher.tables import INPUT, Table, guess_task, read_table, say_label
@@ -108,7 +109,7 @@ def train(file: Path, **options: Any) -> None:
 
 def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]:
     """Do it all; return how the trainings ended."""
-    from thresher.estimators.many import EXACT
+    from thresher.estimators import EXACT, hash_rows_of
 
     began = time.perf_counter()
     given = {name: options[name] for name in ("target", "drop", "categorical")}
@@ -123,7 +124,20 @@ def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]
         say(console, f"Fitting again, to all {len(places):,} rows: that model is saved, and should be a little better.")
         with work.timed("fitting again"):
             model, trained = work.fit(places), places
-    run = make_run(file, work, trained, tested, model, recorder, refit=not whole and len(trained) == len(places))
+    run = make_run(
+        model,
+        tested,
+        task=task,
+        target=table.target,
+        columns=column_names(table),
+        rows=len(trained),
+        file=file,
+        refit=not whole and len(trained) == len(places),
+        recorder=recorder,
+        seconds=work.seconds,
+        seen=hash_rows_of(model, work.rows(trained)[0]),
+        command=typed_command(),
+    )
     written = write(run, model, options)
     tell_end(run, written, work)
     return {one.status for one in run.trainings}

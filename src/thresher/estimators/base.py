@@ -35,12 +35,13 @@ from thresher.estimators.progress import Progress
 from thresher.estimators.rows import names_categories, new_rows, numeric_targets, training_rows
 from thresher.estimators.scales import Options
 from thresher.estimators.scaling import SCALES, far_values, say_far
-from thresher.estimators.streams import Part, checked_part, joined, on_disk
+from thresher.estimators.streams import checked_part, joined
 from thresher.export import Arrays, Exports
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
 from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
+from thresher.tables.parts import Part, on_disk
 from thresher.training.history import Callback, Iteration
 from thresher.training.options import check_path
 

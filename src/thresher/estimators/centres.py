@@ -28,8 +28,9 @@ from thresher.algebra.pivots import LowRank
 from thresher.errors import InvalidInput
 from thresher.estimators.device import Cpu, Device, descend
 from thresher.estimators.ridges import best_ridge
-from thresher.estimators.streams import Rows, Stream
+from thresher.estimators.streams import Stream
 from thresher.parallel import in_order
+from thresher.tables.parts import Rows
 from thresher.theory.kernel import firing_probability
 
 __all__ = ["Centres", "Sweep", "fit_centres"]

@@ -15,8 +15,9 @@ import numpy as np
 
 from thresher.errors import InvalidInput
 from thresher.estimators.holdout import Solved
-from thresher.estimators.streams import BLOCK, Stream
+from thresher.estimators.streams import Stream
 from thresher.files import read_file, write_file
+from thresher.tables.parts import BLOCK
 
 __all__ = ["Journal"]
 

@@ -33,9 +33,10 @@ from thresher.estimators.ridges import ridges_near
 from thresher.estimators.rounds import Rounds
 from thresher.estimators.scales import Options
 from thresher.estimators.scaling import BY_RANK, CANDIDATES, Scaling
-from thresher.estimators.streams import BLOCK, Part, Stream, norm_of_blocks
+from thresher.estimators.streams import Stream, norm_of_blocks
 from thresher.memory import available_bytes, require
 from thresher.parallel import blas_for_size
+from thresher.tables.parts import BLOCK, Part
 from thresher.theory import firing_probability
 from thresher.theory.limit_matrix import half_bytes
 

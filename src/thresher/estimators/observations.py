@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.estimators.streams import BLOCK, Part, hash_rows
+from thresher.estimators.streams import hash_rows
+from thresher.tables.parts import BLOCK, Part
 
 __all__ = ["Observations", "Pools", "distinct_rows"]
 

@@ -7,18 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import check_consistent_length
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import validate_data
 
 from thresher.errors import InvalidInput
 from thresher.estimators.encoder import TableEncoder
+from thresher.estimators.streams import hash_rows
 from thresher.memory import require
 from thresher.tables.frame import Frame, column_of, is_frame
 from thresher.tables.kinds import numbers_of, say_strange
+from thresher.tables.parts import BLOCK, Part, on_disk
 from thresher.tables.saying import name_some, say_all
 from thresher.tables.table import read_targets
 
-__all__ = ["names_categories", "new_rows", "numeric_targets", "some_cells", "training_rows"]
+__all__ = ["hash_rows_of", "names_categories", "new_rows", "numeric_targets", "some_cells", "training_rows"]
 
 Matrix = NDArray[np.float64]
 
@@ -94,18 +96,25 @@ def new_rows(estimator: Any, X: Any) -> Matrix:
     """Return rows (k, d), dense, as the fitted estimator wants them; refuse other columns. Cost: O(kd)."""
     if estimator.encoder_ is not None:
         return estimator.encoder_.transform(_dense(X) if sparse.issparse(X) else X)
-    if isinstance(X, Frame):
-        X = _numbers(estimator, X)
-    rows = validate_data(
-        estimator, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan", reset=False
-    )
-    rows = _dense(rows)
+    found_by_name = isinstance(X, Frame) and hasattr(estimator, "feature_names_in_")
+    X = _numbers(estimator, X) if isinstance(X, Frame) else X
+    how = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    rows = _dense(check_array(X, **how) if found_by_name else validate_data(estimator, X, reset=False, **how))
     if _has_holes(rows):
         raise InvalidInput(
             f"row {np.argwhere(np.isnan(rows))[0][0]} of X contains NaN, and no training row did: there is nothing to "
             "put in its place. Fill it in, or fit on rows of which some have missing values."
         )
     return rows
+
+
+def hash_rows_of(estimator: Any, X: Any) -> NDArray[np.uint64]:
+    """Return a number of 64 bits for each row of a table or a file: the same for rows that cannot be told apart.
+
+    The fitted estimator makes numbers of the rows. Cost: O(nd).
+    """
+    blocks = Part(X).blocks(BLOCK) if on_disk(X) else [new_rows(estimator, X)]
+    return np.concatenate([hash_rows(block) for block in blocks])
 
 
 def _is_plain(X: Any) -> bool:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from thresher.errors import InvalidInput
-from thresher.estimators.streams import BLOCK, Part, Stream
+from thresher.estimators.streams import Stream
+from thresher.tables.parts import BLOCK, Part
 
 __all__ = ["BY_RANK", "CANDIDATES", "PULLED", "SCALES", "Scaling", "far_values", "say_far", "some_rows"]
 

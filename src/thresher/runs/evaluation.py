@@ -17,7 +17,8 @@ from thresher.runs.rows import Rows, say_cell
 from thresher.runs.scores import GUESS, Threshold, find_thresholds, score_all
 from thresher.tables import say_label
 
-__all__ = ["Bin", "ClassScore", "Confusion", "Evaluation", "Example", "Level", "Point", "evaluate", "evaluation_of"]
+__all__ = ["Bin", "ClassScore", "Confusion", "Evaluation", "Example", "Level", "Point", "evaluate_rows",
+           "evaluation_of"]  # fmt: skip
 
 MOST_ROWS = 10_000  # that are looked at
 MOST_POINTS = 1_000  # that are kept for a picture
@@ -110,7 +111,7 @@ class Evaluation:
     examples: list[Example] = field(default_factory=list)
 
 
-def evaluate(
+def evaluate_rows(
     model: Any,
     X: Any,
     y: NDArray[Any],
@@ -142,7 +143,7 @@ def evaluate(
     """
     rows, y = Rows.of(X, encode=encode), np.asarray(y)
     if not len(y) or len(y) != len(rows):
-        raise InvalidInput(f"evaluate needs at least one row, and a target for each; got {len(rows)} and {len(y)}.")
+        raise InvalidInput(f"there must be at least one row, and a target for each; got {len(rows)} and {len(y)}.")
     numbers = np.arange(1, len(y) + 1) if numbers is None else np.asarray(numbers)
     places = np.arange(len(y))
     if len(y) > MOST_ROWS:
@@ -197,12 +198,11 @@ def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[
 
 
 def _of_classes(answers: Answers, y: NDArray[Any], known: NDArray[Any], classes: Any) -> dict[str, Any]:
+    from sklearn.metrics import confusion_matrix
+
     labels = np.unique(np.concatenate([known, y])) if classes is None else np.asarray(classes)
     labels = np.concatenate([labels, np.setdiff1d(y, labels)])  # some may be new
-    order = np.argsort(labels)
-    actual, predicted = (order[np.searchsorted(labels, one, sorter=order)] for one in (y, answers.predicted))
-    table = np.zeros((len(labels), len(labels)), np.int64)
-    np.add.at(table, (actual, predicted), 1)
+    table = confusion_matrix(y, answers.predicted, labels=labels)
     names, right = [say_label(one) for one in labels.tolist()], table.diagonal()
     with np.errstate(invalid="ignore"):
         recalls, precisions = right / table.sum(axis=1), right / table.sum(axis=0)
@@ -223,7 +223,7 @@ def _of_classes(answers: Answers, y: NDArray[Any], known: NDArray[Any], classes:
     if answers.chances is not None:
         confidence = answers.chances.max(axis=1)
         scores["mean probability of the answer"] = float(confidence.mean())
-        told["calibration"] = _calibration(confidence, actual == predicted)
+        told["calibration"] = _calibration(confidence, y == answers.predicted)
         if "rarer class" in every:
             told["rarer"] = every["rarer class"]
             told["thresholds"] = find_thresholds(answers.chances, y, known=known, classes=np.asarray(classes))

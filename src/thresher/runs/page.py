@@ -14,14 +14,15 @@ from thresher.runs import words
 from thresher.runs.evaluation import MOST_ROWS, Evaluation
 from thresher.runs.model_pictures import effect_pictures, model_pictures
 from thresher.runs.pictures import FIGURES
-from thresher.runs.run import Run
+from thresher.runs.record import Record
 from thresher.runs.traffic import TRAFFIC_HEAD, traffic_rows
 from thresher.theory import Statement
 from thresher.training import Status
 
-__all__ = ["LEFT_OUT", "write_report"]
+__all__ = ["LEFT_OUT", "OF_TEST", "write_report"]
 
 LEFT_OUT = "error on rows left out, as a share of a constant guess's"
+OF_TEST = "constant guess from rows of the test"
 _MEANINGS = {  # of settings of an estimator's network
     "approximation": "how the limit of infinite width was fitted",
     "width": "neurons of each network",
@@ -36,7 +37,7 @@ _MEANINGS = {  # of settings of an estimator's network
 }
 
 
-def write_report(run: Run, path: Path, *, folder: Path | None = None) -> Path:
+def write_report(run: Record, path: Path, *, folder: Path | None = None) -> Path:
     """Write the page of a run; ``folder`` is where the run is, if it was written. Returns the path of the page.
 
     Without matplotlib the page has no figures, and says how to get them.
@@ -66,6 +67,7 @@ def write_report(run: Run, path: Path, *, folder: Path | None = None) -> Path:
         settings=_settings(run),
         choices=_choices(run),
         folder=str(folder or ""),
+        of_test=OF_TEST in run.data,
         **drawn,
         **_model_parts(found),
     )
@@ -88,7 +90,7 @@ def _model_parts(found: Evaluation | None) -> dict[str, Any]:
     }
 
 
-def _remarks(run: Run) -> Iterator[str]:
+def _remarks(run: Record) -> Iterator[str]:
     """Yield what a reader should know before the details."""
     if run.options:
         for message in sorted({one.message for one in run.trainings if one.status != Status.CONVERGED}):
@@ -100,6 +102,8 @@ def _remarks(run: Run) -> Iterator[str]:
             "The numbers are of a model fitted without these rows. The saved model was then fitted to all rows, which "
             "should make it a little better."
         )
+    if OF_TEST in run.data:
+        yield "The constant guess is the best one for these very rows, since targets of training rows were not given."
     if run.evaluation is None and run.test is not None:
         yield "What the model does row by row was not stored with this run: thresher train does so, since version 0.2."
     elif run.evaluation is None and run.model:
@@ -108,7 +112,7 @@ def _remarks(run: Run) -> Iterator[str]:
         yield f"{run.evaluation.rows:,} of the {run.test.rows:,} rows that were kept for testing are looked at here."
 
 
-def _efforts(run: Run) -> Iterator[tuple[str, str]]:
+def _efforts(run: Record) -> Iterator[tuple[str, str]]:
     """Yield what training took, as pairs of a number and what it means."""
     trainings = run.trainings
     if run.seconds:  # as the terminal said
@@ -129,14 +133,14 @@ def _efforts(run: Run) -> Iterator[tuple[str, str]]:
         yield f"{share:.1e}", "of all pre-activations are computed per iteration"
 
 
-def _tested(run: Run) -> Iterator[tuple[str, str]]:
+def _tested(run: Record) -> Iterator[tuple[str, str]]:
     if run.test is not None:
         value = f"{run.test.value:.1%}" if run.test.measure == "accuracy" else f"{run.test.value:.4g}"
         guess = f"{run.test.guess:.1%}" if run.test.measure == "accuracy" else f"{run.test.guess:.4g}"
         yield value, f"{run.test.measure} on {run.test.rows:,} unseen rows; a constant guess: {guess}"
 
 
-def _choices(run: Run) -> list[tuple[str, str, str]]:
+def _choices(run: Record) -> list[tuple[str, str, str]]:
     """Return what an estimator has chosen, and what it means; nothing for exact training, which chooses nothing."""
     if run.options:
         return []
@@ -144,7 +148,7 @@ def _choices(run: Run) -> list[tuple[str, str, str]]:
     return [(name, _say(value), meaning) for name, value, meaning in found]
 
 
-def _iteration_rows(run: Run) -> list[tuple[str, list[list[str]]]]:
+def _iteration_rows(run: Record) -> list[tuple[str, list[list[str]]]]:
     """Return the table of each training: its name and the cells of its rows."""
     tables = []
     for one in run.trainings:
@@ -166,7 +170,7 @@ def _iteration_rows(run: Run) -> list[tuple[str, list[list[str]]]]:
     return tables
 
 
-def _statements(run: Run) -> list[tuple[Statement, str]]:
+def _statements(run: Record) -> list[tuple[Statement, str]]:
     """Return the worst of each statement over all iterations, and where that was."""
     found: dict[str, tuple[Statement, str]] = {}
     for one in run.trainings:
@@ -185,7 +189,7 @@ def _badness(one: Statement) -> tuple[bool, bool, float]:
     return not one.broken, one.holds, one.slack
 
 
-def _settings(run: Run) -> list[tuple[str, str]]:
+def _settings(run: Record) -> list[tuple[str, str]]:
     told = {**run.network, **{key: value for key, value in run.options.items() if key not in run.network}}
     told |= {f"data: {key}": value for key, value in run.data.items()} | dict(run.environment)
     return [(key, _say(value)) for key, value in told.items()]

@@ -9,7 +9,7 @@ import numpy as np
 
 from thresher.figures import BLUE, GREEN, INK, ORANGE, PINK, SKY, Picture
 from thresher.pages import say_number
-from thresher.runs.run import Run, Training
+from thresher.runs.record import Record, Training
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ _FLOOR = 1e-30  # for logarithms
 _FEW = 40  # iterations that are marked one by one
 
 
-def _loss(axes: Axes, run: Run) -> str:
+def _loss(axes: Axes, run: Record) -> str:
     axes.set(yscale="log", xlabel="iteration", ylabel="loss, ½‖f - y‖²")
     for one in run.trainings[1:]:
         iterations, losses = _series(one, "loss")
@@ -43,7 +43,7 @@ def _loss(axes: Axes, run: Run) -> str:
     )
 
 
-def _seconds(axes: Axes, run: Run) -> str:
+def _seconds(axes: Axes, run: Record) -> str:
     iterations = _longest(run)
     below, total = np.zeros(len(iterations)), 0.0
     parts = dict.fromkeys([*_PARTS, *(name for one in run.trainings for r in one.history for name in r.seconds)])
@@ -61,7 +61,7 @@ def _seconds(axes: Axes, run: Run) -> str:
     return f"Seconds by iteration: {total:.2g} s in all; {', '.join(said)}."
 
 
-def _looks(axes: Axes, run: Run) -> str:
+def _looks(axes: Axes, run: Record) -> str:
     iterations = _longest(run)
     # Of several outputs the mean: each would be scanned by a dense method of its own.
     looks = [float(np.mean([one.history[t].looks for one in run.trainings if t < len(one.history)]))
@@ -78,7 +78,7 @@ def _looks(axes: Axes, run: Run) -> str:
     )
 
 
-def _firing(axes: Axes, run: Run) -> str:
+def _firing(axes: Axes, run: Record) -> str:
     first = run.trainings[0]
     iterations, firing = _series(first, "firing")
     _, flips = _series(first, "flips")
@@ -95,7 +95,7 @@ def _firing(axes: Axes, run: Run) -> str:
     )
 
 
-def _distance(axes: Axes, run: Run) -> str | None:
+def _distance(axes: Axes, run: Record) -> str | None:
     found = run.trainings[0].histograms.get("distance")
     if found is None or not found.counts.sum():
         return None
@@ -111,7 +111,7 @@ def _distance(axes: Axes, run: Run) -> str | None:
     )
 
 
-def _band(axes: Axes, run: Run) -> str | None:
+def _band(axes: Axes, run: Record) -> str | None:
     found = run.trainings[0].histograms.get("band")
     if found is None or not found.counts.sum():
         return None
@@ -153,16 +153,16 @@ def _series(one: Training, name: str) -> tuple[list[int], list[float]]:
     return [record.iteration for record in one.history], [getattr(record, name) for record in one.history]
 
 
-def _longest(run: Run) -> list[int]:
+def _longest(run: Record) -> list[int]:
     """Return the iterations of the longest training."""
     return list(range(max(len(one.history) for one in run.trainings)))
 
 
-def _spent(run: Run, t: int, name: str) -> float:
+def _spent(run: Record, t: int, name: str) -> float:
     return sum(one.history[t].seconds.get(name, 0.0) for one in run.trainings if t < len(one.history))
 
 
-def _label(run: Run, words: str) -> str:
+def _label(run: Record, words: str) -> str:
     return words if len(run.trainings) == 1 else f"{words}, {run.trainings[0].name} (others lighter)"
 
 

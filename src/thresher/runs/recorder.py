@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.runs.run import Histogram, Run, Training
+from thresher.runs.record import Histogram, Training
+from thresher.runs.run import Run
 from thresher.training import Callback, Result, State
 
 __all__ = ["Recorder"]

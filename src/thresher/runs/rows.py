@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.tables.cells import find_date_order, find_decimal, read_dates, read_numbers
+from thresher.tables import Column, Frame, is_frame
+from thresher.tables.frame import column_of, places_as_names
+from thresher.tables.learning import read_column
 
 __all__ = ["Rows", "say_cell"]
 
@@ -24,31 +27,38 @@ class Rows(NamedTuple):
 
     columns: dict[str, Any]  # what can be indexed by places
     rebuild: Callable[[dict[str, Any]], Any]
+    read: Callable[[str], Column]  # returns a column by its name, as tables know it
 
     @classmethod
     def of(cls, X: Any, *, encode: Callable[[dict[str, Any]], Any] | None = None) -> Rows:
         """Return the rows of a mapping from names to arrays, a frame, or a matrix (n, d).
 
-        ``encode`` makes what the model takes from columns by name; by default that is the kind of X itself.
+        ``encode`` makes what the model takes from columns by name; by default that is the kind of X itself. Text of a
+        :class:`Frame` that is numbers or dates by the whole file is read, once for all uses.
         """
-        if isinstance(X, Mapping):
-            columns = {str(name): np.asarray(values) for name, values in X.items()}
-            return cls(columns, encode or _stacked)
-        if hasattr(X, "columns") and hasattr(X, "iloc"):  # pandas; its arrays keep their types
-            columns = {name: X[name].array for name in X.columns}
-            return cls(columns, encode or type(X))
-        if hasattr(X, "columns") and hasattr(X, "get_column"):  # polars
-            return cls({name: X.get_column(name) for name in X.columns}, encode or type(X))
-        matrix = np.asarray(X)
-        if matrix.ndim != 2:
-            raise InvalidInput(f"rows must be columns by name, a frame or a matrix (n, d); got shape {matrix.shape}.")
-        columns = {f"column {place}": column for place, column in enumerate(matrix.T, start=1)}
-        return cls(columns, encode or _stacked)
+        if isinstance(X, Frame):
+            columns = {one.name: one.values if one.seen is None else read_column(one) for one in X}
+            return cls(columns, encode or partial(_frame, X), X.__getitem__)
+        if not isinstance(X, Mapping) and is_frame(X):
+            arrays = hasattr(X, "iloc")  # pandas, whose arrays keep their types; series of polars are used as they are
+            columns = {str(name): X[name].array if arrays else X[name] for name in X.columns}
+            names = dict(zip(columns, X.columns, strict=True))
+            rebuild = encode or (lambda cells: type(X)({names[name]: one for name, one in cells.items()}))
+            return cls(columns, rebuild, lambda name: Frame.of(X[[names[name]]])[name])
+        if not isinstance(X, Mapping):
+            matrix = np.asarray(X)
+            if matrix.ndim != 2:
+                raise InvalidInput(
+                    f"rows must be columns by name, a frame or (n, d) numbers; got shape {matrix.shape}."
+                )
+            X = dict(zip(places_as_names(matrix.shape[1]), matrix.T, strict=True))
+        columns = {str(name): np.asarray(values) for name, values in X.items()}
+        return cls(columns, encode or _stacked, lambda name: column_of(name, columns[name]))
 
     @property
     def names(self) -> list[str]:
         """What the columns are called."""
-        return [str(name) for name in self.columns]
+        return list(self.columns)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -56,24 +66,18 @@ class Rows(NamedTuple):
     def table(self, places: Places, changed: Mapping[str, Places] | None = None) -> Any:
         """Return the rows at some places (k,) as a model takes them; ``changed`` columns have their own places (k,)."""
         other = changed or {}
-        return self.rebuild({name: column[other.get(str(name), places)] for name, column in self.columns.items()})
+        return self.rebuild({name: column[other.get(name, places)] for name, column in self.columns.items()})
 
     def cells(self, name: str) -> NDArray[Any]:
         """Return a column (n,) as numbers, dates (datetime64) or text; cells that are missing are NaN, NaT or ''.
 
-        Text that is all numbers or all dates, in the ways that tables know, is read as such.
+        Text that is numbers or dates, in the ways that tables know, is read as such; truth values are text.
         """
-        column = next(column for key, column in self.columns.items() if str(key) == name)
-        values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-        if values.dtype.kind in "iuf":
-            return values.astype(np.float64)
-        if values.dtype.kind == "M":
-            return values.astype("datetime64[s]")
-        if values.dtype.kind == "O" and (numbers := _numbers(values)) is not None:
-            return numbers
-        text = np.array(["" if _missing(one) else str(one) for one in values.tolist()], dtype=np.object_)
-        found = None if hasattr(column, "categories") else _read(text)
-        return text.astype(np.str_) if found is None else found
+        column = self.read(name)
+        if str(self.columns[name].dtype).lower().startswith("bool") and not column.is_text:
+            return np.where(column.missing, "", np.where(column.values > 0, "True", "False"))
+        values = read_column(column)
+        return values.astype(np.str_) if values.dtype.kind == "O" else values
 
 
 def say_cell(value: Any) -> str:
@@ -89,25 +93,5 @@ def _stacked(columns: dict[str, Any]) -> NDArray[Any]:
     return np.column_stack(list(columns.values()))
 
 
-def _read(text: NDArray[Any]) -> NDArray[Any] | None:
-    """Return cells of text (n,) as numbers or dates; None if they are words, or all missing."""
-    values, strange = read_numbers(text)
-    if strange.any() and (order := find_date_order(text)) is not None:
-        values, strange = read_dates(text, order=order)
-        values = values.astype("datetime64[s]")
-    elif strange.any():
-        values, strange = read_numbers(text, decimal=find_decimal(text) or ".")
-    there = ~np.isnat(values) if values.dtype.kind == "M" else ~np.isnan(values)
-    return values if there.any() and not strange.any() else None
-
-
-def _missing(value: Any) -> bool:
-    return value is None or value != value or str(value) in ("<NA>", "NaT")
-
-
-def _numbers(values: NDArray[Any]) -> NDArray[np.float64] | None:
-    """Return objects that are all numbers or missing; None if there are others."""
-    found = [np.nan if _missing(one) else one for one in values.tolist()]
-    if all(isinstance(one, int | float) and not isinstance(one, bool) for one in found):
-        return np.array(found, np.float64)
-    return None
+def _frame(like: Frame, columns: dict[str, Any]) -> Frame:
+    return Frame([like[name]._replace(values=values) for name, values in columns.items()])

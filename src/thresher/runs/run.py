@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
-import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,57 +15,34 @@ from thresher.checks import check_fields
 from thresher.errors import InvalidInput
 from thresher.files import read_file, write_file
 from thresher.interfaces import Step
-from thresher.model.problem import Problem
 from thresher.output import make_folder
-from thresher.runs.evaluation import Evaluation, evaluation_of
+from thresher.runs.evaluation import evaluation_of
+from thresher.runs.page import write_report
 from thresher.runs.pair import RUN_FILE, find_run
-from thresher.runs.scores import GUESS
+from thresher.runs.record import Histogram, Record, Test, Training
 from thresher.theory import Statement
 from thresher.training import History, Iteration, Status
 
-__all__ = ["RUN_FILE", "Histogram", "Run", "Test", "Training", "read_run", "write_run"]
+__all__ = ["RUN_FILE", "Run", "read_run", "write_run"]
 
 _VERSION = 4
-_PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn")
 _REMEDY = "Give a folder that thresher train --save has written."
 
 
-class Histogram(NamedTuple):
-    """Counts (k,) of values between edges (k + 1,)."""
+class Run(Record):
+    """What was trained on what, how well it does, and on which machine; the fields are those of a :class:`Record`.
 
-    edges: NDArray[np.float64]
-    counts: NDArray[np.int64]
+    :func:`thresher.evaluate`, :meth:`Recorder.run` and :func:`read_run` return one.
+    """
 
+    def report(self, path: str | Path) -> Path:
+        """Write the run as one HTML page that needs no network, as ``thresher train --report`` does; return its path.
 
-class Test(NamedTuple):
-    """How well a trained network does on rows it has never seen: ``measure`` is "log loss", "accuracy" or "RMSE"."""
+        A page that is there is replaced. Figures need matplotlib; without it the page says how to get them.
 
-    measure: str
-    value: float
-    rows: int
-    guess: float  # what the best constant answer would get: shares of classes, the commonest class, or the mean
-
-    @classmethod
-    def of(cls, scores: Mapping[str, Any], rows: int) -> Test:
-        """Return the score of ``score_all`` that a model is judged by: RMSE, or log loss; both are lower if better.
-
-        Classes without probabilities are judged by their accuracy.
+        Cost: seconds for the figures.
         """
-        measure = next((name for name in ("RMSE", "log loss") if scores.get(name, math.nan) >= 0), "accuracy")
-        return cls(measure, scores[measure], rows, scores[f"{measure}{GUESS}"])
-
-
-@dataclass(frozen=True)
-class Training:
-    """The training of one output."""
-
-    name: str
-    history: History
-    status: Status
-    message: str
-    audited: int = 0
-    histograms: dict[str, Histogram] = field(default_factory=dict)  # "distance" from the start; "band": drift over band
-    steps: tuple[Step, ...] = ()  # that were taken: they make the network again
+        return write_report(self, Path(path))
 
 
 class _Sizes(TypedDict):
@@ -79,43 +52,6 @@ class _Sizes(TypedDict):
     inputs: int
     shift: float
     seed: int
-
-
-@dataclass(frozen=True)
-class Run:
-    """What was trained on what, how it went, and on which machine.
-
-    ``options`` are those of :func:`thresher.train`, defaults left out, and ``inputs`` (n, d) and ``targets``
-    (outputs, n) those trained on, so that a run can be repeated; all three are empty for an estimator, which has a file
-    of its own. ``data`` says in words where the numbers came from.
-    """
-
-    what: str  # one sentence
-    trainings: list[Training]
-    options: dict[str, Any]
-    inputs: NDArray[np.float64]
-    targets: NDArray[np.float64]
-    network: dict[str, Any]  # width, shift, seed, ... and the number of inputs; of the limit, its approximation
-    model: dict[str, Any] = field(default_factory=dict)  # how raw rows become inputs, and outputs answers
-    test: Test | None = None
-    scores: dict[str, Any] = field(default_factory=dict)  # all of them, of the same rows
-    folds: dict[str, Any] = field(default_factory=dict)  # of a cross-validation: scores of each, standard errors
-    seconds: dict[str, float] = field(default_factory=dict)  # reading, fitting, testing, ...
-    seen: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # hashes of rows trained on (n,)
-    evaluation: Evaluation | None = None  # of the model on the rows of the test; None if there were none
-    data: dict[str, Any] = field(default_factory=dict)
-    command: str = ""  # that made it
-    when: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    environment: dict[str, str] = field(default_factory=lambda: _environment())
-
-    def problems(self) -> list[Problem]:
-        """Return the problem of each output."""
-        return [Problem(self.inputs, targets) for targets in self.targets]
-
-    @property
-    def pairs(self) -> int:
-        """Number of pairs of a neuron and an input: the looks of a dense pass."""
-        return int(self.network["width"]) * int(self.network["inputs"])
 
 
 def write_run(run: Run, folder: Path, *, file: Path | None = None) -> Path:
@@ -177,7 +113,7 @@ def read_run(folder: Path) -> Run:
             raise ValueError("its sizes are not valid")
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidInput(f"{folder} holds a run that cannot be understood: {str(error)[:200]}. {_REMEDY}") from None
-    if not whole and (trainings or "approximation" not in run.network):
+    if not whole and (trainings or ("approximation" not in run.network and run.evaluation is None)):
         raise InvalidInput(f"{folder} holds a run without a training. {_REMEDY}")
     return run
 
@@ -230,14 +166,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, str | int | float | None) else repr(value)
-
-
-def _environment() -> dict[str, str]:
-    found = {"Python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {**found, "machine": f"{platform.system()} {platform.machine()}, {cores} cores"}

@@ -169,7 +169,6 @@ def _error_of(model: Any) -> float:
 
 
 def _load_file(path: Path, threads: int | None) -> Any:
-    from thresher.estimators import ThresherClassifier, ThresherRegressor
-    from thresher.estimators.model_files import load_model
+    from thresher.estimators import ThresherClassifier, ThresherRegressor, load_model
 
     return load_model(path, (ThresherClassifier, ThresherRegressor), threads=threads)

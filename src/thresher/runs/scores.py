@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from thresher.pages import say_number
 from thresher.tables import say_label
 
-__all__ = ["GUESS", "UNKNOWN", "Threshold", "digits_for", "find_thresholds", "round_shares", "say_recall",
-           "say_scores", "say_threshold", "score_all"]  # fmt: skip
+__all__ = ["GUESS", "UNKNOWN", "Threshold", "average_folds", "digits_for", "find_thresholds", "round_shares",
+           "say_recall", "say_scores", "say_threshold", "score_all"]  # fmt: skip
 
 UNKNOWN = "rows of classes that were not trained on"
 GUESS = " of the guess"  # ends the name of what the best constant answer gets
@@ -98,13 +98,13 @@ def _score_chances(
     if len(classes) == 2:
         rare = _rarer(shares)
         truth, name = place == rare, "average precision"
-        found |= {name: math.nan, f"{name}{GUESS}": math.nan, "rarer class": say_label(classes[rare].item())}
+        found |= {name: math.nan, f"{name}{GUESS}": math.nan, "rarer class": say_label(classes.tolist()[rare])}
         if truth.any():
             found[name] = float(metrics.average_precision_score(truth, chances[:, rare]))
             found[f"{name}{GUESS}"] = float(truth.mean())
         at = Threshold(float(shares[rare]), math.nan, *_count(chances[:, rare] >= shares[rare], truth))
         found["from the base rate on"] = {
-            "probability": at.probability, "recall": at.right / truth.sum() if truth.any() else math.nan,
+            "probability": at.probability, "recall": at.right / int(truth.sum()) if truth.any() else math.nan,
             "precision": at.right / at.answers if at.answers else math.nan,
         }  # fmt: skip
     labels = np.arange(len(classes))
@@ -135,6 +135,52 @@ def _rarer(shares: NDArray[np.float64]) -> int:
 
 def _count(answers: NDArray[np.bool_], truth: NDArray[np.bool_]) -> tuple[int, int]:
     return int(answers.sum()), int((answers & truth).sum())
+
+
+def average_folds(every: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the mean scores of two or more folds, and the scores of each with the standard errors of these means.
+
+    Recall is that of the rows of all folds. Scores that only some folds have are left out.
+    """
+    values = {name: [one[name] for one in every] for name in _names_of_all(every)}
+    means: dict[str, Any] = {name: float(np.mean(ones)) for name, ones in values.items()}
+    errors = {name: float(np.std(ones, ddof=1)) / math.sqrt(len(every)) for name, ones in values.items()}
+    return means | _classes_of_all(every), {"scores": values, "standard errors": errors}
+
+
+def _names_of_all(scores: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the numbers that the scores of all folds have, of one rarer class only."""
+    one_class = len({one.get("rarer class") for one in scores}) == 1
+    names = [name for name, value in scores[0].items() if isinstance(value, float)]
+    return [
+        name
+        for name in names
+        if all(name in one for one in scores) and (one_class or not name.startswith("average precision"))
+    ]
+
+
+def _classes_of_all(scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what is known of classes over the rows of all folds, above all their recall; nothing for numbers."""
+    rows: dict[str, int] = {}
+    right: dict[str, float] = {}
+    for one in scores:
+        for name, count in one.get("rows of each class", {}).items():
+            rows[name] = rows.get(name, 0) + count
+            right[name] = right.get(name, 0.0) + count * one["recall"][name]
+    if not rows:
+        return {}
+    names = sorted(rows)
+    told: dict[str, Any] = {
+        "recall": {name: right[name] / rows[name] for name in names},
+        "rows of each class": {name: rows[name] for name in names},
+    }
+    if "rarer class" in scores[0] and len({one.get("rarer class") for one in scores}) == 1:
+        low = [one["from the base rate on"] for one in scores]
+        told["rarer class"] = scores[0]["rarer class"]
+        told["from the base rate on"] = {name: float(np.mean([one[name] for one in low])) for name in low[0]}
+    if unknown := sum(one.get(UNKNOWN, 0) for one in scores):
+        told[UNKNOWN] = unknown
+    return told
 
 
 def say_scores(scores: Mapping[str, Any], errors: Mapping[str, float] | None = None) -> str:

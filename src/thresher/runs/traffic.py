@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from thresher.memory import format_bytes
-from thresher.runs.run import Run
+from thresher.runs.record import Record
 
 __all__ = ["TRAFFIC_HEAD", "traffic_rows"]
 
 TRAFFIC_HEAD = ("iteration", "sent", "received", "workers computed, s", "waited besides, s", "started again")
 
 
-def traffic_rows(run: Run) -> list[list[str]]:
+def traffic_rows(run: Record) -> list[list[str]]:
     """Return a row of cells for each iteration, summed over outputs; none for a training in one process."""
     records = [record for one in run.trainings for record in one.history]
     if not any(record.traffic for record in records):

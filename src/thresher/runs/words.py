@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from thresher.pages import say_like, say_number
 from thresher.runs.evaluation import Evaluation
 from thresher.runs.influence import Effect
-from thresher.runs.run import Run
+from thresher.runs.record import Record
 from thresher.runs.scores import GUESS
 
 __all__ = ["Bar", "Measure", "bars_of_effect", "bars_of_importance", "classes_of", "examples_of", "facts", "lead",
@@ -50,7 +50,7 @@ class Measure(NamedTuple):
         return say_like(value, self.error if size is None else size, self.unit)
 
 
-def title(run: Run) -> str:
+def title(run: Record) -> str:
     """Return what was predicted from what."""
     target = run.model.get("target")
     if not isinstance(target, str):
@@ -102,7 +102,7 @@ def _of_chances(found: Evaluation) -> str:
     return f"its probabilities have an error {below} below that of the base rate ({both}).{ranks}"
 
 
-def validated(run: Run) -> str:
+def validated(run: Record) -> str:
     """Return the result of a cross-validation in a sentence, with standard errors; empty if there was none."""
     folds, errors = run.folds.get("scores"), run.folds.get("standard errors")
     if not isinstance(folds, dict) or not isinstance(errors, dict) or not folds:

@@ -37,7 +37,7 @@ from thresher.tables.kinds import (
     truth_only,
 )
 
-__all__ = ["MOST_VALUES", "Targets", "encode_rows", "learn", "learn_means", "look"]
+__all__ = ["MOST_VALUES", "Targets", "encode_rows", "learn", "learn_means", "look", "read_column"]
 
 Matrix = NDArray[np.float64]
 MOST_VALUES = 30  # of a category that becomes zeros and ones
@@ -93,6 +93,19 @@ def look(column: Column, *, most: int = MOST_VALUES) -> Seen:
         return Seen("text")
     numbers_of(column, decimal=sign, percent=percent)
     return Seen("number", sign, percent)
+
+
+def read_column(column: Column) -> NDArray[Any]:
+    """Return the values (n,) of a column as what it looks like: numbers, times (datetime64) or text.
+
+    Words for true and false stay text. Cost: that of :func:`look`.
+    """
+    seen = look(column)
+    if seen.kind == "text" or not column.is_text or truth_only(column):
+        return column.values
+    if seen.kind == "date":
+        return times_of(column, order=seen.how).values
+    return numbers_of(column, decimal=seen.how, percent=seen.percent).values
 
 
 def learn(column: Column, *, most: int = MOST_VALUES, targets: Targets | None) -> tuple[Kind, Matrix]:

@@ -1,0 +1,273 @@
+"""Make: the run of a fitted model, with its scores on rows that it has not seen; what a report is written from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from thresher.errors import InvalidInput
+from thresher.runs.answers import ask
+from thresher.runs.evaluation import MOST_ROWS, Evaluation, evaluate_rows
+from thresher.runs.page import LEFT_OUT, OF_TEST
+from thresher.runs.record import Test, Training
+from thresher.runs.recorder import Recorder
+from thresher.runs.run import Run
+from thresher.runs.scores import score_all
+from thresher.tables import INPUT, Frame, read_targets, say_label
+from thresher.tables.frame import column_of
+from thresher.tables.parts import Part, on_disk
+
+__all__ = ["Tested", "evaluate", "make_run", "output_names", "test_model"]
+
+
+class Tested(NamedTuple):
+    """How well models do on rows that they were not fitted to; of a cross-validation, the means over its folds."""
+
+    test: Test
+    scores: dict[str, Any]
+    folds: dict[str, Any]  # of a cross-validation: scores of each fold, and the standard errors of their means
+    evaluation: Evaluation | None  # row by row, for the report; of a cross-validation, of its last fold
+
+
+def evaluate(
+    model: Any, X: Any, y: ArrayLike, *, y_train: ArrayLike | None = None, target: str = "y", seconds: float = 5.0
+) -> Run:
+    """Return how well a fitted model does on rows that it was not fitted to, and why, as a run with a report.
+
+    ``run.scores`` has all scores, ``run.test`` the one to judge by beside that of a constant guess, ``run.evaluation``
+    what a report shows of single rows and columns, and ``run.report("page.html")`` writes it: the page of ``thresher
+    train --report``.
+
+    Parameters
+    ----------
+    model : a fitted or loaded :class:`ThresherRegressor` or :class:`ThresherClassifier`, or any other estimator of
+        scikit-learn with one target
+    X : rows (n, d) as the model takes them: an array, a frame of pandas or polars, a :class:`thresher.tables.Frame`,
+        or rows on disk such as :class:`thresher.tables.ParquetRows`
+    y : targets (n,): numbers, or labels
+    y_train : targets (m,) of the rows that the model was fitted to. Their mean, or the shares of their classes, is the
+        constant guess that the model is compared with; without them it is that of ``y``, the best there is for these
+        rows
+    target : what the target is called; a unit at the end in brackets, ``"price [EUR]"``, goes with every number
+    seconds : about how long it may take to find which columns matter
+
+    Cost: one prediction of n rows, a second one of at most 10,000, then about ``seconds``.
+    """
+    began = time.perf_counter()
+    task = _task_of(model)
+    count = _count_rows(X)
+    wanted = _targets(y, "y", model, task)
+    known = wanted if y_train is None else _targets(y_train, "y_train", model, task)
+    if len(wanted) != count or not count:
+        raise InvalidInput(f"X has {count:,} rows and y {len(wanted):,}; give at least one row, and a target for each.")
+    tested = test_model(model, X, wanted, task=task, known=known, target=target, seconds=seconds)
+    return make_run(
+        model,
+        tested,
+        task=task,
+        target=target,
+        columns=tested.evaluation.columns if tested.evaluation is not None else [],
+        rows=None if y_train is None else len(known),
+        seconds={"testing": time.perf_counter() - began},
+    )
+
+
+def test_model(
+    model: Any,
+    X: Any,
+    y: NDArray[Any],
+    *,
+    task: str,
+    known: NDArray[Any],
+    target: str,
+    numbers: NDArray[np.int64] | None = None,
+    by_row: bool = True,
+    seconds: float = 5.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Tested:
+    """Return how well a model does on rows X with targets y (k,), and what a report shows of it, if asked ``by_row``.
+
+    The other parameters are those of :func:`evaluate_rows`. Cost: one prediction, then that of this function.
+    """
+    answers, classes = ask(model, X, task=task), getattr(model, "classes_", None)
+    several = getattr(model, "multilabel_", False) or (answers.chances is not None and answers.chances.ndim != 2)
+    if several or answers.predicted.ndim != 1:
+        raise InvalidInput("the model has several outputs; a report shows one. Fit and evaluate a model of each.")
+    scores = score_all(answers.predicted, y, task=task, known=known, chances=answers.chances, classes=classes)
+    told = None
+    if by_row:
+        numbers = np.arange(1, len(y) + 1) if numbers is None else numbers
+        some: Any = slice(None)
+        if on_disk(X) and not isinstance(X, np.ndarray):  # as many as are looked at are read
+            some = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
+            X = Part(X).take(some)
+        more: dict[str, Any] = {"target": target, "numbers": numbers[some], "seconds": seconds, "progress": progress}
+        told = evaluate_rows(model, X, y[some], task=task, known=known, **more)
+    return Tested(Test.of(scores, len(y)), scores, {}, told)
+
+
+def make_run(
+    model: Any,
+    tested: Tested | None,
+    *,
+    task: str,
+    target: str,
+    columns: list[str],
+    rows: int | None = None,
+    file: Path | None = None,
+    refit: bool = False,
+    recorder: Recorder | None = None,
+    **more: Any,
+) -> Run:
+    """Return the run of a fitted model.
+
+    Parameters
+    ----------
+    tested : how well it does, or did before it was fitted again to all rows, if ``refit``; None if that is not known
+    columns : their names
+    rows : how many it was fitted to, if that is known
+    file : that they came from, if they did
+    recorder : of a training to zero loss
+    more : other fields of :class:`Run`: seconds, seen, command
+    """
+    from thresher.estimators import ThresherClassifier, ThresherRegressor
+
+    data: dict[str, Any] = {} if file is None else {"file": str(file)}
+    data["target"] = target
+    data |= {} if rows is None else {"rows trained on": rows}
+    told: dict[str, Any] = {"model": {"task": task, "target": target, "names": columns}, "data": data, **more}
+    if tested is not None:
+        data |= {"rows tested on": tested.test.rows, "tested": _how_tested(tested, refit=refit)}
+        data |= {} if rows is not None else {OF_TEST: "yes"}
+        told |= tested._asdict()
+    ours = isinstance(model, ThresherRegressor | ThresherClassifier)
+    results = model.results_ if ours else []
+    settings = results[0].network.settings if results else None
+    source = "" if file is None else f" of {'standard input' if file == INPUT else file.name}"
+    wide = f"{len(columns)} column{'s' if len(columns) != 1 else ''}"
+    to_rows = f"rows of {wide}" if rows is None else f"{rows:,} rows{source} ({wide})"
+    fitted = "The limit of infinite width was fitted to" if ours else f"{type(model).__name__} was fitted to"
+    fitted = fitted if settings is None else f"{settings.width:,} neurons were trained on"
+    what, none = f"{fitted} {to_rows} to predict {target!r}", np.empty((0, 0))
+    if recorder is not None and settings is not None:
+        repeat = {"width": settings.width, "shift": settings.shift, "seed": settings.start.seed, "twins": True}
+        repeat |= {**(model.train_options or {}), **({} if model.tol == "auto" else {"tol": model.tol})}
+        run = recorder.run(f"{what}, to zero loss ({task}).", options=repeat, **told)
+        run.network.update(_seeds(model))
+        return run
+    trainings = [
+        Training(name, one.history, one.status, one.message)
+        for name, one in zip(output_names(getattr(model, "classes_", None)), results, strict=bool(results))
+    ]
+    how = f", with a ridge of {model.ridge_:.2g}" if ours else ""
+    network = _network(model) if ours else {}
+    return Run(f"{what}{how} ({task}).", trainings, {}, inputs=none, targets=none, network=network, **told)
+
+
+def output_names(classes: NDArray[Any] | None) -> list[str]:
+    """Return what the outputs of a model are called: of numbers one, of two classes the second, or all classes."""
+    if classes is None:
+        return ["output"]
+    return [say_label(one) for one in (classes[1:] if len(classes) == 2 else classes).tolist()]
+
+
+def _network(model: Any) -> dict[str, Any]:
+    """Return what a fitted estimator of ours has chosen."""
+    network: dict[str, Any] = {"approximation": model.approximation_, "shift": model.shift_}
+    if model.results_:
+        settings = model.results_[0].network.settings
+        network = {"width": settings.width, "shift": settings.shift}
+    network |= _seeds(model)
+    if model.results_:
+        network |= {"twins": settings.start.twins, "dimension": settings.start.dimension}
+    return network | {
+        "inputs": len(model.inputs_), "ridge": model.ridge_, "bias": model.bias_, "scale": model.scale_,
+        "columns weighed": model.columns_weighed_, "rounds of feature learning": model.feature_learning_,
+        LEFT_OUT: model.loo_share_,
+    }  # fmt: skip
+
+
+def _seeds(model: Any) -> dict[str, int]:
+    """Return the seed that was given, if it is a number, and the one of the start weights, which follows from it."""
+    start = [one.network.settings.start.seed for one in model.results_[:1]]
+    given = [model.random_state] if isinstance(model.random_state, int) else start
+    return {**({"seed": given[0]} if given else {}), **({"seed of the start weights": start[0]} if start else {})}
+
+
+def _how_tested(tested: Tested, *, refit: bool) -> str:
+    if tested.folds:
+        return "by cross-validation, with models fitted to the other folds"
+    return "before the fit to all rows" if refit else "with this model"
+
+
+def _task_of(model: Any) -> str:
+    from sklearn.base import is_classifier, is_regressor
+    from sklearn.utils.validation import check_is_fitted
+
+    kinds = {"classification": is_classifier, "regression": is_regressor}
+    found = next((task for task, fits in kinds.items() if hasattr(model, "predict") and fits(model)), None)
+    if found is None:
+        raise InvalidInput(
+            f"a {type(model).__name__} cannot be evaluated; expected a fitted estimator, a regressor or a classifier, "
+            "such as ThresherRegressor, or one that thresher.load has read."
+        )
+    check_is_fitted(model)
+    return found
+
+
+def _count_rows(X: Any) -> int:
+    from scipy import sparse
+
+    if sparse.issparse(X) or isinstance(X, Mapping | str):
+        raise InvalidInput(
+            f"X is a {type(X).__name__}; expected an array (n, d), a frame of pandas or polars, or thresher's "
+            "own Frame or ParquetRows."
+        )
+    try:
+        shape = getattr(X, "shape", None) or np.shape(X)
+    except ValueError:
+        raise InvalidInput("X must have shape (n, d); got rows of different lengths.") from None
+    if len(shape) != 2:
+        raise InvalidInput(f"X must have shape (n, d), a row for each target; got {tuple(shape)}.")
+    return int(shape[0])
+
+
+def _targets(y: ArrayLike, name: str, model: Any, task: str) -> NDArray[Any]:
+    """Return targets (n,), numbers or labels as the model knows them; refuse others."""
+    values = np.asarray(y)
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.ndim != 1:
+        raise InvalidInput(f"{name} must be (n,), one target a row, as a report shows one; got shape {values.shape}.")
+    text = _is_text(values)
+    if task == "regression" and text:
+        values = read_targets(Frame([column_of(name, values)]), name)
+        if values.dtype.kind != "f":
+            raise InvalidInput(f"{name} is text, such as {str(values[0])[:40]!r}; this model predicts numbers.")
+    missing = column_of(name, values).missing
+    if missing.any():
+        raise InvalidInput(f"{name} is missing in row {missing.argmax() + 1}, counted from 1. Leave such rows out.")
+    if task == "regression":
+        try:
+            numbers = (values if values.dtype.kind != "M" else values.astype(object)).astype(np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"{name} must be numbers; got values of type {values.dtype}.") from None
+        if not np.isfinite(numbers).all():
+            raise InvalidInput(f"{name} has a number that is not finite. Leave such rows out.")
+        return numbers
+    classes = np.asarray(model.classes_)
+    if text != _is_text(classes):
+        one, other = (say_label(ones.tolist()[0])[:40] for ones in (values, classes))
+        raise InvalidInput(
+            f"{name} has labels such as {one!r}, and the model classes such as {other!r}, of another type. Give labels "
+            "as at the fit."
+        )
+    return values.astype(np.str_) if text else np.array(values.tolist())
+
+
+def _is_text(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "OUS" and any(isinstance(one, str | bytes) for one in values.tolist())
