@@ -122,6 +122,14 @@ def test_scores_of_probabilities_are_their_definitions(count, seed):
         assert found["average precision of the guess"] == np.mean(y == "a")
 
 
+def test_rows_of_one_class_have_no_base_rate_of_their_own():
+    chances, classes = np.array([[0.9, 0.1], [0.8, 0.2]]), np.array(["no", "yes"])
+    y = np.array(["no", "no"])
+    found = score_all(y, y, task="classification", chances=chances, classes=classes)
+    assert np.isnan(found["log loss of the guess"])
+    assert say_scores(found) == "log loss 0.164, accuracy 100.0% (commonest class 100.0%)"
+
+
 def test_models_are_judged_by_a_score_that_sees_probabilities():
     """Of rare classes the commonest is the answer for every row, however good the probabilities are."""
     chances = np.column_stack([np.repeat([0.7, 0.99], 10), np.repeat([0.3, 0.01], 10)])

@@ -13,6 +13,7 @@ from thresher import InvalidInput, ThresherRegressor
 from thresher.algebra.descent import Descent
 from thresher.estimators import beyond, exact, fit_check, fitting, interpolation, many, networks
 from thresher.estimators.device import Cpu
+from thresher.estimators.fit_check import Asked, check_answers
 from thresher.estimators.holdout import refine
 from thresher.estimators.lift import lift_rows
 from thresher.estimators.observations import Observations
@@ -250,3 +251,28 @@ def test_a_solve_never_ends_farther_off_than_it_began(kind, monkeypatch):
         assert left[1] <= left[0] * 1.01
         assert claimed * np.linalg.norm(data.targets) == pytest.approx(left[1], rel=0.2, abs=1e-4)
         start = alpha
+
+
+@pytest.mark.parametrize("way", ["exact", "centres", "leaves"])
+@pytest.mark.parametrize("part", ["left out", "kept"])
+@pytest.mark.parametrize("others", ["noisy", "equal"])
+def test_one_target_far_from_all_others_is_no_fault(way, part, others, monkeypatch):
+    """It affects its neighbours, and a fit to few rows may not have it."""
+    let_few_be_many(monkeypatch)
+    monkeypatch.setattr(many, "ASKED", 64)
+    X, y = friedman(600, noise=1.0)
+    y = (y - y.mean()) / y.std() if others == "noisy" else np.zeros_like(y)
+    data = Observations.merged(X, y[:, None])
+    place = data.random_order()[110 if part == "left out" else -1]  # 120 are left out
+    y[np.flatnonzero((data.X[place] == X).all(axis=1))] = 1e3
+    model = ThresherRegressor(**GIVEN, width=math.inf, approximation=way).fit(X, y)
+    assert model.fit_check_.repeated == 0
+
+
+@pytest.mark.parametrize(("size", "wrong"), [(0.01, True), (1.0, False)])
+def test_few_rows_are_compared_where_they_explain_something_of_all_targets(size, wrong):
+    """One target far from all others is most of the variance: what few rows know of the rest is next to nothing."""
+    targets = np.full((50, 1), 0.01)
+    data = Observations.merged(np.arange(50.0)[:, None], targets)
+    asked = Asked(data.X, data, targets + 0.03, None, 0.0, 0.0, few_rows=data.targets, size=size)
+    assert bool(check_answers(asked, data.targets + 0.03).failure) == wrong

@@ -15,6 +15,7 @@ from thresher.errors import InvalidInput
 from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.deviations import Variance
 from thresher.estimators.device import Device, KernelMatrix
+from thresher.estimators.fit_check import SOLVED
 from thresher.estimators.fitted import LeftOut
 from thresher.estimators.holdout import Solved, Stop, refine, search_ridges, solve_ridges
 from thresher.estimators.journal import Journal
@@ -84,7 +85,7 @@ def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[
         raise InvalidInput(f"the kernel of these rows is not positive with shift={table.shift:g}. Use a larger ridge.")
     guess = mean_square(left, np.zeros_like(left.target)) or 1.0
     error = math.sqrt(mean_square(left, solved.outputs[left.row]) / guess)
-    wanted = min(solved.residual, max(_BESIDE * error, Stop().residual))
+    wanted = min(solved.residual, max(_BESIDE * min(error, 1.0), Stop().residual))
     wanted = min(wanted, _CAREFUL) if table.careful else wanted
     final = journal.step(partial(_go_on, matrix, low, data.at(order), solved, wanted, table, journal, tell))
     assert final is not None
@@ -141,19 +142,24 @@ def _go_on(
 ) -> Solved:
     """Return the solution for all rows, from that for some or from where it was saved; with care from zero on.
 
-    ``wanted`` is the relative residual at which it stops.
+    ``wanted`` is the relative residual at which it stops. As many steps are made as were best with some rows left out.
+    Rows that are far from all that the others say, such as a target of a thousand deviations, may need more.
     """
     solve = partial(refine, matrix, low, whole, device=table.device, ridge=solved.ridge)
     if table.careful:
         return _solve_anew(solve, solved, wanted, np.zeros((len(whole), solved.alpha.shape[1])), tell)
     zeros = np.zeros((len(whole) - len(solved.alpha), solved.alpha.shape[1]))
-    alpha, residual = solve(
-        residual=wanted,
-        steps=solved.steps if wanted == solved.residual else Stop().steps,
-        start=np.concatenate([solved.alpha, zeros]) if begun is None else begun.alpha,
-        tell=lambda share: tell(0.7 + 0.3 * share),
-        save=lambda alpha: journal.save(solved._replace(alpha=alpha)),
-    )
+    alpha, residual = np.concatenate([solved.alpha, zeros]) if begun is None else begun.alpha, np.inf
+    for steps in (solved.steps, _STEPS):
+        alpha, residual = solve(
+            residual=wanted,
+            steps=steps,
+            start=alpha,
+            tell=lambda share: tell(0.7 + 0.3 * share),
+            save=lambda alpha: journal.save(solved._replace(alpha=alpha)),
+        )
+        if residual <= SOLVED * wanted:
+            break
     return solved._replace(alpha=alpha, residual=residual)
 
 

@@ -1,16 +1,18 @@
 """Every fit ends with a check: the model is asked about rows whose answers are known, as it would be about new rows.
 
-Three things are compared, each a root mean square over some of the rows that were left out while choices were made:
+Three things are compared, each a root mean square over rows that were left out while choices were made:
 
 - How far answers are from what the fit promises there. A fit of all rows by ridge regression, (H + p) alpha = y, says
   y - p alpha at a fitted row; rows that stay left out have answers already. What a solve left of its right-hand side,
   and the rounding of products, may lie between.
 - The error of the answers, and that of the same rows when they were left out. A ridge regression that is given these
   rows too is nearer to their targets, never farther: its residuals are those of the rows left out times 1 - S, where
-  the leverages S have eigenvalues from 0 to 1 (with weights, after scaling by their roots).
+  the leverages S have eigenvalues from 0 to 1 (with weights, after scaling by their roots). This holds for all rows
+  that were left out together, not for some of them: what one row far from the others does, it does to its neighbours.
 - With many rows what answers explain of the targets, and what a fit to few rows does, by Cholesky in double precision:
   another method, which would not fail in the same way. More rows make a fit better; where approximations make it worse,
-  not by so much that half of that is lost.
+  not by so much that half of that is lost. Where next to nothing of all targets is explained, as with one that is far
+  from all others, nothing is compared.
 
 A fit that fails is made again with more care, then with larger ridges; then it is refused.
 """
@@ -33,14 +35,14 @@ from thresher.estimators.observations import Observations
 __all__ = ["ASKED", "DOUBLE", "SINGLE", "SOLVED", "Asked", "FitCheck", "check_answers", "ensure"]
 
 Matrix = NDArray[np.float64]
-ASKED = 1024  # rows at most
+ASKED = 1024  # rows at most, of those that were left out one at a time; and the few rows of the last comparison
 # Errors of a kernel between inputs that are all but equal, in single and in double precision: about the square root of
 # the rounding of their inner product, see limit_block.
 SINGLE, DOUBLE = 2e-4, 1e-7
 SOLVED = 1.5  # times the residual that a solve or a training says it left, all of it at the rows asked about
 _WORSE = 1.25  # times an error, as a root mean square, that a fit may have
 _EXPLAINED = 0.5  # share of what a fit to few rows explains of the targets that one to many rows must explain
-_NOISE = 0.05  # share of the targets' variance that is worth explaining
+_NOISE = 0.05  # share of the variance of all targets that is worth explaining
 _FAR = 0.8  # most that a system may be left unsolved, as a share of the targets: nothing solved is 1
 _ROUNDED = 0.05  # most that is put down to rounding, as a share of the targets
 _NOTHING = 1e-6  # distance that is none; targets have a deviation of about 1
@@ -57,6 +59,7 @@ class Asked(NamedTuple):
     residual: float  # what the solve may have left of the targets, a root mean square over these rows
     rounding: float  # root mean square of the rounding of answers
     few_rows: Matrix | None = None  # (s, k): outputs of a fit to few rows, which has seen none of these
+    size: float = math.nan  # root mean square of all targets, where there is such a fit
 
     def of_networks(self, outputs: Matrix | None, left: float, *, interrupted: bool) -> Asked:
         """Return the same for networks: outputs (s, k) they promise, and the norm of what training left of them."""
@@ -78,6 +81,7 @@ class FitCheck(NamedTuple):
     distance: float  # of its answers from what the fit promised; NaN where only the error is known
     allowed: float  # the most that this may be
     constant_error: float  # of a constant guess, at the same rows
+    size: float  # of all targets; NaN where no fit to few rows is compared
     repeated: int = 0  # how often the fit was made again: first with more care, then with larger ridges
 
     @property
@@ -94,7 +98,7 @@ class FitCheck(NamedTuple):
             return f"its error is {self.error:.3g}, that of the same rows left out was {self.left_out_error:.3g}"
         explained = self.constant_error**2 - self.few_rows_error**2
         most = math.sqrt(max(self.constant_error**2 - _EXPLAINED * explained, 0.0)) + self.allowed
-        if explained > _NOISE * self.constant_error**2 and self.error > most:
+        if explained > _NOISE * self.size**2 and self.error > most:
             return f"its error is {self.error:.3g}, that of a fit to few rows {self.few_rows_error:.3g}"
         return ""
 
@@ -122,7 +126,7 @@ def ensure(fitted: Fit, adopt: Callable[[Fit], object], answer: Callable[[Any], 
     """Return a fit that passes the check, this one or one that is made again with more care, and its check.
 
     ``adopt`` gives a fit to the estimator, ``answer`` returns what it says of raw rows (s, k). Refuses, with the
-    figures, if none passes. Cost: that of predicting 1024 rows.
+    figures, if none passes. Cost: that of predicting 4096 rows at most.
     """
     adopt(fitted)
     first = check = check_answers(fitted.asked, answer(fitted.asked.rows))
@@ -161,6 +165,7 @@ def check_answers(asked: Asked, answers: Matrix) -> FitCheck:
         distance,
         (asked.residual if asked.promised is None else min(asked.residual, _FAR * size)) + rounding,
         math.sqrt(mean_square(data, np.zeros_like(data.target))),
+        asked.size,
     )
 
 

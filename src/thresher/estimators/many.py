@@ -176,32 +176,32 @@ class ManyFitting:
         return share_that_remains(before, after, few=len(small.kept), kept=len(self._kept), whole=len(self.data))
 
     def _asked(self, turn: Turn, last: float, choice: Choice, found: LimitFit, networks: Networks | None) -> Asked:
-        """Return some of the rows left out, and what the fit says of them. Cost: O(r³), r = 1024."""
-        few, left = (one.at(np.arange(min(ASKED, len(one)))) for one in (self._few, self._left))
+        """Return the rows left out, and what the fit says of them. Cost: O(r³), r = 1024."""
+        few, left = self._few.at(np.arange(min(ASKED, len(self._few)))), self._left
         kernel = self._device.kernel(lift_rows(turn(np.concatenate([few.X, left.X])), last)[0], choice.shift)
         alpha = solve_kernel(kernel, few, shift=choice.shift, ridge=found.ridge)
-        observed = found.left_out.data.row < len(left)
         asked = Asked(
             rows=left.X,
             data=left,
-            left_out=found.left_out.outputs[observed],
+            left_out=found.left_out.outputs,
             promised=None,
             residual=0.0,
             rounding=SINGLE * float(np.linalg.norm(found.alpha)) / math.sqrt(len(found.alpha)),
             few_rows=None if alpha is None else kernel.rest(alpha),
+            size=math.sqrt(mean_square(self._bare, np.zeros_like(self._bare.target))),
         )
         if networks is not None:
             outputs, lost, stopped = promise_of(networks.results, self.data.targets, networks.penalty, networks.gains)
-            outputs = None if outputs is None else outputs[self._held[: len(left)]]
+            outputs = None if outputs is None else outputs[self._held]
             worse = math.sqrt(1 + networks.loss)  # errors of rows left out are those of the limit
             asked = asked._replace(left_out=left.target + worse * (asked.left_out - left.target))
             return asked.of_networks(outputs, lost, interrupted=stopped)
         error = math.sqrt(mean_square(left, asked.left_out))
         if found.way == "exact":
-            held, targets = self._held[: len(left)], self.data.targets
+            held, targets = self._held, self.data.targets
             away = self._penalty(found, choice.shift)[held, None] * found.alpha[held]
             # As if all of the residual were at the rows that had been left out.
-            size = float(np.linalg.norm(targets)) / math.sqrt(len(self._held))
+            size = float(np.linalg.norm(targets)) / math.sqrt(len(held))
             most = min(SOLVED * found.residual * size, _HALF * error)
             return asked._replace(promised=targets[held] - away, residual=most)
         said = np.empty_like(left.targets)

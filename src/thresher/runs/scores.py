@@ -109,7 +109,8 @@ def _score_chances(
         }  # fmt: skip
     labels = np.arange(len(classes))
     for end, ones in (("", chances), (GUESS, np.broadcast_to(shares / (shares.sum() or 1.0), chances.shape))):
-        found[f"log loss{end}"] = float(metrics.log_loss(place, ones, labels=labels)) if every else math.nan
+        says = every and (not end or np.count_nonzero(shares) > 1)  # of one class alone no share is known
+        found[f"log loss{end}"] = float(metrics.log_loss(place, ones, labels=labels)) if says else math.nan
     return found | ({UNKNOWN: int((~met).sum())} if not met.all() else {})
 
 
@@ -195,8 +196,8 @@ def say_scores(scores: Mapping[str, Any], errors: Mapping[str, float] | None = N
             error = (errors or {}).get(name, math.nan)
             if not math.isnan(error):
                 shown += f" ± {error:.1%}" if name == "accuracy" else f" ± {say_number(float(f'{error:.1g}'))}"
-            if name in _SAID and f"{name}{GUESS}" in scores:
-                shown += f" ({_SAID[name]} {_say_score(name, scores[f'{name}{GUESS}'])})"
+            if name in _SAID and not math.isnan(guess := scores.get(f"{name}{GUESS}", math.nan)):
+                shown += f" ({_SAID[name]} {_say_score(name, guess)})"
             of = f" of {scores['rarer class'][:40]}" if name == "average precision" and "rarer class" in scores else ""
             said.append(f"{name}{of} {shown}")
         elif name == UNKNOWN:
