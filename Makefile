@@ -20,13 +20,13 @@ demo: setup
 test: setup check
 	$(BIN)/python -m pytest
 
-# The same and all that takes longer: the site, every documented command, clusters, benchmarks, defaults; before a landing.
+# The same and all that takes longer: the site, every documented command, clusters, benchmarks, defaults; before a change lands.
 test-all: setup check
 	$(BIN)/python -m pytest -m 'not slow and not gpu' --durations=20
 
 # Long trials: full sizes, distortion statistics, soak of the state machine, hundreds of examples of each property.
 test-slow: setup
-	$(BIN)/python -m pytest -m '(slow or hypothesis) and not gpu' --hypothesis-profile=many
+	$(BIN)/python -m pytest -m '(slow or hypothesis) and not gpu' --hypothesis-profile=many -n 0
 
 # What runs on a GPU: on one, or on the processor in Triton's interpreter.
 test-gpu: setup
@@ -41,7 +41,7 @@ test-oldest:
 	rm -rf $(OLDEST) && $(PYTHON) -m venv $(OLDEST)
 	$(PYTHON) -m reliability.oldest > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt '.[test]'
-	$(OLDEST)/bin/python -m pytest -p no:cacheprovider --junitxml=$(OLDEST)/report.xml; ended=$$?; \
+	$(OLDEST)/bin/python -m pytest -m 'not slow and not gpu' -p no:cacheprovider --junitxml=$(OLDEST)/report.xml; ended=$$?; \
 	    $(OLDEST)/bin/python -m reliability.oldest --record $(OLDEST)/report.xml && exit $$ended
 
 # Wheel and sdist, built and installed into an empty environment, away from the sources.

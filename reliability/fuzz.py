@@ -55,7 +55,7 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
         if place + 64 <= len(data):  # a checksum that fits, so that what lies behind it is reached
             data = data[:place] + files._checksum(data).encode() + data[place + 64 :]
         path.write_bytes(data)
-        files.read_file(path, kind="checkpoint", version=1)
+        files.read_file(path, kind="checkpoint", version=2)
 
     def read_checkpoint(data: bytes) -> None:
         try:
@@ -68,7 +68,7 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
             if isinstance(taken, list) and taken and hasattr(taken[0], "__len__")
             else np.zeros((1, 3))
         )
-        files.write_file(path, {"steps": steps}, metadata, kind="checkpoint", version=1)
+        files.write_file(path, {"steps": steps}, metadata, kind="checkpoint", version=2)
         checkpoint.Checkpoint(None, path, [problem], {})
 
     def write_tampered(data: bytes, path: Path) -> None:
@@ -160,7 +160,7 @@ def corpus(target: str, folder: Path) -> None:
         if target == "checkpoint":
             from thresher.files import read_file
 
-            stored = read_file(begin / "1", kind="checkpoint", version=1)
+            stored = read_file(begin / "1", kind="checkpoint", version=2)
             (begin / "1").write_text(json.dumps(stored.metadata["taken"]))
         (begin / "1.previous").unlink()
 

@@ -261,8 +261,8 @@ def damage(*, seed: int, console: Console, tries: int = 200) -> list[dict[str, A
             flips[0] or "",
         )
         path.write_bytes(raw)
-        stored = read_file(path, kind="checkpoint", version=1)
-        write_file(path, stored.tensors, stored.metadata, kind="checkpoint", version=2)
+        stored = read_file(path, kind="checkpoint", version=2)
+        write_file(path, stored.tensors, stored.metadata, kind="checkpoint", version=3)
         newer = refusal(resume)
         row("a version from the future, refused", 1, int("newer thresher" in (newer or "")), newer or "")
         path.write_bytes(raw)

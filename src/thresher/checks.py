@@ -73,7 +73,7 @@ def _as_real(values: ArrayLike, name: str) -> NDArray[np.float64]:
 
 
 def guess_name(given: str, names: Iterable[str]) -> str:
-    """Return the question whether another of the names was meant, with a space before it; "" if none is near."""
+    """Return " Did you mean NAME?" with the name nearest to one that was given; "" if none is near."""
     known = {name.lower(): name for name in names}
     near = get_close_matches(given.lower(), known, n=1)
     return f" Did you mean {known[near[0]][:40]}?" if near else ""

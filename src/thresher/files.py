@@ -78,8 +78,8 @@ def write_file(
 def read_file(path: Path, *, kind: str, version: int) -> Stored:
     """Return what a file of that kind holds, or refuse it with one line that says why.
 
-    ``version`` is that of the layout which the caller knows. Sizes are compared with those of the file
-    before anything is allocated, so memory stays within a few times its size.
+    ``version`` is that of the layout which the caller knows. Sizes are compared with those of the file before anything
+    is allocated, so memory stays within a few times its size.
 
     Raises InvalidInput for a file that is missing, of another kind or version, cut short or damaged; MemoryRefused for
     one that does not fit into memory. Cost: O(bytes).

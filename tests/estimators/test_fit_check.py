@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from thresher import InvalidInput, ThresherRegressor
 from thresher.algebra.descent import Descent
-from thresher.estimators import beyond, exact, fitting, interpolation, many, networks
+from thresher.estimators import beyond, exact, fit_check, fitting, interpolation, many, networks
 from thresher.estimators.device import Cpu
 from thresher.estimators.holdout import refine
 from thresher.estimators.lift import lift_rows
@@ -193,6 +193,18 @@ def test_a_training_that_is_stopped_on_request_is_neither_repeated_nor_refused(t
     assert model.results_[0].status is Status.INTERRUPTED
     assert model.fit_check_.repeated == 0
     assert math.isnan(model.fit_check_.distance)
+
+
+def test_an_interrupt_before_the_check_leaves_no_model(table, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fit_check, "check_answers", interrupt)
+    model = model_of("few")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*table)
+    with pytest.raises(NotFittedError):
+        model.predict(table[0])
 
 
 @pytest.mark.parametrize("seed", range(20))

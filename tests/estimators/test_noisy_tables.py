@@ -10,7 +10,7 @@ from thresher.estimators import many
 from thresher.estimators.choose import Choice, mean_square
 from thresher.estimators.columns import ColumnWeights
 from thresher.estimators.device import Cpu
-from thresher.estimators.features import Plan
+from thresher.estimators.features import Plan, _worthwhile
 from thresher.estimators.holdout import HoldOut, Solved
 from thresher.estimators.journal import Journal
 from thresher.estimators.observations import Observations
@@ -28,7 +28,7 @@ def root_mean_square(model, rows, targets):
 
 
 def halves(rows, *, kind="skewed", scale="quantile", seed=0):
-    X, y, _ = noisy_table(rows, kind=kind, seed=seed)
+    X, y = noisy_table(rows, kind=kind, seed=seed)
     data = Observations.merged(Scaling.of(X, scale=scale).apply(X), (y[:, None] - y.mean()) / y.std())
     order = np.random.default_rng(0).permutation(rows)
     return data.at(order[: rows // 2]), data.at(order[rows // 2 :])
@@ -106,12 +106,19 @@ def test_shrunk_weights_keep_their_order_and_mean_square():
     assert found.weights[0] / found.weights[1] == pytest.approx(3**0.5)
 
 
+def test_a_round_must_gain_more_than_noise_does():
+    assert _worthwhile([0.530, 0.529, 0.535]) == 0
+    assert _worthwhile([0.530, 0.500, 0.499]) == 1
+    assert _worthwhile([0.530, 0.528, 0.520]) == 2
+    assert _worthwhile([0.530]) == 0
+
+
 @pytest.mark.parametrize("kind", ["linear", "nothing"])
 def test_the_default_is_no_worse_than_the_plain_kernel(monkeypatch, kind):
     let_few_be_many(monkeypatch)
     for name, size in (("HELD", 400), ("SMALL", 400), ("LARGE", 1600)):
         monkeypatch.setattr(many, name, size)
-    X, y, _ = noisy_table(4000, kind=kind, seed=0)
+    X, y = noisy_table(4000, kind=kind, seed=0)
     options = {"random_state": 0, "target": "linear"}
     model, plain = (
         ThresherRegressor(**options, **more).fit(X[:2000], y[:2000])
@@ -126,7 +133,7 @@ def test_the_default_is_no_worse_than_the_plain_kernel(monkeypatch, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rows", [2_000, 8_000, 30_000, 100_000])
 def test_at_every_size_the_default_is_no_worse_than_the_plain_kernel(rows, kind):
-    X, y, _ = noisy_table(rows + 20_000, kind=kind, seed=rows)
+    X, y = noisy_table(rows + 20_000, kind=kind, seed=rows)
     errors = []
     for options in ({}, {"feature_learning": 0}):
         model = ThresherRegressor(random_state=0, **options).fit(X[:rows], y[:rows])

@@ -66,9 +66,8 @@ class TestTheSpan:
         options = PLAIN | {"scale": "none", "feature_learning": rounds, "width": float("inf")}
         wide, turned = (ThresherRegressor(**options).fit(rows, y) for rows in (X, X @ basis))
         mixed = np.random.default_rng(1).normal(size=(7, 30)) @ X  # in the span
-        np.testing.assert_allclose(
-            wide.predict(mixed), turned.predict(mixed @ basis), rtol=1e-5
-        )  # gradients are in single precision
+        # Gradients are in single precision.
+        np.testing.assert_allclose(wide.predict(mixed), turned.predict(mixed @ basis), rtol=1e-5)
         plain = ThresherRegressor(**options | {"feature_learning": 0}).fit(X, y)
         assert np.abs(plain.predict(mixed) - wide.predict(mixed)).max() > 0.1
 
@@ -93,9 +92,8 @@ class TestFilesAndExports:
         model.save(tmp_path / "model", form=form)
         loaded = thresher.load(tmp_path / "model")
         for told, expected in zip(*(one.predict(others, return_std=True) for one in (loaded, model)), strict=True):
-            np.testing.assert_allclose(
-                told, expected, rtol=1e-7
-            )  # sums of BLAS depend on where arrays stand; variances are small differences
+            # Sums of BLAS depend on where arrays stand, and variances are small differences.
+            np.testing.assert_allclose(told, expected, rtol=1e-7)
         np.testing.assert_allclose(
             predict_arrays(model.to_numpy(dtype="float64"), others)[:, 0], model.predict(others), rtol=1e-7
         )

@@ -42,9 +42,7 @@ class TestTheRidge:
         fits = [leave_one_out(kernel, data, ridge=10 ** (power / 2), diagonal=diagonal) for power in POWERS]
         found = fit_kernel(kernel, data, shift=shift, ridge=None)
         assert found.error <= 1.01 * min(fit.error for fit in fits)
-        exact = leave_one_out(
-            kernel, data, ridge=found.ridge, diagonal=diagonal
-        )  # what is returned is that of all rows
+        exact = leave_one_out(kernel, data, ridge=found.ridge, diagonal=diagonal)  # of all rows, as what is found
         np.testing.assert_array_equal(found.alpha, exact.alpha)
         assert found.error == exact.error
 

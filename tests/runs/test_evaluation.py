@@ -298,18 +298,6 @@ class TestStored:
         again = read_run(write_run(run, tmp_path))
         assert repr(again.evaluation) == repr(found)  # NaN included
 
-    def test_deviations_of_earlier_files_become_error_bars(self):
-        X, y = numbers()
-        found = evaluated(X, y)
-        stored = asdict(found)
-        for rows in (stored["points"], stored["examples"]):
-            for row in rows:
-                row["deviation"] = (row.pop("upper") - row.pop("lower")) / (2 * 1.96)
-        again = evaluation_of(stored)
-        for one, other in zip(again.points + again.examples, found.points + found.examples, strict=True):
-            assert (one.lower, one.upper) == pytest.approx((other.lower, other.upper))
-            assert one.predicted == other.predicted
-
     def test_damage_is_noticed(self, tmp_path):
         X, y = numbers()
         good = asdict(evaluated(X, y))

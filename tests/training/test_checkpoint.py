@@ -266,7 +266,7 @@ def test_more_iterations_can_be_allowed_and_fewer_lose_nothing(tmp_path):
     for most in (0, 1, 3):
         again = train(problem, width=1500, max_iterations=most, checkpoint=path, resume=path)
         assert len(again.history) == most + 1
-        assert len(read_file(path, kind="checkpoint", version=1).tensors["steps"]) == 3
+        assert len(read_file(path, kind="checkpoint", version=2).tensors["steps"]) == 3
     assert story(train(problem, width=1500, resume=path)) == story(train(problem, width=1500))
 
 
@@ -329,12 +329,12 @@ def test_a_broken_file_is_refused_and_the_one_before_offered(kept):
 
 
 def test_a_version_from_the_future_is_refused(kept):
-    stored = read_file(kept, kind="checkpoint", version=1)
-    write_file(kept, stored.tensors, stored.metadata, kind="checkpoint", version=2)
-    with pytest.raises(InvalidInput, match="written by a newer thresher: version 2"):
+    stored = read_file(kept, kind="checkpoint", version=2)
+    write_file(kept, stored.tensors, stored.metadata, kind="checkpoint", version=3)
+    with pytest.raises(InvalidInput, match="written by a newer thresher: version 3"):
         train(random_problem(inputs=10, dimension=5), width=300, resume=kept)
-    with pytest.raises(InvalidInput, match=r"an older thresher: version 2 .* this one reads 3\. Fit or train again"):
-        read_file(kept, kind="checkpoint", version=3)
+    with pytest.raises(InvalidInput, match=r"an older thresher: version 3 .* this one reads 4\. Fit or train again"):
+        read_file(kept, kind="checkpoint", version=4)
 
 
 @settings(max_examples=examples(200), deadline=None)
@@ -344,7 +344,7 @@ def test_parts_that_do_not_fit_are_refused(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     problem = random_problem(inputs=4, dimension=3)
     train(problem, width=20, checkpoint=folder / "run", max_iterations=1)
-    stored = read_file(folder / "run", kind="checkpoint", version=1)
+    stored = read_file(folder / "run", kind="checkpoint", version=2)
     junk = st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -367,15 +367,15 @@ def test_parts_that_do_not_fit_are_refused(data, tmp_path_factory):
         tensors["steps"] = np.full(shape, data.draw(st.sampled_from([0.0, np.nan, np.inf])))
     else:
         metadata[kind] = data.draw(junk)
-    write_file(folder / "run", tensors, metadata, kind="checkpoint", version=1)
+    write_file(folder / "run", tensors, metadata, kind="checkpoint", version=2)
     with pytest.raises(InvalidInput):
         train(problem, width=20, resume=folder / "run", max_iterations=1)
     shutil.rmtree(folder)
 
 
 def test_a_checkpoint_that_leads_elsewhere_is_refused(kept):
-    stored = read_file(kept, kind="checkpoint", version=1)
-    write_file(kept, {"steps": stored.tensors["steps"] * 1.01}, stored.metadata, kind="checkpoint", version=1)
+    stored = read_file(kept, kind="checkpoint", version=2)
+    write_file(kept, {"steps": stored.tensors["steps"] * 1.01}, stored.metadata, kind="checkpoint", version=2)
     with pytest.raises(InvalidInput, match=r"iteration 1 of the checkpoint led to a residual of .* and now leads to"):
         train(random_problem(inputs=10, dimension=5), width=300, resume=kept)
 

@@ -112,10 +112,8 @@ class Work:
         if place and options["force"] and not files["resume"]:
             forget_checkpoint(options["save"])
         if options["resume"]:
-            say(
-                console,
-                _GOES_ON if files["resume"] else f"Nothing is saved in {options['save']} yet: this is the start.",
-            )
+            nothing = f"Nothing is saved in {options['save']} yet: this is the start."
+            say(console, _GOES_ON if files["resume"] else nothing)
         recorder = Recorder(names)
         compile_loops(console)
         outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"

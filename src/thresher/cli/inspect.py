@@ -58,7 +58,6 @@ def _of_run(run: Run, folder: Path) -> dict[str, Any]:
         facts["test"] = f"{_scores(run)} on {run.test.rows:,} unseen rows"
     if run.seconds:
         facts["time"] = f"{sum(run.seconds.values()):.1f} s"
-    facts.pop("error on rows left out", None)  # of earlier versions, where it was not always what it said
     size = sum(one.stat().st_size for one in folder.iterdir() if one.is_file())
     return {**facts, "made": run.when, "command": run.command, "size": format_bytes(size)}
 
@@ -76,9 +75,11 @@ def _scores(run: Run) -> str:
 def _of_file(path: Path) -> dict[str, Any]:
     stored = read_file(path, kind=KIND, version=VERSION)
     about, values = stored.metadata, stored.metadata.get("values", {})
-    named = {LEFT_OUT if name == "loo_share_" else name.rstrip("_").replace("_", " "): value
-             for name, value in values.items() if name != "loo_error_"}  # fmt: skip
-    facts = {name: value for name, value in named.items() if value == value}
+    facts = {
+        LEFT_OUT if name == "loo_share_" else name.rstrip("_").replace("_", " "): value
+        for name, value in values.items()
+        if name != "loo_error_" and value == value  # the share says the same without units
+    }
     if (seed := about.get("parameters", {}).get("random_state")) is not None:
         facts["seed"] = seed
     networks = about.get("networks", [])

@@ -79,7 +79,7 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
 @click.option("--save", type=click.Path(path_type=Path), metavar="RUN", help="Folder for the run and its model.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="PAGE", help="HTML report to write.")
 @click.option("--force", is_flag=True, help="Replace a run or a report that is there already.")
-@click.option("--resume", is_flag=True, help="Continue an interrupted run with the same --save.")
+@click.option("--resume", is_flag=True, help="Go on with the interrupted run in --save, or start if there is none.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else.")
 @click.option("--quiet", is_flag=True, help="Print only the last line.")
 def train(file: Path, **options: Any) -> None:

@@ -153,14 +153,15 @@ class ThresherEstimator(Exports, BaseEstimator):
         return fitted.left_out
 
     def _checked(self, made: Fitted) -> tuple[Fitted, FitCheck]:
-        """Take over a fit that passes the check of its answers, this one or one made again; without one nothing."""
+        """Adopt and return a fit that passes its check, this one or one made again; if none does, nothing is fitted."""
         try:
             return ensure(made, self._adopt, lambda rows: self._outputs_of(self.lift_.transform(rows)))
-        except InvalidInput:
-            del self.results_  # not fitted
+        except BaseException:  # an interrupt too: what failed its check must not predict
+            self.__dict__.pop("results_", None)
             raise
 
     def _adopt(self, fitted: Fitted) -> None:
+        """Take over everything that came out of a fit."""
         choice, lift = fitted.choice, fitted.lift
         self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.ridge
         self.loo_error_, self.tried_ = fitted.error, choice.tried

@@ -291,12 +291,11 @@ class Sweep:
             here = slice(first, first + len(block))
             kernel = device.block(device.put(self.stream.inputs(block)), centres, self.shift)
             begin, end = np.searchsorted(own, (here.start, here.stop))
-            kernel[device.put(own[begin:end] - first), device.put(self.which[begin:end])] = (
-                diagonal  # float32 misses it
-            )
+            mine = device.put(own[begin:end] - first), device.put(self.which[begin:end])
+            kernel[mine] = diagonal  # float32 misses it
             said = device.put(self.targets[here].astype(np.float32)) if columns is None else kernel @ columns
-            mine = device.put(np.flatnonzero(self.places[here] >= 0))
-            return here, kernel.T @ (said * device.put(weights[here])), said[mine]
+            left_out = device.put(np.flatnonzero(self.places[here] >= 0))
+            return here, kernel.T @ (said * device.put(weights[here])), said[left_out]
 
         total, held = self.zeros(alpha)
         for here, added, said in in_order(part, self.stream.blocks(device.rows), threads=device.threads):

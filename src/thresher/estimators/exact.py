@@ -46,7 +46,7 @@ class LimitFit(NamedTuple):
     way: str = "exact"
     errors: dict[str, float] = {}  # of other ways, on observations left out  # noqa: RUF012
     leaves: Leaves | None = None  # whose rows and coefficients these are
-    residual: float = 0.0  # relative, that the solve for all rows went on to
+    residual: float = 0.0  # relative, at which the solve for all rows was to stop
 
 
 class Table(NamedTuple):
@@ -60,7 +60,7 @@ class Table(NamedTuple):
     ridges: list[float]  # to choose from
     judge: Judge
     device: Device
-    careful: bool = False  # whether a fit is made again that was not what it should have been
+    careful: bool = False  # the fit is made again, since the first failed its check
 
 
 def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[[float], object]) -> LimitFit:
@@ -86,8 +86,7 @@ def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[
     error = math.sqrt(mean_square(left, solved.outputs[left.row]) / guess)
     wanted = min(solved.residual, max(_BESIDE * error, Stop().residual))
     wanted = min(wanted, _CAREFUL) if table.careful else wanted
-    go_on = _solve_anew if table.careful else _go_on
-    final = journal.step(partial(go_on, matrix, low, data.at(order), solved, wanted, device, journal, tell))
+    final = journal.step(partial(_go_on, matrix, low, data.at(order), solved, wanted, table, journal, tell))
     assert final is not None
     alpha = np.empty_like(final.alpha)
     alpha[order] = final.alpha
@@ -135,19 +134,20 @@ def _go_on(
     whole: Observations,
     solved: Solved,
     wanted: float,
-    device: Device,
+    table: Table,
     journal: Journal,
     tell: Callable[[float], object],
     begun: Solved | None,
 ) -> Solved:
-    """Return the solution for all rows, from that for some or from where it was saved."""
+    """Return the solution for all rows, from that for some or from where it was saved; with care from zero on.
+
+    ``wanted`` is the relative residual at which it stops.
+    """
+    solve = partial(refine, matrix, low, whole, device=table.device, ridge=solved.ridge)
+    if table.careful:
+        return _solve_anew(solve, solved, wanted, np.zeros((len(whole), solved.alpha.shape[1])), tell)
     zeros = np.zeros((len(whole) - len(solved.alpha), solved.alpha.shape[1]))
-    alpha, residual = refine(
-        matrix,
-        low,
-        whole,
-        device=device,
-        ridge=solved.ridge,
+    alpha, residual = solve(
         residual=wanted,
         steps=solved.steps if wanted == solved.residual else Stop().steps,
         start=np.concatenate([solved.alpha, zeros]) if begun is None else begun.alpha,
@@ -158,21 +158,16 @@ def _go_on(
 
 
 def _solve_anew(
-    matrix: KernelMatrix,
-    low: LowRank,
-    whole: Observations,
+    solve: Callable[..., tuple[Matrix, float]],
     solved: Solved,
     wanted: float,
-    device: Device,
-    journal: Journal,
+    alpha: Matrix,
     tell: Callable[[float], object],
-    begun: Solved | None,
 ) -> Solved:
-    """Return the solution for all rows with more care, see :func:`fit_exact`."""
-    alpha, residual = np.zeros((len(whole), solved.alpha.shape[1])), np.inf
+    """Return the solution for all rows from a start (n, k) on, with more care, see :func:`fit_exact`."""
+    residual = np.inf
     for done in range(_TIMES):
-        asked: dict[str, Any] = {"ridge": solved.ridge, "residual": wanted, "steps": _STEPS, "start": alpha}
-        alpha, residual = refine(matrix, low, whole, device=device, **asked)
+        alpha, residual = solve(residual=wanted, steps=_STEPS, start=alpha)
         tell(0.7 + 0.3 * (done + 1) / _TIMES)
         if residual <= wanted:
             break

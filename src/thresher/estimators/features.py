@@ -34,7 +34,7 @@ COLUMNS = 512  # most columns for which features are learnt with "auto"
 MOST_ROUNDS = 5
 MILD, STRONG = 0.25, 0.4  # powers of the metric
 _FOLDS = 4
-_A_ROUND = 0.99  # rounds are tried while each leaves at most this share of the error
+_A_ROUND = 0.99  # rounds are tried, and kept, if they leave at most this share of the error
 # Column weights are used if they leave at most this share of the error without them: judged on some of the rows, which
 # overrate them, and on all.
 _CLEARLY = 0.95, 0.98
@@ -69,7 +69,7 @@ class Learning(NamedTuple):
     @property
     def error(self) -> float:
         """The error of the plan that was chosen."""
-        return min(self.errors[self.plan.name])
+        return self.errors[self.plan.name][self.plan.rounds]
 
     def optimism(self, plain: float, learnt: float) -> float:
         """Return by how much held-out errors exceed leave-one-out errors where features were learnt, at least 1.
@@ -125,7 +125,7 @@ def choose_plan(
         return error / (_CLEARLY[whole] if plan.columns else 1.0)
 
     def best_of(plan: Plan) -> float:
-        return handicapped(plan, min(errors[plan]))
+        return handicapped(plan, errors[plan][_worthwhile(errors[plan])])
 
     def attempt(plan: Plan, folds: _Folds) -> None:
         learning = folds.errors(plan.power)
@@ -147,7 +147,20 @@ def choose_plan(
             attempt(mild._replace(power=STRONG), folds)
     best = min(errors, key=lambda plan: (best_of(plan), plan.columns))
     told = {one.name: values for one, values in errors.items()}
-    return Learning(best._replace(rounds=int(np.argmin(errors[best]))), told)
+    return Learning(best._replace(rounds=_worthwhile(errors[best])), told)
+
+
+def _worthwhile(errors: list[float]) -> int:
+    """Return the number of rounds after which more gain too little, from the errors after 0, 1, ... rounds.
+
+    Errors of folds are noisy, and the least of several is so by chance: fewer rounds are kept unless more leave at most
+    the share of the error that makes a round worth trying.
+    """
+    best = 0
+    for number, error in enumerate(errors):
+        if error < _A_ROUND * errors[best]:
+            best = number
+    return best
 
 
 class _Held(NamedTuple):
@@ -176,7 +189,7 @@ class _Folds:
         self._begun = self._round(self._metrics, guess)
 
     def weighed(self, guess: float) -> dict[Plan, _Folds]:
-        """Return the same folds with learnt column weights, shrunk or not, begun; none once both are behind these."""
+        """Return these folds with learnt column weights, as they are and shrunk; none once both are behind these."""
         made = {Plan(True): copy(self), Plan(True, shrunk=True): copy(self)}
         for found in made.values():
             found._folds, found._biases, found._begun = list(self._folds), list(self._biases), []

@@ -34,10 +34,9 @@ __all__ = ["ASKED", "DOUBLE", "SINGLE", "SOLVED", "Asked", "FitCheck", "check_an
 
 Matrix = NDArray[np.float64]
 ASKED = 1024  # rows at most
-SINGLE, DOUBLE = (
-    2e-4,
-    1e-7,
-)  # errors of a kernel between all but equal inputs: roots of what is rounded, see limit_block
+# Errors of a kernel between inputs that are all but equal, in single and in double precision: about the square root of
+# the rounding of their inner product, see limit_block.
+SINGLE, DOUBLE = 2e-4, 1e-7
 SOLVED = 1.5  # times the residual that a solve or a training says it left, all of it at the rows asked about
 _WORSE = 1.25  # times an error, as a root mean square, that a fit may have
 _EXPLAINED = 0.5  # share of what a fit to few rows explains of the targets that one to many rows must explain
@@ -45,7 +44,7 @@ _NOISE = 0.05  # share of the targets' variance that is worth explaining
 _FAR = 0.8  # most that a system may be left unsolved, as a share of the targets: nothing solved is 1
 _ROUNDED = 0.05  # most that is put down to rounding, as a share of the targets
 _NOTHING = 1e-6  # distance that is none; targets have a deviation of about 1
-_RIDGES = 4  # that are tried when a fit is made again, half a power of ten apart
+_TIMES = 4  # that a fit is made again at most: first with its own ridge, then each time with half a power of ten more
 
 
 class Asked(NamedTuple):
@@ -61,7 +60,7 @@ class Asked(NamedTuple):
 
     def of_networks(self, outputs: Matrix | None, left: float, *, interrupted: bool) -> Asked:
         """Return the same for networks: outputs (s, k) they promise, and the norm of what training left of them."""
-        if interrupted:  # on request
+        if interrupted:  # on request: nothing is promised
             return self._replace(promised=None, left_out=self.left_out[:0], few_rows=None)
         return self._replace(promised=outputs, residual=SOLVED * left / math.sqrt(len(self.data)))
 
@@ -84,19 +83,20 @@ class FitCheck(NamedTuple):
     @property
     def failure(self) -> str:
         """What is wrong, in a few words; empty if nothing is."""
-        away = (
-            f"its answers are {self.distance:.3g} from what the fit promised, {self.allowed:.3g} at most was expected"
-        )
-        worse = f"its error is {self.error:.3g}, that of the same rows left out was {self.left_out_error:.3g}"
-        few = f"its error is {self.error:.3g}, that of a fit to few rows {self.few_rows_error:.3g}"
-        known = {away: (self.distance, self.allowed)}
-        known[worse] = self.error, _WORSE * self.left_out_error + self.allowed
-        explained = self.constant_error**2 - self.few_rows_error**2
-        most = math.sqrt(max(self.constant_error**2 - _EXPLAINED * explained, 0.0)) + self.allowed
-        known[few] = self.error, most if explained > _NOISE * self.constant_error**2 else math.inf
         if not math.isfinite(self.error):
             return "its answers are not numbers"
-        return next((said for said, (found, most) in known.items() if found > most), "")  # NaN fails nothing
+        if self.distance > self.allowed:  # false, as all that follows, where something is NaN: not known
+            return (
+                f"its answers are {self.distance:.3g} from what the fit promised, {self.allowed:.3g} at most was "
+                "expected"
+            )
+        if self.error > _WORSE * self.left_out_error + self.allowed:
+            return f"its error is {self.error:.3g}, that of the same rows left out was {self.left_out_error:.3g}"
+        explained = self.constant_error**2 - self.few_rows_error**2
+        most = math.sqrt(max(self.constant_error**2 - _EXPLAINED * explained, 0.0)) + self.allowed
+        if explained > _NOISE * self.constant_error**2 and self.error > most:
+            return f"its error is {self.error:.3g}, that of a fit to few rows {self.few_rows_error:.3g}"
+        return ""
 
 
 class Refit(Protocol):
@@ -126,12 +126,12 @@ def ensure(fitted: Fit, adopt: Callable[[Fit], object], answer: Callable[[Any], 
     """
     adopt(fitted)
     first = check = check_answers(fitted.asked, answer(fitted.asked.rows))
-    for power in range(_RIDGES):
+    for time in range(_TIMES):
         if not check.failure:
             break
-        fitted = fitted.again(fitted.ridge * 10 ** (0.5 * (power > 0)))
+        fitted = fitted.again(fitted.ridge * (math.sqrt(10) if time else 1.0))
         adopt(fitted)
-        check = check_answers(fitted.asked, answer(fitted.asked.rows))._replace(repeated=power + 1)
+        check = check_answers(fitted.asked, answer(fitted.asked.rows))._replace(repeated=time + 1)
     if check.failure:
         raise InvalidInput(
             f"the fit does not agree with itself on {check.rows:,} rows: {check.failure}. It was made again "

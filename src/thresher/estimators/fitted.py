@@ -26,8 +26,9 @@ class LeftOut(NamedTuple):
     data: Observations
     outputs: Matrix  # (c, k)
     variances: Callable[[], Matrix]  # (c,): of the limit at each, when it is left out
-    optimism: float  # how many times as large squared errors of new rows are: features were learnt on what was left
-    # out, and many rows that were left out are fitted in the end
+    # Squared errors of new rows, as a multiple of those left out: above 1 where features were learnt on what was left
+    # out, below 1 where many rows that were left out are fitted in the end.
+    optimism: float
 
 
 class Fitted(NamedTuple):

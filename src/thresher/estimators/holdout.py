@@ -27,7 +27,7 @@ Single = NDArray[np.float32]
 _RANK = 768  # of a preconditioner, at the most
 _WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many times another's for so many steps
 _LOST = 100.0  # times the least residual: conjugate gradients go up by much less before they go down again
-_SURE = 2.0  # standard errors
+_SURE = 2.0  # standard errors of a gain from which on it is no chance
 _STEEPEST = 2.0  # power of the number of rows by which errors are believed to fall
 _ARRIVED = 2e-2  # relative residual from which on errors hardly change
 
@@ -158,10 +158,10 @@ def refine(
 ) -> tuple[Matrix, float]:
     """Return the solution (n, k) for all rows of a matrix, from a start (n, k) on, and its relative residual.
 
-    It stops at a relative residual, or after some steps. In single
-    precision the matrix of rows that are all but equal has eigenvalues below zero, down to about -1e-4 of its diagonal.
-    With a smaller ridge the system is then not positive, and after some steps residuals grow without bound: what is
-    returned is the solution of the least residual, the start if it is none other.
+    It stops at a relative residual, or after some steps. In single precision the matrix of rows that are all but equal
+    has eigenvalues below zero, down to about -1e-4 of its diagonal. With a smaller ridge the system is then not
+    positive, and after some steps residuals grow without bound: what is returned is the solution of the least residual,
+    the start if no step has a lower one.
     """
     level = ridge * matrix.diagonal
     descent = descend(

@@ -29,6 +29,7 @@ _ROUNDING = 1e-4  # of answers: training may be in single precision
 WIDTH = 1 << 17  # with width="auto": training is sublinear in it
 TRAIN_OPTIONS = ("index", "solver", "engine", "method", "first_step", "damping", "dtype", "memory_budget",
                  "audit", "start", "checkpoint", "resume")  # fmt: skip
+_WITH_A_RIDGE = ("alpha_", "penalty_", "noise_", "residuals_", "feature_importances_")  # removed if of an earlier fit
 
 
 def check_interpolation(estimator: Any, *, interpolates: bool) -> None:
@@ -101,18 +102,12 @@ def adopt(estimator: Any, lift: SphereLift, inputs: Matrix, results: Sequence[Re
     estimator.feature_learning_errors_, estimator.tried_ = {}, []
     estimator.loo_error_ = estimator.loo_share_ = np.nan
     estimator.n_iter_ = max(len(result.steps) for result in results)
-    for name in (
-        "alpha_",
-        "penalty_",
-        "noise_",
-        "residuals_",
-        "feature_importances_",
-    ):  # of an earlier fit with a ridge
+    for name in _WITH_A_RIDGE:
         vars(estimator).pop(name, None)
 
 
 def _check(estimator: Any, some: Observations, results: Sequence[Result]) -> FitCheck:
-    """Return what the estimator answers at some rows, beside their targets; refuse what training did not leave."""
+    """Compare what the estimator answers at some rows with their targets; refuse what training did not leave."""
     met = all(result.status is Status.CONVERGED for result in results)
     check = check_answers(
         Asked(
@@ -126,7 +121,7 @@ def _check(estimator: Any, some: Observations, results: Sequence[Result]) -> Fit
         estimator._outputs_of(estimator.lift_.transform(some.X)),
     )
     if check.failure:
-        del estimator.results_
+        del estimator.results_  # it does not count as fitted
         raise InvalidInput(f"the trained networks do not answer as they did in training: {check.failure}.")
     return check
 

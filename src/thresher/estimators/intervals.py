@@ -27,9 +27,8 @@ __all__ = [
 Matrix = NDArray[np.float64]
 _PLACES = np.linspace(-7.0, 7.0, 57)  # log(p / (1 - p)) of the levels p
 LEVELS = expit(_PLACES)  # at which quantiles of residuals are kept: from 0.0009 to 0.9991
-_SHARES = np.linspace(
-    -2.0, 36.0, 20
-)  # share of variances in error bars, as log(share / (1 - share)): at least an eighth
+# Shares of the limit's variance in error bars that are tried, as log(share / (1 - share)): from about an eighth to 1.
+_SHARES = np.linspace(-2.0, 36.0, 20)
 _MET = 0.99  # share of the observations whose variances, when left out, are below the border of the known
 _FREEDOM = 5.0  # degrees of freedom of errors at least: fewer say next to nothing
 
@@ -42,10 +41,10 @@ def calibrate(left_out: LeftOut, shift: float, *, fitted: float) -> tuple[Matrix
     quantiles of what was left out less its prediction, divided by its deviation.
 
     Left-out errors are too low by what was learnt from all observations, and deviations of new rows are larger by as
-    much; the quantiles are the same. Features that were learnt have a known ``optimism``, which is below 1 where many
-    rows that were left out have been fitted as well. The mean of the targets, and
-    what was chosen by leaving out, count as so many ``fitted`` numbers: of n, errors are n / (n - fitted) times as
-    large. A deviation that is itself known from n errors is that of Student's distribution.
+    much; the quantiles are the same. By how much features that were learnt do this is known, see ``LeftOut.optimism``,
+    which is below 1 where many rows that were left out have been fitted as well. The mean of the targets, and what was
+    chosen by leaving out, count as so many ``fitted`` numbers: of n, errors are n / (n - fitted) times as large. A
+    deviation that is itself known from n errors is that of Student's distribution.
 
     Cost: O(c log c) for c observations.
     """
@@ -54,22 +53,22 @@ def calibrate(left_out: LeftOut, shift: float, *, fitted: float) -> tuple[Matrix
     border = np.quantile(variances, _MET)
     number = float(data.count.sum())
     freedom = max(number - 1.0, _FREEDOM)
-    wider, rounder = number / max(number - fitted, 1.0), np.sqrt(freedom / (freedom - 2))
-    noise, missed = [], []
+    wider, student = number / max(number - fitted, 1.0), np.sqrt(freedom / (freedom - 2))
+    parts, hidden = [], []  # of variances; squares that learning features has hidden, added wherever a row lies
     for squares in errors.T**2:
         stretch, addend = _fit_variances(squares, variances, data.weight)
-        missed.append(max(optimism - 1, 0.0) * float(np.average(squares, weights=data.weight)))  # wherever a row lies
+        hidden.append(max(optimism - 1, 0.0) * float(np.average(squares, weights=data.weight)))
         known = border if squares.any() else firing_probability(shift)  # equal targets say nothing about others
-        noise.append([stretch, addend, known])
-    told = np.transpose(noise)
-    deviations = deviations_of(variances, told, shift)
+        parts.append([stretch, addend, known])
+    noise = np.transpose(parts)
+    deviations = deviations_of(variances, noise, shift)
     residuals = [
-        _quantiles_of(error, deviation, data.unit, data.count, freedom) / rounder
+        _quantiles_of(error, deviation, data.unit, data.count, freedom) / student
         for error, deviation in zip(errors.T, deviations.T, strict=True)
     ]
-    told[1] += missed
-    told[:2] *= (wider * rounder) ** 2 * min(optimism, 1.0)
-    return told, np.transpose(residuals)
+    noise[1] += hidden
+    noise[:2] *= (wider * student) ** 2 * min(optimism, 1.0)
+    return noise, np.transpose(residuals)
 
 
 def deviations_of(variances: Matrix, noise: Matrix, shift: float) -> Matrix:
@@ -90,7 +89,7 @@ def residuals_at(quantiles: Matrix, residuals: Matrix) -> Matrix:
 
 
 def check_coverage(coverage: Any) -> float:
-    """Return the share of new targets that an interval is to hold; refuse what is none."""
+    """Return the share of new targets that an interval is to hold; refuse what is not between 0 and 1."""
     share = check_number(coverage, "coverage")
     if not 0 < share < 1:
         raise InvalidInput(f"coverage must lie between 0 and 1, such as 0.9; got {share:g}.")
@@ -98,7 +97,7 @@ def check_coverage(coverage: Any) -> float:
 
 
 def check_quantiles(quantiles: ArrayLike | Sequence[float]) -> Matrix:
-    """Return quantiles (q,); refuse what are none."""
+    """Return quantiles (q,); refuse what is no list of numbers between 0 and 1."""
     try:
         found = np.asarray(quantiles, np.float64)
     except (TypeError, ValueError):
@@ -114,7 +113,8 @@ def _quantiles_of(errors: Matrix, deviations: Matrix, unit: Matrix, count: Matri
     """Return the quantiles (levels,) of errors (c,) of observations left out, in units of their deviations (c,).
 
     Of n equal observations the i-th is at i / (n + 1): a new one is below it with just this probability. Beyond the
-    first and the last the tails of Student's distribution go on from them. Where no error is known it is all.
+    first and the last the tails of Student's distribution go on from them. They are all there is where a deviation is
+    0, as with targets that are all the same.
     """
     number, total = float(count.sum()), float((unit * count).sum())
     tails = stdtrit(freedom, LEVELS)

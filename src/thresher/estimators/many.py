@@ -20,10 +20,7 @@ from thresher.estimators.beyond import CENTRES, fit_beyond
 from thresher.estimators.centres import fit_centres
 from thresher.estimators.choose import Choice, mean_square, solve_kernel
 from thresher.estimators.exact import RANK, LimitFit, Table, fit_exact
-from thresher.estimators.features import (
-    COLUMNS,
-    Plan,
-)
+from thresher.estimators.features import COLUMNS, Plan
 from thresher.estimators.fit_check import ASKED, SINGLE, SOLVED, Asked
 from thresher.estimators.fitted import Fitted
 from thresher.estimators.holdout import HoldOut, Solved, share_that_remains
@@ -54,11 +51,13 @@ _SCALED, _SORTED = 1 << 16, 1 << 23  # rows and numbers at most from which the s
 _GUESS = 1e-2  # the first ridge that is tried
 _CLEARLY = 0.98  # share of the error that another scale must leave, and an exact fit of that of centres
 _LOOKED = 3  # scales at most that are judged on more rows
-_BETTER = 0.995  # the same for another scale on more rows, with all those left out
+_BETTER = 0.995  # share of the error that another scale must leave there, with all rows left out
 _NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit",
                  "device", "engine")  # fmt: skip
 _LEAST_FIRING = 1e-30  # probability that a neuron fires, in single precision with room for products
-_HALF, _AGREE = 0.5, 0.1  # shares of the error of rows left out by which answers may miss what is promised
+# Shares of the error of rows left out by which answers may miss what is promised at most: after an exact solve, which
+# may have stopped early, and where answers for the same rows are there already.
+_HALF, _AGREE = 0.5, 0.1
 _OUTPUTS = 4  # beyond so many, ridges are compared on some rows only
 
 
@@ -128,7 +127,7 @@ class ManyFitting:
         importances = rounds.importances(metric, choice, few)
 
         def fit(ridge: float | None) -> Fitted:
-            """Return the fit; with a ridge, that of a fit that is made again with more care."""
+            """Return the fit; if a ridge is given, it is made again with that one and with more care."""
             turn = partial(_turn, scaling, metric)
             last, found = self._fit_all(turn, choice, way, ridge=ridge)
             found = found._replace(errors=errors | found.errors)
@@ -172,8 +171,8 @@ class ManyFitting:
         """Return what share of the squared error on rows left out remains when they are fitted as well, if they are."""
         if few is None or found.way != "exact":
             return 1.0
-        before, left_out = choose.mean_square(small.held, few.outputs[small.held.row]), found.left_out
-        after = choose.mean_square(left_out.data, left_out.outputs)
+        before = mean_square(small.held, few.outputs[small.held.row])
+        after = mean_square(found.left_out.data, found.left_out.outputs)
         return share_that_remains(before, after, few=len(small.kept), kept=len(self._kept), whole=len(self.data))
 
     def _asked(self, turn: Turn, last: float, choice: Choice, found: LimitFit, networks: Networks | None) -> Asked:
@@ -201,8 +200,9 @@ class ManyFitting:
         if found.way == "exact":
             held, targets = self._held[: len(left)], self.data.targets
             away = self._penalty(found, choice.shift)[held, None] * found.alpha[held]
-            share = float(np.linalg.norm(targets)) / math.sqrt(len(self._held))  # if all that is left were at these
-            most = min(SOLVED * found.residual * share, _HALF * error)
+            # As if all of the residual were at the rows that had been left out.
+            size = float(np.linalg.norm(targets)) / math.sqrt(len(self._held))
+            most = min(SOLVED * found.residual * size, _HALF * error)
             return asked._replace(promised=targets[held] - away, residual=most)
         said = np.empty_like(left.targets)
         said[left.row] = asked.left_out
@@ -247,7 +247,7 @@ class ManyFitting:
     def _fit_all(self, turn: Turn, choice: Choice, way: str, ridge: float | None) -> tuple[float, LimitFit]:
         """Return the last coordinate of lifted rows, and the fit to all rows, exact or not.
 
-        With a ridge it is made again, with that one and with more care.
+        If a ridge is given, the fit is made again with that one and with more care.
         """
         options, data = self.options, self.data
         ridges = ridges_near(choice.ridge) if options.ridge is None else [options.ridge]

@@ -35,7 +35,9 @@ Matrix = NDArray[np.float64]
 TARGETS = ("auto", "linear", "log")
 _ABOVE = (0.001, 0.1)  # how far the smallest target may lie above the floor of logarithms, in deviations of the targets
 _CHOSEN = 0.5  # fitted numbers that a choice by leaving out counts as, in error bars
-_CLEARLY = ((1, 0.64), (2, 1.0))  # powers of errors, and the share of their squares that logarithms must stay below
+# Powers of errors, and below what share of those without logarithms they must be with them, both as squares: the mean
+# absolute error below 0.8, the mean square below 1.
+_CLEARLY = ((1, 0.64), (2, 1.0))
 
 
 class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
@@ -112,8 +114,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     loo_share_ : the same error as a share of that of the mean as a guess for the same observations, in units of the
         targets, averaged over outputs: 1 less the R2 of observations left out
     fit_check_ : what the model answered at the end of the fit at rows whose answers are known, beside what it should:
-        ``rows``, ``error``, ``left_out_error``, ``distance``, ``allowed``, and ``repeated``, how often the fit was made
-        again. Of this fit alone: model files do not keep it
+        ``rows``, ``error``, ``left_out_error``, ``few_rows_error``, ``constant_error``, ``distance``, ``allowed``, and
+        ``repeated``, how often the fit was made again. Model files do not keep it
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
         512 rows (a classifier: 256), or 2,048 of many; ``ridge_`` and ``loo_error_`` are those of all rows
     feature_learning_errors_ : for each plan, errors on rows left out after 0, 1, ... rounds; by cross-validation up to
@@ -193,11 +195,13 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             self._interpolate(data)
         else:
             chosen = [self.ridge, self.bias, self.shift].count("auto")
-            judge = mean_square if floor is None else self._judge(raw, weights, scaling, floor, power=1)  # of medians
+            # Exponentials of what is learnt are medians, which absolute errors judge.
+            judge = mean_square if floor is None else self._judge(raw, weights, scaling, floor, power=1)
             left_out = self._fit(data, judge)
             self.loo_error_ = self.loo_error_ if floor is None else mean_square(left_out.data, left_out.outputs)
             self.noise_, self.residuals_ = calibrate(left_out, self.shift_, fitted=1 + _CHOSEN * chosen)
-            own = np.asarray if floor is None else lambda values: np.exp(values * scaling.unit)  # but for their units
+            # Shares do not depend on units and means: of logarithms a factor of their exponentials is left out.
+            own = np.asarray if floor is None else lambda values: np.exp(values * scaling.unit)
             self.loo_share_ = max(left_out.optimism, 1.0) * share_of_guess(left_out.data, left_out.outputs, own)
         self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
         self.target_ = "linear" if floor is None else "log"
@@ -344,7 +348,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         power: int,
         quick: bool,
     ) -> float:
-        """Return the square of leave-one-out errors of the limit, in units of the targets' deviation: see `_judge`.
+        """Return the squared leave-one-out error of the limit, in units of the targets' deviation: see :meth:`_judge`.
 
         Infinity where it cannot be computed. ``quick``: see :func:`error_left_out`.
         """

@@ -25,7 +25,7 @@ def ridges_near(guess: float) -> list[float]:
 
 
 def ridges_from(guess: float, number: int) -> list[float]:
-    """Return so many ridges from a guess on upwards, fewer at the end."""
+    """Return this number of ridges, or as many as there are, from the one nearest to a guess upwards."""
     return list(RIDGES[nearest(guess) :][:number])
 
 
@@ -41,7 +41,7 @@ def ridge_beyond(best: float, tried: Iterable[float]) -> float | None:
 def best_ridge(errors: dict[float, float], attempt: Callable[[float], float]) -> float:
     """Return the ridge of the least error. While it is at an end of those tried, the one beyond is tried as well.
 
-    ``attempt`` returns the error with a ridge; ``errors``, of the ridges tried, gets it. One ridge alone was asked for.
+    ``attempt`` returns the error with a ridge; ``errors``, of the ridges tried, gets it. A single ridge is returned.
     Of equal errors the largest ridge is taken: errors are infinite where the kernel is not positive.
     """
     while True:

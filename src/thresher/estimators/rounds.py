@@ -141,7 +141,7 @@ class Rounds:
         choose: Callable[..., Choice],
         errors: dict[str, list[float]],
     ) -> tuple[Learnt, Choice]:
-        """Return the metric, or none unless it is surely better on many rows: few rows overrate what is learnt.
+        """Return the metric if it is surely better than none on many rows, else none: few rows overrate what is learnt.
 
         ``other`` is the best choice without a metric; if it is None, it is made where the two are close.
         """

@@ -22,14 +22,7 @@ __all__ = ["BY_RANK", "CANDIDATES", "PULLED", "SCALES", "Scaling", "far_values",
 
 Matrix = NDArray[np.float64]
 SCALES = ("standardise", "robust", "log", "quantile", "rank", "common", "centre", "none")
-CANDIDATES = (
-    "robust",
-    "standardise",
-    "common",
-    "log",
-    "quantile",
-    "rank",
-)  # candidates of scale="auto"; ties go to the first
+CANDIDATES = ("robust", "standardise", "common", "log", "quantile", "rank")  # of scale="auto"; ties go to the first
 BY_RANK = ("quantile", "rank")
 _REACH = {"robust": 6.0, "common": 6.0, "log": 0.0}  # deviations from the median beyond which values are pulled in
 _ABSURD = 100.0  # deviations from the median from which a value does not affect mean and unit of its column

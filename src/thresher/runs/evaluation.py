@@ -171,22 +171,8 @@ def evaluate_rows(
 
 def evaluation_of(stored: Any) -> Evaluation:
     """Return an evaluation that was written as JSON; TypeError, ValueError or LookupError if it is not one."""
-    if isinstance(stored, dict):
-        rows = {name: list(map(_with_ends, stored[name])) for name in ("points", "examples") if stored.get(name)}
-        stored = stored | rows
     made: Evaluation = _made(Evaluation, stored)
     return made
-
-
-def _with_ends(stored: Any) -> Any:
-    """Return a row with the ends of its error bar in place of a deviation, as it was written before 0.2."""
-    if not isinstance(stored, dict) or "deviation" not in stored:
-        return stored
-    row = dict(stored)
-    deviation = row.pop("deviation")
-    middle, reach = float(row["predicted"]), None if deviation is None else 1.96 * deviation
-    ends = (None, None) if reach is None else (middle - reach, middle + reach)
-    return row | dict(zip(("lower", "upper"), ends, strict=True))
 
 
 def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ _MEANINGS = {  # of settings of an estimator's network
     "scale": "how columns are put on one footing",
     "columns weighed": "whether columns got weights of their own",
     "rounds of feature learning": "rounds in which directions of the inputs were learnt",
-    LEFT_OUT: "squared, on rows left out of the training; the guess is their mean: it is 1 less their R²",
+    LEFT_OUT: "both squared, on rows left out of the training; the guess is their mean, so it is 1 less their R²",
 }
 
 

@@ -18,7 +18,8 @@ __all__ = ["GUESS", "UNKNOWN", "Threshold", "average_folds", "digits_for", "find
 
 UNKNOWN = "rows of classes that were not trained on"
 GUESS = " of the guess"  # ends the name of what the best constant answer gets
-_SAID = {"average precision": "base rate", "log loss": "base rate", "accuracy": "commonest class"}  # those guesses
+# What the constant answer of each score is called.
+_SAID = {"average precision": "base rate", "log loss": "base rate", "accuracy": "commonest class"}
 _MOST_CLASSES = 6  # whose recall is said; of more, the lowest
 _COSTS = (1, 2, 5, 10, 20, 50, 100)  # of a missed row, in false alarms
 _FEW = 0.5  # recall of the rarer class below which another threshold is proposed

@@ -155,7 +155,7 @@ def facts(found: Evaluation) -> Iterator[tuple[str, str]]:
 
 
 def _facts_of_chances(found: Evaluation) -> Iterator[tuple[str, str]]:
-    """Yield the scores of probabilities beside those of the base rate; nothing for runs that did not store them."""
+    """Yield the scores of probabilities beside those of the base rate; nothing for a model without probabilities."""
     order = "how well rows are ordered; 0.5 is chance, 1 is perfect"
     order += "" if found.rarer else ". The mean of each class against the rest"
     for name, meaning in (("AUC", order), ("average precision", f"of {found.rarer}"), ("log loss", "of probabilities")):

@@ -28,9 +28,8 @@ class Tournament:
     def init(self, position: Position, neurons: range) -> None:
         """Compute all pre-activations and build the trees. Cost: O(mnd)."""
         self._position, self._first, self._count = position, neurons.start, len(neurons)
-        self._nodes = np.empty(
-            (2 * self._count, len(position.geometry.inputs)), position.geometry.dtype
-        )  # row 0 is no node
+        geometry = position.geometry
+        self._nodes = np.empty((2 * self._count, len(geometry.inputs)), geometry.dtype)  # row 0 is no node
         self._guard = 0.0
         leaves = self._nodes[self._count :]
         for block in row_blocks(neurons.start, neurons.stop):

@@ -156,7 +156,7 @@ def _refuse_twice(names: Sequence[str]) -> None:
 
 
 def places_as_names(count: int) -> list[str]:
-    """Return the names of columns that have none."""
+    """Return what columns without names are called: column 1, column 2, ..."""
     return [f"column {place}" for place in range(1, count + 1)]
 
 

@@ -25,7 +25,7 @@ from thresher.model.problem import Problem
 
 __all__ = ["Checkpoint", "SolutionLog", "Taken", "fingerprint"]
 
-_KIND, _VERSION = "checkpoint", 1
+_KIND, _VERSION = "checkpoint", 2
 _AGREE = 1e-6  # share of the first residual by which two runs on different machines may differ
 
 
@@ -54,7 +54,7 @@ class SolutionLog:
 
     @property
     def repeats(self) -> bool:
-        """Whether the next iteration is one that the run before has made; of the start, whether that made any."""
+        """Whether the run before has made the next iteration already; at the start, whether it made any."""
         return len(self._taken) < self._told
 
     def solve(

@@ -26,7 +26,7 @@ def replay(problem: Problem, *, steps: Iterable[Step], **options: Any) -> Networ
     Parameters
     ----------
     problem : the one it was trained on
-    steps : ``Result.steps``, in order; fewer of them give the network of an earlier iteration.
+    steps : ``Result.steps``, in order; fewer of them give the network of an earlier iteration
     options : those of :func:`train`. Width, shift, seed, activation, twins, sequence, start, index, penalty,
         first_step, method and dtype must be the same as in training. What only a solve needs is not used.
 
