@@ -30,8 +30,10 @@ def is_stream(path: Path) -> bool:
 def place_of(path: Path, *, remedy: str = "Choose another place.") -> Path:
     """Return where a file is to stand: ``path``, or what it links to, so that links stay.
 
-    Raises InvalidInput for a device, a pipe or a socket, which no file may replace.
+    Raises InvalidInput for a folder, a device, a pipe or a socket, which no file may replace.
     """
+    if path.is_dir():
+        raise InvalidInput(f"cannot write {path}: it is a folder. {remedy}")
     if is_stream(path):
         raise InvalidInput(f"cannot write {path}: it is a device, a pipe or a socket, and no file. {remedy}")
     place = Path(os.path.realpath(path)) if path.is_symlink() else path

@@ -207,6 +207,14 @@ def test_bad_rows_and_targets_are_refused_in_a_sentence(X, y, said):
         thresher.evaluate(model, X(rows), y(targets))
 
 
+def test_places_that_cannot_be_written_are_refused_in_a_sentence(tmp_path, bare):
+    X = np.arange(6.0)[:, None]
+    run = thresher.evaluate(LinearRegression().fit(X, X[:, 0] ** 2), X, X[:, 0] ** 2)
+    for place in (".", tmp_path, tmp_path / "nowhere" / "page.html"):
+        with pytest.raises(InvalidInput, match=r"cannot write .*Choose another file for the report"):
+            run.report(place)
+
+
 def test_bad_models_and_labels_are_refused_in_a_sentence():
     model, X, y, _ = fitted(2)
     with pytest.raises(InvalidInput, match="y has labels such as '1', and the model classes such as 'cheap'"):
