@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
 from thresher.errors import InvalidInput
-from thresher.estimators.choose import Judge
+from thresher.estimators.choose import Judge, mean_square
 from thresher.estimators.deviations import Variance
 from thresher.estimators.device import Device, KernelMatrix
 from thresher.estimators.fit_check import SOLVED
@@ -29,7 +30,7 @@ Numbers = NDArray[np.int64]
 RANK = 2048  # of the preconditioner, at the most
 PIVOTS = 512  # of error bars
 _ROOM = 0.8  # share of the free memory that the kernel may take
-_LEFT = 0.3  # residual of all rows at most, however little was enough for some of them
+_LEFT = 0.2  # share of the error on rows left out that a relative residual is at most
 _CAREFUL, _STEPS, _TIMES = 1e-2, 120, 4  # with more care: residual at most, steps, and how often they begin anew
 
 
@@ -81,7 +82,9 @@ def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[
     solved = journal.step(partial(_begin, matrix, low, table, left, journal, tell))
     if solved is None:
         raise InvalidInput(f"the kernel of these rows is not positive with shift={table.shift:g}. Use a larger ridge.")
-    go_on = _solve_anew if table.careful else _go_on
+    error, size = (mean_square(*one) for one in ((left, solved.outputs[left.row]), (data, 0 * data.target)))
+    most = max(_LEFT * math.sqrt(error / size) if size else 0.0, Stop().residual)
+    go_on = _solve_anew if table.careful else partial(_go_on, most=most)
     final = journal.step(partial(go_on, matrix, low, data.at(order), solved, device, journal, tell))
     assert final is not None
     alpha = np.empty_like(final.alpha)
@@ -134,16 +137,17 @@ def _go_on(
     journal: Journal,
     tell: Callable[[float], object],
     begun: Solved | None,
+    *,
+    most: float,
 ) -> Solved:
     """Return the solution for all rows, from that for some or from where it was saved.
 
-    As many steps are made as were best with some rows left out. Rows that are far from all that the others say, such as
-    a target of a thousand deviations, may need more to leave no more.
+    As many steps are made as were best with some rows left out. More are made if the residual is then larger than it
+    was there, as with a target of a thousand deviations, or above ``most``: it must be small beside the error.
     """
     zeros = np.zeros((len(whole) - len(solved.alpha), solved.alpha.shape[1]))
     alpha, residual = np.concatenate([solved.alpha, zeros]) if begun is None else begun.alpha, np.inf
-    wanted = min(solved.residual, _LEFT)
-    for steps in (solved.steps, _STEPS):
+    for steps, wanted in ((solved.steps, solved.residual), (_STEPS, min(solved.residual, most))):
         alpha, residual = refine(
             matrix,
             low,
@@ -156,7 +160,7 @@ def _go_on(
             tell=lambda share: tell(0.7 + 0.3 * share),
             save=lambda alpha: journal.save(solved._replace(alpha=alpha)),
         )
-        if residual <= SOLVED * wanted:
+        if residual <= min(SOLVED * solved.residual, most):
             break
     return solved._replace(alpha=alpha, residual=residual)
 
