@@ -124,6 +124,16 @@ class TestCoverage:
         assert 0.92 < two < 0.985
         assert 0.865 < nine < 0.955
 
+    def test_one_huge_target_does_not_move_all_bounds_to_one_side_of_the_others(self):
+        """Most targets are zero, as of claims; their mean is that of one: quantiles are far below predictions."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(1150, 4))
+        y = np.where(rng.random(1150) < 0.8, 0.0, rng.uniform(0, 20, 1150))
+        y[0] = 1e5
+        options = {**FIXED, "ridge": 1e3, "shift": "auto", "bias": "auto", "target": "linear"}
+        lower, upper = ThresherRegressor(**options).fit(X[:150], y[:150]).predict_interval(X[150:])
+        assert np.mean((lower <= y[150:]) & (y[150:] <= upper)) > 0.8
+
     def test_rows_that_are_fitted_in_the_end_make_bars_shorter(self, monkeypatch):
         let_few_be_many(monkeypatch)
         (X, y), (others, wanted) = friedman(750, noise=0.0), friedman(2000, seed=1, noise=0.0)

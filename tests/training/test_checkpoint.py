@@ -298,6 +298,7 @@ def kept(tmp_path):
         ({"damping": 0.1}, "damping=0.0; this run has damping=0.1"),
         ({"resume": 3}, "resume must be the name of a file; got 3"),
         ({"checkpoint": b"x"}, "checkpoint must be the name of a file"),
+        ({"checkpoint": ""}, "checkpoint must be the name of a file; got ''"),
         ({"resume": "nobody"}, "cannot read nobody: No such file"),
     ],
 )

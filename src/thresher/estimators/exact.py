@@ -30,7 +30,7 @@ Numbers = NDArray[np.int64]
 RANK = 2048  # of the preconditioner, at the most
 PIVOTS = 512  # of error bars
 _ROOM = 0.8  # share of the free memory that the kernel may take
-_BESIDE = 0.25  # share of the error on rows left out that a solve may leave
+_BESIDE = 0.2  # share of the error on rows left out that a solve may leave
 _CAREFUL, _STEPS, _TIMES = 1e-2, 120, 4  # with more care: residual at most, steps, and how often they begin anew
 
 
@@ -83,7 +83,7 @@ def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[
     solved = journal.step(partial(_begin, matrix, low, table, left, journal, tell))
     if solved is None:
         raise InvalidInput(f"the kernel of these rows is not positive with shift={table.shift:g}. Use a larger ridge.")
-    guess = mean_square(left, np.zeros_like(left.target)) or 1.0
+    guess = mean_square(data, np.zeros_like(data.target)) or 1.0
     error = math.sqrt(mean_square(left, solved.outputs[left.row]) / guess)
     wanted = min(solved.residual, max(_BESIDE * min(error, 1.0), Stop().residual))
     wanted = min(wanted, _CAREFUL) if table.careful else wanted

@@ -41,10 +41,11 @@ def calibrate(left_out: LeftOut, shift: float, *, fitted: float) -> tuple[Matrix
     quantiles of what was left out less its prediction, divided by its deviation.
 
     Left-out errors are too low by what was learnt from all observations, and deviations of new rows are larger by as
-    much; the quantiles are the same. By how much features that were learnt do this is known, see ``LeftOut.optimism``,
-    which is below 1 where many rows that were left out have been fitted as well. The mean of the targets, and what was
-    chosen by leaving out, count as so many ``fitted`` numbers: of n, errors are n / (n - fitted) times as large. A
-    deviation that is itself known from n errors is that of Student's distribution.
+    much; the quantiles are the same, but for their median, which stays where it is: a tail that is far out on one side
+    must not move it. By how much features that were learnt do this is known, see ``LeftOut.optimism``, which is below 1
+    where many rows that were left out have been fitted as well. The mean of the targets, and what was chosen by leaving
+    out, count as so many ``fitted`` numbers: of n, errors are n / (n - fitted) times as large. A deviation that is
+    itself known from n errors is that of Student's distribution.
 
     Cost: O(c log c) for c observations.
     """
@@ -66,9 +67,11 @@ def calibrate(left_out: LeftOut, shift: float, *, fitted: float) -> tuple[Matrix
         _quantiles_of(error, deviation, data.unit, data.count, freedom) / student
         for error, deviation in zip(errors.T, deviations.T, strict=True)
     ]
+    quantiles = np.transpose(residuals)
+    quantiles -= quantiles[len(LEVELS) // 2] * (1 - 1 / wider)
     noise[1] += hidden
     noise[:2] *= (wider * student) ** 2 * min(optimism, 1.0)
-    return noise, np.transpose(residuals)
+    return noise, quantiles
 
 
 def deviations_of(variances: Matrix, noise: Matrix, shift: float) -> Matrix:

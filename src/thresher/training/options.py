@@ -345,7 +345,7 @@ def _cluster_of(options: Ray) -> Callable[..., Executor]:
 
 def check_path(name: str, path: object) -> Path | None:
     """Return the path of a file to write or read, or None."""
-    if path is not None and not isinstance(path, str | Path):
+    if path is not None and not (isinstance(path, str | Path) and Path(path).name):
         raise InvalidInput(f"{name} must be the name of a file; got {path!r}.")
     return None if path is None else Path(path)
 
