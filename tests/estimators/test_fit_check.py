@@ -276,3 +276,10 @@ def test_few_rows_are_compared_where_they_explain_something_of_all_targets(size,
     data = Observations.merged(np.arange(50.0)[:, None], targets)
     asked = Asked(data.X, data, targets + 0.03, None, 0.0, 0.0, few_rows=data.targets, size=size)
     assert bool(check_answers(asked, data.targets + 0.03).failure) == wrong
+
+
+def test_a_solve_may_leave_a_share_of_all_targets_where_those_asked_about_are_small():
+    data = Observations.merged(np.arange(50.0)[:, None], np.full((50, 1), 0.05))
+    asked = Asked(data.X, data, data.targets + 0.9, data.targets, 0.4, 0.0, size=1.0)
+    assert not check_answers(asked, data.targets + 0.07).failure
+    assert check_answers(asked._replace(size=math.nan), data.targets + 0.07).failure

@@ -155,6 +155,7 @@ def check_answers(asked: Asked, answers: Matrix) -> FitCheck:
     """Return what comparing answers (s, k) with what is known gives. Cost: O(s)."""
     data = asked.data
     size = _distance(data.targets)
+    whole = float(np.fmax(size, asked.size))  # these rows may have none of the few targets that are large
     rounding = min(asked.rounding, _ROUNDED * size) + _NOTHING
     distance = math.nan if asked.promised is None else _distance(answers - asked.promised)
     return FitCheck(
@@ -163,7 +164,7 @@ def check_answers(asked: Asked, answers: Matrix) -> FitCheck:
         math.sqrt(mean_square(data, asked.left_out)) if len(asked.left_out) else math.nan,
         math.nan if asked.few_rows is None else math.sqrt(mean_square(data, asked.few_rows[data.row])),
         distance,
-        (asked.residual if asked.promised is None else min(asked.residual, _FAR * size)) + rounding,
+        (asked.residual if asked.promised is None else min(asked.residual, _FAR * whole)) + rounding,
         math.sqrt(mean_square(data, np.zeros_like(data.target))),
         asked.size,
     )
