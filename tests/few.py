@@ -2,7 +2,8 @@
 
 from sklearn.datasets import make_friedman1
 
-from thresher.estimators import base, many, regressor
+from thresher.estimators import base, regressor
+from thresher.estimators.fits import many
 
 
 def let_few_be_many(monkeypatch):

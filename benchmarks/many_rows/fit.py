@@ -18,7 +18,7 @@ from benchmarks.many_rows.cases import CASES, QUICK, Data, generated
 from benchmarks.tabular.models import Model
 from benchmarks.tabular.protocol import reason_of
 from benchmarks.tabular.store import Row
-from thresher.estimators.many import MANY
+from thresher.estimators.fits.many import MANY
 
 SMALL = {"width": 512, "feature_learning": 0}  # of ours, to see that it works
 

@@ -90,7 +90,7 @@ class TestTrain:
             monkeypatch.setattr(module, "EXACT", 200)
         for module in (estimators, estimators.base, estimators.many, estimators.regressor):
             monkeypatch.setattr(module, "MANY", 100)
-        monkeypatch.setattr("thresher.estimators.beyond.CENTRES", (40, 60))
+        monkeypatch.setattr("thresher.estimators.fits.beyond.CENTRES", (40, 60))
         rng = np.random.default_rng(0)
         columns = {name: rng.normal(size=500) for name in "abc"} | {
             "kind": ["red", "blue"] * 250 if text else [1, 2] * 250

@@ -16,9 +16,10 @@ from thresher import (
 )
 from thresher.engines import ray_cluster
 from thresher.engines.threads import Threads
-from thresher.estimators import beyond, clustered, many
-from thresher.estimators.centres import fit_centres
-from thresher.estimators.clustered import Clustered
+from thresher.estimators.fits import beyond, many
+from thresher.estimators.fits.centres import fit_centres
+from thresher.estimators.kernels import clustered
+from thresher.estimators.kernels.clustered import Clustered
 from thresher.runs import read_run
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("ten_slices")]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from properties import examples
 
 from thresher import InvalidInput
-from thresher.estimators import centres as module
-from thresher.estimators.centres import fit_centres
-from thresher.estimators.device import Cpu
-from thresher.estimators.streams import Stream, lift_single
+from thresher.estimators.data.streams import Stream, lift_single
+from thresher.estimators.fits import centres as module
+from thresher.estimators.fits.centres import fit_centres
+from thresher.estimators.kernels.device import Cpu
 from thresher.theory import firing_probability, limit_kernel
 
 SHIFT = 0.5

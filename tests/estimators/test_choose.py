@@ -5,25 +5,25 @@ import pytest
 from sklearn.base import clone
 
 from thresher import ThresherClassifier, ThresherRegressor, to_sphere
-from thresher.estimators.choose import Choice, choose, fit_kernel, leave_one_out, solve_kernel
-from thresher.estimators.device import Cpu
-from thresher.estimators.features import (
+from thresher.estimators.choosing.choose import Choice, choose, fit_kernel, leave_one_out, solve_kernel
+from thresher.estimators.choosing.features import (
     MILD,
     STRONG,
     Plan,
     choose_plan,
     next_metric,
 )
-from thresher.estimators.gradients import (
+from thresher.estimators.data.lift import lift_rows, typical_norm
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.kernels.device import Cpu
+from thresher.estimators.kernels.gradients import (
     limit_gradients,
     mix_outputs,
     outer_product,
     row_gradients,
     sum_outer_products,
 )
-from thresher.estimators.kernels import ArrayKernel, limit_of
-from thresher.estimators.lift import lift_rows, typical_norm
-from thresher.estimators.observations import Observations
+from thresher.estimators.kernels.kernels import ArrayKernel, limit_of
 from thresher.theory import cofiring_probability, cofiring_slope, firing_probability, limit_kernel
 
 CPU = Cpu(1)

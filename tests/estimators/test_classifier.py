@@ -10,7 +10,8 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import log_loss
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
-from thresher.estimators import base, fitting
+from thresher.estimators import base
+from thresher.estimators.fits import fitting
 
 SMALL = {"width": 512, "random_state": 0}
 FIXED = {"width": 128, "random_state": 0, "shift": 0.5, "bias": 1.0, "ridge": 0.3, "feature_learning": 0}

@@ -13,11 +13,12 @@ from properties import examples
 from thresher import MemoryRefused, ThresherClassifier, ThresherRegressor, to_sphere
 from thresher.engines.cluster import Node, deal, require_nodes, room_for
 from thresher.engines.worker import Call, Worker, here
-from thresher.estimators import beyond, clustered, many
-from thresher.estimators.centres import fit_centres
-from thresher.estimators.clustered import Clustered, KernelRows, row_ranges
-from thresher.estimators.device import Cpu
-from thresher.estimators.streams import Stream, lift_single
+from thresher.estimators.data.streams import Stream, lift_single
+from thresher.estimators.fits import beyond, many
+from thresher.estimators.fits.centres import fit_centres
+from thresher.estimators.kernels import clustered
+from thresher.estimators.kernels.clustered import Clustered, KernelRows, row_ranges
+from thresher.estimators.kernels.device import Cpu
 from thresher.tables.parts import Part
 
 
@@ -156,7 +157,7 @@ def test_estimators_fit_many_rows_on_a_cluster(monkeypatch, many_rows, way):
     let_few_be_many(monkeypatch)
     monkeypatch.setattr(beyond, "LEAF", 120)
     monkeypatch.setattr(beyond, "CENTRES", (60, 100))
-    monkeypatch.setattr("thresher.estimators.leaves._ENOUGH", 40)
+    monkeypatch.setattr("thresher.estimators.fits.leaves._ENOUGH", 40)
     monkeypatch.setattr(clustered, "FEW", many.LARGE + many.HELD)
     if way == "auto":
         monkeypatch.setattr(many, "EXACT", 600)

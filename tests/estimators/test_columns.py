@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thresher.estimators.columns import learn_columns, likelihood
-from thresher.estimators.device import Cpu
-from thresher.estimators.observations import Observations
+from thresher.estimators.choosing.columns import learn_columns, likelihood
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.kernels.device import Cpu
 from thresher.theory import firing_probability, limit_kernel
 
 CPU = Cpu(1)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from thresher import ThresherClassifier, ThresherRegressor
-from thresher.estimators import kernels
 from thresher.estimators.base import FarOutside
+from thresher.estimators.kernels import kernels
 from thresher.theory import limit_kernel
 
 WIDTHS = pytest.mark.parametrize("width", [float("inf"), 128])

@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import Callback, InvalidInput, SphereLift, ThresherClassifier, ThresherRegressor
-from thresher.estimators import fitting, intervals
-from thresher.estimators.progress import Progress
+from thresher.estimators.files.progress import Progress
+from thresher.estimators.fits import fitting, intervals
 
 SMALL = {"width": 512, "random_state": 0}
 TWICE = "the same row comes with different targets, which ridge=0 refuses"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from thresher import InvalidInput, NotAvailable, ThresherClassifier, ThresherRegressor
-from thresher.estimators.scaling import SCALES
+from thresher.estimators.data.scaling import SCALES
 from thresher.export import classify_arrays, predict_arrays
 from thresher.tables import Column, Frame
 

@@ -11,12 +11,12 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from thresher import InvalidInput, ThresherRegressor
 from thresher.algebra.descent import Descent
-from thresher.estimators import beyond, exact, fit_check, fitting, interpolation, many, networks
-from thresher.estimators.device import Cpu
-from thresher.estimators.fit_check import Asked, check_answers
-from thresher.estimators.holdout import refine
-from thresher.estimators.lift import lift_rows
-from thresher.estimators.observations import Observations
+from thresher.estimators.choosing.holdout import refine
+from thresher.estimators.data.lift import lift_rows
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.fits import beyond, exact, fit_check, fitting, interpolation, many, networks
+from thresher.estimators.fits.fit_check import Asked, check_answers
+from thresher.estimators.kernels.device import Cpu
 from thresher.model.network import Network
 from thresher.model.problem import Problem
 from thresher.training import Status

@@ -5,10 +5,10 @@ import pytest
 from few import friedman, let_few_be_many
 
 from thresher import InvalidInput, ThresherRegressor
-from thresher.estimators import beyond, centres, exact, leaves, many
-from thresher.estimators.device import Cpu
-from thresher.estimators.holdout import HoldOut, solve_ridges
-from thresher.estimators.journal import Journal
+from thresher.estimators.choosing.holdout import HoldOut, solve_ridges
+from thresher.estimators.files.journal import Journal
+from thresher.estimators.fits import beyond, centres, exact, leaves, many
+from thresher.estimators.kernels.device import Cpu
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +100,7 @@ def test_centres_and_leaves_go_on_too(table, tmp_path, monkeypatch, way, stop):
     monkeypatch.setattr(beyond, "CENTRES", (100, 200))
     monkeypatch.setattr(centres, "_SAMPLE", 2)  # with all rows in the sample one step may be enough, or not
     monkeypatch.setattr(many, "EXACT", 600)
-    monkeypatch.setattr("thresher.estimators.leaves._ENOUGH", 40)
+    monkeypatch.setattr("thresher.estimators.fits.leaves._ENOUGH", 40)
     X, y = table
     path, options = tmp_path / "progress", {"random_state": 0, "feature_learning": 0, "approximation": way}
     work, saved = [], []

@@ -64,7 +64,7 @@ def test_what_is_fitted_is_what_the_encoder_makes(fitted):
 
 def test_plain_numbers_go_as_they_always_went(monkeypatch):
     X = np.random.default_rng(0).normal(size=(40, 3))
-    monkeypatch.setattr("thresher.estimators.rows.TableEncoder", None)  # not even looked at
+    monkeypatch.setattr("thresher.estimators.data.rows.TableEncoder", None)  # not even looked at
     expected = ThresherRegressor(**FIXED).fit(X, X[:, 0]).predict(X)
     for table in (pd.DataFrame(X, columns=list("abc")), pl.DataFrame(X, schema=list("abc")), X.tolist()):
         model = ThresherRegressor(**FIXED).fit(table, X[:, 0])

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 import thresher
 from thresher import InvalidInput, ThresherRegressor
-from thresher.estimators.intervals import LEVELS, _quantiles_of, residuals_at
+from thresher.estimators.fits.intervals import LEVELS, _quantiles_of, residuals_at
 
 LIMIT = {"width": float("inf"), "random_state": 0}
 FIXED = {"shift": 0.5, "bias": 1.0, "ridge": 0.1, "scale": "standardise", "feature_learning": 0, **LIMIT}

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from properties import examples
 
 from thresher import InvalidInput
-from thresher.estimators import leaves as module
-from thresher.estimators.device import Cpu
-from thresher.estimators.leaves import Leaves, fit_leaves
-from thresher.estimators.streams import lift_single
-from thresher.estimators.tree import Kernel, Tree, grow
+from thresher.estimators.data.streams import lift_single
+from thresher.estimators.fits import leaves as module
+from thresher.estimators.fits.leaves import Leaves, fit_leaves
+from thresher.estimators.fits.tree import Kernel, Tree, grow
+from thresher.estimators.kernels.device import Cpu
 from thresher.theory import firing_probability, limit_kernel
 
 SHIFT, BIAS = 0.5, 1.0

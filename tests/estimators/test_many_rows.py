@@ -11,16 +11,16 @@ from sklearn.datasets import make_friedman1
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.algebra.pivots import random_pivots
-from thresher.estimators import beyond, many
-from thresher.estimators.choose import mean_square
-from thresher.estimators.deviations import Variance
-from thresher.estimators.device import Cpu
-from thresher.estimators.holdout import HoldOut, solve_ridges
-from thresher.estimators.holdout import Stop as Enough
-from thresher.estimators.leaves import check_leaves
-from thresher.estimators.lift import lift_rows, typical_norm
-from thresher.estimators.observations import Observations
-from thresher.estimators.ridges import RIDGES
+from thresher.estimators.choosing.choose import mean_square
+from thresher.estimators.choosing.holdout import HoldOut, solve_ridges
+from thresher.estimators.choosing.holdout import Stop as Enough
+from thresher.estimators.choosing.ridges import RIDGES
+from thresher.estimators.data.lift import lift_rows, typical_norm
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.fits import beyond, many
+from thresher.estimators.fits.deviations import Variance
+from thresher.estimators.fits.leaves import check_leaves
+from thresher.estimators.kernels.device import Cpu
 from thresher.theory import firing_probability, limit_kernel
 from thresher.theory.limit_matrix import LimitMatrix
 
@@ -183,7 +183,7 @@ def test_hold_out_agrees_with_a_dense_solve():
 @pytest.mark.parametrize("first", [3e-3, 1e-2])
 def test_the_ridge_is_the_best_of_those_solved_to_the_end(seed, first, monkeypatch):
     """Whichever of them the preconditioner is made for: first steps of the others are far from where they end."""
-    monkeypatch.setattr("thresher.estimators.holdout._WHILE", 1)
+    monkeypatch.setattr("thresher.estimators.choosing.holdout._WHILE", 1)
     X, y = make_friedman1(1500, 5, noise=2.0, random_state=seed)
     data = Observations.merged((X - X.mean(0)) / X.std(0), (y[:, None] - y.mean()) / y.std())
     order = np.random.default_rng(0).permutation(1500)
@@ -272,7 +272,7 @@ def test_networks_that_were_asked_for(table, tmp_path):
 
 def test_what_does_not_fit_is_refused_with_the_rows_that_would(table, monkeypatch):
     X, y = table
-    for place in ("thresher.estimators.many.available_bytes", "thresher.memory.available_bytes"):
+    for place in ("thresher.estimators.fits.many.available_bytes", "thresher.memory.available_bytes"):
         monkeypatch.setattr(place, lambda: int(2.3 * 2**20))
     monkeypatch.setattr(many, "RANK", 128)
     with pytest.raises(thresher.MemoryRefused, match=r"fitting 700 rows of 7 columns needs about .* rows would fit"):

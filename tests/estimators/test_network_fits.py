@@ -10,7 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import thresher
 from thresher import MemoryRefused, ThresherRegressor, TooNarrow
-from thresher.estimators import choose, device, fitting, networks
+from thresher.estimators.choosing import choose
+from thresher.estimators.fits import fitting, networks
+from thresher.estimators.kernels import device
 from thresher.shards.dense import start_gram
 
 SMALL = {"width": 512, "random_state": 0}

@@ -6,17 +6,17 @@ from benchmarks.noisy import KINDS, noisy_table
 from few import let_few_be_many
 
 from thresher import ThresherRegressor
-from thresher.estimators import many
-from thresher.estimators.choose import Choice, mean_square
-from thresher.estimators.columns import ColumnWeights
-from thresher.estimators.device import Cpu
-from thresher.estimators.features import Plan, _worthwhile
-from thresher.estimators.holdout import HoldOut, Solved
-from thresher.estimators.journal import Journal
-from thresher.estimators.observations import Observations
-from thresher.estimators.ridges import RIDGES
-from thresher.estimators.rounds import Rounds
-from thresher.estimators.scaling import Scaling
+from thresher.estimators.choosing.choose import Choice, mean_square
+from thresher.estimators.choosing.columns import ColumnWeights
+from thresher.estimators.choosing.features import Plan, _worthwhile
+from thresher.estimators.choosing.holdout import HoldOut, Solved
+from thresher.estimators.choosing.ridges import RIDGES
+from thresher.estimators.choosing.rounds import Rounds
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.data.scaling import Scaling
+from thresher.estimators.files.journal import Journal
+from thresher.estimators.fits import many
+from thresher.estimators.kernels.device import Cpu
 from thresher.theory import firing_probability
 
 pytestmark = pytest.mark.filterwarnings("ignore:Values far outside")  # heavy tails are on purpose

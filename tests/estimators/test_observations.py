@@ -9,10 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from thresher import to_sphere
-from thresher.estimators import choose
-from thresher.estimators.choose import leave_one_out, mean_square
-from thresher.estimators.kernels import ArrayKernel
-from thresher.estimators.observations import Observations
+from thresher.estimators.choosing import choose
+from thresher.estimators.choosing.choose import leave_one_out, mean_square
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.kernels.kernels import ArrayKernel
 from thresher.theory import limit_kernel
 
 WEIGHTS = {

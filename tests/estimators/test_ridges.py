@@ -8,18 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thresher.estimators import centres, choose, columns, exact, holdout, leaves, many, networks, ridges
-from thresher.estimators.centres import fit_centres
-from thresher.estimators.choose import Choice, fit_kernel, mean_square
-from thresher.estimators.device import Cpu
-from thresher.estimators.exact import Table, fit_exact
-from thresher.estimators.holdout import HoldOut
-from thresher.estimators.journal import Journal
-from thresher.estimators.leaves import fit_leaves
-from thresher.estimators.lift import lift_rows
-from thresher.estimators.networks import ridge_of_networks
-from thresher.estimators.observations import Observations
-from thresher.estimators.ridges import RIDGES, best_ridge, nearest, ridge_beyond, ridges_from, ridges_near
+from thresher.estimators.choosing import choose, columns, holdout, ridges
+from thresher.estimators.choosing.choose import Choice, fit_kernel, mean_square
+from thresher.estimators.choosing.holdout import HoldOut
+from thresher.estimators.choosing.ridges import RIDGES, best_ridge, nearest, ridge_beyond, ridges_from, ridges_near
+from thresher.estimators.data.lift import lift_rows
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.files.journal import Journal
+from thresher.estimators.fits import centres, exact, leaves, many, networks
+from thresher.estimators.fits.centres import fit_centres
+from thresher.estimators.fits.exact import Table, fit_exact
+from thresher.estimators.fits.leaves import fit_leaves
+from thresher.estimators.fits.networks import ridge_of_networks
+from thresher.estimators.kernels.device import Cpu
 
 LEAST, LARGEST = RIDGES[0], RIDGES[-1]
 SHIFT = 0.5

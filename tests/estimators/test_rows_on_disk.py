@@ -10,9 +10,11 @@ from properties import examples
 from sklearn.datasets import make_friedman1
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
-from thresher.estimators import base, beyond, centres, many, observations, regressor, scaling, streams
-from thresher.estimators.observations import Observations
-from thresher.estimators.streams import hash_rows
+from thresher.estimators import base, regressor
+from thresher.estimators.data import observations, scaling, streams
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.data.streams import hash_rows
+from thresher.estimators.fits import beyond, centres, many
 from thresher.tables import parts
 from thresher.tables.parts import Part
 

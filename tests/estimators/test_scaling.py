@@ -12,7 +12,7 @@ from scipy.special import ndtri
 import thresher
 from thresher import InvalidInput, SphereLift, ThresherRegressor
 from thresher.estimators.base import FarOutside
-from thresher.estimators.scaling import SCALES, Scaling, far_values
+from thresher.estimators.data.scaling import SCALES, Scaling, far_values
 
 ROBUST = ("robust", "log", "quantile", "rank", "common")  # under which an absurd value moves little
 REACH = {"robust": 6.0, "common": 6.0, "log": 0.0}

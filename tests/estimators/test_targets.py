@@ -9,8 +9,8 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from thresher import InvalidInput, ThresherRegressor
-from thresher.estimators import fitting as fitting_module
-from thresher.estimators.intervals import _fit_variances
+from thresher.estimators.fits import fitting as fitting_module
+from thresher.estimators.fits.intervals import _fit_variances
 
 SMALL = {"width": 512, "random_state": 0}
 

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor, TooNarrow, load, to_sphere
-from thresher.estimators import base, choose, features, fitting
-from thresher.estimators.choose import fit_kernel, leave_one_out
-from thresher.estimators.device import Cpu
-from thresher.estimators.kernels import ArrayKernel, limit_of
-from thresher.estimators.observations import Observations
+from thresher.estimators import base
+from thresher.estimators.choosing import choose, features
+from thresher.estimators.choosing.choose import fit_kernel, leave_one_out
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.fits import fitting
+from thresher.estimators.kernels.device import Cpu
+from thresher.estimators.kernels.kernels import ArrayKernel, limit_of
 from thresher.theory import firing_probability
 
 POWERS, CPU = range(-10, 5), Cpu(1)

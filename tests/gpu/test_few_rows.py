@@ -10,12 +10,12 @@ from sklearn.datasets import make_friedman1  # noqa: E402
 
 import thresher  # noqa: E402
 from thresher import ThresherClassifier, ThresherRegressor  # noqa: E402
-from thresher.estimators import device as processor  # noqa: E402
-from thresher.estimators import kernels as arrays  # noqa: E402
-from thresher.estimators.columns import likelihood  # noqa: E402
-from thresher.estimators.device import Cpu, device_of  # noqa: E402
-from thresher.estimators.gradients import mix_outputs  # noqa: E402
-from thresher.estimators.observations import Observations  # noqa: E402
+from thresher.estimators.choosing.columns import likelihood  # noqa: E402
+from thresher.estimators.data.observations import Observations  # noqa: E402
+from thresher.estimators.kernels import device as processor  # noqa: E402
+from thresher.estimators.kernels import kernels as arrays  # noqa: E402
+from thresher.estimators.kernels.device import Cpu, device_of  # noqa: E402
+from thresher.estimators.kernels.gradients import mix_outputs  # noqa: E402
 from thresher.gpu.gram import start_rows  # noqa: E402
 from thresher.gpu.kernels import limit as kernels  # noqa: E402
 from thresher.model.network import Network, NetworkSettings  # noqa: E402

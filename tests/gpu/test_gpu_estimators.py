@@ -12,12 +12,13 @@ from sklearn.datasets import make_friedman1  # noqa: E402
 
 import thresher  # noqa: E402
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor  # noqa: E402
-from thresher.estimators import base, beyond, exact, many, regressor  # noqa: E402
-from thresher.estimators.centres import fit_centres  # noqa: E402
-from thresher.estimators.deviations import Variance  # noqa: E402
-from thresher.estimators.device import Cpu, descend, device_of  # noqa: E402
-from thresher.estimators.gradients import mix_outputs  # noqa: E402
-from thresher.estimators.leaves import fit_leaves  # noqa: E402
+from thresher.estimators import base, regressor  # noqa: E402
+from thresher.estimators.fits import beyond, exact, many  # noqa: E402
+from thresher.estimators.fits.centres import fit_centres  # noqa: E402
+from thresher.estimators.fits.deviations import Variance  # noqa: E402
+from thresher.estimators.fits.leaves import fit_leaves  # noqa: E402
+from thresher.estimators.kernels.device import Cpu, descend, device_of  # noqa: E402
+from thresher.estimators.kernels.gradients import mix_outputs  # noqa: E402
 from thresher.theory import firing_probability, limit_kernel  # noqa: E402
 
 CPU = Cpu(1)
@@ -283,7 +284,7 @@ def test_without_the_device_a_fit_is_refused_and_a_prediction_warns(few_are_many
         raise thresher.NotAvailable("there is none")
 
     with monkeypatch.context() as patched:
-        patched.setattr("thresher.estimators.device.find_device", missing)
+        patched.setattr("thresher.estimators.kernels.device.find_device", missing)
         with pytest.raises(thresher.NotAvailable, match="there is none"):
             ThresherRegressor(device="cuda").fit(X, y)
         with pytest.warns(UserWarning, match="Predicting on the CPU: there is none"):

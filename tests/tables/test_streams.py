@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from properties import examples
 
 from thresher import InvalidInput
-from thresher.estimators.centres import fit_centres
-from thresher.estimators.streams import Stream, lift_single
+from thresher.estimators.data.streams import Stream, lift_single
+from thresher.estimators.fits.centres import fit_centres
 from thresher.tables import ParquetRows, parts
 
 pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet'")

@@ -8,7 +8,7 @@ import pytest
 
 from thresher import Problem, ThresherRegressor, to_sphere, train_together
 from thresher.engines import estimate_memory, footprint
-from thresher.estimators import fitting
+from thresher.estimators.fits import fitting
 from thresher.model.network import NetworkSettings
 
 pytestmark = pytest.mark.thorough

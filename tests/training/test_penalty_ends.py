@@ -21,8 +21,8 @@ from thresher.algebra import DirectFactor, MatrixGram
 from thresher.datasets import random_problem
 from thresher.engines import estimate_memory
 from thresher.engines.engine import ShardEngine
-from thresher.estimators import networks
-from thresher.estimators.networks import train_penalised
+from thresher.estimators.fits import networks
+from thresher.estimators.fits.networks import train_penalised
 from thresher.shards import Slice, start_gram
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from thresher.estimators.base import FarOutside, TooNarrow
 from thresher.estimators.classifier import ThresherClassifier
-from thresher.estimators.encoder import TableEncoder
-from thresher.estimators.interpolation import WIDTH
-from thresher.estimators.lift import SphereLift
-from thresher.estimators.many import EXACT, MANY
-from thresher.estimators.model_files import load_model
+from thresher.estimators.data.encoder import TableEncoder
+from thresher.estimators.data.lift import SphereLift
+from thresher.estimators.data.rows import hash_rows_of
+from thresher.estimators.data.scaling import Scaling
+from thresher.estimators.files.model_files import load_model
+from thresher.estimators.fits.interpolation import WIDTH
+from thresher.estimators.fits.many import EXACT, MANY
 from thresher.estimators.regressor import ThresherRegressor
-from thresher.estimators.rows import hash_rows_of
-from thresher.estimators.scaling import Scaling
 
 __all__ = [
     "EXACT",

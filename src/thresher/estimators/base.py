@@ -18,24 +18,24 @@ from sklearn.utils.validation import check_is_fitted
 from thresher.checks import check_number, check_whole
 from thresher.devices import DEVICES
 from thresher.errors import InvalidInput, NotAvailable
-from thresher.estimators.choose import Judge, mean_square
-from thresher.estimators.device import Cpu, Device, device_of
-from thresher.estimators.encoder import TableEncoder
+from thresher.estimators.choosing.choose import Judge, mean_square
+from thresher.estimators.choosing.features import Plan
+from thresher.estimators.choosing.scales import Options
+from thresher.estimators.data.encoder import TableEncoder
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.data.rows import names_categories, new_rows, numeric_targets, training_rows
+from thresher.estimators.data.scaling import SCALES, far_values, say_far
+from thresher.estimators.data.streams import checked_part, joined
 from thresher.estimators.engine import Engine, check_engine, device_for, refuse_limit
-from thresher.estimators.exporting import arrays_of
-from thresher.estimators.features import Plan
-from thresher.estimators.fit_check import FitCheck, ensure
-from thresher.estimators.fitted import Fitted, LeftOut
-from thresher.estimators.fitting import WORSE, Fitting
-from thresher.estimators.interpolation import WIDTH, check_interpolation, interpolate
-from thresher.estimators.many import EXACT, MANY, ManyFitting
-from thresher.estimators.model_files import save_model
-from thresher.estimators.observations import Observations
-from thresher.estimators.progress import Progress
-from thresher.estimators.rows import names_categories, new_rows, numeric_targets, training_rows
-from thresher.estimators.scales import Options
-from thresher.estimators.scaling import SCALES, far_values, say_far
-from thresher.estimators.streams import checked_part, joined
+from thresher.estimators.files.exporting import arrays_of
+from thresher.estimators.files.model_files import save_model
+from thresher.estimators.files.progress import Progress
+from thresher.estimators.fits.fit_check import FitCheck, ensure
+from thresher.estimators.fits.fitted import Fitted, LeftOut
+from thresher.estimators.fits.fitting import WORSE, Fitting
+from thresher.estimators.fits.interpolation import WIDTH, check_interpolation, interpolate
+from thresher.estimators.fits.many import EXACT, MANY, ManyFitting
+from thresher.estimators.kernels.device import Cpu, Device, device_of
 from thresher.export import Arrays, Exports
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName

@@ -7,8 +7,8 @@ from typing import Any
 
 from thresher.engines import Ray
 from thresher.errors import InvalidInput, NotAvailable
-from thresher.estimators.clustered import Clustered
-from thresher.estimators.device import Device, device_of
+from thresher.estimators.kernels.clustered import Clustered
+from thresher.estimators.kernels.device import Device, device_of
 from thresher.training.options import choose_executor
 
 __all__ = ["Engine", "check_engine", "device_for", "refuse_limit"]

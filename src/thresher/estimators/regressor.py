@@ -14,19 +14,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
-from thresher.estimators.choose import Judge, mean_square, share_of_guess
-from thresher.estimators.deviations import Variance
-from thresher.estimators.device import Device
-from thresher.estimators.encoder import TableEncoder
+from thresher.estimators.choosing.choose import Judge, mean_square, share_of_guess
+from thresher.estimators.choosing.scales import error_left_out
+from thresher.estimators.data.encoder import TableEncoder
+from thresher.estimators.data.lift import check_weights
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.data.rows import some_cells
+from thresher.estimators.data.scaling import CANDIDATES, Scaling
+from thresher.estimators.data.streams import some_of
 from thresher.estimators.engine import Engine
-from thresher.estimators.intervals import calibrate, check_coverage, check_quantiles, deviations_of, residuals_at
-from thresher.estimators.lift import check_weights
-from thresher.estimators.many import MANY
-from thresher.estimators.observations import Observations
-from thresher.estimators.rows import some_cells
-from thresher.estimators.scales import error_left_out
-from thresher.estimators.scaling import CANDIDATES, Scaling
-from thresher.estimators.streams import some_of
+from thresher.estimators.fits.deviations import Variance
+from thresher.estimators.fits.intervals import calibrate, check_coverage, check_quantiles, deviations_of, residuals_at
+from thresher.estimators.fits.many import MANY
+from thresher.estimators.kernels.device import Device
 from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherRegressor"]

@@ -1,0 +1,1 @@
+"""Choices by rows left out: ridge, scale, bias and shift, column weights, metric."""

@@ -1,0 +1,1 @@
+"""Model files, exports, and the progress of long fits."""

@@ -1,0 +1,226 @@
+"""Model files: a fitted estimator as plain numbers and words, in the two forms of ``training/result_files.py``.
+
+Both hold the lifted training inputs, which error bars and the limit of infinite width need. Nothing in a file is
+executed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidInput
+from thresher.estimators.data.encoder import TableEncoder
+from thresher.estimators.data.lift import SphereLift
+from thresher.estimators.data.scaling import Scaling
+from thresher.estimators.files.model_checks import check_fitted, check_model
+from thresher.estimators.fits.leaves import Leaves, check_leaves
+from thresher.files import Stored, read_file, write_file
+from thresher.memory import require
+from thresher.parallel import core_count
+from thresher.tables.reading import restore_reading
+from thresher.training import restore_result, restore_results
+from thresher.training.result_files import KIND, RESULT, VERSION, choose_form, describe_results
+from thresher.training.train import FILES
+
+__all__ = ["load_model", "save_model"]
+
+_ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "residuals_", "floor_", "prior_",
+           "feature_importances_", "temperature_", "pivots_", "core_")  # fmt: skip
+_LEFT_OUT = ("callbacks", "checkpoint", "device", "engine")  # parameters that are of one fit alone
+_SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
+_WITH_ESTIMATOR = ("inputs", "alpha", "held_outputs", "ridges", "errors", "rounds", "shift", "ridge")  # of leaves
+_VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "loo_share_", "feature_learning_", "n_iter_", "n_features_in_",
+           "single_target_", "target_", "scale_", "columns_weighed_", "multilabel_")  # fmt: skip
+
+
+def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
+    """Write a fitted estimator and return the form it has, ``"full"`` or ``"recipe"``; ``"auto"`` is the smaller one.
+
+    Cost: full O(md) bytes per output, recipe O(n) per step and output; both O(nd).
+    """
+    form = choose_form(form, estimator.results_)
+    parameters = {name: _plain(value) for name, value in estimator.get_params().items() if name not in _LEFT_OUT}
+    parameters |= {"class_weight": _describe_class_weight(estimator)} if "class_weight" in parameters else {}
+    if not isinstance(parameters["categorical_features"], str | None):
+        parameters["categorical_features"] = np.asarray(parameters["categorical_features"]).tolist()
+    if not isinstance(parameters["random_state"], int | None):
+        parameters["random_state"] = None
+    if parameters["train_options"] is not None:
+        parameters["train_options"] = {
+            name: _plain(value)
+            for name, value in parameters["train_options"].items()
+            if name not in FILES and isinstance(_plain(value), str | int | float | None)
+        }
+    # What was fitted counts, whatever has been set since.
+    if (parameters["width"] == math.inf) == bool(estimator.results_):
+        parameters["width"] = estimator.results_[0].network.width if estimator.results_ else math.inf
+    if (parameters["ridge"] == 0) != (estimator.ridge_ == 0):
+        parameters["ridge"] = 0 if estimator.ridge_ == 0 else "auto"
+    if parameters["width"] == math.inf:
+        parameters["width"] = "inf"
+    lift = estimator.lift_
+    tensors: dict[str, NDArray[Any]] = {
+        name: value for name, value in lift.scaling_._asdict().items() if value is not None
+    }
+    for name, value in (("metric", lift.metric), ("weights", lift.weights)):
+        if value is not None:
+            tensors[name] = np.asarray(value)
+    tensors |= {
+        name: np.atleast_1d(getattr(estimator, name)) for name in _ARRAYS if getattr(estimator, name, None) is not None
+    }
+    if hasattr(estimator, "target_scaling_"):
+        tensors |= {"target_mean": estimator.target_scaling_.mean, "target_unit": estimator.target_scaling_.unit}
+    if getattr(estimator, "leaves_", None) is not None:
+        parts = estimator.leaves_.to_arrays().items()
+        tensors |= {f"leaves.{name}": value for name, value in parts if name not in _WITH_ESTIMATOR}
+    networks, weights = describe_results(estimator.results_, form)
+    tensors |= weights
+    metadata = {
+        "estimator": type(estimator).__name__,
+        "form": form,
+        "parameters": parameters,
+        "values": {name: _plain(getattr(estimator, name)) for name in _VALUES if hasattr(estimator, name)},
+        "tried": estimator.tried_,
+        "rounds": list(estimator.feature_learning_errors_.items()),
+        "approximation": [estimator.approximation_, list(estimator.approximation_errors_.items())],
+        "last": lift.last_,
+        "rest": lift.rest,
+        "networks": networks,
+        "names": list(map(str, estimator.feature_names_in_)) if hasattr(estimator, "feature_names_in_") else None,
+        "classes": _describe_classes(estimator),
+        "encoder": None if estimator.encoder_ is None else estimator.encoder_.to_json(),
+        "reading": _describe_reading(estimator.encoder_),
+    }
+    write_file(Path(path), tensors, metadata, kind=KIND, version=VERSION)
+    return form
+
+
+def load_model(path: str | Path, kinds: Sequence[type], *, threads: int | None = None) -> Any:
+    """Return the estimator, of one of these kinds, or the :class:`Result` that a file holds.
+
+    Cost: O(bytes); of a recipe also the passes of training, O(mnd) per step and output.
+    """
+    stored = read_file(Path(path), kind=KIND, version=VERSION)
+    try:
+        if stored.metadata["estimator"] == RESULT:
+            return restore_result(stored, threads=threads or core_count())
+        return _build(stored, {kind.__name__: kind for kind in kinds}, threads or core_count())
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
+        said = str(error)[:200] if isinstance(error, InvalidInput) else f"{type(error).__name__}, {str(error)[:200]}."
+        raise InvalidInput(f"{path} does not describe a model: {said}") from error
+
+
+def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
+    about, tensors = stored.metadata, stored.tensors
+    parameters = dict(about["parameters"])
+    if parameters["width"] == "inf":
+        parameters["width"] = math.inf
+    if isinstance(parameters.get("class_weight"), list):
+        parameters["class_weight"] = dict(parameters["class_weight"])
+    estimator: Any = kinds[about["estimator"]](**parameters)
+    estimator._check_parameters()
+    for name, value in check_fitted(about["values"], classifies=about["classes"] is not None).items():
+        setattr(estimator, name, value)
+    estimator.pivots_ = estimator.core_ = None
+    for name in _ARRAYS:
+        if name in tensors:
+            kept = name in _SINGLE and tensors[name].dtype == np.float32
+            setattr(estimator, name, tensors[name] if kept else tensors[name].astype(np.float64))
+    lift = SphereLift(
+        scale=estimator.scale_,
+        bias=float(estimator.bias_),
+        weights=tensors.get("weights"),
+        metric=tensors.get("metric"),
+        rest=bool(about["rest"]),
+    )
+    lift.scaling_ = Scaling(*(tensors.get(name) for name in Scaling._fields))  # type: ignore[arg-type]
+    lift.last_ = float(about["last"])
+    lift.n_features_in_ = len(lift.scaling_.mean)
+    estimator.lift_ = lift
+    if about["classes"] is not None and not estimator.multilabel_:
+        (temperature,) = estimator.temperature_
+        estimator.temperature_ = float(temperature)
+    if "target_mean" in tensors:
+        estimator.target_scaling_ = Scaling(tensors["target_mean"], tensors["target_unit"])
+    if about["names"] is not None:
+        estimator.feature_names_in_ = np.array(about["names"], dtype=object)
+    told = about["encoder"]
+    estimator.encoder_ = None if told is None else TableEncoder.from_json(told, named=about["names"] is not None)
+    if told is not None and about["names"] not in (None, list(estimator.encoder_.kinds_)):
+        raise ValueError("its encoder is of columns with other names")
+    if told is not None and about["reading"] is not None:
+        estimator.encoder_.reading_ = restore_reading(about["reading"])
+    if about["classes"] is not None:
+        estimator.classes_ = _restore_classes(about["classes"])
+    check_model(estimator, networks=len(about["networks"]))
+    estimator.results_ = restore_results(about["networks"], tensors, estimator.inputs_, threads=threads)
+    estimator.tried_ = [tuple(one) for one in about["tried"]]
+    estimator.feature_learning_errors_ = {str(name): errors for name, errors in about["rounds"]}
+    way, errors = about["approximation"]
+    estimator.approximation_ = str(way)
+    estimator.approximation_errors_ = {str(name): float(error) for name, error in errors}
+    estimator.leaves_ = _restore_leaves(tensors, estimator)
+    if any(result.network.shift != estimator.shift_ for result in estimator.results_):
+        raise ValueError("a network does not fit its estimator")
+    return estimator
+
+
+def _restore_leaves(tensors: dict[str, NDArray[Any]], estimator: Any) -> Leaves | None:
+    """Return the leaves of a file, whose rows and coefficients are those of the estimator; None if there are none."""
+    found = {name.removeprefix("leaves."): value for name, value in tensors.items() if name.startswith("leaves.")}
+    if not found:
+        return None
+    nothing = np.zeros(0)
+    more = dict.fromkeys(("held_outputs", "ridges", "errors", "rounds"), nothing)
+    own = {"inputs": estimator.inputs_, "alpha": estimator.alpha_, "shift": estimator.shift_, "ridge": estimator.ridge_}
+    leaves = Leaves.from_arrays({**found, **more, **own})
+    check_leaves(leaves)
+    return leaves
+
+
+def _describe_reading(encoder: TableEncoder | None) -> dict[str, Any] | None:
+    """Return how the file of the training rows was read, as JSON knows it."""
+    return None if encoder is None or encoder.reading_ is None else encoder.reading_._asdict()
+
+
+def _describe_class_weight(estimator: Any) -> Any:
+    """Return the weights of classes as JSON knows them: pairs of a label and a number."""
+    given = estimator.class_weight
+    return [(_plain(label), float(weight)) for label, weight in given.items()] if isinstance(given, dict) else given
+
+
+def _plain(value: Any) -> Any:
+    """Return numbers of NumPy as those of Python, which JSON knows."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _restore_classes(about: dict[str, Any]) -> NDArray[Any]:
+    """Return labels (classes,) as they were written; refuse what cannot have been."""
+    given, kind = about["labels"], np.dtype(about["type"])
+    longest = max(len(label) if isinstance(label, str) else 2 for label in given)
+    require(
+        4 * longest * len(given), budget=None, what="reading the labels of the classes", remedy="Give a smaller file."
+    )
+    labels = np.array(given)
+    labels = labels.astype(kind) if kind.kind in "iufb" else labels  # text is as long as its longest label
+    if labels.dtype.kind != kind.kind or labels.tolist() != given or len(set(given)) != len(given):
+        raise ValueError("its labels are not what their type says, or not different")
+    return labels
+
+
+def _describe_classes(estimator: Any) -> dict[str, Any] | None:
+    """Return labels as JSON knows them; those of other types than numbers, truth values and text are refused."""
+    labels = getattr(estimator, "classes_", None)
+    if labels is None:
+        return None
+    if labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels):
+        labels = labels.astype(str)
+    if labels.dtype.kind not in "iufbU":
+        raise InvalidInput(f"labels of type {labels.dtype} cannot be written to a file. Use numbers or text.")
+    return {"labels": labels.tolist(), "type": labels.dtype.str}

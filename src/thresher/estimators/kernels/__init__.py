@@ -1,0 +1,1 @@
+"""Kernels of rows, and what computes them: a processor, a GPU, a cluster."""
