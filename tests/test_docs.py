@@ -89,3 +89,19 @@ def test_the_site_builds_without_a_warning_and_asks_for_no_network(tmp_path):
         loaded = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?:)?//', page.read_text(encoding="utf-8"))
         assert not loaded, page.name
     assert "<math" in (tmp_path / "mathematics.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/estimators.md", "docs/architecture.md"])
+def test_sentences_are_short(page):
+    text = re.sub(r"```.*?```|^    .*?$|^\|.*?$|!\[.*?\]\(.*?\)", "", (ROOT / page).read_text(), flags=re.S | re.M)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    paragraphs = re.split(r"\n\s*\n|\n- |\n\d+\. |\n#+ [^\n]*", text)
+    sentences = [
+        one for part in paragraphs for one in re.split(r"(?<=[.!?])\s+(?=[A-Z`*\"\[(])", " ".join(part.split()))
+    ]
+    assert len(sentences) > 10
+    assert not [one for one in sentences if len(one.split()) > 35]
+
+
+def test_the_readme_can_be_taken_in_at_a_glance():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 90
