@@ -64,7 +64,7 @@ class TestTrain:
         assert (tmp_path / "run" / "run.thresher").is_file()
 
     def test_many_rows_have_no_network(self, capsys, tmp_path, monkeypatch):
-        for module in (estimators, estimators.base, estimators.many, estimators.regressor):
+        for module in (estimators, estimators.base, estimators.fits.many, estimators.regressor):
             monkeypatch.setattr(module, "MANY", 100)
         table = str(write_csv(tmp_path / "t.csv", rows=300))
         folder, page = str(tmp_path / "run"), tmp_path / "page.html"
@@ -86,9 +86,9 @@ class TestTrain:
         pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet'")
         from pyarrow import parquet
 
-        for module in (estimators, estimators.base, estimators.many):
+        for module in (estimators, estimators.base, estimators.fits.many):
             monkeypatch.setattr(module, "EXACT", 200)
-        for module in (estimators, estimators.base, estimators.many, estimators.regressor):
+        for module in (estimators, estimators.base, estimators.fits.many, estimators.regressor):
             monkeypatch.setattr(module, "MANY", 100)
         monkeypatch.setattr("thresher.estimators.fits.beyond.CENTRES", (40, 60))
         rng = np.random.default_rng(0)
