@@ -14,7 +14,7 @@ Three things are compared, each a root mean square over rows that were left out 
   not by so much that half of that is lost. Where next to nothing of all targets is explained, as with one that is far
   from all others, nothing is compared.
 
-A fit that fails is made again with more care, then with larger ridges; then it is refused.
+A fit that fails is made again, an exact one of many rows with more care, then with larger ridges; then it is refused.
 """
 
 from __future__ import annotations
