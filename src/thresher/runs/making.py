@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from thresher.errors import InvalidInput
 from thresher.runs.answers import ask
 from thresher.runs.evaluation import MOST_ROWS, Evaluation, evaluate_rows
-from thresher.runs.page import LEFT_OUT, OF_TEST
-from thresher.runs.record import Test, Training
+from thresher.runs.record import LEFT_OUT, OF_TEST, Test, Training
 from thresher.runs.recorder import Recorder
 from thresher.runs.run import Run
 from thresher.runs.scores import score_all

@@ -17,9 +17,9 @@ from thresher.files import read_file, write_file
 from thresher.interfaces import Step
 from thresher.output import make_folder
 from thresher.runs.evaluation import evaluation_of
-from thresher.runs.page import write_report
 from thresher.runs.pair import RUN_FILE, find_run
 from thresher.runs.record import Histogram, Record, Test, Training
+from thresher.runs.report import write_report
 from thresher.theory import Statement
 from thresher.training import History, Iteration, Status
 
