@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thresher.errors import InvalidInput
+from thresher.interfaces import Progress
 from thresher.runs.answers import ask
 from thresher.runs.evaluation import MOST_ROWS, Evaluation, evaluate_rows
 from thresher.runs.record import LEFT_OUT, OF_TEST, Test, Training
@@ -87,7 +88,7 @@ def test_model(
     numbers: NDArray[np.int64] | None = None,
     by_row: bool = True,
     seconds: float = 5.0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Tested:
     """Return how well a model does on rows X with targets y (k,), and what a report shows of it, if asked ``by_row``.
 
