@@ -6,7 +6,6 @@ A constant is named by its package and its name, so it may move from file to fil
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
