@@ -22,10 +22,11 @@ from character_fits import LARGE, SMALL
 
 WRITTEN = Path(__file__).with_suffix(".json")
 FITS = {**SMALL, **LARGE}
-# Fitted attributes that show a choice or what it was based on. Those a fit does not have are left out.
+# Fitted attributes that show a choice or what it was based on, where a fit has them. The factors of error bars are not
+# among them: they sit at a flat minimum, where rounding moves them; deviations are written down instead.
 ATTRIBUTES = (
     "scale_", "bias_", "shift_", "ridge_", "feature_learning_", "columns_weighed_", "target_", "floor_", "width_",
-    "approximation_", "approximation_errors_", "multilabel_", "n_iter_", "loo_error_", "loo_share_", "noise_",
+    "approximation_", "approximation_errors_", "multilabel_", "n_iter_", "loo_error_", "loo_share_",
     "temperature_", "prior_", "gains_", "feature_learning_errors_", "feature_importances_", "tried_",
 )  # fmt: skip
 ANSWERS = 5  # rows whose answers are written down
