@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs pictures start bench bench-full certified scaling prediction preconditioners cluster many-rows gpu reliability clean
+.PHONY: setup demo test test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs limits pictures start bench bench-full certified scaling prediction preconditioners cluster many-rows gpu reliability clean
 
 setup: $(VENV)/.ready
 
@@ -65,6 +65,10 @@ check: setup
 docs: setup
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
 	@echo "Written: docs/_build/index.html"
+
+# The tables of docs/limits.md, from the constants of the code.
+limits: setup
+	$(BIN)/python docs/limits.py
 
 # The figures of README and docs that are drawn from real runs; about a minute.
 pictures: setup

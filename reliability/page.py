@@ -158,16 +158,19 @@ def mutants(figures: dict[str, Any]) -> str:
         f"Single changes to an operator, a comparison, a condition or a number, drawn at random: {rooms}. Each is run against the "
         "tests that reach its line; one in a compiled loop, against all tests of these packages and of training. "
         f"**{len(tried) - len(survivors)} of {len(tried)}** were noticed by a test; of the {len(survivors)} others "
-        f"{len(survivors) - len(unexplained)} are explained and {len(unexplained)} are not.\n",
+        f"{len(survivors) - len(unexplained)} are explained, in `reliability/survivors.json` of that commit, and "
+        f"{len(unexplained)} are not.\n",
         machine(figures),
     ]
-    if survivors:
-        lines += ["Files and lines are those of that commit.\n"]
-        lines += ["| not noticed | before | after | why |", "| --- | --- | --- | --- |"]
-    for one in sorted(survivors, key=lambda one: (one["place"].partition(" ")[0], one["line"])):
+    if unexplained:
+        lines += [
+            "Files and lines are those of that commit.\n",
+            "| not explained | before | after |",
+            "| --- | --- | --- |",
+        ]
+    for one in sorted(unexplained, key=lambda one: (one["place"].partition(" ")[0], one["line"])):
         before, after = (f"`{part}`".replace("|", "\\|") for part in _around_the_change(*one["what"].split("  ->  ")))
-        why = reasons.get((one["place"], one["what"]), "**NOT EXPLAINED**")
-        lines.append(f"| {one['place']}, line {one['line']} | {before} | {after} | {why} |")
+        lines.append(f"| {one['place']}, line {one['line']} | {before} | {after} |")
     return "\n".join(lines) + "\n"
 
 
