@@ -158,8 +158,8 @@ def coverage(figures: dict[str, Any]) -> str:
         machine(figures),
         f"Not reached, in the files of that commit: {', '.join(f'`{name}` {missing[name]}' for name in most)}, and {rest} in {len(missing) - len(most)} "
         "other files. These cannot be reached in this way: `export/torch_module.py` where torch is not installed, the two "
-        "files that use processor instructions available only in compiled code (`loops/start_scan.py`, "
-        "`loops/counting.py`), and code that runs in separate processes.\n",
+        "files that use processor instructions available only in compiled code (`loops/certified/start_scan.py`, "
+        "`loops/pairs/counting.py`), and code that runs in separate processes.\n",
     ]
     return "\n".join(lines)
 
