@@ -18,7 +18,7 @@ from scipy import linalg
 from threadpoolctl import ThreadpoolController
 
 from benchmarks.pairs import collect, descend, mark, move
-from thresher.loops.pairs import add_gram_product, count_cofiring
+from thresher.loops.pairs.by_neuron import add_gram_product, count_cofiring
 from thresher.memory import require
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.problem import Problem

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.methods import load_method
+from benchmarks.methods._tuning import HOW
 from benchmarks.problems import load_problem
 from benchmarks.summary import tables
 from thresher import InvalidInput
@@ -93,7 +94,7 @@ def describe_methods(rows: list[dict[str, Any]]) -> str:
         if "tuning" in row:
             chosen = ", ".join(f"{name} {_short(value)}" for name, value in row["tuning"]["chosen"].items())
             lines[-1] += f" *Tuned*: {row['tuning']['how']}; chosen: {chosen}."
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + f"\n\nTuning: {HOW}\n"
 
 
 def _short(value: Any) -> str:

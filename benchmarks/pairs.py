@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from thresher.loops import compiled
-from thresher.loops.search import places_at_least
+from thresher.loops.instructions.places import places_at_least
 
 
 @compiled(allocates=True)

@@ -18,7 +18,10 @@ FINEST = "1e-06"
 
 
 class Sheet(NamedTuple):
-    """A table: a title, a header, rows of text; the first ``left`` columns are set left, the others right."""
+    """A table: a title, a header, rows of text; the first ``left`` columns are set left, the others right.
+
+    Where two columns or more name a row, a page shows the first only where it differs from the row above.
+    """
 
     title: str
     header: list[str]
@@ -34,7 +37,11 @@ class Sheet(NamedTuple):
         return table
 
     def markdown(self) -> str:
-        lines = [self.header, ["---"] * self.left + ["---:"] * (len(self.header) - self.left), *self.rows]
+        rows = [list(row) for row in self.rows]
+        for above, row in zip(self.rows, rows[1:], strict=False):
+            if self.left > 1 and row[0] == above[0]:
+                row[0] = ""
+        lines = [self.header, ["---"] * self.left + ["---:"] * (len(self.header) - self.left), *rows]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
@@ -147,7 +154,7 @@ def problem_tables(result: dict[str, Any]) -> list[Sheet]:
             ["problem", "size", "ours", "rival", ""],
             body,
         ),
-        Sheet("Every method", ["problem", "method", *levels, "end"], details),
+        Sheet("Every method", ["problem", "method", *levels, "end"], details, left=2),
     ]
 
 

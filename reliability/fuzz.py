@@ -35,7 +35,8 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
     """Run libFuzzer on one reader; never returns."""
     import atheris
 
-    compiled = [f"thresher.loops.{path.stem}" for path in Path("src/thresher/loops").glob("*.py")]
+    loops = [path.relative_to("src").with_suffix("") for path in Path("src/thresher/loops").rglob("*.py")]
+    compiled = [".".join(path.parts).removesuffix(".__init__") for path in loops]
     with atheris.instrument_imports(include=["thresher"], exclude=compiled):
         from thresher import ThresherError, files, load, memory, runs, tables
         from thresher.datasets import random_problem

@@ -90,12 +90,13 @@ class Trial:
         self._kills = Counter[str]()
         shutil.copytree(SOURCE, self._package, ignore=shutil.ignore_patterns("*.pyc"))  # with what Numba compiled
         for room in ("shards", "algebra"):
-            for path in (self._package / "thresher" / room).glob("*.py"):
+            for path in (self._package / "thresher" / room).rglob("*.py"):
                 path.write_text(ast.unparse(ast.parse(path.read_text())))  # as mutants are written
-        loops = self._package / "thresher" / "loops"
+        self._loops = self._package / "thresher" / "loops"
+        texts = {path.relative_to(self._loops): path.read_text() for path in self._loops.rglob("*.py")}
         self._users = {
-            path.stem: {other.stem for other in loops.glob("*.py") if f"loops.{path.stem} " in other.read_text()}
-            for path in loops.glob("*.py")
+            path: {other for other, text in texts.items() if f"loops.{'.'.join(path.with_suffix('').parts)} " in text}
+            for path in texts
         }
         sys.path.insert(0, str(self._package))
         sys.dont_write_bytecode = True  # which is told from another's by whole seconds
@@ -109,7 +110,9 @@ class Trial:
         def work() -> int:
             import coverage
 
-            measured = coverage.Coverage(include=[f"{self._package}/*"], data_file=None, concurrency=["thread"])
+            measured = coverage.Coverage(
+                include=[f"{self._package}/*"], data_file=None, config_file=False, concurrency=["thread"]
+            )
             measured.start()
             watched = Told(measured)
             status = self._pytest(
@@ -126,7 +129,7 @@ class Trial:
         learned = json.loads(told.read_text())
         self.seconds: dict[str, float] = learned["seconds"]
         self._reach: dict[str, dict[str, list[str]]] = learned["reach"]
-        shutil.copytree(self._package / "thresher" / "loops", self._clean)
+        shutil.copytree(self._loops, self._clean)
 
     def tests(self, mutant: Mutant) -> set[str]:
         """Return the tests that reach the mutant: all, if it is a kernel or if its line is run on import."""
@@ -141,8 +144,8 @@ class Trial:
         target.write_text(mutant.text)
         slow = mutant.room == "loops"
         if slow:  # Numba does not see that a helper in another file has changed
-            for stem in self._all_users(mutant.path.stem):
-                for compiled in (target.parent / "__pycache__").glob(f"{stem}.*.nb*"):
+            for path in self._all_users(target.relative_to(self._loops)):
+                for compiled in (self._loops / path.parent / "__pycache__").glob(f"{path.stem}.*.nb*"):
                     compiled.unlink()
         try:
             tests = self.tests(mutant)
@@ -156,11 +159,12 @@ class Trial:
         finally:
             target.write_text(unchanged)
             if slow:
-                shutil.rmtree(target.parent)
-                shutil.copytree(self._clean, target.parent)
+                shutil.rmtree(self._loops)
+                shutil.copytree(self._clean, self._loops)
 
-    def _all_users(self, stem: str) -> set[str]:
-        found, waiting = {stem}, [stem]
+    def _all_users(self, path: Path) -> set[Path]:
+        """Return a file of loops, and those that use it, directly or not."""
+        found, waiting = {path}, [path]
         while waiting:
             new = self._users[waiting.pop()] - found
             found |= new
@@ -232,7 +236,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="try the mutants whose place or change contains this")
     parser.add_argument("--output", type=Path, default=Path("results/reliability.json"))
     arguments = parser.parse_args()
-    paths = [(room, path) for room in ROOMS for path in sorted((SOURCE / "thresher" / room).glob("*.py"))]
+    paths = [(room, path) for room in ROOMS for path in sorted((SOURCE / "thresher" / room).rglob("*.py"))]
     everything = order([mutant for room, path in paths for mutant in mutants(room, path)], arguments.seed)
     known = {}
     if arguments.more and arguments.output.is_file():

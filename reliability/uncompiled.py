@@ -104,13 +104,16 @@ def _function(test: str) -> str:
 
 def plain_python() -> None:
     """Put plain Python in the place of instructions that exist in compiled code only."""
-    from thresher.loops import bits, counting, outputs, search, start_scan, visits
+    from thresher.loops import outputs
+    from thresher.loops.certified import start_scan, visits
+    from thresher.loops.instructions import places
+    from thresher.loops.pairs import bits, counting
 
-    counting.ones = search.ones = lambda word: np.uint64(int(word).bit_count())
-    bits.trailing_zeros = visits.trailing_zeros = search.trailing_zeros = lambda word: (
+    counting.ones = places.ones = lambda word: np.uint64(int(word).bit_count())
+    bits.trailing_zeros = visits.trailing_zeros = places.trailing_zeros = lambda word: (
         (int(word) & -int(word)).bit_length() - 1 if word else 64
     )
-    search._at_least = lambda values, first, low: np.uint64(
+    places._at_least = lambda values, first, low: np.uint64(
         sum(1 << k for k in np.flatnonzero(values[first : first + 64] >= low).tolist())
     )
     visits.prefetch = lambda values, place: None
@@ -131,7 +134,7 @@ def _dot_rows(vector: Any, X: Any, listed: Any, count: int, out: Any) -> None:
 
 
 def _passed(expiry: Any, place: int, first: int, last: int, level: Any) -> tuple[Any, Any]:
-    from thresher.loops.lanes import CHUNK
+    from thresher.loops.instructions.vectors import CHUNK
 
     places = np.arange(place, place + CHUNK)
     values, counts = expiry[place : place + CHUNK], (places >= first) & (places < last)
@@ -154,7 +157,7 @@ def main() -> None:
         )
     import coverage
 
-    measured = coverage.Coverage(source_pkgs=["thresher"], data_file=None, concurrency=["thread"])
+    measured = coverage.Coverage(source_pkgs=["thresher"], data_file=None, config_file=False, concurrency=["thread"])
     measured.start()
     plain_python()
     np.seterr(over="ignore")  # words of random numbers are meant to overflow, and do so silently in compiled code

@@ -1,6 +1,7 @@
 """The docs: every Python block runs, pages are reachable, figures exist, and the site builds without a warning."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,11 @@ def test_the_site_builds_without_a_warning_and_asks_for_no_network(tmp_path):
         loaded = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?:)?//', page.read_text(encoding="utf-8"))
         assert not loaded, page.name
     assert "<math" in (tmp_path / "mathematics.html").read_text(encoding="utf-8")
+
+
+def test_limits_are_those_of_the_code():
+    text = (DOCS / "limits.md").read_text(encoding="utf-8")
+    assert runpy.run_path(str(DOCS / "limits.py"))["page"](text) == text, "python docs/limits.py writes it again"
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/estimators.md", "docs/architecture.md"])

@@ -11,14 +11,14 @@ import numpy as np
 
 from benchmarks.dense import DenseNetwork
 from benchmarks.log import Limits, Log
-from benchmarks.methods._tuning import HOW, best_of
+from benchmarks.methods._tuning import best_of
 from thresher import Problem
 from thresher.model.network import NetworkSettings
 
 RATES, MOMENTA = (0.5, 1.0, 1.5, 1.9, 2.5, 3.3), (0.0, 0.3, 0.6, 0.9)
 TUNING = (
     f"rate {', '.join(map(str, RATES))} times 1/(largest eigenvalue of the first Gram matrix), with momentum "
-    f"{', '.join(map(str, MOMENTA))}: {HOW}"
+    f"{', '.join(map(str, MOMENTA))}"
 )
 
 

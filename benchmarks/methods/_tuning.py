@@ -11,9 +11,8 @@ from benchmarks.log import Limits, Log
 ROUNDS = ((10, 3), (50, 1))  # iterations for each candidate, and how many go on
 GOAL = 1e-6
 HOW = (
-    f"{ROUNDS[0][0]} iterations for each, then {ROUNDS[1][0]} for the best {ROUNDS[0][1]}, or fewer once a candidate "
-    f"has spent its share of the seconds a run may take; the one that is first at {GOAL:g} is kept, or else the "
-    "lowest residual"
+    f"Each candidate gets {ROUNDS[0][0]} iterations and the best {ROUNDS[0][1]} get {ROUNDS[1][0]}, or fewer once one "
+    f"has spent its share of the seconds a run may take. The first at {GOAL:g} is kept, or else the lowest residual."
 )
 Options = dict[str, Any]
 

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.neural_network import MLPRegressor
 
 from benchmarks.log import Limits, Log
-from benchmarks.methods._tuning import HOW, best_of
+from benchmarks.methods._tuning import best_of
 from thresher import Problem
 from thresher.memory import require
 from thresher.model.network import NetworkSettings
@@ -21,7 +21,7 @@ from thresher.model.network import NetworkSettings
 LABEL, COST, ORDER, REQUIRES = "MLPRegressor, Adam", "mnd a pass", "first", ()
 CASES = ("race",)
 RATES, BATCHES = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4), (1, 4)
-TUNING = f"learning_rate_init {', '.join(map(str, RATES))} with {BATCHES[0]} and {BATCHES[1]} batches a pass: {HOW}"
+TUNING = f"learning_rate_init {', '.join(map(str, RATES))} with {BATCHES[0]} and {BATCHES[1]} batches a pass"
 
 
 def run(problem: Problem, settings: NetworkSettings, log: Log, *, rate: float, batches: int) -> None:

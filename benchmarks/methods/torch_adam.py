@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.log import Limits, Log
-from benchmarks.methods._tuning import HOW, best_of
+from benchmarks.methods._tuning import best_of
 from thresher import Problem
 from thresher.model.network import NetworkSettings
 
@@ -14,7 +14,7 @@ LABEL, COST, ORDER, REQUIRES = "Adam, torch", "mnd", "first", ("torch",)
 CASES = ("race",)
 RATES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4)
 BETAS = ((0.9, 0.999), (0.5, 0.9))
-TUNING = f"rate {', '.join(map(str, RATES))} with betas {BETAS[0]} and {BETAS[1]}: {HOW}"
+TUNING = f"rate {', '.join(map(str, RATES))} with betas {BETAS[0]} and {BETAS[1]}"
 
 
 def run(problem: Problem, settings: NetworkSettings, log: Log, *, rate: float, betas: tuple[float, float]) -> None:

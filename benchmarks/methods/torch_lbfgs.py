@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.log import Enough, Limits, Log
-from benchmarks.methods._tuning import HOW, best_of
+from benchmarks.methods._tuning import best_of
 from thresher import Problem
 from thresher.model.network import NetworkSettings
 
@@ -15,8 +15,7 @@ LABEL, COST, ORDER, REQUIRES = "L-BFGS, torch", "mnd an evaluation", "first", ("
 CASES = ("race", "problems")
 FIRST = (1.0, 1e3, 1e4, 1e5, 1e6)
 TUNING = (
-    f"length of the first step, {', '.join(f'{one:g}' for one in FIRST)} times torch's, which is far too short here: "
-    f"{HOW}"
+    f"length of the first step, {', '.join(f'{one:g}' for one in FIRST)} times torch's, which is far too short here"
 )
 _HISTORY = 10
 

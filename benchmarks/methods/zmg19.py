@@ -12,14 +12,14 @@ from typing import Any
 
 from benchmarks.log import Limits, Log
 from benchmarks.methods._newton import gauss_newton, solve_gram
-from benchmarks.methods._tuning import HOW, best_of
+from benchmarks.methods._tuning import best_of
 from thresher import Problem
 from thresher.model.network import NetworkSettings
 
 LABEL, COST, ORDER, REQUIRES = "natural gradient (zmg19)", "mn² + mnd + n³", "second", ()
 CASES = ("race",)
 RATES = (1.0, 0.9, 0.7, 0.5)
-TUNING = f"rate {', '.join(map(str, RATES))}: {HOW}"
+TUNING = f"rate {', '.join(map(str, RATES))}"
 
 
 def run(problem: Problem, settings: NetworkSettings, log: Log, *, rate: float) -> None:

@@ -20,7 +20,7 @@ from benchmarks.dense import dense_evaluation
 from benchmarks.summary import Sheet
 from thresher import Problem, Result
 from thresher.loops import screen
-from thresher.loops.whole import WAYS, Way
+from thresher.loops.instructions.whole import WAYS, Way
 from thresher.model.network import NetworkSettings
 from thresher.parallel import core_count
 from thresher.shards import SHARDS, Recipe, watchlists

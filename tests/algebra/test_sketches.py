@@ -16,7 +16,7 @@ from thresher.algebra import SKETCHES, CountSketch, Gaussian, Hadamard, SparseSi
 from thresher.algebra.sketches import distortion
 from thresher.engines import engine as local
 from thresher.interfaces import JacobianSlice
-from thresher.loops.sketching import add_tensor
+from thresher.loops.pairs.sketching import add_tensor
 from thresher.model.firing import Pattern
 from thresher.model.start import random_normals, random_words
 

@@ -13,7 +13,7 @@ from benchmarks.start import __main__ as start
 from benchmarks.start import drawn, parts, trainings
 
 from thresher.loops import screen
-from thresher.loops.whole import PLAIN, Way
+from thresher.loops.instructions.whole import PLAIN, Way
 from thresher.shards import watchlists
 
 pytestmark = pytest.mark.thorough

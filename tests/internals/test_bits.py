@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import examples
 
-from thresher.loops import bits
+from thresher.loops.pairs import bits
 
 
 def fires_of(rng, k, n, share):

@@ -8,7 +8,7 @@ from numba import njit
 from numba.core.errors import TypingError
 
 from thresher.loops import screen
-from thresher.loops.lanes import CHUNK, LANES, dot_rows, passed, sum_rows
+from thresher.loops.instructions.vectors import CHUNK, LANES, dot_rows, passed, sum_rows
 
 seeds = st.integers(0, 10**6)
 DTYPES = [np.float32, np.float64]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import examples
 
-from thresher.loops.search import EXTRA, places_at_least, places_of_ones
+from thresher.loops.instructions.places import EXTRA, places_at_least, places_of_ones
 
 
 @numba.njit

@@ -10,8 +10,9 @@ from llvmlite import ir
 from properties import examples
 
 from thresher import to_sphere
-from thresher.loops import screen, whole
-from thresher.loops.whole import PLAIN, WAYS, Way
+from thresher.loops import screen
+from thresher.loops.instructions import whole
+from thresher.loops.instructions.whole import PLAIN, WAYS, Way
 
 BITS = (8, 16)
 LARGEST = {8: 127, 16: 32767}

@@ -12,7 +12,7 @@ from numba import njit
 from properties import examples
 from scipy import special, stats
 
-from thresher.loops.philox import _philox, fill_block, fill_rows, words_to_normals
+from thresher.loops.numbers.philox import _philox, fill_block, fill_rows, words_to_normals
 from thresher.model.start import Start, random_normals, random_words
 
 ROWS, COLUMNS = 1 << 15, 64

@@ -10,7 +10,7 @@ import pytest
 from thresher import Problem, train
 from thresher.datasets import random_problem
 from thresher.loops import screen
-from thresher.loops.whole import PLAIN, Way
+from thresher.loops.instructions.whole import PLAIN, Way
 from thresher.model import compact as compacts
 from thresher.model import network as networks
 

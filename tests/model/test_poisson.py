@@ -16,7 +16,7 @@ from properties import examples
 from scipy import special, stats
 
 from thresher import InvalidInput, to_sphere
-from thresher.loops.poisson import draw_row, fill_heights, fill_uniforms
+from thresher.loops.numbers.poisson import draw_row, fill_heights, fill_uniforms
 from thresher.model.network import NetworkSettings
 from thresher.model.poisson import PoissonStart, _poisson_quantiles, tail_probability
 from thresher.model.start import Start, random_normals, random_words

@@ -16,7 +16,7 @@ from thresher import InvalidInput, to_sphere
 from thresher.datasets import random_problem
 from thresher.engines import start_engine
 from thresher.interfaces import Step
-from thresher.loops.sobol import fill_points, fill_points_from
+from thresher.loops.numbers.sobol import fill_points, fill_points_from
 from thresher.model import sobol
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.start import Start, random_words

@@ -1,7 +1,7 @@
 """Certified shards that screen their start rows in whole numbers, whatever the processor and however many pass."""
 
 from thresher.loops import screen
-from thresher.loops.whole import PLAIN, Way
+from thresher.loops.instructions.whole import PLAIN, Way
 from thresher.shards import Certified
 
 

@@ -16,8 +16,8 @@ import thresher.shards.watchlists as watchlists
 from thresher import BrokenCertificate, Problem, Status, to_sphere, train
 from thresher.datasets import random_problem
 from thresher.engines import ShardEngine, start_engine
-from thresher.loops.counting import count_bits, count_pairs
-from thresher.loops.visits import BUFFER
+from thresher.loops.certified.visits import BUFFER
+from thresher.loops.pairs.counting import count_bits, count_pairs
 from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
 from thresher.model.position import Position

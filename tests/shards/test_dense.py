@@ -10,7 +10,7 @@ from properties import examples
 
 from thresher import to_sphere
 from thresher.interfaces import Step
-from thresher.loops.counting import count_shared
+from thresher.loops.pairs.counting import count_shared
 from thresher.model.network import NetworkSettings
 from thresher.shards import Dense, Recipe, dense, start_gram
 

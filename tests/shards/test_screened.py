@@ -21,7 +21,7 @@ from test_judgement import (  # noqa: F401
 from thresher import BrokenCertificate, Problem, train, train_together
 from thresher.datasets import random_problem
 from thresher.loops import screen
-from thresher.loops.whole import PLAIN, Way
+from thresher.loops.instructions.whole import PLAIN, Way
 from thresher.shards import SHARDS, Certified
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from thresher.interfaces import Gram, JacobianSlice, Sketch
-from thresher.loops.sketching import add_gaussian, add_hadamard, add_sparse_sign, add_tensor
+from thresher.loops.pairs.sketching import add_gaussian, add_hadamard, add_sparse_sign, add_tensor
 from thresher.model.firing import Pattern
 from thresher.model.start import random_normals, random_words
 

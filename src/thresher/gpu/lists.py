@@ -1,4 +1,4 @@
-"""Watchlists in the memory of a device: see ``loops/certified.py`` for what they are."""
+"""Watchlists in the memory of a device: see ``loops/certified/watchlists.py`` for what they are."""
 
 from __future__ import annotations
 

@@ -10,12 +10,12 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled, helper
-from thresher.loops.lanes import dot_rows
+from thresher.loops.instructions.places import EXTRA, NONE, pick, places_at_least, places_of_ones
+from thresher.loops.instructions.vectors import dot_rows
 from thresher.loops.rounding import STRETCH, of_margin, of_product
 from thresher.loops.screen import CHUNK, guard_of, level_of, multiply_rows, pick_bounds, room_for
-from thresher.loops.search import EXTRA, NONE, pick, places_at_least, places_of_ones
 
-__all__ = ["add_outputs", "divide_twins", "measure_rows", "move_rows", "rows_near", "rows_reaching"]
+__all__ = ["add_outputs", "divide_twins", "measure_rows", "move_rows", "rows_near", "rows_reaching", "which_fire"]
 
 _LEAST = -(1 << 31)  # no product is below it
 
@@ -203,3 +203,28 @@ def rows_reaching(products, low):
         for i in range(products.shape[1]):
             near[r] |= products[r, i] >= low
     return near
+
+
+@compiled
+def which_fire(values, shift, reach, fires, rows, pairs):
+    """Write to ``fires`` (k, n) 1 where values (k, n) are above the shift by more than reach (n,), 0 elsewhere.
+
+    Places that are as close to the shift as that are written to ``rows`` and ``pairs``, as many as there is room for.
+    Return how many there are.
+    """
+    found = 0
+    for i in range(values.shape[0]):
+        close = 0
+        for r in range(values.shape[1]):
+            above = values[i, r] - shift
+            fires[i, r] = 1.0 if above > reach[r] else 0.0
+            close += 1 if abs(above) <= reach[r] else 0
+        if close == 0:
+            continue
+        for r in range(values.shape[1]):
+            if abs(values[i, r] - shift) <= reach[r]:
+                if found < rows.size:
+                    rows[found] = i
+                    pairs[found] = r
+                found += 1
+    return found

@@ -14,10 +14,20 @@ from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
 from thresher.loops import compiled
-from thresher.loops.lanes import LANES
+from thresher.loops.instructions.vectors import LANES
+from thresher.loops.instructions.whole import (
+    COLUMNS,
+    PLAIN,
+    REGISTER,
+    ROWS,
+    WAYS,
+    Way,
+    multiply,
+    multiply_plainly,
+    multiply_singly,
+)
 from thresher.loops.rounding import of_screen
 from thresher.loops.structures import RoundedInputs, RoundedRows, WholeProducts
-from thresher.loops.whole import COLUMNS, PLAIN, REGISTER, ROWS, WAYS, Way, multiply, multiply_plainly, multiply_singly
 
 __all__ = [
     "CHUNK", "LONGEST", "NO_INPUTS", "NO_ROWS", "OFFSET", "change_nearly", "describe", "guard_of", "level_of",

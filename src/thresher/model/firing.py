@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.loops.pairs import count_cofiring, pairs_missing
+from thresher.loops.pairs.by_neuron import count_cofiring, pairs_missing
 
 __all__ = ["Firing", "Pattern", "pattern_of_pairs"]
 

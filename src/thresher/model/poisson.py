@@ -18,8 +18,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.loops.philox import fill_rows, words_to_normals
-from thresher.loops.poisson import DIRECTIONS, HEIGHTS, fill_heights, fill_uniforms, keep_first, lift_rows
+from thresher.loops.numbers.philox import fill_rows, words_to_normals
+from thresher.loops.numbers.poisson import DIRECTIONS, HEIGHTS, fill_heights, fill_uniforms, keep_first, lift_rows
 from thresher.loops.rounding import guards, unit_roundoff
 from thresher.model.start import Sequence, Start, random_words
 

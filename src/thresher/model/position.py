@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.loops.pairs import look_at, merge_coefficients
+from thresher.loops.pairs.by_neuron import look_at, merge_coefficients
 from thresher.loops.rounding import of_look
 from thresher.model.firing import Pattern
 from thresher.model.geometry import Geometry

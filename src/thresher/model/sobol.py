@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.loops.philox import fill_block
-from thresher.loops.sobol import fill_points, fill_points_from
+from thresher.loops.numbers.philox import fill_block
+from thresher.loops.numbers.sobol import fill_points, fill_points_from
 
 __all__ = ["MOST_COLUMNS", "check_sobol", "sobol_block", "sobol_points", "sobol_rows"]
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.loops.philox import fill_block, fill_rows, words_to_normals
+from thresher.loops.numbers.philox import fill_block, fill_rows, words_to_normals
 from thresher.model.sobol import sobol_block, sobol_rows
 
 __all__ = ["Sequence", "Start", "random_normals", "random_words"]

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
+from thresher.loops.outputs import which_fire
 from thresher.loops.rounding import of_margin, unit_roundoff
-from thresher.loops.twins import divide
 from thresher.model.network import Network, NetworkSettings, row_blocks
 from thresher.model.weights import DenseWeights
 from thresher.parallel import in_order
@@ -92,7 +92,7 @@ class _Pairs:
         room = 1 + values.size // _RARE
         while True:
             rows, pairs = np.empty((2, room), np.int64)
-            found = divide(values, np.float32(self._shift), self._reach, fires, rows, pairs)
+            found = which_fire(values, np.float32(self._shift), self._reach, fires, rows, pairs)
             if found <= room:
                 break
             room = found

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from thresher.loops.pairs import materialise
+from thresher.loops.pairs.by_neuron import materialise
 from thresher.model.firing import Pattern
 from thresher.model.poisson import AnyStart
 

@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.interfaces import Effort, ShardMoved, ShardStarted, Step
-from thresher.loops import certified as loops
-from thresher.loops import counting, trees
+from thresher.loops import trees
+from thresher.loops.certified.visits import visit
+from thresher.loops.certified.watchlists import commit, extract, rebuild, write_wake_ups
+from thresher.loops.pairs import counting
 from thresher.loops.rounding import of_coefficients
 from thresher.loops.structures import Found, Point, WakeUps
-from thresher.loops.visits import visit
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.position import Position
@@ -261,22 +262,20 @@ class Certified(PairShard):
         start = self._settings.start.rows(self._neurons.start + self._lists.neurons[places].astype(np.int64))
         products = np.matmul(start.astype(fast.dtype), fast.T)
         found = Found(corrections, pending=np.empty_like(places), left_band=places[:0])
-        self._entries_used, n_pending, looks, on, off = loops.rebuild(
+        self._entries_used, n_pending, looks, on, off = rebuild(
             self._lists, places, products, self._entries_used, self._point(), self._constants, self._loop_inputs, found
         )
-        loops.write_wake_ups(self._lists, places, self._settings.scale, self._wake_ups())
+        write_wake_ups(self._lists, places, self._settings.scale, self._wake_ups())
         return _ScannedAgain(found.pending[:n_pending], looks, int(on), int(off))  # NumPy's, where nothing is compiled
 
     def _commit(self, places: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
         lists = self._lists
         self._lists = lists.with_bases(self._bases_used, int(lists.fired[places].sum(dtype=np.int64)) + self._flips)
-        self._bases_used = loops.commit(
-            self._lists, places, self._point(), self._settings.scale, self._bases_used, counts
-        )
+        self._bases_used = commit(self._lists, places, self._point(), self._settings.scale, self._bases_used, counts)
 
     def _renew(self, places: NDArray[np.int64]) -> int:
         """Write the wake-ups of visited neurons to the tree; return the number of nodes written."""
-        loops.write_wake_ups(self._lists, places, self._settings.scale, self._wake_ups())
+        write_wake_ups(self._lists, places, self._settings.scale, self._wake_ups())
         return self._climb(places)
 
     def _climb(self, places: NDArray[np.int64]) -> int:
@@ -290,7 +289,7 @@ class Certified(PairShard):
     ) -> tuple[Pattern, NDArray[np.float64]]:
         """Return entries of a zone and their coefficients, at a snapshot: that of the last ``linearise`` by default."""
         snapshot = self._anchor if snapshot is None else snapshot
-        places, bounds, inputs, coefficients = loops.extract(
+        places, bounds, inputs, coefficients = extract(
             self._lists, zone, only_moved, Point(self._sums, snapshot), self._settings.scale
         )
         return Pattern(self._neurons.start + self._lists.neurons[places].astype(np.int64), bounds, inputs), coefficients

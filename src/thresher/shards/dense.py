@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.interfaces import Effort, ShardMoved, ShardStarted, Step
-from thresher.loops.bits import add_outputs, add_pushes, count_flips, list_pairs, panels_of
-from thresher.loops.counting import BITS_PER_PAIR, count_shared
-from thresher.loops.pairs import collect_within
+from thresher.loops.pairs.bits import add_outputs, add_pushes, count_flips, list_pairs, panels_of
+from thresher.loops.pairs.by_neuron import collect_within
+from thresher.loops.pairs.counting import BITS_PER_PAIR, count_shared
 from thresher.loops.rounding import NORM_TOLERANCE, unit_roundoff
 from thresher.model.firing import Pattern, pattern_of_pairs
 from thresher.model.network import NetworkSettings, row_blocks

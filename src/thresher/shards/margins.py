@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.loops.pairs import collect_within, dot_pairs
+from thresher.loops.pairs.by_neuron import collect_within, dot_pairs
 from thresher.loops.rounding import NORM_TOLERANCE, of_margin, unit_roundoff
 
 __all__ = ["Bits", "Fast", "Margins", "Matrix"]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import BrokenCertificate
 from thresher.interfaces import JacobianSlice, ShardAudited, Sketch
-from thresher.loops.pairs import add_gram_product
+from thresher.loops.pairs.by_neuron import add_gram_product
 from thresher.loops.rounding import FINE, NORM_TOLERANCE, of_margin, of_outputs
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks

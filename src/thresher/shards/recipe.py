@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from thresher.interfaces import Shard, ShardStarted, Step
 from thresher.loops import screen
-from thresher.loops.bits import panels_of
+from thresher.loops.pairs.bits import panels_of
 from thresher.loops.structures import RoundedInputs
 from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.interfaces import Effort
-from thresher.loops.pairs import collect_above
+from thresher.loops.pairs.by_neuron import collect_above
 from thresher.model.firing import Firing, pattern_of_pairs
 from thresher.model.network import row_blocks
 from thresher.model.position import Position

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from thresher.interfaces import Effort
 from thresher.loops import screen
-from thresher.loops import start_scan as loops
+from thresher.loops.certified.start_scan import scan_block
 from thresher.loops.rounding import unit_roundoff
 from thresher.loops.structures import Inputs, RoundedInputs, RoundedRows, ShardConstants, StartRows
 from thresher.model.geometry import Geometry
@@ -220,7 +220,7 @@ class StartScan:
         place = block.start - self._rows.start
         rows = StartRows(Z, weights, rounded, rounded_inputs, change, signs, self._depth, first=0, place=place)
         while True:
-            done, *used, flips, before, after, looks = loops.scan_block(
+            done, *used, flips, before, after, looks = scan_block(
                 rows, self._step, constants, self._inputs, self.sums, self._lists, self._used
             )
             self._used = tuple(used)

@@ -1,4 +1,4 @@
-"""Kernels in Triton for watchlists, which are rows of entries, as in ``loops/certified.py``.
+"""Kernels in Triton for watchlists, which are rows of entries, as in ``loops/certified/watchlists.py``.
 
 Those that have fired stand first in a watchlist; flags tell what an entry is. A kernel has one lane per neuron, and its
 loops run over the longest watchlist of its block. Numbers in double precision come in arrays: Triton passes single ones

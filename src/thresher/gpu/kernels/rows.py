@@ -1,7 +1,7 @@
 """Kernels in Triton for start rows: their numbers, the screen, exact products with inputs.
 
-Start rows must have the bits that ``loops/philox.py`` gives: the same operations in the same order, none of them fused
-(``enable_fp_fusion=False`` at every launch of a kernel that makes them).
+Start rows must have the bits that ``loops/numbers/philox.py`` gives: the same operations in the same order, none of
+them fused (``enable_fp_fusion=False`` at every launch of a kernel that makes them).
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def fill(rows, out, norms, count, d, columns, key, R: tl.constexpr, Q: tl.conste
 
 @triton.jit(do_not_specialize=[*SIZES, "bits"])
 def fill_sobol(points, out, first_row, count, d, bits, R: tl.constexpr, C: tl.constexpr):
-    """Write Sobol start rows from ``first_row`` on to ``out`` (count, d); see ``loops/sobol.py``.
+    """Write Sobol start rows from ``first_row`` on to ``out`` (count, d); see ``loops/numbers/sobol.py``.
 
     ``points`` (1 + bits, d) are point 0 and the offsets of the bits of a row's number, as int32.
     """

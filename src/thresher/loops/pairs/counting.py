@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from thresher.loops import compiled
-from thresher.loops.search import ones
+from thresher.loops.instructions.places import ones
 
 __all__ = ["BITS_PER_PAIR", "cheaper_by_bits", "count_bits", "count_pairs", "count_shared"]
 

@@ -8,7 +8,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from thresher.loops import helper
-from thresher.loops.whole import REGISTER
+from thresher.loops.instructions.whole import REGISTER
 
 __all__ = ["EXTRA", "NONE", "ONE", "fast_dot", "ones", "pick", "places_at_least", "places_of_ones", "trailing_zeros"]
 

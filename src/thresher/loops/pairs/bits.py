@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.loops import compiled
-from thresher.loops.search import trailing_zeros
+from thresher.loops.instructions.places import trailing_zeros
 
 __all__ = ["add_outputs", "add_pushes", "count_flips", "list_pairs", "panels_of"]
 

@@ -12,9 +12,9 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import helper
-from thresher.loops.pairs import dot, inner
-from thresher.loops.philox import fill_row
-from thresher.loops.poisson import draw_row
+from thresher.loops.numbers.philox import fill_row
+from thresher.loops.numbers.poisson import draw_row
+from thresher.loops.pairs.by_neuron import dot, inner
 from thresher.loops.rounding import FINE, STRETCH, norm_at_most, of_change, of_look
 from thresher.loops.structures import Flips, Scratch
 

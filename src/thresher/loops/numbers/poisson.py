@@ -11,8 +11,8 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled
-from thresher.loops.pairs import dot
-from thresher.loops.philox import fill_row, row_words
+from thresher.loops.numbers.philox import fill_row, row_words
+from thresher.loops.pairs.by_neuron import dot
 from thresher.loops.rounding import safely_below
 
 __all__ = ["DIRECTIONS", "HEIGHTS", "draw_row", "fill_heights", "fill_uniforms", "keep_first", "lift_rows"]

@@ -2,7 +2,7 @@
 
 Three certificates stand between a step and a look. A neuron is not due before its wake-up; if it is, a straight walk of
 the length of its steps may not reach its first expiry; if it may, the norm of their sum may not. See
-``loops/certified.py`` for the watchlists.
+``loops/certified/watchlists.py`` for the watchlists.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled, helper
-from thresher.loops.judgement import (
+from thresher.loops.certified.judgement import (
     add_products,
     add_up,
     correction,
@@ -20,10 +20,10 @@ from thresher.loops.judgement import (
     make_flips,
     make_scratch,
 )  # fmt: skip
-from thresher.loops.lanes import CHUNK, dot_rows, passed, prefetch, sum_rows
-from thresher.loops.pairs import dot
+from thresher.loops.instructions.places import trailing_zeros
+from thresher.loops.instructions.vectors import CHUNK, dot_rows, passed, prefetch, sum_rows
+from thresher.loops.pairs.by_neuron import dot
 from thresher.loops.rounding import STRETCH, expiry_at, norm_of_sum, rounded_up, wake_up_at
-from thresher.loops.search import trailing_zeros
 from thresher.loops.structures import Displacement, Visited
 
 __all__ = ["AHEAD", "fetch_row", "visit", "wake", "write_coefficients"]

@@ -13,11 +13,11 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled, helper
-from thresher.loops.judgement import add_products, add_up, correction, decide, doubt_of, make_scratch
-from thresher.loops.pairs import dot
+from thresher.loops.certified.judgement import add_products, add_up, correction, decide, doubt_of, make_scratch
+from thresher.loops.certified.visits import AHEAD, fetch_row, wake, write_coefficients
+from thresher.loops.pairs.by_neuron import dot
 from thresher.loops.rounding import expiry_at, rounded_down
 from thresher.loops.structures import Displacement, Entries, Rebuilt
-from thresher.loops.visits import AHEAD, fetch_row, wake, write_coefficients
 
 __all__ = ["commit", "extract", "rebuild", "write_wake_ups"]
 

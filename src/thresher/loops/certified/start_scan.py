@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled, helper
-from thresher.loops.judgement import (
+from thresher.loops.certified.judgement import (
     GATHER,
     add_products,
     add_up,
@@ -19,11 +19,11 @@ from thresher.loops.judgement import (
     make_scratch,
     norm_bound,
 )  # fmt: skip
-from thresher.loops.lanes import dot_rows, sum_rows
-from thresher.loops.pairs import dot
+from thresher.loops.instructions.places import EXTRA, NONE, fast_dot, pick, places_at_least, places_of_ones
+from thresher.loops.instructions.vectors import dot_rows, sum_rows
+from thresher.loops.pairs.by_neuron import dot
 from thresher.loops.rounding import expiry_at, norm_of_sum, rounded_down, safely_below
 from thresher.loops.screen import CHUNK, change_nearly, guard_of, level_of, multiply_rows, pick_bounds, room_for
-from thresher.loops.search import EXTRA, NONE, fast_dot, pick, places_at_least, places_of_ones
 from thresher.loops.structures import Displacement, Scanned, ScanRoom
 
 __all__ = ["scan_block"]

@@ -1,0 +1,120 @@
+"""Writes the tables of limits.md from the constants of the code: ``python docs/limits.py``, or ``make limits``.
+
+A constant is named by its package and its name, so it may move from file to file. Values are read from the source.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SOURCE = Path(__file__).parent.parent / "src" / "thresher"
+PAGE = Path(__file__).parent / "limits.md"
+
+
+class Limit(NamedTuple):
+    """A number that users or engineers meet: what it is, the package that sets it, and what it is called there."""
+
+    words: str
+    package: str
+    name: str
+
+
+TRAINING = [
+    Limit('inputs up to which `solver="auto"` factors every matrix', "training", "ALWAYS_FACTOR"),
+    Limit('inputs up to which `solver="auto"` makes any n x n matrix', "training", "EVER_FACTOR"),
+    Limit('share of the last contraction that a solve of `solver="pivots"` may leave', "training", "_SHARE"),
+    Limit("relative residual of such a solve, at the finest", "training", "_TOLERANCE"),
+    Limit("the same, at the coarsest", "training", "_LOOSEST"),
+    Limit('expected path of a firing neuron from which `index="dense"` is the default', "training", "_FAR"),
+    Limit('expected inputs a neuron fires on, below which `start="auto"` draws rows', "training", "_SPARSE"),
+    Limit("halvings of a step that are tried", "training", "_HALVINGS"),
+    Limit('smallest `tol` with `dtype="float32"`', "training", "_FINEST_FLOAT32"),
+    Limit("share of the first residual by which a resumed run may differ, on another machine", "training", "_AGREE"),
+    Limit("shards (slices of neurons) at most", "engines", "_MOST_SHARDS"),
+    Limit("neurons of a shard at least, unless it is dense", "engines", "_SHARD"),
+    Limit("distance of the norm of an input from 1 that is accepted", "loops", "NORM_TOLERANCE"),
+    Limit("numbers that a sketch S Jᵀ has at most", "algebra", "_MOST_ENTRIES"),
+]
+TABLES = [
+    Limit("values of a column of words up to which each becomes a column of zeros and ones", "tables", "MOST_VALUES"),
+    Limit("share of words among numbers or dates up to which they count as missing", "tables", "FEW"),
+    Limit("share of different values from which they are names of rows, and left out", "tables", "_OWN"),
+    Limit("words of a cell, on average, from which a column is free text", "tables", "_SENTENCE"),
+    Limit("parts of the rows for means of targets by category", "tables", "_FOLDS"),
+    Limit("rows that the mean of all targets counts as in such a mean", "tables", "_PRIOR"),
+    Limit("classes up to which each has means of its own", "estimators", "_MOST_MEANS"),
+    Limit("different whole numbers in a target up to which they are classes", "tables", "_MOST_CLASSES"),
+]
+PARTS = {"training": TRAINING, "tables": TABLES}
+
+
+def assigned(package: str) -> Iterator[tuple[str, ast.expr, str]]:
+    """Yield the names that a package sets in modules and classes (``Class.name``), what to, and the comment beside."""
+    for path in sorted((SOURCE / package).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        module, lines = ast.parse(text), text.splitlines()
+        classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+        for owner, body in (("", module.body), *((f"{node.name}.", node.body) for node in classes)):
+            for node in body:
+                if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+                    continue
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                comment = lines[node.end_lineno - 1][node.end_col_offset :].strip(" #")
+                pairs = [(target, node.value)]
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    pairs = list(zip(target.elts, node.value.elts, strict=True))
+                yield from ((owner + one.id, what, comment) for one, what in pairs if isinstance(one, ast.Name))
+
+
+def value(package: str, name: str) -> Any:
+    """Return the one value that a package gives to a name; ``NAME[0]`` is the first of several."""
+    name, _, place = name.rstrip("]").partition("[")
+    found = [what for one, what, _ in assigned(package) if one == name]
+    if len(found) != 1:
+        raise SystemExit(f"{package} sets {name} {len(found)} times; docs/limits.py has to name one constant.")
+    number = eval(ast.unparse(found[0]))
+    return number[int(place)] if place else number
+
+
+def fields(package: str, owner: str) -> list[Limit]:
+    """Return the numbers that a class holds, in the words of the comments beside them."""
+    found = [(name, comment) for name, _, comment in assigned(package) if name.startswith(f"{owner}.")]
+    return [Limit(comment, package, name) for name, comment in found]
+
+
+def written(number: Any) -> str:
+    """Return a number as the docs write it."""
+    if isinstance(number, tuple):
+        return ", ".join(map(written, number))
+    if isinstance(number, int) and number >= 1 << 14 and number & (number - 1) == 0:
+        return f"{number:,} (2^{number.bit_length() - 1})"
+    return f"{number:,}" if isinstance(number, int) else f"{number:g}"
+
+
+def table(limits: list[Limit]) -> str:
+    """Return the rows of a part."""
+    lines = ["| what | value | constant |", "| --- | ---: | --- |"]
+    for one in limits:
+        number = written(value(one.package, one.name))
+        lines.append(f"| {one.words} | {number} | `{one.package}: {one.name}` |")
+    return "\n".join(lines)
+
+
+def page(text: str) -> str:
+    """Return the page with the tables of today's code."""
+    for part, limits in PARTS.items():
+        begin, end = f"<!-- {part}: python docs/limits.py writes from here -->", "<!-- to here -->"
+        before, mark, rest = text.partition(begin)
+        _, last, after = rest.partition(end)
+        if not mark or not last:
+            raise SystemExit(f"{PAGE} must hold the line {begin} and, below it, {end}.")
+        text = f"{before}{begin}\n\n{table(limits)}\n\n{end}{after}"
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    print(f"Written: {PAGE}")
