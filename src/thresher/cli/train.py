@@ -19,7 +19,6 @@ from thresher.cli.fit import Work
 from thresher.cli.live import say
 from thresher.cli.options import Auto, Count, Width, reading_options, take_reading
 from thresher.cli.places import forget_checkpoint, new_places, say_kept
-from thresher.devices import DEVICES, find_device
 from thresher.output import to_json
 from thresher.runs import RUN_FILE, Recorder, Run, write_report
 from thresher.runs.making import Tested, make_run
@@ -59,7 +58,6 @@ _TEST_SIZE = 0.2
     type=click.Choice(["auto", "cholesky", "cg", "sketched", "pivots"]),
     help="With --ridge 0: linear solver.",
 )
-@click.option("--device", type=click.Choice(DEVICES), default="cpu", show_default=True, help="Where to compute.")
 @cluster_options
 @click.option("--tol", type=float, help="Stop at this share of the first error; default: 1e-6, or 2e-2 with a ridge.")
 @click.option(
@@ -221,7 +219,6 @@ def _check_options(options: dict[str, Any]) -> None:
     if options["test_size"] is not None and not 0 <= check_number(options["test_size"], "--test-size") < 1:
         raise InvalidInput(f"--test-size must be at least 0 and below 1; got {options['test_size']:g}. Try 0.2.")
     check_whole(options["seed"], "--seed", least=0)
-    find_device(options["device"])
     take_engine(options)
     for name in ("shift", "ridge", "bias"):
         if options[name] != "auto":
