@@ -10,7 +10,7 @@ from rich.console import Console
 
 from thresher import InvalidInput, train, train_together
 from thresher.cli.live import Live, end, say
-from thresher.cli.options import Count
+from thresher.cli.options import COUNT
 from thresher.datasets import random_problem
 from thresher.runs import Run, read_run
 
@@ -22,11 +22,11 @@ _SAME = 1e-5  # times the first residual: what rounding may change from one mach
 @click.command(short_help="Check every certificate against a full scan.")
 @click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "--inputs", type=Count(), default=200, show_default=True, help="Number of random inputs on the unit sphere."
+    "--inputs", type=COUNT, default=200, show_default=True, help="Number of random inputs on the unit sphere."
 )
-@click.option("--dimension", type=Count(), default=50, show_default=True, help="Dimension of the inputs.")
-@click.option("--width", type=Count(), default="2^17", show_default=True, help="Number of neurons.")
-@click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of the problem and the start weights.")
+@click.option("--dimension", type=COUNT, default=50, show_default=True, help="Dimension of the inputs.")
+@click.option("--width", type=COUNT, default="2^17", show_default=True, help="Number of neurons.")
+@click.option("--seed", type=COUNT, default=0, show_default=True, help="Seed of the problem and the start weights.")
 @click.option("--twins", is_flag=True, help="Pair neurons with opposite signs.")
 def audit(run: Path | None, inputs: int, dimension: int, width: int, seed: int, twins: bool) -> None:
     """Train again and check every certificate against a full scan after every iteration.
