@@ -91,7 +91,7 @@ def restore(kind: Any, stored: Any, name: str = "it") -> Any:
         return None if stored is None else restore(next(one for one in inner if one is not type(None)), stored, name)
     if origin is list and isinstance(stored, list):
         return [restore(inner[0], one, name) for one in stored]
-    if origin is tuple and isinstance(stored, list):
+    if origin is tuple and isinstance(stored, list | tuple):
         return tuple(restore(inner[0], one, name) for one in stored)
     if origin is dict and isinstance(stored, dict):
         return {str(key): restore(inner[1], one, name) for key, one in stored.items()}
