@@ -121,7 +121,7 @@ def estimate_shares(
     """
     each = [Facts.of(one.targets, settings, dtype=dtype, first_step=first_step) for one in problems]
     facts, n = each[0], problems[0].size
-    weights = sum(one.neurons * one.item * one.dimension if kind.WHOLE else one.weights for one in each)
+    weights = sum(one.neurons * one.item * one.dimension if kind.DENSE else one.weights for one in each)
     shared = matrix_bytes(facts, threads=1) if matrix else _pivots_bytes(facts)
     products = n * n * (8 + facts.item + 4 * (threads + 1)) if matrix else 3 * 8 * n * facts.dimension
     held = sum(kind.memory(one) for one in each) / workers

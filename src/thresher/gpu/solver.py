@@ -12,7 +12,7 @@ import torch
 from thresher.algebra import Cholesky
 from thresher.algebra.system import SINGULAR, System, Vector
 from thresher.devices import find_device
-from thresher.interfaces import Factor, Gram, Solution, SolveStatus
+from thresher.interfaces import DeviceGram, Factor, Gram, Solution, SolveStatus
 
 __all__ = ["DeviceCholesky", "Lower", "factor"]
 
@@ -68,7 +68,7 @@ class _DeviceFactor:
     @cached_property
     def _made(self) -> Lower | Factor:
         gram, device = self._gram, find_device("cuda")
-        matrix = gram.device_matrix() if hasattr(gram, "device_matrix") else torch.tensor(gram.dense(), device=device)
+        matrix = gram.device_matrix() if isinstance(gram, DeviceGram) else torch.tensor(gram.dense(), device=device)
         made = factor(matrix, torch.as_tensor(self._added, dtype=torch.float64, device=device))
         if made is not None:
             diagonal = made.lower.diagonal() ** 2

@@ -28,8 +28,7 @@ _DENSE = 0.8  # share of the rows of a range for which all of them are made
 
 def few_near(weights: Weights, shift: float) -> bool:
     """Return whether few pairs fire, or are nearer to it than twins have moved. Cost: O(d) for some coefficients."""
-    support, d = weights.support.slice(0, min(_SAMPLE, len(weights.support.neurons))), weights.start.dimension
-    some = weights._replace(support=support, coefficients=weights.coefficients[: support.pairs])
+    some, d = weights.part(0, min(_SAMPLE, len(weights.support.neurons))), weights.start.dimension
     moved = np.append(some.distances(), 0.0)
     reach = float(moved.mean()) if weights.start.twins else 0.0
     return _few(shift - reach, math.sqrt(1.0 + np.mean(moved**2) / d))

@@ -81,6 +81,10 @@ class PoissonStart:
         """Number of neurons that are drawn."""
         return 2 * int(self.bounds[-1])
 
+    def neurons_of(self, width: int) -> int:
+        """Return how many neurons a network has, whatever its width: those that are drawn."""
+        return self.neurons
+
     def block(self, first: int, last: int) -> NDArray[np.float32]:
         """Return the start weights of neurons ``first`` to ``last - 1``, (last - first, d). Cost: O(nd) per row."""
         pairs = self.base_block(first >> 1, (last + 1) >> 1).T

@@ -106,7 +106,7 @@ def _copies(settings: NetworkSettings) -> int:
 class Dense(PairShard):
     """A slice of neurons in dense blocks. Memory: (neurons, d) numbers and (neurons, n) bits, twice during a move."""
 
-    SHARE, WHOLE = 8, True
+    SHARE, DENSE = 8, True
     REMEDY = "Use a smaller width or fewer inputs."
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:

@@ -24,7 +24,7 @@ REMEDY = "This is a fault of thresher: please report it with the seed. index='sc
 class PairShard:
     """The part of a shard that follows from its firing pairs, ``pattern()``, and its ``position()``."""
 
-    WHOLE = False
+    DENSE = False
     REMEDY = "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs."
 
     _settings: NetworkSettings
