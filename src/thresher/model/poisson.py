@@ -60,6 +60,11 @@ class PoissonStart:
         return True
 
     @property
+    def copies(self) -> int:
+        """Number of neurons that share a row."""
+        return 2
+
+    @property
     def sequence(self) -> Sequence:
         """Rows are independent."""
         return "random"

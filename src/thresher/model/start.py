@@ -37,6 +37,11 @@ class Start(NamedTuple):
         return "scan"
 
     @property
+    def copies(self) -> int:
+        """Number of neurons that share a row."""
+        return 2 if self.twins else 1
+
+    @property
     def bounds(self) -> NDArray[np.int64]:
         """No numbers (0,): rows are not drawn at inputs."""
         return np.empty(0, np.int64)
