@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs limits pictures start bench bench-full certified scaling prediction preconditioners cluster many-rows gpu reliability clean
+.PHONY: setup demo test coverage test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs limits pictures start bench bench-full certified scaling prediction preconditioners cluster many-rows gpu reliability clean
 
 setup: $(VENV)/.ready
 
@@ -20,7 +20,11 @@ demo: setup
 test: setup check
 	$(BIN)/python -m pytest
 
-# The same and all that takes longer: the site, every documented command, clusters, benchmarks, defaults; before a change lands.
+# The same, and which lines of the package they run; compiled functions and what runs on a GPU alone are not counted.
+coverage: setup
+	$(BIN)/python -m reliability.covered
+
+# The default tests and all that takes longer: the site, every documented command, clusters, benchmarks, defaults; before a change lands.
 test-all: setup check
 	$(BIN)/python -m pytest -m 'not slow and not gpu' --durations=20
 
@@ -52,6 +56,7 @@ test-wheel: setup
 reliability: setup
 	$(BIN)/python -m reliability.kills --count 50
 	$(BIN)/python -m reliability.soak --minutes 25
+	$(BIN)/python -m reliability.covered
 	$(BIN)/python -m reliability.uncompiled
 	$(BIN)/python -m reliability.mutants --minutes 60
 	$(BIN)/python -m reliability.page

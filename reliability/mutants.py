@@ -110,7 +110,9 @@ class Trial:
         def work() -> int:
             import coverage
 
-            measured = coverage.Coverage(include=[f"{self._package}/*"], data_file=None, concurrency=["thread"])
+            measured = coverage.Coverage(
+                include=[f"{self._package}/*"], data_file=None, config_file=False, concurrency=["thread"]
+            )
             measured.start()
             watched = Told(measured)
             status = self._pytest(

@@ -2,13 +2,14 @@
 
     python -m reliability.page
 
-Reads results/reliability.json, so that no figure is typed by hand.
+Reads results/reliability.json, so that no figure is typed by hand. Sections of which it has none stay as they are.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ What is promised, and how each promise is tested. Commands wrote the figures on 
     python -m reliability.kills --count 50     # SIGKILL at random moments, damaged files; about ten minutes
     python -m reliability.soak --minutes 25    # random problems, every iteration audited
     python -m reliability.fuzz --seconds 120   # coverage-guided fuzzing of all readers; needs atheris
+    make coverage                              # lines that the default tests run; as long as these take
     python -m reliability.uncompiled           # line coverage with compilation off; needs coverage
     python -m reliability.mutants --minutes 60 # mutation tests of shards, algebra and loops; goes on with --more
     make test-oldest                           # the tests with the oldest versions that pyproject.toml allows
@@ -127,6 +129,22 @@ def fuzz(figures: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def covered(figures: dict[str, Any]) -> str:
+    missing = {name: len(lines) for name, lines in figures["missing"].items()}
+    most = sorted(missing, key=lambda name: -missing[name])[:8]
+    return "\n".join(
+        [
+            "## Lines covered\n",
+            f"`make coverage`: the default tests, those of `make test`, run **{figures['covered'] / figures['lines']:.1%}** of "
+            f"{figures['lines']:,} lines. Not among these are the {figures['compiled']:,} lines of compiled functions, which Python does not "
+            "run (see the next section), and what runs on a GPU alone.\n",
+            machine(figures),
+            f"Most lines are missing in {', '.join(f'`{name}` ({missing[name]})' for name in most)}. Of clusters the default tests "
+            "have a look alone; `make test-all` has the rest.\n",
+        ]
+    )
+
+
 def coverage(figures: dict[str, Any]) -> str:
     ends = ", ".join(f"{count:,} {name}" for name, count in figures["tests"].items())
     missing = {name: len(lines) for name, lines in figures["missing"].items()}
@@ -207,19 +225,30 @@ def wheel(figures: dict[str, Any]) -> str:
     return "\n".join(lines) + f"\n\n{machine(figures)}"
 
 
+# The sections in their order: title, entry of the record, and what writes it.
+SECTIONS: list[tuple[str, str, Callable[[Any], str]]] = [
+    ("Kills", "kills", kills),
+    ("Soak", "soak", soak),
+    ("Fuzzing", "fuzz", fuzz),
+    ("Lines covered", "covered", covered),
+    ("Lines reached", "coverage", coverage),
+    ("Mutants", "mutants", mutants),
+    ("Oldest versions", "oldest", oldest),
+    ("Wheel and sdist", "wheel", wheel),
+]
+
+
+def page(record: dict[str, Any], before: str) -> str:
+    """Return the page. Sections of which the record has no figures stay as they were."""
+    known = {part.splitlines()[0]: f"## {part.rstrip()}\n" for part in before.split("\n## ")[1:]}
+    if runs := [figures for name, figures in record.items() if name.startswith("soak")]:
+        record = {**record, "soak": runs}
+    written = [write(record[name]) if name in record else known.get(title) for title, name, write in SECTIONS]
+    return "\n".join([PROMISES, *filter(None, written)])
+
+
 def main() -> None:
-    record = results.read(RECORD)
-    parts = [PROMISES]
-    if "kills" in record:
-        parts.append(kills(record["kills"]))
-    runs = [figures for name, figures in record.items() if name.startswith("soak")]
-    if runs:
-        parts.append(soak(runs))
-    rest = {"fuzz": fuzz, "coverage": coverage, "mutants": mutants, "oldest": oldest, "wheel": wheel}
-    parts += [write(record[name]) for name, write in rest.items() if name in record]
-    if missing := [name for name in rest if name not in record]:
-        parts.append(f"No figures in the record from: {', '.join(missing)}.\n")
-    PAGE.write_text("\n".join(parts))
+    PAGE.write_text(page(results.read(RECORD), PAGE.read_text() if PAGE.is_file() else ""))
     print(f"Written to {PAGE}.")
 
 

@@ -157,7 +157,7 @@ def main() -> None:
         )
     import coverage
 
-    measured = coverage.Coverage(source_pkgs=["thresher"], data_file=None, concurrency=["thread"])
+    measured = coverage.Coverage(source_pkgs=["thresher"], data_file=None, config_file=False, concurrency=["thread"])
     measured.start()
     plain_python()
     np.seterr(over="ignore")  # words of random numbers are meant to overflow, and do so silently in compiled code

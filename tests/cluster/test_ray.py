@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from dataclasses import fields
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -218,13 +219,14 @@ def test_refusals(cluster, monkeypatch):
         train(problem, engine="ray", width=10**12)
     with pytest.raises(MemoryRefused, match=r"each of 2 workers needs about .* have room for 0\."):
         train(problem, engine="ray", width=10**14, twins=True, start="poisson")
-    with pytest.raises(NotAvailable, match="2 workers on GPUs need as many GPUs; the cluster has 0"):
-        pytest.importorskip("torch")
-        train(problem, engine=Ray(device="cuda", workers=2), **SMALL)
+    missing = [name for name in ("torch", "triton") if find_spec(name) is None]
+    said = f"on GPUs need {missing[0]}" if missing else "2 workers on GPUs need as many GPUs; the cluster has 0"
+    with pytest.raises(NotAvailable, match=said):
+        train(problem, device="cuda", engine=Ray(workers=2), **SMALL)
     with pytest.raises(InvalidInput, match="this process has joined the Ray cluster"):
         train(problem, engine=Ray("10.0.0.1:6379"), **SMALL)
     monkeypatch.setitem(sys.modules, "thresher.engines.ray_cluster", None)
-    with pytest.raises(InvalidInput, match="engine must be one of 'local', 'gpu', 'ray'; got 'spark'"):
+    with pytest.raises(InvalidInput, match=r"engine must be 'local', 'ray' or a thresher\.Ray; got 'spark'"):
         train(problem, engine="spark", **SMALL)
 
 
