@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "BrokenCertificate", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError", "WorkerLost",
-    "not_installed",
-]  # fmt: skip
+__all__ = ["BrokenCertificate", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError", "WorkerLost",
+           "not_installed"]  # fmt: skip
 
 
 class ThresherError(Exception):

@@ -30,29 +30,9 @@ from thresher.model.position import Position
 from thresher.model.problem import Problem
 from thresher.model.weights import DenseWeights, Step, Weights
 
-__all__ = [
-    "Audit",
-    "Effort",
-    "Engine",
-    "Executor",
-    "Factor",
-    "Gram",
-    "Index",
-    "JacobianSlice",
-    "Moved",
-    "Objective",
-    "Progress",
-    "Shard",
-    "ShardAudited",
-    "ShardMoved",
-    "ShardStarted",
-    "Sketch",
-    "Solution",
-    "SolveStatus",
-    "Solver",
-    "Started",
-    "Step",
-]
+__all__ = ["Audit", "Effort", "Engine", "Executor", "Factor", "Gram", "Index", "JacobianSlice", "Moved", "Objective",
+           "Progress", "Shard", "ShardAudited", "ShardMoved", "ShardStarted", "Sketch", "Solution", "SolveStatus",
+           "Solver", "Started", "Step"]  # fmt: skip
 
 
 class Effort(NamedTuple):

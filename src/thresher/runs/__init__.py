@@ -8,19 +8,5 @@ from thresher.runs.recorder import Recorder
 from thresher.runs.report import write_report
 from thresher.runs.run import RUN_FILE, Run, read_run, write_run
 
-__all__ = [
-    "RUN_FILE",
-    "Evaluation",
-    "Histogram",
-    "Record",
-    "Recorder",
-    "Run",
-    "Test",
-    "Training",
-    "describe",
-    "evaluate",
-    "evaluate_rows",
-    "read_run",
-    "write_report",
-    "write_run",
-]
+__all__ = ["RUN_FILE", "Evaluation", "Histogram", "Record", "Recorder", "Run", "Test", "Training", "describe",
+           "evaluate", "evaluate_rows", "read_run", "write_report", "write_run"]  # fmt: skip

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from thresher.errors import InvalidInput
 from thresher.interfaces import Progress
 from thresher.runs.answers import Answers, ask
-from thresher.runs.influence import Effect, Importance, Model, find_influence
+from thresher.runs.influence import Effect, Importance, TestedModel, find_influence
 from thresher.runs.scores import (
     GUESS,
     ClassScore,
@@ -138,7 +138,7 @@ def evaluate_rows(
         places = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
     ends = [(1 + sign * level) / 2 for level in LEVELS for sign in (-1, 1)]
     answers, wanted = ask(model, rows.table(places), task=task, quantiles=ends), y[places]
-    wrapped = Model(model, task, getattr(model, "classes_", None))
+    wrapped = TestedModel(model, task, getattr(model, "classes_", None))
     found = find_influence(wrapped, rows, y, places, seconds=seconds, progress=progress)
     told: dict[str, Any] = _of_numbers(answers, wanted, known) if task == "regression" else _of_classes(
         answers, wanted, known, wrapped.classes
@@ -214,7 +214,7 @@ def _examples(
     places: NDArray[np.int64],
     numbers: NDArray[np.int64],
     shown: list[str],
-    model: Model,
+    model: TestedModel,
 ) -> list[Example]:
     """Return the rows with the largest errors, or those whose wrong answers have the highest probability."""
     wanted, probability = y[places], None

@@ -16,7 +16,7 @@ from thresher.runs.scores import rmse
 from thresher.tables import say_label
 from thresher.tables.picking import CellPicker, say_cell
 
-__all__ = ["Effect", "Importance", "Influence", "Model", "find_influence"]
+__all__ = ["Effect", "Importance", "Influence", "TestedModel", "find_influence"]
 
 REPEATS = 3  # permutations of each column
 GRID = 12  # values of a column that are tried
@@ -67,7 +67,7 @@ class Influence(NamedTuple):
     rows: int
 
 
-class Model(NamedTuple):
+class TestedModel(NamedTuple):
     """A fitted model whose answers are compared before and after cells have changed."""
 
     model: Any
@@ -90,7 +90,13 @@ class Model(NamedTuple):
 
 
 def find_influence(
-    model: Model, rows: CellPicker, y: NDArray[Any], places: Places, *, seconds: float, progress: Progress | None = None
+    model: TestedModel,
+    rows: CellPicker,
+    y: NDArray[Any],
+    places: Places,
+    *,
+    seconds: float,
+    progress: Progress | None = None,
 ) -> Influence:
     """Return which columns matter, on some of the rows at ``places``, and how answers change with the first few.
 
@@ -118,7 +124,7 @@ def find_influence(
 
 
 def _importances(
-    model: Model, rows: CellPicker, y: NDArray[Any], some: Places, repeats: int, tell: Callable[[int], None]
+    model: TestedModel, rows: CellPicker, y: NDArray[Any], some: Places, repeats: int, tell: Callable[[int], None]
 ) -> list[Importance]:
     base = model.error(model.outputs(rows.table(some)), y[some])
     variants = [
@@ -135,7 +141,11 @@ def _importances(
 
 
 def _asked(
-    model: Model, rows: CellPicker, some: Places, variants: Sequence[tuple[str, Places]], tell: Callable[[int], None]
+    model: TestedModel,
+    rows: CellPicker,
+    some: Places,
+    variants: Sequence[tuple[str, Places]],
+    tell: Callable[[int], None],
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the outputs of the rows for each variant: a column, and the places (k,) that its cells come from."""
     size = max(1, _BATCH // len(some))
@@ -152,7 +162,7 @@ def _asked(
 
 
 def _effect(
-    model: Model, rows: CellPicker, name: str, some: Places, places: Places, tell: Callable[[int], None]
+    model: TestedModel, rows: CellPicker, name: str, some: Places, places: Places, tell: Callable[[int], None]
 ) -> Effect:
     cells = rows.cells(name)[places]
     kind, chosen, counts = _grid(cells)
