@@ -1,7 +1,6 @@
 """Training with a penalty, against its definition."""
 
 import itertools
-from dataclasses import replace
 
 import naive
 import numpy as np
@@ -206,7 +205,7 @@ class TestOnePath:
         options = {"width": settings.width, "shift": settings.shift, "seed": settings.start.seed, "threads": 1}
         options |= {"twins": settings.start.twins, "sequence": settings.start.sequence, "penalty": penalty}
         setup = Setup.of([Problem(X, np.zeros(len(X))) for _ in together], complete(options))
-        again = remake(replace(setup, first_step="given"), [[*one.steps] for one in together])
+        again = remake(setup.with_first_step("given"), [[*one.steps] for one in together])
         for column, result, network in zip(Y.T, together, again, strict=True):
             (alone,) = penalised(X, column, penalty, settings)
             np.testing.assert_array_equal(result.network.weights.moved, alone.network.weights.moved)

@@ -56,7 +56,7 @@ class DeviceShard(PairShard):
     watched input of the neurons that are due. Memory: O(watched pairs) and three n x n matrices, on the device.
     """
 
-    SHARE = 0
+    SHARE, ON_DEVICE = 0, True
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._recipe, self._inputs, self._neurons = recipe.settings, recipe, recipe.inputs, neurons

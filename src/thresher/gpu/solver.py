@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from thresher.algebra import Cholesky
+from thresher.algebra.direct import Direct
 from thresher.algebra.system import SINGULAR, System, Vector
 from thresher.devices import find_device
 from thresher.interfaces import Factor, Gram, Solution, SolveStatus
@@ -40,7 +41,7 @@ def factor(matrix: Any, added: Any) -> Lower | None:
 
 
 @dataclass(frozen=True)
-class DeviceCholesky:
+class DeviceCholesky(Direct):
     """Factor the dense matrix on the GPU, in float64. What is singular to rounding is left to the processor.
 
     The matrix of a training on the GPU never leaves it. Cost: O(n³), and O(n²) for each right-hand side.
@@ -68,7 +69,8 @@ class _DeviceFactor:
     @cached_property
     def _made(self) -> Lower | Factor:
         gram, device = self._gram, find_device("cuda")
-        matrix = gram.device_matrix() if hasattr(gram, "device_matrix") else torch.tensor(gram.dense(), device=device)
+        matrix = gram.device_matrix()
+        matrix = torch.tensor(gram.dense(), device=device) if matrix is None else matrix
         made = factor(matrix, torch.as_tensor(self._added, dtype=torch.float64, device=device))
         if made is not None:
             diagonal = made.lower.diagonal() ** 2

@@ -106,7 +106,7 @@ class NetworkSettings(NamedTuple):
     @property
     def neurons(self) -> int:
         """Number of neurons that exist: all m, or those that were drawn where they fire."""
-        return self.start.neurons if isinstance(self.start, PoissonStart) else self.width
+        return self.start.neurons(self.width)
 
     @property
     def scale(self) -> float:

@@ -76,9 +76,8 @@ class PoissonStart:
         fill_uniforms(random_words(self.seed, _NUMBERS, np.arange(len(shares)), 2), shares)
         return np.concatenate([[0], np.cumsum(_poisson_quantiles(self.width / 2 * self.tail, shares))])
 
-    @property
-    def neurons(self) -> int:
-        """Number of neurons that are drawn."""
+    def neurons(self, width: int) -> int:
+        """Return the number of neurons that exist: those that are drawn."""
         return 2 * int(self.bounds[-1])
 
     def block(self, first: int, last: int) -> NDArray[np.float32]:

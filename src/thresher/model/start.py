@@ -36,6 +36,20 @@ class Start(NamedTuple):
         """The name of such starts: all rows exist, and are scanned."""
         return "scan"
 
+    @property
+    def tail(self) -> float:
+        """No row is drawn at an input: 0, not the probability that it fires there."""
+        return 0.0
+
+    @property
+    def bounds(self) -> NDArray[np.int64]:
+        """No input has rows of its own (0,)."""
+        return np.empty(0, np.int64)
+
+    def neurons(self, width: int) -> int:
+        """Return the number of neurons that exist: all."""
+        return width
+
     def block(self, first: int, last: int) -> NDArray[np.float32]:
         """Return the start weights of neurons ``first`` to ``last - 1``, (last - first, d). Cost: O(d) per row."""
         if self.twins:

@@ -7,7 +7,7 @@ coefficients are kept; where most do, what was added to each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -55,6 +55,11 @@ class Weights(NamedTuple):
         )
         coefficients = np.concatenate([part.coefficients for part in parts])
         return self._replace(support=support, coefficients=coefficients)
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return what a file keeps of them, by name."""
+        neurons, bounds, inputs = self.support
+        return {"neurons": neurons, "bounds": bounds, "places": inputs, "coefficients": self.coefficients}
 
     def moved_neurons(self) -> NDArray[np.int64]:
         """Return the neurons that have left their start, ascending (k,)."""
@@ -107,6 +112,10 @@ class DenseWeights(NamedTuple):
     def joined(self, parts: Sequence[DenseWeights]) -> DenseWeights:
         """Return the weights of all parts, whose neurons ascend from part to part. Cost: O(md)."""
         return self._replace(moved=np.concatenate([part.moved for part in parts]))
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return what a file keeps of them, by name."""
+        return {"moved": self.moved}
 
     def moved_neurons(self) -> NDArray[np.int64]:
         """Return the neurons that have left their start, ascending (k,). Cost: O(md)."""

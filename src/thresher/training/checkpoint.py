@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import Cholesky, ReusedFactor
 from thresher.errors import InvalidInput
 from thresher.files import Stored, read_file, write_file
-from thresher.interfaces import Gram, Solution, Solver, SolveStatus
+from thresher.interfaces import Factor, Gram, Solution, Solver, SolveStatus
 from thresher.model.problem import Problem
 
 __all__ = ["Checkpoint", "SolutionLog", "Taken", "fingerprint"]
@@ -66,18 +65,16 @@ class SolutionLog:
         added: float | NDArray[np.float64],
         iteration: int = 0,
         x0: NDArray[np.float64] | None = None,
-        shared: Any = None,
+        shared: Factor | None = None,
     ) -> Solution:
         """Return the solution that is known for this iteration, or solve, by the factor that is shared if there is one.
-
-        ``shared`` is a ``DirectFactor`` for a solver that remembers, else any ``Factor``.
 
         Cost: O(1), or that of the solver.
         """
         place = len(self._taken)
         known = self._known[place].solution if place < len(self._known) else None
-        if isinstance(solver, ReusedFactor) and (place == self._last_factor or (shared and known is None)):
-            solver.factor = (shared or Cholesky().prepare(gram, added=added)).lower  # what it remembers from here on
+        if place == self._last_factor or (shared and known is None):
+            solver.learn(gram, added=added, factor=shared)
         if known is None:
             return (shared or solver.prepare(gram, added=added, iteration=iteration)).solve(rhs, x0=x0)
         if known.factored:

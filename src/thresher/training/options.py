@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import Cholesky, Sketched, SketchQR
+from thresher.algebra import Cholesky, paper_solver
 from thresher.checks import check_number, check_values, check_whole
 from thresher.devices import find_device
 from thresher.engines import Facts, Footprint, Place, Where, place_of, shard_ranges
@@ -134,6 +134,12 @@ class Setup:
             callbacks=Callbacks(one["callbacks"]),
             memory_budget=budget,
         )
+
+    def with_first_step(self, first_step: str) -> Setup:
+        """Return the setup of a training whose first steps are known: "given" ones, or those that a file tells of."""
+        if first_step not in ("given", "limit", "gram"):
+            raise ValueError(f"its first step is {str(first_step)[:40]!r}")
+        return replace(self, first_step=first_step)
 
     @property
     def _footprint(self) -> Footprint:
@@ -307,11 +313,10 @@ def resolve_method(
         raise InvalidInput(f"method must be 'paper' or None; got {method!r}.")
     if index not in ("tournament", DEFAULT_INDEX):
         raise InvalidInput(f"method='paper' means index='tournament'; got index={index!r} as well. Drop one.")
-    if solver == "sketched" or solver == DEFAULT_SOLVER:
-        return "tournament", Sketched(preconditioner=SketchQR(oversampling=None)), "gram"
-    if isinstance(solver, Sketched):
-        return "tournament", solver, "gram"
-    raise InvalidInput(f"method='paper' means solver='sketched'; got solver={solver!r} as well. Drop one.")
+    theirs = paper_solver(solver)
+    if theirs is None:
+        raise InvalidInput(f"method='paper' means solver='sketched'; got solver={solver!r} as well. Drop one.")
+    return "tournament", theirs, "gram"
 
 
 def choose_name(kind: str, name: str, available: Mapping[str, Choice]) -> Choice:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.files import write_file
-from thresher.model.weights import DenseWeights
 
 __all__ = [
     "FORMS", "KIND", "RESULT", "VERSION", "Origin", "choose_form", "describe_results", "save_result",
@@ -57,7 +56,7 @@ def describe_results(results: Sequence[Any], form: str) -> tuple[list[dict[str, 
         inputs = len(result.origin.inputs)
         tensors[f"steps{place}"] = np.array([step.v for step in result.steps]).reshape(len(result.steps), inputs)
         if form == "full":
-            tensors |= {f"{name}{place}": value for name, value in _weights(result).items()}
+            tensors |= {f"{name}{place}": value for name, value in result.network.weights.tensors().items()}
     return [_describe(result) for result in results], tensors
 
 
@@ -69,14 +68,6 @@ def save_result(result: Any, path: str | Path, *, form: str) -> str:
     tensors["inputs_"] = result.origin.inputs
     write_file(Path(path), tensors, about, kind=KIND, version=VERSION)
     return form
-
-
-def _weights(result: Any) -> Tensors:
-    weights = result.network.weights
-    if isinstance(weights, DenseWeights):
-        return {"moved": weights.moved}
-    neurons, bounds, inputs = weights.support
-    return {"neurons": neurons, "bounds": bounds, "places": inputs, "coefficients": weights.coefficients}
 
 
 def _describe(result: Any) -> dict[str, Any]:
