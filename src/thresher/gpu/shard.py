@@ -77,7 +77,7 @@ class DeviceShard(PairShard):
         """Refuse start rows that are not made on a device, and steps that shrink the displacement."""
         if settings.start.sequence != "random":
             raise InvalidInput(
-                f"index='certified' makes start rows with sequence='random'; got {settings.start.sequence!r}. "
+                f"index='certified' makes start rows with start='random'; got {settings.start.sequence!r}. "
                 "Use index='dense'."
             )
         if penalty:

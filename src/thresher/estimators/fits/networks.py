@@ -70,7 +70,7 @@ def train_penalised(
     start = settings.start
     options = {
         "width": settings.width, "shift": settings.shift, "seed": start.seed, "twins": start.twins,
-        "sequence": start.sequence, "penalty": penalty, "max_iterations": max_iterations,
+        "start": start.sequence, "penalty": penalty, "max_iterations": max_iterations,
         "threads": threads, "callbacks": callbacks, **where._asdict(),
     }  # fmt: skip
     problems = [Problem(inputs, column) for column in np.ascontiguousarray(targets.T)]
