@@ -32,10 +32,11 @@ from thresher.model.weights import DenseWeights, Step, Weights
 
 __all__ = [
     "EVER_FACTOR", "Audit", "Effort", "Engine", "Executor", "Factor", "Gram", "Index", "JacobianSlice", "Moved",
-    "Objective", "Shard", "ShardAudited", "ShardMoved", "ShardStarted", "Sketch", "Solution", "SolveStatus",
+    "Objective", "Progress", "Shard", "ShardAudited", "ShardMoved", "ShardStarted", "Sketch", "Solution", "SolveStatus",
     "Solver", "Started", "Step",
 ]  # fmt: skip
 
+Progress = Callable[[int, int], None]  # is told how far a long pass has come: how many are done, and of how many
 EVER_FACTOR = 20_000  # inputs up to which n x n matrices are made, unless a solver always or never needs them
 
 
@@ -170,10 +171,7 @@ class Factor(Protocol):
 
 @runtime_checkable
 class Solver(Protocol):
-    """Which step? Prepares (G + added), never raises for a singular G, never returns NaN.
-
-    Derive from it and write ``prepare``: the rest is what most solvers answer.
-    """
+    """Which step? Never raises for a singular G, never returns NaN. Derive from it and write at least ``prepare``."""
 
     def prepare(self, gram: Gram, *, added: float | NDArray[np.float64] = 0.0, iteration: int = 0) -> Factor:
         """Return what solves with G, and ``added``, a number or (n,) numbers >= 0, on its diagonal.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thresher.engines.gram import ShardGram
 from thresher.engines.threads import Threads
 from thresher.errors import BrokenCertificate
-from thresher.interfaces import Audit, Effort, Executor, Moved, Shard, ShardStarted, Started, Step
+from thresher.interfaces import Audit, Effort, Executor, Moved, Progress, Shard, ShardStarted, Started, Step
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.model.weights import DenseWeights, Weights
@@ -199,7 +199,7 @@ def start_engine(
 def start_engines(
     recipe: Recipe,
     executor: Executor,
-    progress: Callable[[int, int], None],
+    progress: Progress,
     *,
     ranges: Sequence[range],
     targets: Sequence[NDArray[np.float64]],

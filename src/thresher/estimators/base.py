@@ -39,7 +39,6 @@ from thresher.estimators.kernels.device import Cpu, Device, device_of
 from thresher.export import Arrays, Exports
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
-from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
 from thresher.tables.parts import Part, on_disk
 from thresher.training.history import Callback, Iteration
@@ -372,7 +371,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         if not self.results_:
             return self._by_limit(inputs)
         networks, threads = self.networks_, self._threads()
-        if isinstance(networks[0].weights, DenseWeights):
+        if networks[0].weights.dense:
             device = self._predicting()
             with device.session():
                 return device.predict_twins(networks, inputs) * self.gains_

@@ -60,6 +60,11 @@ class PoissonStart:
         return True
 
     @property
+    def copies(self) -> int:
+        """Number of neurons that share a row."""
+        return 2
+
+    @property
     def sequence(self) -> Sequence:
         """Rows are independent."""
         return "random"
@@ -76,8 +81,8 @@ class PoissonStart:
         fill_uniforms(random_words(self.seed, _NUMBERS, np.arange(len(shares)), 2), shares)
         return np.concatenate([[0], np.cumsum(_poisson_quantiles(self.width / 2 * self.tail, shares))])
 
-    def neurons(self, width: int) -> int:
-        """Return the number of neurons that exist: those that are drawn."""
+    def neurons_of(self, width: int) -> int:
+        """Return how many neurons a network has, whatever its width: those that are drawn."""
         return 2 * int(self.bounds[-1])
 
     def block(self, first: int, last: int) -> NDArray[np.float32]:

@@ -37,17 +37,22 @@ class Start(NamedTuple):
         return "scan"
 
     @property
-    def tail(self) -> float:
-        """No row is drawn at an input: 0, not the probability that it fires there."""
-        return 0.0
+    def copies(self) -> int:
+        """Number of neurons that share a row."""
+        return 2 if self.twins else 1
 
     @property
     def bounds(self) -> NDArray[np.int64]:
-        """No input has rows of its own (0,)."""
+        """No numbers (0,): rows are not drawn at inputs."""
         return np.empty(0, np.int64)
 
-    def neurons(self, width: int) -> int:
-        """Return the number of neurons that exist: all."""
+    @property
+    def tail(self) -> float:
+        """0: rows are not drawn at inputs."""
+        return 0.0
+
+    def neurons_of(self, width: int) -> int:
+        """Return how many neurons a network of that width has: all exist."""
         return width
 
     def block(self, first: int, last: int) -> NDArray[np.float32]:

@@ -178,7 +178,7 @@ class StartScan:
         rounded: RoundedInputs | None = None,
     ) -> None:
         self._settings, self._geometry = settings, geometry
-        self._copies = 2 if settings.start.twins else 1  # neurons that share a start row
+        self._copies = settings.start.copies
         self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
         self._inputs = inputs
         self._constants = shard_constants(settings, geometry, neurons, band=band, guards=(0.0, 0.0))

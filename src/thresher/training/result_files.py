@@ -56,7 +56,7 @@ def describe_results(results: Sequence[Any], form: str) -> tuple[list[dict[str, 
         inputs = len(result.origin.inputs)
         tensors[f"steps{place}"] = np.array([step.v for step in result.steps]).reshape(len(result.steps), inputs)
         if form == "full":
-            tensors |= {f"{name}{place}": value for name, value in result.network.weights.tensors().items()}
+            tensors |= {f"{name}{place}": value for name, value in result.network.weights.arrays().items()}
     return [_describe(result) for result in results], tensors
 
 

@@ -109,9 +109,9 @@ def train(
     activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant
     twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width
     start : where the start rows come from. ``"random"``: they are independent. ``"sobol"``: they fill space evenly,
-        which the certified search refuses. ``"poisson"``: only those that fire on an input are drawn, of a network whose
-        number of rows is Poisson with mean m / 2: time and memory follow the neurons that fire, n m P(Z >= b), not m.
-        It needs twins, and warns where n P(Z >= b) is above 1: more than m would be drawn. ``"auto"``: as
+        which the certified search refuses. ``"poisson"``: only those that fire on an input are drawn, of a network
+        whose number of rows is Poisson with mean m / 2: time and memory follow the neurons that fire, n m P(Z >= b),
+        not m. It needs twins, and warns where n P(Z >= b) is above 1: more than m would be drawn. ``"auto"``: as
         ``"poisson"`` where a row fires on less than half an input on average, and twins are on; else ``"random"``
     sequence : an old word for ``start="random"`` and ``"sobol"``
     penalty : 0 trains until f = y; a number p > 0, or (n,) of them, minimises ½ Σ (f - y)²/p + ½ ||W - W(0)||²
