@@ -191,14 +191,13 @@ def test_a_network_of_no_neurons_at_all(form, tmp_path):
         ({"twins": False}, "scan"),
         ({"shift": 1.7}, "scan"),  # 12 Q(1.7) = 0.53
         ({"shift": 1.75}, "poisson"),  # 0.48
-        ({"sequence": "sobol", "index": "scan"}, "scan"),
     ],
 )
 def test_auto_draws_where_rows_fire_on_less_than_half_an_input(options, kind):
     given = OPTIONS | {"start": "auto"} | options
     network = train(PROBLEM, **given, max_iterations=1).network
     assert network.settings.start.kind == kind
-    same = train(PROBLEM, **given | {"start": kind}, max_iterations=1).network
+    same = train(PROBLEM, **given | {"start": "random" if kind == "scan" else kind}, max_iterations=1).network
     np.testing.assert_array_equal(network.predict(OTHERS), same.predict(OTHERS))
 
 

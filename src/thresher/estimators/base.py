@@ -26,7 +26,7 @@ from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import names_categories, new_rows, numeric_targets, training_rows
 from thresher.estimators.data.scaling import SCALES, far_values, say_far
 from thresher.estimators.data.streams import checked_part, joined
-from thresher.estimators.engine import Engine, check_where, device_for
+from thresher.estimators.engine import Engine, check_where, device_for, start_of
 from thresher.estimators.files.exporting import arrays_of
 from thresher.estimators.files.model_files import save_model
 from thresher.estimators.files.progress import Progress
@@ -212,7 +212,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             bias=chosen(self.bias),
             plan=None if asked == "auto" else plan,
             scale=None if self.scale == "auto" else self.scale,
-            sequence=cast(SequenceName, self._start()),
+            sequence=cast(SequenceName, start_of(self.start, self.sequence)),
             tol=_TOL[self._interpolates] if tol is None else tol,
             max_iterations=_ITERATIONS[self._interpolates] if most is None else int(most),
             seed=int(check_random_state(self.random_state).randint(2**31)),
@@ -241,7 +241,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         if not isinstance(rounds, str):
             check_whole(rounds, "feature_learning", least=0)
         words = {"scale": ("auto", *SCALES), "approximation": APPROXIMATIONS, "device": DEVICES}
-        given = {name: getattr(self, name) for name in words} | {"start": self._start()}
+        given = {name: getattr(self, name) for name in words} | {"start": start_of(self.start, self.sequence)}
         for name, known in (words | {"start": SEQUENCES}).items():
             if given[name] not in known:
                 raise InvalidInput(f"{name} must be one of {', '.join(map(repr, known))}; got {given[name]!r}.")
@@ -256,11 +256,6 @@ class ThresherEstimator(Exports, BaseEstimator):
         if self.approximation == "leaves" and self.bias == 0:
             raise InvalidInput("leaves need a bias above 0. Use another bias, or approximation='centres'.")
         check_interpolation(self, interpolates=self._interpolates)
-
-    def _start(self) -> str:
-        if self.sequence is not None:
-            warn_of_old(f"sequence={self.sequence!r}", f"start={self.sequence!r}")
-        return self.start if self.sequence is None else self.sequence
 
     def _width(self, rows: int, outputs: int) -> int | float:
         if self.width == "auto":
