@@ -162,10 +162,13 @@ class Trial:
                     compiled.unlink()
         try:
             tests = self.tests(mutant)
-            first = [PLAIN] if slow and PLAIN in tests else []
-            others = sorted(tests - set(first), key=lambda test: self.seconds[test] / (1 + self._kills[test]))
-            for tier, compiling in ((first, 0), (others, 80 if slow else 0)):
-                if tier and (test := self._fails({test: compiling + 5 + 5 * self.seconds[test] for test in tier})):
+            ready = sorted(tests, key=lambda test: self.seconds[test] / (1 + self._kills[test]))
+            plain = [PLAIN] if slow and PLAIN in tests else []
+            first = [test for test in ready if test.startswith(MORE) and test not in plain]  # they notice most
+            others = [test for test in ready if test not in plain + first]
+            for tier in filter(None, (plain, first, others)):
+                compiling = 80 if slow and tier is not plain else 0
+                if test := self._fails({test: compiling + 5 + 5 * self.seconds[test] for test in tier}):
                     self._kills[test] += 1
                     return test
             return None
@@ -227,6 +230,11 @@ def apart(work: Callable[[], int]) -> int:
         os._exit(status)
 
 
+def room_of(place: str) -> str:
+    """Return the folder of a mutant from its place."""
+    return place.partition(" ")[0].rpartition("/")[0]
+
+
 def in_loops(mutant: Mutant) -> bool:
     """Return whether it is in compiled code."""
     return mutant.room.split("/")[0] == "loops"
@@ -274,10 +282,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("results/reliability.json"))
     arguments = parser.parse_args()
     everything = order([mutant for path in files_of(arguments.rooms) for mutant in mutants(path)], arguments.seed)
-    known = {}
-    if arguments.more and arguments.output.is_file():
-        record = json.loads(arguments.output.read_text()).get("mutants", {})
-        known = {(one["place"], one["what"]): one["noticed"] for one in record.get("tried", [])}
+    record = json.loads(arguments.output.read_text()) if arguments.more and arguments.output.is_file() else {}
+    before = record.get("mutants", {"tried": [], "possible": {}})
+    known = {(one["place"], one["what"]): one["noticed"] for one in before["tried"]}
+    possible = dict(Counter(one.room for one in everything))
+    elsewhere = [one for one in before["tried"] if room_of(one["place"]) not in possible]
     explained = {(one["place"], one["what"]) for one in json.loads(SURVIVORS.read_text())}
     waiting = [
         mutant
@@ -303,12 +312,16 @@ def main() -> None:
                 for one in everything
                 if one.name in known
             ]
-            possible = dict(Counter(one.room for one in everything))
-            figures = {"possible": possible, "tried": tried, "seed": arguments.seed}
+            figures = {"possible": before["possible"] | possible, "tried": elsewhere + tried, "seed": arguments.seed}
             if status := apart(lambda figures=figures: keep(figures, arguments.output)):
                 sys.exit(status)
             if minutes > arguments.minutes:
                 break
+    survivors = [mutant for mutant in everything if mutant.name in known and not known[mutant.name]]
+    count = sum(mutant.name in known for mutant in everything)
+    print(f"{count - len(survivors)} of {count} were noticed ({1 - len(survivors) / max(count, 1):.1%}). Not noticed:")
+    for mutant in sorted(survivors, key=lambda mutant: (str(mutant.path), mutant.line)):
+        print(f"  {mutant.path}:{mutant.line} {mutant.what}{' (explained)' * (mutant.name in explained)}")
 
 
 def keep(figures: dict[str, Any], output: Path) -> int:

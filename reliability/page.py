@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks import results
 from benchmarks.page import machine
 
-from reliability.mutants import SURVIVORS
+from reliability.mutants import SURVIVORS, room_of
 from reliability.record import RECORD
 
 AROUND = 40  # characters of a changed line that are shown beside the change
@@ -167,7 +167,7 @@ def coverage(figures: dict[str, Any]) -> str:
 def mutants(figures: dict[str, Any]) -> str:
     reasons = {(one["place"], one["what"]): one["why"] for one in json.loads(SURVIVORS.read_text())}
     tried = figures["tried"]
-    counts = Counter(one["place"].partition(" ")[0].rpartition("/")[0] for one in tried)
+    counts = Counter(room_of(one["place"]) for one in tried)
     rooms = ", ".join(f"{counts[room]} of {possible:,} in `{room}`" for room, possible in figures["possible"].items())
     survivors = [one for one in tried if not one["noticed"]]
     unexplained = [one for one in survivors if (one["place"], one["what"]) not in reasons]
