@@ -24,7 +24,7 @@ from thresher import (
     train_together,
 )
 from thresher.algebra import SKETCHES, SOLVERS, Cholesky, Sketched, SketchQR
-from thresher.engines import EXECUTORS
+from thresher.devices import DEVICES
 from thresher.shards import SHARDS, Scan
 
 INPUTS = np.eye(3)
@@ -157,7 +157,7 @@ BAD_SETTINGS = {
     "solver": ({"solver": "lu"}, r"solver must be one of .*'cholesky'.*'auto'.*; got 'lu'"),
     "solver number": ({"solver": 3}, r"solver must be a name or an object with a prepare method; got 3"),
     "solver class": ({"solver": Cholesky}, r"solver must be a name or an object"),
-    "engine": ({"engine": "mpi"}, r"engine must be one of .*'local'.*; got 'mpi'"),
+    "engine": ({"engine": "mpi"}, r"engine must be 'local', 'ray' or .*; got 'mpi'"),
     "method": ({"method": "adam"}, r"method must be 'paper' or None; got 'adam'"),
     "paper and scan": (
         {"method": "paper", "index": "scan"},
@@ -200,7 +200,7 @@ def test_problem_of_another_type(problem):
         train(problem, width=16)
 
 
-AVAILABLE = {"index": SHARDS, "engine": EXECUTORS, "solver": (*SOLVERS, "pivots", "auto")}
+AVAILABLE = {"index": SHARDS, "engine": ("local", "ray"), "device": DEVICES, "solver": (*SOLVERS, "pivots", "auto")}
 
 
 def test_a_cluster_without_ray_is_refused_with_the_command_that_installs_it(monkeypatch):

@@ -15,7 +15,7 @@ from thresher.memory import format_bytes
 from thresher.output import to_json
 from thresher.pages import say_number
 from thresher.runs import Run, read_run
-from thresher.runs.page import LEFT_OUT
+from thresher.runs.record import LEFT_OUT
 from thresher.runs.scores import say_scores
 from thresher.training.result_files import KIND, VERSION
 

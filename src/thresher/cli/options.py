@@ -14,7 +14,8 @@ from thresher.tables.reading import Reading, is_delimiter, is_encoding
 __all__ = ["Auto", "Count", "Counts", "Width", "in_options", "reading_options", "take_reading"]
 
 # How the library names what this command line has options for.
-_ARGUMENT = re.compile(r"\b(width|shift|ridge|bias|index|solver|device|tol|dtype|rows|seed)=(?:'([^']*)'|([\w.+-]*\w))")
+_NAMES = "width|shift|ridge|bias|index|solver|device|tol|dtype|rows|seed|cv|test_size"
+_ARGUMENT = re.compile(rf"\b({_NAMES})=(?:'([^']*)'|([\w.+-]*\w))")
 _SENTENCES = {
     "width=float('inf')": "--width inf",
     "categorical_features must be columns of X": "--categorical must name columns",
@@ -31,6 +32,7 @@ _SENTENCES = {
     "Lower the shift from": "Lower --shift from",
     "(its width is": "(its --width is",
     "Widen, or": "Raise it, or",
+    "Use no cross-validation": "Leave --cv out",
 }
 
 
@@ -38,7 +40,7 @@ def in_options(message: str) -> str:
     """Return a message of the library in words of the command line: --dtype float64 for dtype='float64'."""
     for said, here in _SENTENCES.items():
         message = message.replace(said, here)
-    return _ARGUMENT.sub(lambda found: f"--{found[1]} {found[2] or found[3]}", message)
+    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2] or found[3]}", message)
 
 
 class Count(click.ParamType):  # type: ignore[type-arg]

@@ -35,7 +35,7 @@ class Scan:
 
     def __init__(self, rows: Rows, settings: NetworkSettings, neurons: range, *, band: float, fixed: float) -> None:
         self._rows, self._settings, self._fixed = rows, settings, fixed
-        self._copies = 2 if settings.start.twins else 1
+        self._copies = settings.start.copies
         self._range = range(neurons.start // self._copies, neurons.stop // self._copies)
         d, n, b = settings.start.dimension, len(rows.inputs), settings.shift
         self._band = min(band, b + 40.0)

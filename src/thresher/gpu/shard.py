@@ -10,7 +10,6 @@ corrections are added as integers.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +39,7 @@ __all__ = ["DeviceShard", "expected_band"]
 _LANES = 128  # neurons of a program
 _TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
 _TOO_FAR = (
-    "neurons move too far for engine='gpu', whose corrections are integers. Use engine='local', a larger width, or "
+    "neurons move too far for device='cuda', whose corrections are integers. Use device='cpu', a larger width, or "
     "smaller targets."
 )
 _ROOM = 1 << 20  # pairs in doubt that a step has room for, at first
@@ -96,7 +95,7 @@ class DeviceShard(PairShard):
             outputs * DeviceShard.device_memory(facts) + Scan.memory(free),
             budget=free,
             what=f"training {facts.width:,} neurons on {facts.inputs:,} inputs on the GPU",
-            remedy="Use a larger shift (fewer neurons fire), a smaller width or fewer inputs, or engine='local'.",
+            remedy="Use a larger shift (fewer neurons fire), a smaller width or fewer inputs, or device='cpu'.",
         )
 
     @staticmethod
@@ -108,20 +107,8 @@ class DeviceShard(PairShard):
         watched = facts.awake * min(facts.inputs, fires + below)
         return float(_SMALL + 1.1 * (watched * _PER_ENTRY + facts.awake * _PER_NEURON) + 48 * facts.inputs**2)
 
-    @staticmethod
-    def start_together(
-        shards: Sequence[DeviceShard], first_steps: Sequence[Step | None], *, expected: Sequence[float]
-    ) -> list[ShardStarted]:
-        """Start shards of the same neurons, one after the other."""
-        return [
-            shard.start(step, expected=drift) for shard, step, drift in zip(shards, first_steps, expected, strict=True)
-        ]
-
-    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
-        """Scan the start weights block by block, keep watchlists, and take the first step.
-
-        ``expected`` is the drift that is to come, per square root of firing inputs.
-        """
+    def _start_alone(self, first_step: Step | None, expected: float) -> ShardStarted:
+        """Scan the start weights block by block, keep watchlists, and take the first step."""
         settings, n = self._settings, len(self._inputs)
         fires = n * firing_probability(settings.shift)
         self._band = expected_band(expected, fires / max(-math.expm1(-fires), 1e-9))

@@ -2,9 +2,9 @@
 
 from thresher.runs.evaluation import Evaluation, evaluate_rows
 from thresher.runs.making import evaluate
-from thresher.runs.page import write_report
 from thresher.runs.record import Histogram, Record, Test, Training
 from thresher.runs.recorder import Recorder
+from thresher.runs.report import write_report
 from thresher.runs.run import RUN_FILE, Run, read_run, write_run
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -17,9 +17,10 @@ from thresher.files import read_file, write_file
 from thresher.interfaces import Step
 from thresher.output import make_folder
 from thresher.runs.evaluation import evaluation_of
-from thresher.runs.page import write_report
-from thresher.runs.pair import RUN_FILE, find_run
+from thresher.runs.pair import RUN_FILE, find_run, replace_pair
 from thresher.runs.record import Histogram, Record, Test, Training
+from thresher.runs.report import write_report
+from thresher.runs.scores import say_scores
 from thresher.theory import Statement
 from thresher.training import History, Iteration, Status
 
@@ -43,6 +44,36 @@ class Run(Record):
         Cost: seconds for the figures.
         """
         return write_report(self, Path(path))
+
+    def summary(self) -> str:
+        """Return how well the model does, in a sentence, beside the best constant guess; "" if it was not tested."""
+        test = self.test
+        if test is None:
+            return ""
+        scores, verdict = say_scores(self.scores, self.folds.get("standard errors")), ""
+        if test.measure == "RMSE":
+            scores += f" (the mean as a guess: {say_scores({'RMSE': test.guess})})"
+        elif test.measure == "log loss" and test.value < test.guess:
+            verdict = f" The log loss is {100 * (1 - test.value / test.guess):.2g}% below the base rate's."
+        elif test.measure == "log loss" or test.value <= test.guess:
+            verdict = " That is no better than a constant guess."
+        count = len(next(iter(self.folds["scores"].values()))) if self.folds else 0
+        how = f"Cross-validated in {count} folds, on" if count else "Test on"
+        return f"{how} {test.rows:,} unseen rows: {scores}.{verdict}"
+
+    def save(self, folder: str | Path, model: Any) -> Path:
+        """Write the run and its model, a fitted estimator, to a folder, as ``thresher train --save`` does; return it.
+
+        :func:`thresher.load` opens it. What was there stays readable until both new files are on the disk. Raises
+        InvalidInput if a file cannot be written.
+        """
+        folder = make_folder(Path(folder), remedy="Choose another folder.")
+
+        def write(place: Path, checksum: str) -> None:
+            write_run(replace(self, model=self.model | {"checksum": checksum}), folder, file=place)
+
+        replace_pair(folder, model.save, write)
+        return folder
 
 
 class _Sizes(TypedDict):

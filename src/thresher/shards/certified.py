@@ -63,8 +63,6 @@ class Certified(PairShard):
     plus O(fired inputs) per look, about n sqrt(m) b (relative residual) looks in all. Memory: O(watched pairs).
     """
 
-    SHARE = 1
-
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._geometry, self._neurons = recipe.settings, recipe.geometry, neurons
         self._rounded = recipe.rounded_inputs
@@ -100,18 +98,14 @@ class Certified(PairShard):
         lists = watched * (3 + 2 * facts.item) + 8 * bases + facts.awake * _PER_NEURON
         return float(max(lists, facts.weights) + facts.weights)
 
-    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
-        """Scan the start weights block by block, take the first step while they are in cache, keep watchlists.
-
-        ``expected`` is the drift that is to come, per square root of firing inputs.
-        """
-        return self.start_together([self], [first_step], expected=[expected])[0]
-
     @staticmethod
     def start_together(
         shards: Sequence[Certified], first_steps: Sequence[Step | None], *, expected: Sequence[float]
     ) -> list[ShardStarted]:
-        """Start shards of the same neurons for several outputs: start weights and their products are made once."""
+        """Scan the start weights block by block, take the first steps while they are in cache, keep watchlists.
+
+        Start weights and their products are made once for shards of the same neurons, one per output.
+        """
         steps = [None if step is None else -step.v for step in first_steps]  # watchlists count what was subtracted
         scans = [shard._scan(step, drift) for shard, step, drift in zip(shards, steps, expected, strict=True)]
         geometry, start = shards[0]._geometry, shards[0]._settings.start
@@ -237,10 +231,8 @@ class Certified(PairShard):
         return self._lists.drift.astype(np.float64), self._lists.band.astype(np.float64)
 
     def _start_blocks(self) -> Iterator[range]:
-        first, last = self._neurons.start, self._neurons.stop
-        if self._settings.start.twins:
-            first, last = first // 2, last // 2
-        return row_blocks(first, last, size=_START_BLOCK)
+        copies = self._settings.start.copies
+        return row_blocks(self._neurons.start // copies, self._neurons.stop // copies, size=_START_BLOCK)
 
     def _take_snapshot(self, running_sum: NDArray[np.float64]) -> None:
         self._clock += float(np.abs(running_sum - self._sums[self._now]).max())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import BrokenCertificate
-from thresher.interfaces import JacobianSlice, ShardAudited, Sketch
+from thresher.interfaces import JacobianSlice, ShardAudited, ShardStarted, Sketch, Step
 from thresher.loops.pairs.by_neuron import add_gram_product
 from thresher.loops.rounding import FINE, NORM_TOLERANCE, of_margin, of_outputs
 from thresher.model.firing import Pattern
@@ -24,13 +25,17 @@ REMEDY = "This is a fault of thresher: please report it with the seed. index='sc
 class PairShard:
     """The part of a shard that follows from its firing pairs, ``pattern()``, and its ``position()``."""
 
-    WHOLE = False
+    SHARE, DENSE = 1, False
     REMEDY = "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs."
 
     _settings: NetworkSettings
     _inputs: NDArray[np.float64]
     _neurons: range
     unit = 0.0  # roundoff of outputs that are sums over all neurons; flips alone change those of most kinds
+
+    @staticmethod
+    def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
+        """Refuse nothing."""
 
     @staticmethod
     def require_device(facts: Any, outputs: int) -> None:
@@ -40,6 +45,22 @@ class PairShard:
     def block_memory(facts: Any) -> float:
         """Return about how many bytes a thread takes for a block of neurons."""
         return float(1024 * facts.inputs * facts.item)
+
+    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
+        """Find which pairs fire at the start and take the first step, if any.
+
+        ``expected`` is the drift that is to come, per square root of firing inputs.
+        """
+        return self.start_together([self], [first_step], expected=[expected])[0]
+
+    @staticmethod
+    def start_together(
+        shards: Sequence[Any], first_steps: Sequence[Step | None], *, expected: Sequence[float]
+    ) -> list[ShardStarted]:
+        """Start shards of the same neurons, one per output: one after the other."""
+        return [
+            shard._start_alone(step, drift) for shard, step, drift in zip(shards, first_steps, expected, strict=True)
+        ]
 
     def pattern(self) -> Pattern:
         """Return the firing pairs at the last ``linearise``."""

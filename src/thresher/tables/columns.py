@@ -161,6 +161,11 @@ class ParquetRows:
         """How many rows and columns there are."""
         return self._rows, len(self.names)
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self.names
+
     def __len__(self) -> int:
         return self._rows
 

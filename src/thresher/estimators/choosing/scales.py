@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from thresher.engines import LOCAL, Where
 from thresher.errors import InvalidInput
 from thresher.estimators.choosing import choose
 from thresher.estimators.choosing.choose import Choice, Judge, mean_square
@@ -48,7 +49,7 @@ class Options(NamedTuple):
     judge: Judge = mean_square  # of scales and features
     checkpoint: Path | None = None  # where a long fit keeps its progress
     approximation: str = "auto"
-    engine: Any = "local"  # that networks are trained with
+    where: Where = LOCAL  # networks are trained
     or_limit: bool = False  # whether the limit of infinite width replaces a network that is measurably worse
 
 

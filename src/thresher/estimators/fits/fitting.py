@@ -337,7 +337,7 @@ class Fitting:
             tol=self.options.tol,
             max_iterations=self.options.max_iterations,
             threads=self.options.threads,
-            engine=self.options.device.engine_for(self.options.engine),
+            where=self.options.where,
             callbacks=[self.progress.records()],
         )
 

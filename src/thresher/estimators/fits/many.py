@@ -53,7 +53,7 @@ _CLEARLY = 0.98  # share of the error that another scale must leave, and an exac
 _LOOKED = 3  # scales at most that are judged on more rows
 _BETTER = 0.995  # share of the error that another scale must leave there, with all rows left out
 _NOT_DECISIVE = ("threads", "checkpoint", "judge", "seed", "sequence", "tol", "max_iterations", "width", "or_limit",
-                 "device", "engine")  # fmt: skip
+                 "device", "where")  # fmt: skip
 _LEAST_FIRING = 1e-30  # probability that a neuron fires, in single precision with room for products
 # Shares of the error of rows left out by which answers may miss what is promised at most: after an exact solve, which
 # may have stopped early, and where answers for the same rows are there already.

@@ -116,9 +116,6 @@ class Device(Protocol):
     def session(self) -> AbstractContextManager[object]:
         """Return a context for a fit or a prediction."""
 
-    def engine_for(self, asked: Any) -> Any:
-        """Return the engine that trains networks with a penalty on few rows, where this one was asked for."""
-
     def spare(self) -> float:
         """Return the bytes that are free where matrices are kept."""
 
@@ -200,10 +197,6 @@ class Cpu:
     def session(self) -> AbstractContextManager[object]:
         """Return a context in which nothing changes."""
         return nullcontext()
-
-    def engine_for(self, asked: Any) -> Any:
-        """Return the engine that was asked for."""
-        return asked
 
     def spare(self) -> float:
         """Return the free memory of the machine."""
