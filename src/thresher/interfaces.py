@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 from operator import add
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ from thresher.model.weights import DenseWeights, Step, Weights
 
 __all__ = [
     "Audit",
-    "DeviceGram",
     "Effort",
     "Engine",
     "Executor",
@@ -150,14 +149,6 @@ class Gram(Protocol):
 
     def sketch(self, sketch: Sketch) -> NDArray[np.float64]:
         """Return S Jᵀ (s, n)."""
-
-
-@runtime_checkable
-class DeviceGram(Protocol):
-    """A Gram operator whose matrix is on a GPU."""
-
-    def device_matrix(self) -> Any:
-        """Return the matrix (n, n) as a tensor on the GPU."""
 
 
 class SolveStatus(StrEnum):

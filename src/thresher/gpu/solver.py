@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -12,9 +12,17 @@ import torch
 from thresher.algebra import Cholesky
 from thresher.algebra.system import SINGULAR, System, Vector
 from thresher.devices import find_device
-from thresher.interfaces import DeviceGram, Factor, Gram, Solution, SolveStatus
+from thresher.interfaces import Factor, Gram, Solution, SolveStatus
 
-__all__ = ["DeviceCholesky", "Lower", "factor"]
+__all__ = ["DeviceCholesky", "DeviceGram", "Lower", "factor"]
+
+
+@runtime_checkable
+class DeviceGram(Protocol):
+    """A Gram operator whose matrix is on a GPU."""
+
+    def device_matrix(self) -> Any:
+        """Return the matrix (n, n) as a tensor there."""
 
 
 class Lower:
