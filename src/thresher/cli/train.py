@@ -17,7 +17,7 @@ from thresher.checks import check_number, check_whole
 from thresher.cli.cluster import cluster_options, take_engine
 from thresher.cli.fit import Work
 from thresher.cli.live import say
-from thresher.cli.options import Auto, Count, Width, reading_options, take_reading
+from thresher.cli.options import AUTO, COUNT, WIDTH, reading_options, take_reading
 from thresher.cli.places import forget_checkpoint, new_places, say_kept
 from thresher.output import to_json
 from thresher.runs import RUN_FILE, Recorder, Run, write_report
@@ -46,12 +46,12 @@ _TEST_SIZE = 0.2
 )
 @click.option(
     "--width",
-    type=Width(),
+    type=WIDTH,
     help="Neurons, such as 1e6 or 2^20; inf is the limit; default: 2^17 with --ridge 0, else chosen.",
 )
-@click.option("--shift", type=Auto(), default="auto", show_default=True, help="Threshold above which a neuron fires.")
-@click.option("--ridge", type=Auto(), default="auto", show_default=True, help="Penalty; 0 trains to zero loss.")
-@click.option("--bias", type=Auto(), default="auto", show_default=True, help="Size of one more coordinate of rows.")
+@click.option("--shift", type=AUTO, default="auto", show_default=True, help="Threshold above which a neuron fires.")
+@click.option("--ridge", type=AUTO, default="auto", show_default=True, help="Penalty; 0 trains to zero loss.")
+@click.option("--bias", type=AUTO, default="auto", show_default=True, help="Size of one more coordinate of rows.")
 @click.option("--index", type=click.Choice(list(SHARDS)), help="With --ridge 0: how to find firing neurons.")
 @click.option(
     "--solver",
@@ -63,10 +63,10 @@ _TEST_SIZE = 0.2
 @click.option(
     "--dtype", type=click.Choice(["float32", "float64"]), help="With --ridge 0: working precision; default: float32."
 )
-@click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of start weights and choice of rows.")
-@click.option("--rows", type=Count(), help="Use so many random rows of the file; default: all.")
+@click.option("--seed", type=COUNT, default=0, show_default=True, help="Seed of start weights and choice of rows.")
+@click.option("--rows", type=COUNT, help="Use so many random rows of the file; default: all.")
 @click.option("--test-size", type=float, help="Share of rows kept for testing; default: 0.2, or none with --cv.")
-@click.option("--cv", type=Count(), metavar="FOLDS", help="Test by cross-validation, such as --cv 5.")
+@click.option("--cv", type=COUNT, metavar="FOLDS", help="Test by cross-validation, such as --cv 5.")
 @click.option("--refit/--no-refit", default=True, help="Fit to all rows again before saving; default: yes.")
 @reading_options("found")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ from thresher.runs.scores import (
 from thresher.tables import say_label
 from thresher.tables.picking import CellPicker, say_cell
 
-__all__ = ["Bin", "Evaluation", "Example", "Level", "Point", "evaluate_rows", "evaluation_of"]
+__all__ = ["Bin", "Evaluation", "Example", "Level", "Point", "evaluate_rows"]
 
 MOST_ROWS = 10_000  # that are looked at
 MOST_POINTS = 1_000  # that are kept for a picture
@@ -158,12 +157,6 @@ def evaluate_rows(
     )
 
 
-def evaluation_of(stored: Any) -> Evaluation:
-    """Return an evaluation that was written as JSON; TypeError, ValueError or LookupError if it is not one."""
-    made: Evaluation = _made(Evaluation, stored)
-    return made
-
-
 def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[str, Any]:
     wanted = y.astype(np.float64)
     errors = wanted - answers.predicted
@@ -256,25 +249,3 @@ def _ends(answers: Answers, row: int) -> tuple[float | None, float | None]:
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) and not isinstance(value, np.datetime64) else value
-
-
-def _made(kind: Any, stored: Any) -> Any:
-    """Return a value of a kind from JSON, checked: data classes, lists, dicts, numbers, text or None."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is UnionType:
-        return None if stored is None else _made(next(one for one in inner if one is not type(None)), stored)
-    if is_dataclass(kind):
-        hints, known = get_type_hints(kind), {one.name for one in fields(kind)}
-        if not isinstance(stored, dict) or not set(stored) <= known:
-            raise TypeError(f"{str(stored)[:40]!r} is no {getattr(kind, '__name__', kind)}")
-        make: Any = kind
-        return make(**{name: _made(hints[name], value) for name, value in stored.items()})
-    if origin is list and isinstance(stored, list):
-        return [_made(inner[0], one) for one in stored]
-    if origin is dict and isinstance(stored, dict):
-        return {str(key): _made(inner[1], one) for key, one in stored.items()}
-    if kind is float and (stored in ("nan", "inf", "-inf") or isinstance(stored, int | float)):
-        return float(stored)
-    if kind in (int, str) and type(stored) is kind:
-        return stored
-    raise TypeError(f"{str(stored)[:40]!r} is no {kind}")

@@ -101,9 +101,6 @@ class Recipe:
         made = ("geometry", "fast_inputs", "padded_inputs", "panels", "rounded_inputs")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
 
 class Slice:
     """A range of neurons with one shard per output."""
