@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from thresher.devices import device_bytes, find_device
 from thresher.errors import BrokenCertificate, InvalidInput
 from thresher.gpu.audit import audit_device
+from thresher.gpu.kernels import launch
 from thresher.gpu.kernels import lists as kernels
 from thresher.gpu.rows import Rows
 from thresher.gpu.scan import Scan
@@ -36,7 +37,6 @@ from thresher.theory import firing_probability
 
 __all__ = ["DeviceShard", "expected_band"]
 
-_LANES = 128  # neurons of a program
 _TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
 _TOO_FAR = (
     "neurons move too far for device='cuda', whose corrections are integers. Use device='cpu', a larger width, or "
@@ -55,7 +55,7 @@ class DeviceShard(PairShard):
     watched input of the neurons that are due. Memory: O(watched pairs) and three n x n matrices, on the device.
     """
 
-    SHARE = 0
+    SHARE, ON_DEVICE = 0, True
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._recipe, self._inputs, self._neurons = recipe.settings, recipe, recipe.inputs, neurons
@@ -76,7 +76,7 @@ class DeviceShard(PairShard):
         """Refuse start rows that are not made on a device, and steps that shrink the displacement."""
         if settings.start.sequence != "random":
             raise InvalidInput(
-                f"index='certified' makes start rows with sequence='random'; got {settings.start.sequence!r}. "
+                f"index='certified' makes start rows with start='random'; got {settings.start.sequence!r}. "
                 "Use index='dense'."
             )
         if penalty:
@@ -138,14 +138,14 @@ class DeviceShard(PairShard):
         self._sums = now
         moved = torch.zeros(1, dtype=torch.int64, device=self._device)
         due = torch.empty(len(lists), dtype=torch.int8, device=self._device)
-        self._launch(
+        launch(
             kernels.advance, len(lists), lists.begin, lists.fired, lists.sign, lists.inputs, lists.flags,
             lists.coefficients, delta, lists.drift, lists.soonest, lists.pending, due, moved, self._constants,
             len(lists),
         )  # fmt: skip
         places = due.nonzero()[:, 0]
         n = len(self._inputs)
-        self._launch(
+        launch(
             kernels.travel, len(places), places, lists.begin, lists.fired, lists.inputs, lists.flags, self._products,
             delta, lists.drift, self._constants, len(places), n,
         )  # fmt: skip
@@ -168,7 +168,7 @@ class DeviceShard(PairShard):
         places = lists.pending.nonzero()[:, 0]
         counting = counts is not None or self._counts is not None
         change = torch.zeros((n, n) if counting else (1, 1), dtype=torch.int32, device=self._device)
-        self._launch(
+        launch(
             kernels.commit, len(places), places, lists.begin, lists.length, lists.fired, lists.inputs, lists.start,
             lists.flags, change, len(places), n, COUNTING=counting,
         )  # fmt: skip
@@ -253,17 +253,13 @@ class DeviceShard(PairShard):
     def _count(self) -> Any:
         lists, n = self._lists, len(self._inputs)
         counts = torch.zeros((n, n), dtype=torch.int32, device=self._device)
-        self._launch(
+        launch(
             kernels.count_pairs, len(lists), lists.begin, lists.fired, lists.inputs, lists.flags, counts, len(lists), n
         )
         return counts
 
     def _back(self, fixed: Any) -> NDArray[np.float64]:
         return fixed.cpu().numpy().astype(np.float64) / self._fixed
-
-    def _launch(self, kernel: Any, count: int, *arguments: Any, **options: Any) -> None:
-        if count:
-            kernel[(-(-count // _LANES),)](*arguments, **options, B=_LANES)
 
     def _judge(self, places: Any) -> _Found:
         """Look at all watched inputs of listed neurons; settle those in doubt in float64."""
@@ -273,7 +269,7 @@ class DeviceShard(PairShard):
             found = torch.zeros(5, dtype=torch.int64, device=self._device)
             doubtful = torch.empty((room, 2), dtype=torch.int64, device=self._device)
             changes = torch.empty((room, 2), dtype=torch.float64, device=self._device)
-            self._launch(
+            launch(
                 kernels.judge, len(places), places, lists.begin, lists.length, lists.fired, lists.sign, lists.inputs,
                 lists.start, lists.coefficients, lists.flags, self._products, lists.drift, lists.band, lists.soonest,
                 lists.pending, corrections, found, doubtful, changes, self._constants, room, len(places), n,

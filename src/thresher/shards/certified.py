@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from thresher.loops.certified.visits import visit
 from thresher.loops.certified.watchlists import commit, extract, rebuild, write_wake_ups
 from thresher.loops.pairs import counting
 from thresher.loops.rounding import of_coefficients
-from thresher.loops.structures import Found, Point, WakeUps
+from thresher.loops.structures import Found, Point, Rebuilt, WakeUps
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.position import Position
@@ -45,15 +45,6 @@ BAND_AFTER_FIRST_STEP, BAND_BEFORE = 0.5, 1.9
 _TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
 _PER_NEURON = 57  # bytes of a watchlist, its place in the tree included
 _START_BLOCK = 1024  # start rows per matrix product
-
-
-class _ScannedAgain(NamedTuple):
-    """Places of neurons with flips, looks, and pairs that flipped on and off, of neurons that left their band."""
-
-    pending: NDArray[np.int64]
-    looks: int
-    on: int
-    off: int
 
 
 class Certified(PairShard):
@@ -78,7 +69,7 @@ class Certified(PairShard):
         """Refuse start rows that the loops cannot make by themselves, and steps that shrink the displacement."""
         if settings.start.sequence != "random":
             raise InvalidInput(
-                f"index='certified' needs start rows with sequence='random'; got {settings.start.sequence!r}. "
+                f"index='certified' needs start rows with start='random'; got {settings.start.sequence!r}. "
                 "Use index='scan', 'tournament' or 'dense' for those."
             )
         if penalty:
@@ -158,9 +149,9 @@ class Certified(PairShard):
         visited = visit(
             self._lists, places, forced, self._wake_ups(), self._point(), self._constants, self._loop_inputs, found
         )
-        again = self._scan_again(found.left_band[: visited.n_left_band], found.corrections)
+        flipped_again, again = self._scan_again(found.left_band[: visited.n_left_band], found.corrections)
         pending = found.pending[: visited.n_pending]  # ascending, as places are
-        self._pending = np.union1d(pending, again.pending) if len(again.pending) else pending.copy()
+        self._pending = np.union1d(pending, flipped_again) if len(flipped_again) else pending.copy()
         self._flips = visited.on + visited.off + again.on + again.off
         effort = Effort(
             looks=visited.looks + again.looks,
@@ -245,20 +236,26 @@ class Certified(PairShard):
     def _wake_ups(self) -> WakeUps:
         return WakeUps(self._clock, self._nodes[len(self._nodes) // 2 :, 0])
 
-    def _scan_again(self, places: NDArray[np.int64], corrections: NDArray[np.float64]) -> _ScannedAgain:
-        """Scan neurons that left their band against all inputs and give each a wider band."""
+    def _scan_again(
+        self, places: NDArray[np.int64], corrections: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], Rebuilt]:
+        """Scan neurons that left their band against all inputs and give each a wider band.
+
+        Returns the places of those with pairs that flipped, and what was counted.
+        """
         if not len(places):
-            return _ScannedAgain(places, 0, 0, 0)
+            return places, Rebuilt(self._entries_used, 0, 0, 0, 0)
         fast = self._geometry.fast_inputs
         self._lists = self._lists.with_room(self._entries_used + len(places) * len(fast))
         start = self._settings.start.rows(self._neurons.start + self._lists.neurons[places].astype(np.int64))
         products = np.matmul(start.astype(fast.dtype), fast.T)
         found = Found(corrections, pending=np.empty_like(places), left_band=places[:0])
-        self._entries_used, n_pending, looks, on, off = rebuild(
+        rebuilt = rebuild(
             self._lists, places, products, self._entries_used, self._point(), self._constants, self._loop_inputs, found
         )
+        self._entries_used = rebuilt.entries_used
         write_wake_ups(self._lists, places, self._settings.scale, self._wake_ups())
-        return _ScannedAgain(found.pending[:n_pending], looks, int(on), int(off))  # NumPy's, where nothing is compiled
+        return found.pending[: rebuilt.n_pending], rebuilt
 
     def _commit(self, places: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
         lists = self._lists

@@ -21,17 +21,9 @@ from thresher.loops import compiled, helper
 from thresher.loops.instructions import spread
 
 __all__ = [
-    "COLUMNS",
-    "PLAIN",
-    "REGISTER",
-    "ROWS",
-    "WAYS",
-    "Way",
-    "multiply",
-    "multiply_plainly",
-    "multiply_singly",
+    "COLUMNS", "PLAIN", "REGISTER", "ROWS", "WAYS", "Way", "multiply", "multiply_plainly", "multiply_singly",
     "write_tile",
-]
+]  # fmt: skip
 
 PLAIN = "plain loops"
 _DEPTH = 128  # words of a row and of an input that are multiplied at a time: they stay in the nearest cache
