@@ -22,7 +22,7 @@ __all__ = ["ColumnKind", "Dates", "LeftOut", "Levels", "Numbers", "OneHot", "Tok
 
 Matrix = NDArray[np.float64]
 TRUTH = {"true": 1.0, "false": 0.0}
-_TWINS = {"True": "1", "False": "0", "1": "True", "0": "False"}  # as types and as text
+_OTHER_FORM = {"True": "1", "False": "0", "1": "True", "0": "False"}  # truth values, as numbers and as text
 _NEW = "a value that no training row has"
 _WORD = re.compile(r"\w+")
 _DAY = np.timedelta64(86_400_000_000, "us")
@@ -335,7 +335,9 @@ def _places(values: tuple[str, ...], column: Column) -> NDArray[np.int64]:
     """Return the place (n,) of each value of a column among others, -1 where it is none of them; True is 1."""
     known = {value: place for place, value in enumerate(values)}
     different, codes = coded(column.as_text())
-    return np.array([known.get(cell, known.get(_TWINS.get(cell, cell), -1)) for cell in different], np.int64)[codes]
+    return np.array([known.get(cell, known.get(_OTHER_FORM.get(cell, cell), -1)) for cell in different], np.int64)[
+        codes
+    ]
 
 
 def truth_only(column: Column) -> bool:
