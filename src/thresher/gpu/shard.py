@@ -55,7 +55,7 @@ class DeviceShard(PairShard):
     watched input of the neurons that are due. Memory: O(watched pairs) and three n x n matrices, on the device.
     """
 
-    SHARE = 0
+    SHARE, ON_DEVICE = 0, True
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._recipe, self._inputs, self._neurons = recipe.settings, recipe, recipe.inputs, neurons
@@ -76,7 +76,7 @@ class DeviceShard(PairShard):
         """Refuse start rows that are not made on a device, and steps that shrink the displacement."""
         if settings.start.sequence != "random":
             raise InvalidInput(
-                f"index='certified' makes start rows with sequence='random'; got {settings.start.sequence!r}. "
+                f"index='certified' makes start rows with start='random'; got {settings.start.sequence!r}. "
                 "Use index='dense'."
             )
         if penalty:
