@@ -24,10 +24,10 @@ class Limit(NamedTuple):
 
 TRAINING = [
     Limit('inputs up to which `solver="auto"` factors every matrix', "training", "ALWAYS_FACTOR"),
-    Limit('inputs up to which `solver="auto"` makes any n x n matrix', "training", "EVER_FACTOR"),
-    Limit('share of the last contraction that a solve of `solver="pivots"` may leave', "training", "_SHARE"),
+    Limit('inputs up to which `solver="auto"` makes any n x n matrix', "interfaces", "EVER_FACTOR"),
+    Limit('share of the last contraction that a solve of `solver="pivots"` may leave', "algebra: cg.py", "_SHARE"),
     Limit("relative residual of such a solve, at the finest", "training", "_TOLERANCE"),
-    Limit("the same, at the coarsest", "training", "_LOOSEST"),
+    Limit("the same, at the coarsest", "algebra: cg.py", "_LOOSEST"),
     Limit('expected path of a firing neuron from which `index="dense"` is the default', "training", "_FAR"),
     Limit('expected inputs a neuron fires on, below which `start="auto"` draws rows', "training", "_SPARSE"),
     Limit("halvings of a step that are tried", "training", "_HALVINGS"),
@@ -84,7 +84,7 @@ def assigned(package: str) -> Iterator[tuple[str, ast.expr, str]]:
     Where several files of a package set a name, ``package: file.py`` says which is meant.
     """
     room, _, file = package.partition(": ")
-    for path in sorted((SOURCE / room).rglob(file or "*.py")):
+    for path in sorted((SOURCE / room).rglob(file or "*.py")) or [SOURCE / f"{room}.py"]:
         text = path.read_text(encoding="utf-8")
         module, lines = ast.parse(text), text.splitlines()
         classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
