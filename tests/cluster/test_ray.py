@@ -200,7 +200,7 @@ def test_the_log_is_small_and_forgets_outputs(cluster, monkeypatch):
 
     def watched(executor, call):
         yield from ask(executor, call)
-        kept.append((executor.kept, pickle.loads(call.data)[0]))
+        kept.append((executor.kept, pickle.loads(call.data)[0].__name__))
 
     monkeypatch.setattr(ray_cluster.RayExecutor, "_ask", watched)
     some = problems(2)

@@ -11,15 +11,8 @@ from test_theory import start_gram
 from thresher import CheckTheorems, Problem, to_sphere, train
 from thresher.datasets import random_problem
 from thresher.model.network import NetworkSettings
-from thresher.theory import (
-    Facts,
-    check_firing,
-    check_kernel,
-    firing_probability,
-    limit_kernel,
-    separability,
-    smallest_eigenvalue,
-)
+from thresher.theory import Facts, firing_probability, limit_kernel, separability, smallest_eigenvalue
+from thresher.theory.bounds import check_firing, check_kernel
 from thresher.training.theorems import largest_drift
 
 

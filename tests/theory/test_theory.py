@@ -5,6 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from verification.costs import (
+    check_growth,
+    check_inner_iterations,
+    check_limit,
+    check_search,
+    check_sketch,
+    limit_predictions,
+)
 
 from thresher import default_shift
 from thresher.datasets import random_problem
@@ -13,25 +21,21 @@ from thresher.model.network import NetworkSettings
 from thresher.theory import (
     Facts,
     Statement,
+    firing_probability,
+    limit_kernel,
+    say_count,
+    separability,
+    smallest_eigenvalue,
+)
+from thresher.theory.bounds import (
     check_drift,
     check_firing,
     check_first_outputs,
     check_gram,
-    check_growth,
     check_halving,
-    check_inner_iterations,
-    check_limit,
     check_sandwich,
-    check_search,
-    check_sketch,
     check_start_eigenvalue,
     check_widths,
-    firing_probability,
-    limit_kernel,
-    limit_predictions,
-    say_count,
-    separability,
-    smallest_eigenvalue,
 )
 
 FACTS = Facts(

@@ -1,4 +1,4 @@
-"""Where an estimator computes: in this process, on a GPU or on a cluster."""
+"""Where an estimator computes: in this process, on a GPU or on a cluster; and old words for its options."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from thresher.engines import Ray, Where, place_of
-from thresher.errors import InvalidInput, NotAvailable
+from thresher.errors import InvalidInput, NotAvailable, warn_of_old
 from thresher.estimators.kernels.clustered import Clustered
 from thresher.estimators.kernels.device import Device, device_of
 
-__all__ = ["Engine", "check_where", "device_for"]
+__all__ = ["Engine", "check_where", "device_for", "start_of"]
 
 Engine = str | Ray
 
@@ -34,3 +34,11 @@ def device_for(where: Where, threads: int) -> Device:
     if not where.on_cluster:
         return device_of(where.device, threads)
     return device_of("cpu", threads) if where.on_gpu else Clustered(place_of(where), threads)
+
+
+def start_of(start: str, sequence: str | None) -> str:
+    """Return where start rows come from; ``sequence`` is the old word."""
+    if sequence is None:
+        return start
+    warn_of_old(f"sequence={sequence!r}", f"start={sequence!r}")
+    return sequence

@@ -21,7 +21,6 @@ __all__ = [
     "firing_probability",
     "largest_shift",
     "limit_kernel",
-    "limit_predictions",
     "probability_table",
     "separability",
     "smallest_eigenvalue",
@@ -138,21 +137,6 @@ def limit_kernel(products: NDArray[np.float64], shift: float, *, symmetric: bool
             interpolate(some, table, out)
 
     return _fill(products, write, symmetric=symmetric)
-
-
-def limit_predictions(
-    inputs: NDArray[np.float64], targets: NDArray[np.float64], others: NDArray[np.float64], *, shift: float
-) -> NDArray[np.float64]:
-    """Return what an infinitely wide network that starts at f = 0 predicts on other inputs (k, d), (k,).
-
-    It is h H⁻¹ y with the limit kernel H of the inputs (n, d) and its values h (k, n) between the others and them; of a
-    singular H the directions that carry something are used.
-
-    Cost: O(n³ + nk).
-    """
-    kernel = limit_kernel(inputs @ inputs.T, shift)
-    weights = np.linalg.lstsq(kernel, targets, rcond=1e-12)[0]
-    return limit_kernel(others @ inputs.T, shift, symmetric=False) @ weights
 
 
 def smallest_eigenvalue(matrix: NDArray[np.float64]) -> float:

@@ -27,7 +27,7 @@ def replay(problem: Problem, *, steps: Iterable[Step], **options: Any) -> Networ
     ----------
     problem : the one it was trained on
     steps : ``Result.steps``, in order; fewer of them give the network of an earlier iteration
-    options : those of :func:`train`. Width, shift, seed, activation, twins, sequence, start, index, penalty,
+    options : those of :func:`train`. Width, shift, seed, activation, twins, start, index, penalty,
         first_step, method and dtype must be the same as in training. What only a solve needs is not used.
 
     Cost: the pass O(mnd) of every start, and a move for each step.

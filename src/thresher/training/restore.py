@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from thresher.training.train import complete
 __all__ = ["restore_result", "restore_results"]
 
 Tensors = Mapping[str, NDArray[Any]]
-_FIXED = ("width", "shift", "activation", "seed", "twins", "sequence", "index", "dtype", "start")
+_FIXED = ("width", "shift", "activation", "seed", "twins", "index", "dtype")
 
 
 def restore_result(stored: Stored, *, threads: int) -> Result:
@@ -49,7 +49,7 @@ def restore_results(
     """
     if not told:
         return []
-    fixed = [{name: one[name] for name in (*_FIXED, "first_step")} for one in told]
+    fixed = [{name: one[name] for name in (*_FIXED, "first_step", "start", "sequence")} for one in told]
     if any(one != fixed[0] for one in fixed):
         raise ValueError("its networks are not of one start")
     steps = [_steps(one, tensors[f"steps{place}"], inputs) for place, one in enumerate(told)]
@@ -70,14 +70,12 @@ def restore_results(
 
 def _setup(fixed: Mapping[str, Any], inputs: NDArray[np.float64], *, outputs: int, threads: int) -> Setup:
     """Return the setup of a training that is only to be repeated: what its solves would need is not there."""
-    first = fixed["first_step"]
-    if first not in ("given", "limit", "gram"):
-        raise ValueError(f"its first step is {str(first)[:40]!r}")
     if fixed["start"] not in ("scan", "poisson"):
         raise ValueError(f"its start is {str(fixed['start'])[:40]!r}")
     problem = Problem(inputs, np.zeros(len(inputs)))
-    options = complete({**{name: fixed[name] for name in _FIXED}, "threads": threads})
-    return replace(Setup.of([problem] * outputs, options), first_step=first)
+    start = "poisson" if fixed["start"] == "poisson" else fixed["sequence"]
+    options = complete({**{name: fixed[name] for name in _FIXED}, "start": start, "threads": threads})
+    return Setup.of([problem] * outputs, options).with_first_step(fixed["first_step"])
 
 
 def _network(setup: Setup, tensors: Tensors, place: int) -> Network:

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from thresher.checks import check_number
 from thresher.model.weights import DenseWeights, Weights
-from thresher.theory import (
-    Facts,
-    Statement,
+from thresher.theory import Facts, Statement, limit_kernel, smallest_eigenvalue
+from thresher.theory.bounds import (
     check_drift,
     check_firing,
     check_first_outputs,
@@ -21,8 +20,6 @@ from thresher.theory import (
     check_sandwich,
     check_start_eigenvalue,
     check_widths,
-    limit_kernel,
-    smallest_eigenvalue,
 )
 from thresher.training.history import Callback, Iteration, State
 
