@@ -4,6 +4,7 @@ import ast
 import functools
 import subprocess
 import sys
+from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -230,3 +231,9 @@ def test_functions_are_short(name):
             loops = name.startswith(("thresher.loops", "thresher.gpu.kernels"))  # that must stay one loop
             longest = 2 * LONGEST if loops else LONGEST
             assert lines <= longest, f"{name}.{node.name} has {lines} lines"
+
+
+def test_files_of_tests_have_names_of_their_own():
+    """Pytest refuses two of the same name in different folders, but not until both are run at once."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert not [name for name, count in names.items() if count > 1]
