@@ -217,6 +217,11 @@ def test_files_are_read_in_one_sitting(name):
     assert len(FILES[name].read_text().splitlines()) <= 400
 
 
+def test_folders_are_seen_at_a_glance():
+    folders = Counter(path.parent for path in FILES.values())
+    assert not {str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > 14}
+
+
 def test_no_rooms_for_odds_and_ends():
     assert not [name for name in FILES if NO_ROOMS & set(name.split("."))]
 
