@@ -4,6 +4,7 @@ import ast
 import functools
 import subprocess
 import sys
+from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -214,6 +215,11 @@ def assigned(node):
 @every_module
 def test_files_are_read_in_one_sitting(name):
     assert len(FILES[name].read_text().splitlines()) <= 400
+
+
+def test_folders_are_seen_at_a_glance():
+    folders = Counter(path.parent for path in FILES.values())
+    assert not {str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > 14}
 
 
 def test_no_rooms_for_odds_and_ends():
