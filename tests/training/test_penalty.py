@@ -22,7 +22,7 @@ from thresher.model.network import NetworkSettings
 from thresher.shards import start_gram
 from thresher.theory import firing_probability
 from thresher.training.options import Setup
-from thresher.training.replay import remake
+from thresher.training.restore import remake
 from thresher.training.train import complete
 
 N, D, SHIFT = 40, 6, 0.7

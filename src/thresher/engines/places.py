@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from thresher.devices import check_device
 from thresher.engines.cluster import Ray
 from thresher.engines.footprint import Footprint
-from thresher.engines.slices import Sliced
-from thresher.engines.threads import Threads
+from thresher.engines.threads import Sliced, Threads
 from thresher.errors import InvalidInput, not_installed, warn_of_old
 from thresher.interfaces import Executor
 

@@ -25,7 +25,7 @@ from ray import exceptions
 
 from thresher.engines.cluster import Node, Ray, deal, require_nodes, room_for, share_of_cpu
 from thresher.engines.footprint import Footprint, Shares
-from thresher.engines.slices import Sliced
+from thresher.engines.threads import Sliced
 from thresher.engines.worker import Answer, Call, Worker, here
 from thresher.errors import InvalidInput, NotAvailable, WorkerLost
 from thresher.memory import require

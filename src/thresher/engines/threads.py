@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.engines.slices import Sliced
 from thresher.parallel import Pool
 
-__all__ = ["Threads"]
+__all__ = ["Sliced", "Threads"]
 
 _SHARED_COUNTS = 4096  # inputs up to which each thread gets its own copy of the counts to change them
+
+
+class Sliced(Protocol):
+    """A recipe of slices, of neurons or of rows, that can be sent to another process."""
+
+    UNIT: ClassVar[str]  # what slices hold
+
+    @property
+    def inputs(self) -> NDArray[Any]:
+        """The inputs (n, d)."""
+
+    def slice(self, numbers: range) -> Any:
+        """Return the slice of some neurons or rows: the same in every process."""
+
+    def part(self, ranges: Sequence[range]) -> Sliced:
+        """Return what a worker needs to make these slices, which are neighbours."""
 
 
 class Threads:

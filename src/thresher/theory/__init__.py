@@ -1,7 +1,6 @@
 """The paper's promises: the limit of infinite width, and both sides of every inequality."""
 
 from thresher.theory.kernel import (
-    Separability,
     cofiring_probability,
     cofiring_slope,
     firing_probability,
@@ -14,7 +13,6 @@ from thresher.theory.statements import Facts, Statement, say_count
 
 __all__ = [
     "Facts",
-    "Separability",
     "Statement",
     "cofiring_probability",
     "cofiring_slope",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,6 @@ from thresher.loops.limit import differentiate, interpolate, interpolate_slopes
 from thresher.parallel import core_count, in_order
 
 __all__ = [
-    "Separability",
     "cofiring_probability",
     "cofiring_slope",
     "firing_probability",
@@ -163,20 +161,14 @@ def smallest_eigenvalue(matrix: NDArray[np.float64]) -> float:
     return 1 / largest if 1 / largest > rounding else 0.0
 
 
-class Separability(NamedTuple):
-    """How far apart the two closest inputs are, as vectors or as lines (``def:separability``)."""
+def separability(inputs: NDArray[np.float64]) -> float:
+    """Return how far apart the two closest of unit-norm inputs (n, d) are, as vectors or as lines; n is at least 2.
 
-    value: float  # delta, the least ||x_i - x_j|| or ||x_i + x_j||
-    pair: tuple[int, int]  # the inputs it belongs to
-    opposite: bool  # whether they are nearly opposite rather than nearly equal
-
-
-def separability(inputs: NDArray[np.float64]) -> Separability:
-    """Return the separability of unit-norm inputs (n, d), n at least 2.
+    It is the paper's delta (``def:separability``), the least ||x_i - x_j|| or ||x_i + x_j||.
 
     Cost: O(n²d) time, memory for 1024 rows of inner products.
     """
-    best = Separability(math.inf, (0, 0), False)
+    best = math.inf
     for first in range(0, len(inputs), _INPUT_BLOCK):
         block = inputs[first : first + _INPUT_BLOCK]
         products = block @ inputs.T
@@ -186,7 +178,5 @@ def separability(inputs: NDArray[np.float64]) -> Separability:
         nearest = sizes.argmax(axis=1)  # on the sphere large products are short distances
         signs = np.where(products[rows, nearest] < 0, -1.0, 1.0)
         lengths = np.linalg.norm(block - signs[:, None] * inputs[nearest], axis=1)  # no cancellation as in 2 - 2 rho
-        least = int(lengths.argmin())
-        if lengths[least] < best.value:
-            best = Separability(float(lengths[least]), (first + least, int(nearest[least])), bool(signs[least] < 0))
+        best = min(best, float(lengths.min()))
     return best

@@ -24,6 +24,7 @@ from thresher.model.problem import Problem
 __all__ = ["Checkpoint", "SolutionLog", "Taken"]
 
 _KIND, _VERSION = "checkpoint", 2
+_TYPES = [int, float, float, int, int, bool, float, float]  # of what a solution has besides its value and status
 _AGREE = 1e-6  # share of the first residual by which two runs on different machines may differ
 
 
@@ -228,22 +229,9 @@ def _taken(steps: NDArray[Any], described: Any, *, runs: int, inputs: int) -> li
     return [[_one(next(rows), *words) for words in log] for log in described]
 
 
-def _one(
-    value: NDArray[np.float64],
-    status: str,
-    inner: int,
-    relative: float,
-    damping: float,
-    rank: int,
-    rows: int,
-    factored: bool,
-    fraction: float | None,
-    residual: float,
-) -> Taken:
-    numbers = [relative, damping, residual, 0.0 if fraction is None else fraction]
-    if not all(type(one) is int for one in (inner, rank, rows)) or type(factored) is not bool:
+def _one(value: NDArray[np.float64], status: str, *words: Any) -> Taken:
+    *about, fraction, residual = words
+    told = [*about, 0.0 if fraction is None else fraction, residual]
+    if [type(one) for one in told] != _TYPES or not all(map(math.isfinite, told)):
         raise ValueError
-    if not all(type(one) is float and math.isfinite(one) for one in numbers):
-        raise ValueError
-    solution = Solution(value, SolveStatus(status), inner, relative, damping, rank, rows, factored)
-    return Taken(solution, fraction, residual)
+    return Taken(Solution(value, SolveStatus(status), *about), fraction, residual)

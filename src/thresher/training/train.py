@@ -23,7 +23,7 @@ from thresher.training.history import Callback, Iteration, Result
 from thresher.training.loop import run_together
 from thresher.training.options import DEFAULT_SOLVER, Setup, check_path
 
-__all__ = ["FILES", "complete", "options_of_train", "train", "train_together"]
+__all__ = ["FILES", "complete", "train", "train_together"]
 
 FILES = ("checkpoint", "resume")  # options of a training as a whole
 
@@ -180,22 +180,19 @@ def _defaults() -> Mapping[str, Any]:
     return {name: one.default for name, one in parameters if one.kind is Parameter.KEYWORD_ONLY}
 
 
-def options_of_train(
+def _options_of(
     of: Callable[Concatenate[Any, Any, P], Any],
 ) -> Callable[[Callable[..., R]], Callable[Concatenate[Sequence[Problem], P], R]]:
     """Return a decorator: a function of problems that takes the options of :func:`train`, for IDEs and ``help``."""
 
     def decorate(function: Callable[..., R]) -> Callable[Concatenate[Sequence[Problem], P], R]:
-        own = [one for one in signature(function).parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
-        names = {one.name for one in own}
-
         @wraps(function)
         def call(problems: Sequence[Problem], **given: Any) -> R:
-            options = {name: value for name, value in given.items() if name not in names}
-            return function(problems, **{name: given[name] for name in names & set(given)}, **complete(options))
+            return function(problems, **complete(given))
 
+        problems, _ = signature(function).parameters.values()
         options = [one for one in signature(of).parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
-        call.__signature__ = signature(function).replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        call.__signature__ = signature(function).replace(parameters=[problems, *options])  # type: ignore[attr-defined]
         return call  # type: ignore[return-value]
 
     return decorate
@@ -214,7 +211,7 @@ def _warn_of_rows(setup: Setup) -> None:
         )
 
 
-@options_of_train(train)
+@_options_of(train)
 def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
     """Train one network for each of several problems with the same inputs, e.g. one per class, from one start.
 
