@@ -109,11 +109,11 @@ def train(file: Path, **options: Any) -> None:
 
 def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]:
     """Do it all; return how the trainings ended."""
-    from thresher.estimators import EXACT, hash_rows_of
+    from thresher.estimators import Sizes, hash_rows_of
 
     began = time.perf_counter()
     given = {name: options[name] for name in ("target", "drop", "categorical")}
-    table = read_table(file, how=take_reading(options), **given, most=EXACT, missing=True)
+    table = read_table(file, how=take_reading(options), **given, most=Sizes().exact, missing=True)
     known = _with_target(table)
     task = _say_task(table, known, options, file, console)
     work = Work(_labelled(table, task), task, options, console, {"reading": time.perf_counter() - began})

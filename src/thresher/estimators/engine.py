@@ -7,11 +7,13 @@ from typing import Any
 
 from thresher.engines import Ray
 from thresher.errors import InvalidInput, NotAvailable
-from thresher.estimators.kernels.clustered import Clustered
-from thresher.estimators.kernels.device import Device, device_of
+from thresher.estimators.backends.cluster import Clustered
+from thresher.estimators.backends.processor import backend_of
+from thresher.estimators.interfaces import Backend
+from thresher.estimators.sizes import Sizes
 from thresher.training.options import choose_executor
 
-__all__ = ["Engine", "check_engine", "device_for", "refuse_limit"]
+__all__ = ["Engine", "backend_for", "check_engine", "refuse_limit"]
 
 Engine = str | Ray
 _NAMES = ("local", "ray")
@@ -41,8 +43,8 @@ def refuse_limit(engine: Engine, width: Any) -> None:
         )
 
 
-def device_for(engine: Engine, device: str, threads: int) -> Device:
+def backend_for(engine: Engine, device: str, threads: int, sizes: Sizes) -> Backend:
     """Return what computes with kernels: a device of this machine, with processors of a cluster for many rows."""
     if engine == "local" or (isinstance(engine, Ray) and engine.device == "cuda"):
-        return device_of(device, threads)
-    return Clustered(choose_executor(engine), threads)
+        return backend_of(device, threads)
+    return Clustered(choose_executor(engine), threads, few=sizes.on_cluster)

@@ -13,6 +13,7 @@ from thresher.theory.bounds import (
 )
 from thresher.theory.costs import check_growth, check_inner_iterations, check_limit, check_search, check_sketch
 from thresher.theory.kernel import (
+    Limit,
     Separability,
     cofiring_probability,
     cofiring_slope,
@@ -27,6 +28,7 @@ from thresher.theory.statements import Facts, Statement, say_count
 
 __all__ = [
     "Facts",
+    "Limit",
     "Separability",
     "Statement",
     "check_drift",

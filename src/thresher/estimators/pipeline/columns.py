@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from thresher.estimators.choosing.ridges import RIDGES
 from thresher.estimators.data.lift import typical_norm
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.kernels.device import Device
-from thresher.theory import firing_probability
+from thresher.estimators.interfaces import Backend
+from thresher.estimators.judging.ridges import RIDGES
+from thresher.estimators.kernels.kernel import SphereKernel
 
 __all__ = ["ColumnWeights", "learn_columns", "likelihood"]
 
@@ -40,7 +40,7 @@ class ColumnWeights(NamedTuple):
         return self._replace(weights=np.sqrt(self.weights / self.weights.mean()))
 
 
-def likelihood(values: Matrix, data: Observations, *, shift: float, device: Device) -> tuple[float, Matrix]:
+def likelihood(values: Matrix, data: Observations, kernel: SphereKernel, backend: Backend) -> tuple[float, Matrix]:
     """Return the negative logarithm of the marginal likelihood per observation, and its gradient (d + 2,).
 
     ``values`` are logarithms of the column weights (d,), of the bias coordinate, and of the ridge; the scale of the
@@ -48,10 +48,10 @@ def likelihood(values: Matrix, data: Observations, *, shift: float, device: Devi
     times the diagonal of the kernel. Cost: O(n³ + n²d) for n distinct rows.
     """
     rows, (n, d) = data.X, data.X.shape
-    noise = np.exp(values[-1]) * firing_probability(shift)
+    noise = np.exp(values[-1]) * kernel.diagonal
     lifted = np.column_stack([rows * np.exp(values[:d]), np.full(n, np.exp(values[d]))])
     inputs = lifted / np.linalg.norm(lifted, axis=1, keepdims=True)
-    made = device.evidence(inputs, shift, noise / data.weights, data.targets)
+    made = backend.dense(kernel, inputs, gradients=True).evidence(noise / data.weights, data.targets)
     if made is None:
         return np.inf, np.zeros_like(values)
     outputs, count = data.targets.shape[1], float(data.count.sum())
@@ -66,17 +66,17 @@ def likelihood(values: Matrix, data: Observations, *, shift: float, device: Devi
     return value / count, np.append(2 * made.pull(scaled, 0.5 * outputs), by_noise) / count
 
 
-def learn_columns(data: Observations, *, bias: float, shift: float, ridge: float, device: Device) -> ColumnWeights:
+def learn_columns(data: Observations, kernel: SphereKernel, *, ridge: float, backend: Backend) -> ColumnWeights:
     """Return the column weights that make the targets most likely, starting from equal weights and this bias and ridge.
 
     The mean square of the weights is 1. Cost: O(n³ + n²d) for each of about fifteen likelihoods.
     """
     d = data.X.shape[1]
-    last = np.log(max(bias, 1e-3) * typical_norm(data.X, data.weights))
+    last = np.log(max(kernel.bias, 1e-3) * typical_norm(data.X, data.weights))
     start = np.concatenate([np.zeros(d), [last, np.clip(np.log(ridge), _LEAST_RIDGE, _MOST_RIDGE)]])
     bounds = [(_LEAST, _MOST)] * d + [(last - 3, last + 4), (_LEAST_RIDGE, _MOST_RIDGE)]
     found = minimize(
-        lambda values: likelihood(values, data, shift=shift, device=device),
+        lambda values: likelihood(values, data, kernel, backend),
         start,
         jac=True,
         method="L-BFGS-B",

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from thresher.errors import InvalidInput
-from thresher.estimators.choosing.choose import mean_square
 from thresher.estimators.data.observations import Observations
+from thresher.estimators.judging.measures import mean_square
 
 __all__ = ["ASKED", "DOUBLE", "SINGLE", "SOLVED", "Asked", "FitCheck", "check_answers", "ensure"]
 

@@ -15,17 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.engines import Shares
-from thresher.estimators.fits.centres import Sweep
-from thresher.estimators.kernels.device import Cpu
+from thresher.estimators.backends.processor import Cpu
+from thresher.estimators.models.centres import Sweep
 from thresher.interfaces import Executor
-from thresher.theory import firing_probability
+from thresher.theory import Limit, firing_probability
 from thresher.theory.limit_matrix import LimitMatrix, limit_block
 
 __all__ = ["Clustered", "KernelRows", "row_ranges"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
-FEW = 20_480  # rows that take less time here than workers to begin: those on which everything is chosen
 _MOST = 64  # slices
 _ROWS, _COLUMNS = 256, 8192  # of a tile
 _FIXED = 250 << 20  # bytes of a worker: interpreter, libraries and compiled code
@@ -101,10 +100,10 @@ class _ClusterMatrix(LimitMatrix):
         self._begin_workers = begin
         self._executor: Executor | None = None
 
-    def renewed(self, inputs: NDArray[Any], shift: float) -> LimitMatrix:
+    def renewed(self, kernel: Limit, inputs: NDArray[Any]) -> LimitMatrix:
         """Return the matrix of other inputs, for which there will be other workers."""
         self._executor = None
-        return super().renewed(inputs, shift)
+        return super().renewed(kernel, inputs)
 
     def times(self, vectors: Matrix) -> Matrix:
         """Return the matrix times vectors (r, c), rows beyond r counting as zero: (n, c); workers begin if need be."""
@@ -137,21 +136,22 @@ class Clustered(Cpu):
     ----------
     cluster : makes executors; see ``engines/ray_cluster.py``
     threads : of this process
+    few : rows that take less time here than workers to begin: those on which everything is chosen
     """
 
-    def __init__(self, cluster: Any, threads: int | None = None) -> None:
+    def __init__(self, cluster: Any, threads: int | None = None, *, few: int) -> None:
         super().__init__(threads)
-        self._cluster = cluster
+        self._cluster, self._few = cluster, few
 
-    def matrix(self, inputs: NDArray[Any], shift: float, *, memory: float) -> LimitMatrix:
+    def operator(self, kernel: Limit, inputs: NDArray[Any], *, memory: float) -> LimitMatrix:
         """Return the kernel, of many rows on the cluster; ``memory`` is that of this process."""
-        if len(inputs) <= FEW:
-            return super().matrix(inputs, shift, memory=memory)
-        return _ClusterMatrix(self._begin, inputs, shift, threads=self.threads)
+        if len(inputs) <= self._few:
+            return super().operator(kernel, inputs, memory=memory)
+        return _ClusterMatrix(self._begin, inputs, kernel.shift, threads=self.threads)
 
     def passes(self, sweep: Sweep) -> Any:
         """Return the sweep, of many rows on the cluster: each worker receives its own rows, once."""
-        if len(sweep.stream) <= FEW:
+        if len(sweep.stream) <= self._few:
             return sweep
         ranges, (centres, d) = row_ranges(len(sweep.stream)), sweep.centres.shape
         workers = self._cluster.workers(ranges)

@@ -15,13 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.estimators.data.lift import lift_rows, typical_norm
-from thresher.estimators.kernels.device import Device
-from thresher.estimators.kernels.gradients import mix_outputs, outer_product, row_gradients
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.interfaces import Backend, Kernel
 from thresher.parallel import in_order
-from thresher.theory.kernel import firing_probability
 
-__all__ = ["Kernel", "Tree", "changes", "grow"]
+__all__ = ["Tree", "grow"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -29,19 +27,6 @@ _SAMPLE = 1024  # rows of a node that are fitted to find its direction
 _BORDER = 0.05  # share of a node's rows on either side of its border that both sides get
 _LEAST = 0.25  # share of its rows that is on neither side alone, at least
 _TINY = 1e-9  # variance of a direction, relative to the largest, that counts as none
-
-
-class Kernel(NamedTuple):
-    """What the models of all nodes and leaves have in common."""
-
-    bias: float
-    shift: float
-    ridges: tuple[float, ...]
-
-    @property
-    def diagonal(self) -> float:
-        """The kernel of an input and itself."""
-        return firing_probability(self.shift)
 
 
 class Tree(NamedTuple):
@@ -92,12 +77,15 @@ def grow(
     weights: Matrix,
     *,
     kernel: Kernel,
+    ridge: float,
     size: int,
-    device: Device,
+    backend: Backend,
     seed: int,
     tell: Callable[[float], object],
 ) -> tuple[Tree, list[Numbers]]:
     """Return the tree, and which of the rows (n, r) belong to each leaf: at most ``size``, unless they are equal.
+
+    Fits to the rows of a node are made with this kernel and ridge.
 
     Cost: O(nr) per level, and O(1000³) per node, those of a level on all threads.
     """
@@ -111,14 +99,15 @@ def grow(
             return None
         rng = np.random.default_rng([seed, place[0] + 1, place[1]])
         drawn = np.sort(rng.choice(some, min(_SAMPLE, len(some)), replace=False))
-        directions = _directions(rows[drawn], targets[drawn], weights[drawn], kernel, device.alone())
+        data = Observations.of_rows(rows[drawn], targets[drawn], weights[drawn])
+        directions = _directions(data, kernel, ridge, backend.alone())
         directions.append(np.asarray(rng.normal(size=rows.shape[1])))  # parts any rows that differ
         found = (_split(rows[some], direction) for direction in directions)
         return next((one for one in found if one is not None), None)
 
     while level:
         below = []
-        for ((parent, side), some), made in zip(level, in_order(part, level, threads=device.threads), strict=True):
+        for ((parent, side), some), made in zip(level, in_order(part, level, threads=backend.threads), strict=True):
             number = ~len(leaves) if made is None else len(splits)
             if parent >= 0:
                 children[parent][side] = number
@@ -147,32 +136,15 @@ def _split(rows: Matrix, direction: Matrix) -> _Split | None:
     return None
 
 
-def _directions(rows: Matrix, targets: Matrix, weights: Matrix, kernel: Kernel, device: Device) -> list[Matrix]:
+def _directions(data: Observations, kernel: Kernel, ridge: float, backend: Backend) -> list[Matrix]:
     """Return directions (r,) along which a fit to rows (n, r) changes, from the one where it changes most."""
-    spread = np.cov(rows, rowvar=False, aweights=weights).reshape(rows.shape[1], -1)
+    spread = np.cov(data.X, rowvar=False, aweights=data.weights).reshape(data.X.shape[1], -1)
     values, vectors = np.linalg.eigh(spread)
     there = values > _TINY * max(values[-1], np.finfo(float).tiny)
     root, back = (vectors[:, there] * values[there] ** power for power in (0.5, -0.5))
-    outer = changes(rows, targets, weights, kernel=kernel, device=device)
+    outer = kernel.outer_products(data, ridge, backend)
     if outer is None or not there.any():
         return []
     _, turned = np.linalg.eigh(root.T @ outer @ root)
     directions = (back @ turned[:, ::-1]).T
     return list(directions / np.linalg.norm(directions, axis=1, keepdims=True))
-
-
-def changes(
-    rows: Matrix, targets: Matrix, weights: Matrix, *, kernel: Kernel, device: Device, metric: Matrix | None = None
-) -> Matrix | None:
-    """Return the sum of outer products (r, r) of the gradients of a fit to rows (n, r); None if there is no fit.
-
-    The fit is to rows times the metric (r, r), with the middle one of the ridges. Cost: O(n³ + n²r).
-    """
-    turned = rows if metric is None else rows @ metric
-    inputs, norms = lift_rows(turned, kernel.bias * typical_norm(turned, weights))
-    penalty = sorted(kernel.ridges)[len(kernel.ridges) // 2] * kernel.diagonal / weights
-    found = device.fit_gradients(inputs, targets, penalty, kernel.shift, mix_outputs)
-    if found is None:
-        return None
-    by_row = row_gradients(iter(found), inputs=inputs, norms=norms, columns=rows.shape[1])
-    return outer_product(by_row, weights=weights, metric=np.eye(rows.shape[1]) if metric is None else metric)

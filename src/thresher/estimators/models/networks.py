@@ -12,31 +12,28 @@ from numpy.typing import NDArray
 
 from thresher.algebra import ConjugateGradient
 from thresher.algebra.cg import Preconditioner
-from thresher.estimators.choosing.choose import Choice, solve_kernel
-from thresher.estimators.choosing.holdout import HoldOut
-from thresher.estimators.choosing.ridges import best_ridge, ridges_from
-from thresher.estimators.choosing.scales import Options
 from thresher.estimators.data.observations import Observations
+from thresher.estimators.judging.holdout import HoldOut
+from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.models.fitted import LimitFit, Networks
+from thresher.estimators.options import Options
 from thresher.interfaces import Solution, SolveStatus
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
-from thresher.model.sobol import MOST_COLUMNS as SOBOL_COLUMNS
 from thresher.model.weights import Step
 from thresher.parallel import blas_for_size
-from thresher.theory import firing_probability
 from thresher.training import Callback, Result, Status
 from thresher.training.checkpoint import Checkpoint
 from thresher.training.loop import run_together
 from thresher.training.options import Setup
 from thresher.training.train import complete
 
-__all__ = ["Networks", "Promise", "gains_of", "promise_of", "settings_of", "train_many", "train_penalised"]
+__all__ = ["Promise", "gains_of", "promise_of", "train_few", "train_many", "train_penalised"]
 
 Matrix = NDArray[np.float64]
 _DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
 _NOTHING = 1e-6  # error, in units of the targets' variance, that is none
 _INNER_TOLERANCE, _MOST_PRODUCTS = 1e-4, 200
-_RIDGES = 5  # that are tried first, from that of the limit on: kernels of networks are noisy
 
 
 def train_penalised(
@@ -125,41 +122,61 @@ def promise_of(results: Sequence[Result], targets: Matrix, penalty: Matrix, gain
     return Promise(targets - penalty[:, None] * alpha * gains, math.hypot(*left), stopped)
 
 
-class Networks(NamedTuple):
-    """Networks trained on many rows, and how much worse than the limit their kernel is."""
+def train_few(
+    fit: LimitFit,
+    outputs: Matrix,
+    data: Observations,
+    kernel: SphereKernel,
+    options: Options,
+    *,
+    near: Preconditioner | None,
+    loss: float,
+    callbacks: Sequence[Callback],
+) -> Networks:
+    """Return networks trained on few inputs, from the solution of the kernel of their start.
 
-    inputs: Matrix  # (n, d)
-    gains: Matrix  # (k,)
-    results: list[Result]
-    ridge: float
-    penalty: Matrix  # (n,)
-    loss: float
+    ``fit`` has that solution and ``outputs`` (n, k) what it says of the inputs; ``near`` preconditions later solves.
+    """
+    gains = gains_of(fit.alpha, outputs, options.width)
+    results = train_penalised(
+        fit.inputs,
+        data.targets / gains,
+        settings=kernel.settings(fit.inputs),
+        penalty=fit.penalty,
+        first=fit.alpha / gains,
+        near=near,
+        tol=options.tol,
+        max_iterations=options.max_iterations,
+        threads=options.threads,
+        engine=options.backend.engine_for(options.engine),
+        callbacks=callbacks,
+    )
+    return Networks(gains, results, fit.ridge, fit.penalty, loss)
 
 
 def train_many(
     inputs: Matrix,
+    fit: LimitFit,
     data: Observations,
     hold: HoldOut,
-    metric: Matrix | None,
-    choice: Choice,
+    kernel: SphereKernel,
     options: Options,
     *,
-    alpha: Matrix,
-    outputs: Matrix,
     callbacks: Sequence[Callback],
 ) -> Networks:
     """Return networks trained on many inputs (n, d), with the ridge that kernels as noisy as theirs prefer.
 
-    ``alpha`` and ``outputs`` (n, k) are those of the limit. Cost: that of :func:`ridge_of_networks` and
-    :func:`train_penalised`.
+    ``fit`` is that of the limit, and ``kernel`` that of the network at its start.
+
+    Cost: that of :func:`ridge_of_networks` and :func:`train_penalised`.
     """
-    ridge, loss = ridge_of_networks(hold, metric, choice, options, whole=len(inputs))
-    penalty = ridge * firing_probability(choice.shift) / data.weights
-    gains = gains_of(alpha, outputs, options.width)
+    ridge, loss = ridge_of_networks(hold, kernel, ridge=options.ridge, guess=fit.ridge)
+    penalty = kernel.penalty(ridge, data.weights)
+    gains = gains_of(fit.alpha, data.targets - fit.penalty[:, None] * fit.alpha, options.width)
     results = train_penalised(
         inputs,
         data.targets / gains,
-        settings=settings_of(options, dimension=inputs.shape[1], shift=choice.shift, width=int(options.width)),
+        settings=kernel.settings(inputs),
         penalty=penalty,
         tol=options.tol,
         max_iterations=options.max_iterations,
@@ -167,44 +184,15 @@ def train_many(
         engine=options.engine,
         callbacks=callbacks,
     )
-    return Networks(inputs, gains, results, ridge, penalty, loss)
+    return Networks(gains, results, ridge, penalty, loss)
 
 
-def settings_of(options: Options, *, dimension: int, shift: float, width: int) -> NetworkSettings:
-    """Return the settings of a network of some width on lifted inputs of some dimension."""
-    return NetworkSettings.checked(
-        width=width,
-        dimension=dimension,
-        shift=shift,
-        seed=options.seed,
-        twins=True,
-        sequence=options.sequence if dimension <= SOBOL_COLUMNS else "random",
-    )
-
-
-def ridge_of_networks(
-    hold: HoldOut, metric: Matrix | None, choice: Choice, options: Options, *, whole: int
-) -> tuple[float, float]:
+def ridge_of_networks(hold: HoldOut, kernel: SphereKernel, *, ridge: float | None, guess: float) -> tuple[float, float]:
     """Return the ridge for networks, and the share by which their error on rows left out exceeds that of the limit.
 
-    On a part of ``whole`` rows the kernel is that of a network with as much fewer neurons: as noisy as the whole one.
-
-    Cost: O(r³) for each ridge, on r rows.
+    ``kernel`` is that of a network at its start, ``guess`` the ridge of the limit. Cost: O(r³) for each ridge, r rows.
     """
-    limit = hold.fit(metric, bias=choice.bias, shift=choice.shift, ridge=options.ridge, guess=choice.ridge)
-    kept, held, _ = hold.lifted(metric, choice.bias)
-    both = np.concatenate([kept, held]).astype(np.float64)
-    both /= np.linalg.norm(both, axis=1, keepdims=True)
-    width = 2 * math.ceil(float(options.width) * len(both) / whole / 2)
-    settings = settings_of(options, dimension=both.shape[1], shift=choice.shift, width=width)
-    kernel = options.device.start_gram(both, settings)
-
-    def judged(ridge: float) -> float:
-        alpha = solve_kernel(kernel, hold.kept, shift=choice.shift, ridge=ridge)
-        return math.inf if alpha is None else hold.judge(kernel.rest(alpha))
-
-    ridges = ridges_from(choice.ridge, _RIDGES) if options.ridge is None else [options.ridge]
-    found = {ridge: judged(ridge) for ridge in ridges}
-    best = best_ridge(found, judged)
+    limit = hold.evaluate(kernel._replace(start=None), ridge=ridge, guess=guess)
+    network = hold.evaluate_start(kernel, ridge=ridge, guess=guess)
     error = math.inf if limit is None else max(limit.error, _NOTHING)
-    return best, max(0.0, found[best] / error - 1)
+    return network.ridge, max(0.0, network.error / error - 1)

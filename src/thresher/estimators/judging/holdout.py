@@ -1,6 +1,6 @@
-"""Ridge regression on the limit kernel of many rows, judged on rows that are left out.
+"""A judge that holds some of many rows out: ridge regression by conjugate gradients, for several ridges at once.
 
-Exact leave-one-out costs O(n³). With thousands of rows some can be left out instead: the fit to the others predicts
+Exact leave-one-out costs O(n³). With thousands of rows some can be held out instead: the fit to the others predicts
 them at no extra cost, as they are further rows of the matrix in every product.
 """
 
@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
-from thresher.estimators.choosing.choose import Judge
-from thresher.estimators.choosing.ridges import best_ridge, ridges_near
-from thresher.estimators.data.lift import lift_rows, typical_norm
+from thresher.estimators.backends.processor import descend
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.kernels.device import Cpu, Device, KernelMatrix, descend
+from thresher.estimators.interfaces import Backend, Kernel, Measure, Operator
+from thresher.estimators.judging.measures import mean_square
+from thresher.estimators.judging.ridges import best_ridge, ridges_from, ridges_near
+from thresher.estimators.kernels.gradients import mix_outputs, outer_product, row_gradients
 
 __all__ = ["HoldOut", "Solved", "Stop", "refine", "search_ridges", "share_that_remains", "solve_ridges"]
 
@@ -53,13 +54,13 @@ class Solved(NamedTuple):
 
 
 def solve_ridges(
-    matrix: KernelMatrix,
+    matrix: Operator,
     low: LowRank,
     data: Observations,
     *,
-    device: Device,
+    backend: Backend,
     ridges: Sequence[float],
-    judge: Callable[[Matrix], float],
+    error_of: Callable[[Matrix], float],
     stop: Stop,
     start: Matrix | None = None,
     done: int = 0,
@@ -68,7 +69,7 @@ def solve_ridges(
 ) -> Solved | None:
     """Return the best of some ridges for observations at the first rows of a matrix; those after them are left out.
 
-    ``judge`` returns the error of outputs (h, k) on the rows left out. Every ridge takes part in every
+    ``error_of`` returns the error of outputs (h, k) on the rows left out. Every ridge takes part in every
     product. It stops when no ridge has gained for some steps. ``tell`` is called with the share of the steps that are
     done at the most, ``save`` with the best so far; ``done`` steps led to the start. None if nothing finite came out.
 
@@ -80,11 +81,11 @@ def solve_ridges(
     middle = ridges[len(ridges) // 2] * matrix.diagonal  # near enough to all: most of the diagonal is the factor's rest
     added = np.concatenate([np.outer(ridge * matrix.diagonal / data.weights, np.ones(outputs)) for ridge in ridges], 1)
     descent = descend(
-        device,
+        backend,
         matrix.times,
         np.tile(data.targets, len(ridges)),
         added=added,
-        inverse=device.inverse(low, middle / data.weights),
+        inverse=backend.inverse(low, middle / data.weights),
         start=None if start is None else np.tile(start, len(ridges)),
     )
     best: Solved | None = None
@@ -92,14 +93,14 @@ def solve_ridges(
     while descent.steps < stop.steps and descent.steps - gained < stop.patience:
         descent.step()
         tell(descent.steps / stop.steps)
-        left = np.split(device.get(descent.images[n:]), len(alive), axis=1)
-        residuals = device.get(descent.residuals).reshape(len(alive), -1)
-        errors = [judge(one) for one in left]
+        left = np.split(backend.get(descent.images[n:]), len(alive), axis=1)
+        residuals = backend.get(descent.residuals).reshape(len(alive), -1)
+        errors = [error_of(one) for one in left]
         here = int(np.argmin(errors))
         if math.isfinite(errors[here]) and (best is None or errors[here] < best.error):
             if best is None or errors[here] < (1 - stop.gain) * best.error:
                 gained = descent.steps
-            alpha = device.get(descent.values[:, here * outputs : (here + 1) * outputs])
+            alpha = backend.get(descent.values[:, here * outputs : (here + 1) * outputs])
             residual = float(residuals[here].max())
             best = Solved(
                 ridges[alive[here]], alpha.copy(), left[here].copy(), errors[here], residual, done + descent.steps
@@ -144,11 +145,11 @@ def search_ridges(
 
 
 def refine(
-    matrix: KernelMatrix,
+    matrix: Operator,
     low: LowRank,
     data: Observations,
     *,
-    device: Device,
+    backend: Backend,
     ridge: float,
     residual: float,
     steps: int,
@@ -165,11 +166,11 @@ def refine(
     """
     level = ridge * matrix.diagonal
     descent = descend(
-        device,
+        backend,
         matrix.times,
         data.targets,
         added=np.outer(level / data.weights, np.ones(start.shape[1])),
-        inverse=device.inverse(low, level / data.weights),
+        inverse=backend.inverse(low, level / data.weights),
         start=start,
     )
     best, values = float(descent.residuals.max()), descent.values
@@ -179,10 +180,10 @@ def refine(
         left = float(descent.residuals.max())
         if left < best:
             best, values = left, descent.values
-            save(device.get(values))
+            save(backend.get(values))
         elif not left < _LOST * best:  # nothing comes back from there, nor from what is not a number
             break
-    return device.get(values), best
+    return backend.get(values), best
 
 
 def share_that_remains(before: float, after: float, *, few: int, kept: int, whole: int) -> float:
@@ -197,61 +198,108 @@ def share_that_remains(before: float, after: float, *, few: int, kept: int, whol
 
 
 class HoldOut:
-    """Observations to fit at rows before a metric, and others, at other rows, to judge by."""
+    """Observations to fit, and others, at other rows, to judge by.
 
-    def __init__(self, kept: Observations, held: Observations, *, judge: Judge, device: Device | None = None) -> None:
-        self.kept, self.held, self._judge = kept, held, judge
-        self._device: Device = Cpu() if device is None else device
-        self._matrix: KernelMatrix | None = None
+    Parameters
+    ----------
+    data, held : observations that are fitted at rows (n, r), and that are left out at rows (h, r)
+    backend : that computes
+    measure : of what :meth:`measured` returns
+    """
 
-    def lifted(self, metric: Matrix | None, bias: float) -> tuple[Single, Single, Matrix]:
-        """Return the lifted rows to fit (n, d + 1) and to judge by, and the norms of the first before (n,)."""
-        rows, others = (one.X if metric is None else one.X @ metric for one in (self.kept, self.held))
-        last = bias * typical_norm(rows, self.kept.weights)
-        inputs, norms = lift_rows(rows, last)
-        return inputs.astype(np.float32), lift_rows(others, last)[0].astype(np.float32), norms
+    def __init__(
+        self, data: Observations, held: Observations, backend: Backend, *, measure: Measure = mean_square
+    ) -> None:
+        self.data, self.held = data, held
+        self._backend, self._measure = backend, measure
+        self._matrix: Operator | None = None
 
-    def fit(
+    def lifted(self, kernel: Kernel) -> tuple[Single, Single, Matrix]:
+        """Return the inputs to fit (n, d) and to judge by (h, d), and the norms of the first before (n,)."""
+        inputs, norms, last = kernel.lift(self.data.X, self.data.weights)
+        return inputs.astype(np.float32), kernel.lift(self.held.X, last=last).inputs.astype(np.float32), norms
+
+    def evaluate(
         self,
-        metric: Matrix | None,
+        kernel: Kernel,
         *,
-        bias: float,
-        shift: float,
-        ridge: float | None,
-        guess: float,
-        begun: Solved | None = None,
+        ridge: float | None = None,
+        guess: float = 1e-2,
+        rival: float = math.inf,
+        start: Solved | None = None,
     ) -> Solved | None:
         """Return the fit with this ridge, or with the best, searched for from a guess on; None if there is none.
 
-        If it begins from another solution, its ridge is the guess, and the search goes no further than next to it.
+        If it starts from another solution, its ridge is the guess, and the search goes no further than next to it. A
+        ``rival`` does not shorten it: all ridges share their products.
 
         Cost: O(n²) for each step.
         """
-        inputs, others, _ = self.lifted(metric, bias)
+        inputs, others, _ = self.lifted(kernel)
         both = np.concatenate([inputs, others])
         if self._matrix is None:
-            self._matrix = self._device.matrix(both, shift, memory=math.inf)
-        matrix, rank = self._matrix.renewed(both, shift), min(_RANK, len(both) // 12)
-        low = self._device.pivots(matrix, rank=rank)
+            self._matrix = self._backend.operator(kernel, both, memory=math.inf)
+        matrix, rank = self._matrix.renewed(kernel, both), min(_RANK, len(both) // 12)
+        low = self._backend.pivots(matrix, rank=rank)
 
-        def solve(ridges: list[float], start: Solved | None) -> Solved | None:
+        def solve(ridges: list[float], begun: Solved | None) -> Solved | None:
             return solve_ridges(
                 matrix,
                 low,
-                self.kept,
-                device=self._device,
+                self.data,
+                backend=self._backend,
                 ridges=ridges,
-                judge=self.judge,
+                error_of=self.error,
                 stop=Stop(steps=20, residual=2e-2),
-                start=None if start is None else start.alpha,
+                start=None if begun is None else begun.alpha,
             )
 
         ridges = ridges_near(guess) if ridge is None else [ridge]
-        return search_ridges(solve, ridges) if begun is None else solve(ridges, begun)
+        return search_ridges(solve, ridges) if start is None else solve(ridges, start)
 
-    def judge(self, outputs: Matrix) -> float:
-        """Return the error of outputs (h, k) at the rows left out."""
-        return self._judge(self.held, outputs[self.held.row])
+    def evaluate_start(self, kernel: Kernel, *, ridge: float | None, guess: float, tried: int = 5) -> Solved:
+        """Return the same for the kernel of a network at its start, which is a matrix: by Cholesky.
+
+        Such a kernel is noisy and needs a larger ridge than the limit, whose is the guess: so many are ``tried`` first,
+        upwards. The error is infinite if none makes the matrix positive. Cost: O(r³) for each ridge, on r rows.
+        """
+        inputs, _, last = kernel.lift(self.data.X, self.data.weights)
+        both = np.concatenate([inputs, kernel.lift(self.held.X, last=last).inputs])
+        matrix, solved = kernel.matrix(both, self._backend), dict[float, Solved]()
+
+        def attempt(ridge: float) -> float:
+            alpha = matrix.solve(kernel.penalty(ridge, self.data.weights), self.data.targets)
+            outputs = np.zeros_like(self.held.targets) if alpha is None else matrix.rest(alpha)
+            error = math.inf if alpha is None else self.error(outputs)
+            coefficients = np.zeros_like(self.data.targets) if alpha is None else alpha
+            solved[ridge] = Solved(ridge, coefficients, outputs, error, 0.0, 0)
+            return error
+
+        ridges = ridges_from(guess, tried) if ridge is None else [ridge]
+        return solved[best_ridge({one: attempt(one) for one in ridges}, attempt)]
+
+    def error(self, outputs: Matrix) -> float:
+        """Return the weighted mean of squared errors of outputs (h, k) at the rows left out."""
+        return mean_square(self.held, outputs[self.held.row])
+
+    def left_out(self, judged: Solved) -> Matrix:
+        """Return what the fit predicts for the observations left out (c, k)."""
+        return judged.outputs[self.held.row]
+
+    def measured(self, judged: Solved) -> float:
+        """Return the error of these predictions."""
+        return judged.error if self._measure is mean_square else self._measure(self.held, self.left_out(judged))
+
+    def outer_products(self, kernel: Kernel, judged: Solved, *, most: int) -> Matrix:
+        """Return the sum (r, r) of outer products of the gradients of a fit, by coordinates after the metric.
+
+        At no more than ``most`` of the rows that are fitted. Cost: O(n) for each of them, coordinate and output.
+        """
+        inputs, _, norms = self.lifted(kernel)
+        some, columns = inputs[:most], self.data.X.shape[1]
+        found = self._backend.gradients(kernel, some, inputs, mix_outputs(judged.alpha))
+        by_row = row_gradients(iter(found), inputs=some.astype(np.float64), norms=norms[:most], columns=columns)
+        return outer_product(by_row, weights=self.data.weights[:most], metric=np.eye(columns))
 
     def surely_better(self, one: Solved, other: Solved) -> bool:
         """Return whether one fit is better on the rows left out, by more than chance: two standard errors of the gain.
@@ -261,4 +309,4 @@ class HoldOut:
         before, after = (((fit.outputs - self.held.targets) ** 2).sum(axis=1) for fit in (other, one))
         gains = self.held.weights * (before - after)
         deviation = math.sqrt(len(gains)) * float(np.std(gains))
-        return one.error < other.error and float(gains.sum()) > _SURE * deviation
+        return self.measured(one) < self.measured(other) and float(gains.sum()) > _SURE * deviation

@@ -12,8 +12,7 @@ from scipy.special import expit, logit, ndtri, stdtrit
 
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
-from thresher.estimators.fits.fitted import LeftOut
-from thresher.theory import firing_probability
+from thresher.estimators.models.fitted import LeftOut
 
 __all__ = [
     "LEVELS",
@@ -33,7 +32,7 @@ _MET = 0.99  # share of the observations whose variances, when left out, are bel
 _FREEDOM = 5.0  # degrees of freedom of errors at least: fewer say next to nothing
 
 
-def calibrate(left_out: LeftOut, shift: float, *, fitted: float) -> tuple[Matrix, Matrix]:
+def calibrate(left_out: LeftOut, prior: float, *, fitted: float) -> tuple[Matrix, Matrix]:
     """Return what error bars are made of: ``noise`` (3, k) and ``residuals`` (levels, k) of k outputs.
 
     The noise is the factor and the constant that turn variances of the limit into those of left-out data, and the
@@ -47,6 +46,8 @@ def calibrate(left_out: LeftOut, shift: float, *, fitted: float) -> tuple[Matrix
     out, count as so many ``fitted`` numbers: of n, errors are n / (n - fitted) times as large. A deviation that is
     itself known from n errors is that of Student's distribution.
 
+    ``prior`` is the variance of the limit where nothing is known, the diagonal of the kernel.
+
     Cost: O(c log c) for c observations.
     """
     data, outputs, variances_of, optimism = left_out
@@ -59,10 +60,10 @@ def calibrate(left_out: LeftOut, shift: float, *, fitted: float) -> tuple[Matrix
     for squares in errors.T**2:
         stretch, addend = _fit_variances(squares, variances, data.weight)
         hidden.append(max(optimism - 1, 0.0) * float(np.average(squares, weights=data.weight)))
-        known = border if squares.any() else firing_probability(shift)  # equal targets say nothing about others
+        known = border if squares.any() else prior  # equal targets say nothing about others
         parts.append([stretch, addend, known])
     noise = np.transpose(parts)
-    deviations = deviations_of(variances, noise, shift)
+    deviations = deviations_of(variances, noise, prior)
     residuals = [
         _quantiles_of(error, deviation, data.unit, data.count, freedom) / student
         for error, deviation in zip(errors.T, deviations.T, strict=True)
@@ -74,9 +75,9 @@ def calibrate(left_out: LeftOut, shift: float, *, fitted: float) -> tuple[Matrix
     return noise, quantiles
 
 
-def deviations_of(variances: Matrix, noise: Matrix, shift: float) -> Matrix:
+def deviations_of(variances: Matrix, noise: Matrix, prior: float) -> Matrix:
     """Return the deviations (c, k) of new targets where the limit has these variances (c,). Cost: O(ck)."""
-    prior, variance = firing_probability(shift), variances[:, None]
+    variance = variances[:, None]
     stretch, addend, border = noise
     most = np.maximum(border * stretch + addend, 1.0)  # 1 is the variance of the targets
     known = np.minimum(variance * stretch + addend, most)

@@ -26,19 +26,20 @@ from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
 from thresher.errors import InvalidInput
-from thresher.estimators.choosing.ridges import best_ridge
+from thresher.estimators.backends.processor import Cpu, descend
 from thresher.estimators.data.streams import Stream
-from thresher.estimators.kernels.device import Cpu, Device, descend
+from thresher.estimators.interfaces import Backend
+from thresher.estimators.judging.ridges import best_ridge
 from thresher.parallel import in_order
 from thresher.tables.parts import Rows
-from thresher.theory.kernel import firing_probability
+from thresher.theory import Limit
 
 __all__ = ["Centres", "Sweep", "fit_centres"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-_SAMPLE, _LARGEST = 8, 40_000  # rows of the sample per centre, and at most
+_SAMPLE = 8  # rows of the sample per centre
 _NOISE = 1e-5  # eigenvalue of the kernel of centres, relative to its diagonal, below which there is only rounding
 _STEPS = 30
 _BETTER = 0.999  # share of the error on held-out rows that a step must come below for another to follow
@@ -62,11 +63,11 @@ def fit_centres(
     *,
     kept: Numbers,
     held: Numbers,
-    shift: float,
+    kernel: Limit,
     ridges: Sequence[float],
     centres: int = 4096,
-    device: Device | None = None,
-    judge: Callable[[Matrix], float] | None = None,
+    sample: int = 40_000,
+    backend: Backend | None = None,
     seed: int = 0,
     tell: Callable[[float], object] = lambda share: None,
     saved: Mapping[str, Any] | None = None,
@@ -80,12 +81,12 @@ def fit_centres(
     targets : (n, k)
     weights : (n,), above 0, of rows
     kept, held : numbers of the rows to fit, in random order, and of those that are left out; others are passed over
-    shift : threshold above which a neuron fires
+    kernel : the limit kernel of inputs
     ridges : penalties to choose from, relative to the diagonal of the kernel; while the best is at an end of several,
         the one beyond is tried too. Without held-out rows only one
     centres : how many at most
-    device : None for all cores
-    judge : returns the error of outputs (h, k) on the held-out rows; None for the weighted mean of squares
+    sample : rows at most that they are drawn from
+    backend : None for all cores
     tell : called with the share that is done
     saved, save : what ``save`` was called with in the last step of a fit that was stopped; the model is the same
 
@@ -95,8 +96,8 @@ def fit_centres(
     if not len(held) and len(ridges) != 1:
         raise InvalidInput(f"without held-out rows there must be one ridge; got {len(ridges)}. Hold some rows out.")
     stream = inputs if isinstance(inputs, Stream) else Stream(inputs)
-    device = Cpu() if device is None else device
-    fit = _Fit(stream, targets, weights, kept, held, shift, centres, device, judge, seed)
+    backend = Cpu() if backend is None else backend
+    fit = _Fit(stream, targets, weights, kept, held, kernel, centres, sample, backend, seed)
     found = fit.descend(list(ridges), tell, saved or {}, save)
     errors = dict(found.errors)
 
@@ -120,51 +121,51 @@ class _Fit:
         weights: Matrix,
         kept: Numbers,
         held: Numbers,
-        shift: float,
+        kernel: Limit,
         centres: int,
-        device: Device,
-        judge: Callable[[Matrix], float] | None,
+        sample: int,
+        backend: Backend,
         seed: int,
     ) -> None:
         self._targets, self._held = targets, held
-        self._judge = partial(_mean_square, targets[held], weights[held]) if judge is None else judge
+        self._error = partial(_mean_square, targets[held], weights[held])
         self._weights = np.zeros(len(stream))  # of the rows that are fitted
         self._weights[kept] = weights[kept]
         places = np.full(len(stream), -1)
         places[held] = np.arange(len(held))
-        self._device, self._diagonal = device, firing_probability(shift)
-        sample = kept[: max(min(_SAMPLE * centres, _LARGEST), centres)]
-        kernel = device.matrix(stream.take(sample), shift, memory=0.0)
-        low = device.pivots(kernel, rank=centres, seed=seed)
-        self._precondition = self._preconditioner(low, sample)
-        self._centres = kernel.inputs[low.pivots]
-        square = device.matrix(self._centres, shift, memory=0.0)
+        self._backend, self._diagonal = backend, kernel.diagonal
+        drawn = kept[: max(min(_SAMPLE * centres, sample), centres)]
+        matrix = backend.operator(kernel, stream.take(drawn), memory=0.0)
+        low = backend.pivots(matrix, rank=centres, seed=seed)
+        self._precondition = self._preconditioner(low, drawn)
+        self._centres = matrix.inputs[low.pivots]
+        square = backend.operator(kernel, self._centres, memory=0.0)
         self._square = self._double(square.columns(np.arange(len(square))))
-        order = np.argsort(sample[low.pivots])
-        own = sample[low.pivots][order]
-        sweep = Sweep(stream, targets, self._weights, places, self._centres, own, order, shift, device)
-        self._sums = device.passes(sweep).sums
+        order = np.argsort(drawn[low.pivots])
+        own = drawn[low.pivots][order]
+        sweep = Sweep(stream, targets, self._weights, places, self._centres, own, order, kernel, backend)
+        self._sums = backend.passes(sweep).sums
         self._right: Matrix | None = None  # Kᵀ W y (M, k), once it was made
 
     def _double(self, values: Any) -> Any:
-        return self._device.arrays.asarray(values, dtype=self._device.arrays.float64)
+        return self._backend.arrays.asarray(values, dtype=self._backend.arrays.float64)
 
     def _preconditioner(self, low: LowRank, sample: Numbers) -> Callable[[list[float]], Callable[[Any], Any]]:
         """Return what makes of ridges the inverse of the matrix of each, summed over the sample, for (M, c)."""
-        some, device = self._weights[sample], self._device
+        some, backend = self._weights[sample], self._backend
         shares = np.sqrt(some * (self._weights.sum() / some.sum())).astype(np.float32)
-        scaled = low.factor * device.put(shares)
-        core, corner = self._double(scaled @ scaled.T), self._double(low.factor[:, device.put(low.pivots)])
-        turn = _positive(corner @ corner.T, _NOISE * self._diagonal, device)
+        scaled = low.factor * backend.put(shares)
+        core, corner = self._double(scaled @ scaled.T), self._double(low.factor[:, backend.put(low.pivots)])
+        turn = _positive(corner @ corner.T, _NOISE * self._diagonal, backend)
         outputs, diagonal = self._targets.shape[1], self._diagonal
 
         def inverse(ridges: list[float]) -> Callable[[Any], Any]:
-            made = [_positive(core, ridge * diagonal, device) for ridge in ridges]
+            made = [_positive(core, ridge * diagonal, backend) for ridge in ridges]
 
             def apply(columns: Any) -> Any:
                 turned = turn.solve(corner @ columns)
                 parts = [one.solve(turned[:, k * outputs : (k + 1) * outputs]) for k, one in enumerate(made)]
-                return corner.T @ turn.solve(device.arrays.concatenate(parts, axis=1))
+                return corner.T @ turn.solve(backend.arrays.concatenate(parts, axis=1))
 
             return apply
 
@@ -178,39 +179,39 @@ class _Fit:
         save: Callable[[dict[str, Any]], object],
     ) -> Centres:
         """Return the solution of least error on held-out rows, over all ridges and steps."""
-        outputs, passes, device = self._targets.shape[1], _STEPS + 1, self._device
+        outputs, passes, backend = self._targets.shape[1], _STEPS + 1, self._backend
         done = int(saved["steps"].item()) if saved else 0
-        penalties = device.put(np.repeat(np.array(ridges) * self._diagonal, outputs))
+        penalties = backend.put(np.repeat(np.array(ridges) * self._diagonal, outputs))
 
         def times(alpha: Any) -> Any:  # which does not know the descent: in a cycle workers would outlive the fit
             nonlocal done
             done += 1
             sums, said = self._sums(alpha, lambda share: tell((done + share) / passes))
-            return device.arrays.concatenate([sums + penalties * (self._square @ alpha), said])
+            return backend.arrays.concatenate([sums + penalties * (self._square @ alpha), said])
 
         if self._right is None:
-            made = saved["right"] if saved else device.get(self._sums(None, lambda share: tell(share / passes))[0])
+            made = saved["right"] if saved else backend.get(self._sums(None, lambda share: tell(share / passes))[0])
             self._right = made
         rhs = np.tile(self._right, len(ridges))
-        descent = descend(device, times, rhs, added=np.zeros_like(rhs), inverse=self._precondition(ridges))
+        descent = descend(backend, times, rhs, added=np.zeros_like(rhs), inverse=self._precondition(ridges))
         errors, best, counts = np.full(len(ridges), np.inf), np.inf, True
         found = 0, np.zeros((len(rhs), outputs)), np.zeros((len(self._held), outputs))
         if saved:
-            descent.restore({name: device.put(saved[name]) for name in descent.state()}, done)
+            descent.restore({name: backend.put(saved[name]) for name in descent.state()}, done)
             errors, found = saved["errors"], (int(saved["ridge"].item()), saved["alpha"], saved["said"])
             best, counts = float(saved["best"].item()), bool(saved["counts"].item())
         while descent.steps < _STEPS and counts and float(descent.residuals.max()) > _DONE:
             descent.step()
-            said = device.get(descent.images[len(rhs) :])
-            now = self._errors(said, len(ridges)) if len(said) else device.get(descent.residuals).max(keepdims=True)
+            said = backend.get(descent.images[len(rhs) :])
+            now = self._errors(said, len(ridges)) if len(said) else backend.get(descent.residuals).max(keepdims=True)
             ridge, errors = int(now.argmin()), np.minimum(errors, now) if len(said) else errors
             counts = not len(said) or now[ridge] < _BETTER * best
             if now[ridge] < best:
                 mine = slice(ridge * outputs, (ridge + 1) * outputs)
-                best, found = now[ridge], (ridge, device.get(descent.values[:, mine]).copy(), said[:, mine].copy())
+                best, found = now[ridge], (ridge, backend.get(descent.values[:, mine]).copy(), said[:, mine].copy())
             told = {"ridge": found[0], "alpha": found[1], "said": found[2], "errors": errors, "best": best}
             told |= {"counts": float(counts), "right": self._right, "steps": descent.steps}
-            save(told | {name: device.get(one) for name, one in descent.state().items()})
+            save(told | {name: backend.get(one) for name, one in descent.state().items()})
         tell(1.0)
         ridge, alpha, said = found
         tried = dict(zip(ridges, errors.tolist(), strict=True))
@@ -218,7 +219,7 @@ class _Fit:
 
     def _errors(self, said: Matrix, ridges: int) -> Matrix:
         """Return the error of each ridge, from outputs (held, c)."""
-        return np.array([self._judge(one) for one in np.split(said, ridges, axis=1)])
+        return np.array([self._error(one) for one in np.split(said, ridges, axis=1)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,8 +235,8 @@ class Sweep:
     places : (n,) of the rows left out among those; -1 for others
     centres : (M, d)
     own, which : (m,) numbers of rows that are centres, ascending, and which they are
-    shift : threshold above which a neuron fires
-    device : that computes
+    kernel : the limit kernel of inputs
+    backend : that computes
     first : number of the first row
     """
 
@@ -249,8 +250,8 @@ class Sweep:
     centres: Single
     own: Numbers
     which: Numbers
-    shift: float
-    device: Device
+    kernel: Limit
+    backend: Backend
     first: int = 0
 
     @property
@@ -268,7 +269,7 @@ class Sweep:
             targets=self.targets[here],
             weights=self.weights[here],
             places=np.where(left_out, np.cumsum(left_out) - 1, -1),
-            device=Cpu(1),
+            backend=Cpu(1),
             first=rows.start,
         )
 
@@ -281,27 +282,27 @@ class Sweep:
 
         Cost: O(nMd), and O(nM) per column.
         """
-        device, single = self.device, self.device.arrays.float32
-        columns = None if alpha is None else device.arrays.asarray(alpha, dtype=single)
-        centres, weights = device.put(self.centres), self.weights[:, None].astype(np.float32)
-        own, diagonal = self.own - self.first, firing_probability(self.shift)
+        backend, single = self.backend, self.backend.arrays.float32
+        columns = None if alpha is None else backend.arrays.asarray(alpha, dtype=single)
+        centres, weights = backend.put(self.centres), self.weights[:, None].astype(np.float32)
+        own, diagonal = self.own - self.first, self.kernel.diagonal
 
         def part(item: tuple[int, NDArray[Any]]) -> tuple[slice, Any, Any]:
             first, block = item
             here = slice(first, first + len(block))
-            kernel = device.block(device.put(self.stream.inputs(block)), centres, self.shift)
+            kernel = backend.block(self.kernel, backend.put(self.stream.inputs(block)), centres)
             begin, end = np.searchsorted(own, (here.start, here.stop))
-            mine = device.put(own[begin:end] - first), device.put(self.which[begin:end])
+            mine = backend.put(own[begin:end] - first), backend.put(self.which[begin:end])
             kernel[mine] = diagonal  # float32 misses it
-            said = device.put(self.targets[here].astype(np.float32)) if columns is None else kernel @ columns
-            left_out = device.put(np.flatnonzero(self.places[here] >= 0))
-            return here, kernel.T @ (said * device.put(weights[here])), said[left_out]
+            said = backend.put(self.targets[here].astype(np.float32)) if columns is None else kernel @ columns
+            left_out = backend.put(np.flatnonzero(self.places[here] >= 0))
+            return here, kernel.T @ (said * backend.put(weights[here])), said[left_out]
 
         total, held = self.zeros(alpha)
-        for here, added, said in in_order(part, self.stream.blocks(device.rows), threads=device.threads):
+        for here, added, said in in_order(part, self.stream.blocks(backend.rows), threads=backend.threads):
             places = self.places[here]
             total += added
-            held[device.put(places[places >= 0])] = device.arrays.asarray(said, dtype=device.arrays.float64)
+            held[backend.put(places[places >= 0])] = backend.arrays.asarray(said, dtype=backend.arrays.float64)
             tell(min(1.0, here.stop / len(self.stream)))
         return total, held
 
@@ -309,7 +310,7 @@ class Sweep:
         """Return where :meth:`sums` adds up: (M, c) and (held, c)."""
         width = self.targets.shape[1] if alpha is None else alpha.shape[1]
         sizes = len(self.centres), np.count_nonzero(self.places >= 0)
-        total, held = (self.device.put(np.zeros((size, width))) for size in sizes)
+        total, held = (self.backend.put(np.zeros((size, width))) for size in sizes)
         return total, held
 
 
@@ -317,11 +318,11 @@ def _mean_square(truth: Matrix, weights: Matrix, said: Matrix) -> float:
     return float(weights @ ((said - truth) ** 2).sum(axis=1) / weights.sum())
 
 
-def _positive(core: Any, penalty: float, device: Device) -> Any:
+def _positive(core: Any, penalty: float, backend: Backend) -> Any:
     """Return the factor of a matrix and its penalty; where rounding leaves it not positive, of one a little larger."""
     size = float(core.trace()) / len(core)
     for lift in (0.0, 1e-7, 1e-5, 1e-3, 1e-1):
-        made = device.factor(core, penalty + lift * size)
+        made = backend.factor(core, penalty + lift * size)
         if made is not None:
             return made
     raise InvalidInput("the kernel of the centres is not finite. Give inputs of unit norm, and weights above 0.")

@@ -5,66 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
 from thresher.errors import InvalidInput
-from thresher.estimators.choosing.choose import Judge, mean_square
-from thresher.estimators.choosing.holdout import Solved, Stop, refine, search_ridges, solve_ridges
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.files.journal import Journal
-from thresher.estimators.fits.deviations import Variance
-from thresher.estimators.fits.fit_check import SOLVED
-from thresher.estimators.fits.fitted import LeftOut
-from thresher.estimators.fits.leaves import Leaves
-from thresher.estimators.kernels.device import Device, KernelMatrix
+from thresher.estimators.interfaces import Operator
+from thresher.estimators.judging.holdout import Solved, Stop, refine, search_ridges, solve_ridges
+from thresher.estimators.judging.measures import mean_square
+from thresher.estimators.models.fit_check import SOLVED
+from thresher.estimators.models.fitted import LeftOut, LimitFit, Task
+from thresher.estimators.models.variance import Variance
 
-__all__ = ["PIVOTS", "RANK", "LimitFit", "Table", "fit_exact"]
+__all__ = ["fit_exact"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
-Numbers = NDArray[np.int64]
-RANK = 2048  # of the preconditioner, at the most
-PIVOTS = 512  # of error bars
 _ROOM = 0.8  # share of the free memory that the kernel may take
 _BESIDE = 0.2  # share of the error on rows left out that a solve may leave
 _CAREFUL, _STEPS, _TIMES = 1e-2, 120, 4  # with more care: residual at most, steps, and how often they begin anew
 
 
-class LimitFit(NamedTuple):
-    """The limit fitted to inputs, and what it predicted for observations that were left out before."""
-
-    inputs: NDArray[Any]  # (n, d)
-    alpha: Matrix  # (n, k)
-    ridge: float
-    error: float  # on observations left out
-    left_out: LeftOut
-    pivots: Single  # (r, d): inputs that error bars are made of
-    core: Matrix | None  # (r, r), see Variance
-    way: str = "exact"
-    errors: dict[str, float] = {}  # of other ways, on observations left out  # noqa: RUF012
-    leaves: Leaves | None = None  # whose rows and coefficients these are
-    residual: float = 0.0  # relative, at which the solve for all rows was to stop
-
-
-class Table(NamedTuple):
-    """The rows to fit and those that are left out to judge by, and the kernel."""
-
-    data: Observations
-    kept: Numbers
-    held: Numbers
-    bias: float
-    shift: float
-    ridges: list[float]  # to choose from
-    judge: Judge
-    device: Device
-    careful: bool = False  # the fit is made again, since the first failed its check
-
-
-def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[[float], object]) -> LimitFit:
+def fit_exact(inputs: Single, task: Task, *, journal: Journal, tell: Callable[[float], object]) -> LimitFit:
     """Return the fit to all inputs (n, d) with the ridge that is best when some rows are left out.
 
     The fit to all rows goes on from that to the rows that were kept, to the same relative residual, or to one that is
@@ -74,35 +39,35 @@ def fit_exact(inputs: Single, table: Table, *, journal: Journal, tell: Callable[
 
     Cost: O(n²) per step and output, some twenty steps, O(n²d) for the kernel, again and again for what does not fit.
     """
-    data, order, device = table.data, np.concatenate([table.kept, table.held]), table.device
-    left, outputs = data.at(table.held), data.targets.shape[1]
-    rank = min(RANK, len(order) // 8)
-    room = _ROOM * device.spare() - len(order) * (4 * rank + 128 * outputs * (len(table.ridges) + 1))
-    matrix = device.matrix(inputs[order], table.shift, memory=max(room, 0.0))
-    low = device.pivots(matrix, rank=rank)
-    solved = journal.step(partial(_begin, matrix, low, table, left, journal, tell))
+    data, order, backend = task.data, np.concatenate([task.kept, task.held]), task.backend
+    left, outputs = data.at(task.held), data.targets.shape[1]
+    rank = min(task.sizes.rank, len(order) // 8)
+    room = _ROOM * backend.spare() - len(order) * (4 * rank + 128 * outputs * (len(task.ridges) + 1))
+    matrix = backend.operator(task.kernel, inputs[order], memory=max(room, 0.0))
+    low = backend.pivots(matrix, rank=rank)
+    solved = journal.step(partial(_begin, matrix, low, task, left, journal, tell))
     if solved is None:
-        raise InvalidInput(f"the kernel of these rows is not positive with shift={table.shift:g}. Use a larger ridge.")
+        raise InvalidInput("the kernel of these rows is not positive. Use a larger ridge, or a smaller shift.")
     guess = mean_square(data, np.zeros_like(data.target)) or 1.0
     error = math.sqrt(mean_square(left, solved.outputs[left.row]) / guess)
     wanted = min(solved.residual, max(_BESIDE * min(error, 1.0), Stop().residual))
-    wanted = min(wanted, _CAREFUL) if table.careful else wanted
-    final = journal.step(partial(_go_on, matrix, low, data.at(order), solved, wanted, table, journal, tell))
+    wanted = min(wanted, _CAREFUL) if task.careful else wanted
+    final = journal.step(partial(_go_on, matrix, low, data.at(order), solved, wanted, task, journal, tell))
     assert final is not None
     alpha = np.empty_like(final.alpha)
     alpha[order] = final.alpha
-    level, held = solved.ridge * matrix.diagonal, table.held
-    about = Variance.of_pivots(matrix.inputs[low.pivots[:PIVOTS]], table.shift, device=device)
-    before = about.with_rows(inputs[table.kept], level / data.weights[table.kept])
-    core = before.with_rows(inputs[held], level / data.weights[held]).core
-    seen = LeftOut(left, solved.outputs[left.row], lambda: before.at(inputs[held])[left.row], 1.0)
-    return LimitFit(inputs, alpha, solved.ridge, solved.error, seen, about.pivots, core, residual=wanted)
+    penalty, kept, held = task.kernel.penalty(solved.ridge, data.weights), task.kept, task.held
+    about = Variance.of_pivots(matrix.inputs[low.pivots[: task.sizes.pivots]], task.kernel, backend=backend)
+    before = about.with_rows(inputs[kept], penalty[kept])
+    core = before.with_rows(inputs[held], penalty[held]).core
+    seen = LeftOut(left, solved.outputs[left.row], lambda: before.at(inputs[held])[left.row])
+    return LimitFit(inputs, alpha, penalty, solved.ridge, solved.error, seen, about.pivots, core, residual=wanted)
 
 
 def _begin(
-    matrix: KernelMatrix,
+    matrix: Operator,
     low: LowRank,
-    table: Table,
+    task: Task,
     left: Observations,
     journal: Journal,
     tell: Callable[[float], object],
@@ -111,14 +76,14 @@ def _begin(
     """Return the solution for the rows that are kept, with the ridge that is best for those left out."""
 
     def solve(ridges: list[float], start: Solved | None) -> Solved | None:
-        done = 0.6 if len(ridges) < len(table.ridges) else 0.0
+        done = 0.6 if len(ridges) < len(task.ridges) else 0.0
         return solve_ridges(
             matrix,
             low,
-            table.data.at(table.kept),
-            device=table.device,
+            task.data.at(task.kept),
+            backend=task.backend,
             ridges=ridges,
-            judge=lambda outputs: table.judge(left, outputs[left.row]),
+            error_of=lambda outputs: mean_square(left, outputs[left.row]),
             stop=Stop(),
             start=None if start is None else start.alpha,
             done=0 if start is None else start.steps,
@@ -126,16 +91,16 @@ def _begin(
             save=journal.save,
         )
 
-    return search_ridges(solve, table.ridges, begun)
+    return search_ridges(solve, task.ridges, begun)
 
 
 def _go_on(
-    matrix: KernelMatrix,
+    matrix: Operator,
     low: LowRank,
     whole: Observations,
     solved: Solved,
     wanted: float,
-    table: Table,
+    task: Task,
     journal: Journal,
     tell: Callable[[float], object],
     begun: Solved | None,
@@ -145,8 +110,8 @@ def _go_on(
     ``wanted`` is the relative residual at which it stops. As many steps are made as were best with some rows left out.
     Rows that are far from all that the others say, such as a target of a thousand deviations, may need more.
     """
-    solve = partial(refine, matrix, low, whole, device=table.device, ridge=solved.ridge)
-    if table.careful:
+    solve = partial(refine, matrix, low, whole, backend=task.backend, ridge=solved.ridge)
+    if task.careful:
         return _solve_anew(solve, solved, wanted, np.zeros((len(whole), solved.alpha.shape[1])), tell)
     zeros = np.zeros((len(whole) - len(solved.alpha), solved.alpha.shape[1]))
     alpha, residual = np.concatenate([solved.alpha, zeros]) if begun is None else begun.alpha, np.inf

@@ -1,4 +1,4 @@
-"""Kernels of few inputs in the memory of the processor, in double precision: what a fit asks of them."""
+"""Kernels of few inputs as matrices in the memory of the processor, in double precision."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from thresher.loops.limit import multiply_symmetric
 from thresher.parallel import blas_for_size
 from thresher.theory import cofiring_slope, limit_kernel
 
-__all__ = ["ArrayKernel", "ArrayLimit", "evidence", "explained", "limit_of"]
+__all__ = ["ArrayKernel", "ArrayLimit"]
 
 Matrix = NDArray[np.float64]
 _MOST_WORK = 10**9  # multiplications in one call
 
 
 class ArrayKernel:
-    """A kernel (n, n); see :class:`~thresher.estimators.kernels.device.DenseKernel`."""
+    """A kernel (n, n); see :class:`~thresher.estimators.interfaces.DenseOperator`."""
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
@@ -79,10 +79,43 @@ class ArrayLimit(ArrayKernel):
             columns=columns,
         )
 
+    def evidence(self, penalty: Matrix, targets: Matrix) -> Evidence | None:
+        """Return what the likelihood needs; what is for slopes only is in single precision. Cost: O(n³ + n²d)."""
+        products, kernel, inputs, shift = self._products, self._matrix, self._inputs, self._shift
+        assert products is not None
+        matrix = kernel.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
+        matrix[np.diag_indices(len(inputs))] += penalty
+        with blas_for_size(len(inputs)):
+            lower, failed = dpotrf(matrix, lower=1, overwrite_a=1)
+            if failed:
+                return None
+            alpha = dpotrs(lower, targets, lower=1)[0]
+            single, unit = invert_factor(lower)
+            inverse = single / unit
 
-def limit_of(inputs: Matrix, shift: float) -> Matrix:
-    """Return the limit kernel (n, n) of inputs (n, d). Cost: O(n²d)."""
-    return limit_kernel(_products_of(inputs), shift)
+        def pull(columns: Matrix, times: float) -> Matrix:
+            with blas_for_size(len(inputs)):
+                by_product = cofiring_slope(products, kernel, shift, symmetric=True)
+                multiply_symmetric(inverse.T, columns, by_product)
+                by_product *= times
+                pulled = (inputs * (by_product @ inputs)).sum(axis=0)
+                shrunk = (np.einsum("ij,ij->i", by_product, products)[:, None] * inputs**2).sum(axis=0)
+            return np.asarray(pulled - shrunk)
+
+        half = float(np.log(np.diag(lower)).sum())
+        return Evidence(alpha, half, inverse.diagonal(), pull)
+
+    def explained(self, penalty: Matrix) -> Callable[[Matrix], Matrix] | None:
+        """Return what tells how much of a variance is known. Cost: O(n³/3), then O(n²) for each input."""
+        made = factor(self._matrix, added=penalty)
+        if made is None:
+            return None
+
+        def known(others: Matrix) -> Matrix:
+            cross = limit_kernel(others @ self._inputs.T, self._shift, symmetric=False)
+            return np.asarray((made.half_solve(cross.T) ** 2).sum(axis=0))
+
+        return known
 
 
 def _products_of(inputs: Matrix) -> Matrix:
@@ -92,49 +125,3 @@ def _products_of(inputs: Matrix) -> Matrix:
     for first in range(0, len(inputs), rows):  # an interrupt takes effect between two of these
         np.matmul(inputs[first : first + rows], inputs.T, out=products[first : first + rows])
     return products
-
-
-def evidence(inputs: Matrix, shift: float, penalty: Matrix, targets: Matrix) -> Evidence | None:
-    """Return what the likelihood of targets (n, k) needs of the limit of inputs (n, d); None if it is not positive.
-
-    What is for slopes only is in single precision. Cost: O(n³ + n²d).
-    """
-    products = inputs @ inputs.T
-    kernel = limit_kernel(products, shift)
-    matrix = kernel.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
-    matrix[np.diag_indices(len(inputs))] += penalty
-    with blas_for_size(len(inputs)):
-        lower, failed = dpotrf(matrix, lower=1, overwrite_a=1)
-        if failed:
-            return None
-        alpha = dpotrs(lower, targets, lower=1)[0]
-        single, unit = invert_factor(lower)
-        inverse = single / unit
-
-    def pull(columns: Matrix, times: float) -> Matrix:
-        with blas_for_size(len(inputs)):
-            by_product = cofiring_slope(products, kernel, shift, symmetric=True)
-            multiply_symmetric(inverse.T, columns, by_product)
-            by_product *= times
-            pulled = (inputs * (by_product @ inputs)).sum(axis=0)
-            shrunk = (np.einsum("ij,ij->i", by_product, products)[:, None] * inputs**2).sum(axis=0)
-        return np.asarray(pulled - shrunk)
-
-    half = float(np.log(np.diag(lower)).sum())
-    return Evidence(alpha, half, inverse.diagonal(), pull)
-
-
-def explained(inputs: Matrix, shift: float, penalty: Matrix) -> Callable[[Matrix], Matrix] | None:
-    """Return what tells how much of the variance at other inputs is known; None if the kernel is not positive.
-
-    Cost: O(n³/3), then O(n²) for each of them.
-    """
-    made = factor(limit_kernel(inputs @ inputs.T, shift), added=penalty, overwrite=True)
-    if made is None:
-        return None
-
-    def known(others: Matrix) -> Matrix:
-        cross = limit_kernel(others @ inputs.T, shift, symmetric=False)
-        return np.asarray((made.half_solve(cross.T) ** 2).sum(axis=0))
-
-    return known

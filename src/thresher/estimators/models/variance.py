@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from thresher.estimators.kernels.device import Cpu, Device
-from thresher.theory import firing_probability, limit_kernel
+from thresher.estimators.backends.processor import Cpu
+from thresher.estimators.interfaces import Backend
+from thresher.theory import Limit
 
 __all__ = ["Variance"]
 
@@ -28,40 +29,40 @@ class Variance(NamedTuple):
     """
 
     pivots: NDArray[Any]  # (r, d)
-    known: Callable[[Matrix], Matrix] | None  # exact: see Device.explained
+    known: Callable[[Matrix], Matrix] | None  # exact: see DenseLimit.explained
     triangle: Matrix | None  # of the kernel of the pivots
     core: Matrix | None
-    shift: float
-    device: Device
+    kernel: Limit
+    backend: Backend
 
     @classmethod
-    def exact(cls, inputs: Matrix, penalty: Matrix, shift: float, device: Device) -> Variance | None:
+    def exact(cls, inputs: Matrix, penalty: Matrix, kernel: Limit, backend: Backend) -> Variance | None:
         """Return the variance from all inputs (n, d) with penalties (n,); None if that is singular. Cost: O(n³/3)."""
-        known = device.explained(inputs, shift, penalty)
-        return None if known is None else cls(inputs, known, None, None, shift, device)
+        known = backend.dense(kernel, inputs).explained(penalty)
+        return None if known is None else cls(inputs, known, None, None, kernel, backend)
 
     @classmethod
     def of_pivots(
-        cls, pivots: NDArray[Any], shift: float, core: Matrix | None = None, *, device: Device | None = None
+        cls, pivots: NDArray[Any], kernel: Limit, core: Matrix | None = None, *, backend: Backend | None = None
     ) -> Variance:
         """Return the variance from pivots (r, d); :meth:`with_rows` adds what is known. Cost: O(r³)."""
         few = np.ascontiguousarray(pivots, np.float32)
         unit = few.astype(np.float64)  # products of single precision would miss those of near-equal rows
         unit /= np.linalg.norm(unit, axis=1, keepdims=True)
-        kernel = limit_kernel(unit @ unit.T, shift)
-        kernel[np.diag_indices_from(kernel)] = firing_probability(shift) * (1 + _LIFT)
-        triangle = linalg.cholesky(kernel, lower=True, overwrite_a=True, check_finite=False)
-        return cls(few, None, triangle, core, shift, Cpu() if device is None else device)
+        matrix = Cpu().dense(kernel, unit).dense()
+        matrix[np.diag_indices_from(matrix)] = kernel.diagonal * (1 + _LIFT)
+        triangle = linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+        return cls(few, None, triangle, core, kernel, Cpu() if backend is None else backend)
 
     def with_rows(self, inputs: NDArray[Any], penalty: Matrix) -> Variance:
         """Return the variance given targets at inputs (n, d) with penalties (n,) as well. Cost: O(nr²)."""
-        device = self.device
-        core = device.put(np.eye(len(self.pivots)) if self.core is None else self.core @ self.core.T)
+        backend = self.backend
+        core = backend.put(np.eye(len(self.pivots)) if self.core is None else self.core @ self.core.T)
         for first in range(0, len(inputs), _BLOCK):
             rows = slice(first, first + _BLOCK)
-            some = self._coordinates(inputs[rows]) / device.put(np.sqrt(penalty[rows]))
+            some = self._coordinates(inputs[rows]) / backend.put(np.sqrt(penalty[rows]))
             core += some @ some.T
-        found = linalg.cholesky(device.get(core), lower=True, overwrite_a=True, check_finite=False)
+        found = linalg.cholesky(backend.get(core), lower=True, overwrite_a=True, check_finite=False)
         return self._replace(core=found)
 
     def at(self, inputs: NDArray[Any]) -> Matrix:
@@ -70,15 +71,15 @@ class Variance(NamedTuple):
         return np.maximum(np.concatenate([np.zeros(0), *found]), 0.0)
 
     def _at(self, inputs: NDArray[Any]) -> Matrix:
-        prior = firing_probability(self.shift)
+        prior = self.kernel.diagonal
         if self.known is not None:
             return prior - self.known(inputs)
         assert self.core is not None
         coordinates = self._coordinates(inputs)
-        known = self.device.divide(self.core, coordinates)
-        return self.device.get(prior - (coordinates**2).sum(axis=0) + (known**2).sum(axis=0))
+        known = self.backend.divide(self.core, coordinates)
+        return self.backend.get(prior - (coordinates**2).sum(axis=0) + (known**2).sum(axis=0))
 
     def _coordinates(self, inputs: NDArray[Any]) -> Any:
         assert self.triangle is not None
-        pivots, rows = (self.device.put(np.ascontiguousarray(one, np.float32)) for one in (self.pivots, inputs))
-        return self.device.divide(self.triangle, self.device.block(pivots, rows, self.shift))
+        pivots, rows = (self.backend.put(np.ascontiguousarray(one, np.float32)) for one in (self.pivots, inputs))
+        return self.backend.divide(self.triangle, self.backend.block(self.kernel, pivots, rows))

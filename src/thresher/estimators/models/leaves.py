@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.estimators.choosing.features import MILD, next_metric
-from thresher.estimators.choosing.ridges import best_ridge
+from thresher.estimators.backends.processor import Cpu, descend
 from thresher.estimators.data.lift import typical_norm
+from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.streams import lift_single
-from thresher.estimators.fits.tree import Kernel, Tree, changes, grow
-from thresher.estimators.kernels.device import Cpu, Device, descend
+from thresher.estimators.interfaces import Backend
+from thresher.estimators.judging.ridges import best_ridge
+from thresher.estimators.kernels.gradients import MILD, next_metric
+from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.models.tree import Tree, grow
 from thresher.parallel import in_order
 
 __all__ = ["Leaves", "check_leaves", "fit_leaves"]
@@ -33,7 +37,6 @@ _WORTH = 0.995  # rounds are taken while each leaves at most this share of the e
 _RANK = 8  # rows of a leaf per pivot of its preconditioner
 _STEPS = 60
 _DONE = 1e-2  # share of the right-hand sides that is left when a leaf is done: a third of what changes predictions
-_ENOUGH = 1000  # held-out rows that choose the ridge
 _KEPT = ("metric", "alpha", "said")  # of a leaf that is done; its inputs follow
 _SAVED = 16  # times that leaves are saved, at least; each time all of them are written
 _GROWING = 0.2  # share of the time that the tree takes
@@ -59,15 +62,16 @@ class Leaves:
     shift: float
     ridge: float
 
-    def predict(self, rows: Matrix, *, device: Device | None = None) -> Matrix:
+    def predict(self, rows: Matrix, *, backend: Backend | None = None) -> Matrix:
         """Return the outputs (q, k) for rows (q, r). Cost: O(r) per row for each row of a leaf."""
-        device = Cpu() if device is None else device
+        backend = Cpu() if backend is None else backend
+        kernel = SphereKernel(1.0, self.shift)  # of inputs: rows are lifted here
         total = np.zeros((len(rows), self.alpha.shape[1]))
         for leaf, places, weights in self.tree.spread(rows):
             mine = slice(self.starts[leaf], self.starts[leaf + 1])
             turned = rows[places] @ self.metrics[leaf] if len(self.metrics) else rows[places]
             inputs = lift_single(turned, float(self.lasts[leaf]))
-            said = device.product(inputs, self.inputs[mine], self.alpha[mine], self.shift)
+            said = backend.product(kernel, inputs, self.inputs[mine], self.alpha[mine])
             total[places] += weights[:, None] * said
         return total
 
@@ -116,12 +120,12 @@ def fit_leaves(
     weights: Matrix,
     *,
     held: int,
-    bias: float,
-    shift: float,
+    kernel: SphereKernel,
     ridges: Sequence[float],
     size: int = 4096,
     rounds: int = 1,
-    device: Device | None = None,
+    enough: int = 1000,
+    backend: Backend | None = None,
     seed: int = 0,
     tell: Callable[[float], object] = lambda share: None,
     saved: Mapping[str, Any] | None = None,
@@ -135,13 +139,13 @@ def fit_leaves(
     targets : (n, k)
     weights : (n,), above 0, of rows
     held : number of rows at the end that are not fitted
-    bias : the last coordinate of a lifted row, as a multiple of the typical norm
-    shift : threshold above which a neuron fires
+    kernel : of rows, without a metric
     ridges : penalties to choose from, relative to the diagonal of the kernel; while the best is at an end of several,
         the one beyond is tried too. Without held-out rows only one
     size : rows of a leaf at most
     rounds : how often a leaf may learn a metric of its own; held-out rows decide
-    device : None for all cores
+    enough : held-out rows that choose the ridge and the rounds
+    backend : None for all cores
     tell : called with the share that is done
     saved, save : what ``save`` was called with last in a fit that was stopped, the leaves that were done; they are not
         fitted again, and the model is the same
@@ -150,31 +154,30 @@ def fit_leaves(
     """
     if not held and len(ridges) != 1:
         raise InvalidInput(f"without held-out rows there must be one ridge; got {len(ridges)}. Hold some rows out.")
-    device, fitted = Cpu() if device is None else device, len(rows) - held
-    mine, kernel = (rows[:fitted], targets[:fitted], weights[:fitted]), Kernel(bias, shift, tuple(ridges))
-    tree, members = grow(*mine, kernel=kernel, size=size, device=device, seed=seed, tell=lambda s: tell(_GROWING * s))
-    work = _Work(rows, targets, weights, fitted, tree, members, device, seed, dict(saved or {}), save)
+    backend, fitted = Cpu() if backend is None else backend, len(rows) - held
+    asked: dict[str, Any] = {"kernel": kernel, "ridge": _middle(ridges), "size": size, "backend": backend, "seed": seed}
+    tree, members = grow(rows[:fitted], targets[:fitted], weights[:fitted], **asked, tell=lambda s: tell(_GROWING * s))
+    work = _Work(rows, targets, weights, fitted, tree, members, kernel, backend, seed, dict(saved or {}), save)
     tried = rounds if held and rows.shape[1] <= _COLUMNS else 0
     order = np.random.default_rng(seed).permutation(len(members)).tolist()
-    first = int(np.searchsorted(np.cumsum([len(work.asked[leaf][0]) for leaf in order]), _ENOUGH)) + 1
+    first = int(np.searchsorted(np.cumsum([len(work.asked[leaf][0]) for leaf in order]), enough)) + 1
     some, rest = order[:first], order[first:]  # the first choose the ridge and the rounds
 
     def told(done: int) -> None:
         tell(min(1.0, _GROWING + (1 - _GROWING) * done / (len(some) * (1 + tried) + len(rest))))
 
-    fits, errors, ridge = work.choose_ridge(some, kernel, tell=told)
-    kernel = kernel._replace(ridges=(ridge,))
+    fits, errors, ridge = work.choose_ridge(some, ridges, tell=told)
     after, taken = [errors[ridge]], 0
     while len(after) <= tried:
         stage = f"round {len(after)}"
         more = work.fit(
-            some, kernel, stage, rounds=1, tell=lambda done: told(len(some) * len(after) + done), start=fits
+            some, [ridge], stage, rounds=1, tell=lambda done: told(len(some) * len(after) + done), start=fits
         )
         after.append(float(work.errors(more)[0]))
         if not after[-1] < _WORTH * after[-2]:
             break
         fits, taken = more, taken + 1
-    fits |= work.fit(rest, kernel, "rest", rounds=taken, tell=lambda done: told(len(some) * (1 + tried) + done))
+    fits |= work.fit(rest, [ridge], "rest", rounds=taken, tell=lambda done: told(len(some) * (1 + tried) + done))
     tell(1.0)
     parts = [fits[leaf] for leaf in range(len(members))]
     metrics = np.concatenate([np.zeros((0, rows.shape[1], rows.shape[1])), *(one.metric for one in parts)])
@@ -182,7 +185,7 @@ def fit_leaves(
     lasts, starts = np.array([one.last for one in parts]), np.cumsum([0, *map(len, members)])
     own = metrics, lasts, starts, inputs, alpha[:, 0], work.outputs(parts)
     judged = np.array(list(errors)), np.array(list(errors.values()))
-    return Leaves(tree, *own, *judged, np.array(after), shift, ridge)
+    return Leaves(tree, *own, *judged, np.array(after), kernel.shift, ridge)
 
 
 class _Leaf(NamedTuple):
@@ -209,14 +212,15 @@ class _Work:
         fitted: int,
         tree: Tree,
         members: list[NDArray[np.int64]],
-        device: Device,
+        kernel: SphereKernel,
+        backend: Backend,
         seed: int,
         done: dict[str, Any],
         save: Callable[[dict[str, Any]], object],
     ) -> None:
         self._done, self._save = done, save  # arrays of the leaves that are done
         self._rows, self._targets, self._weights, self._fitted = rows, targets, weights, fitted
-        self._members, self._device, self._seed = members, device, seed
+        self._members, self._kernel, self._backend, self._seed = members, kernel, backend, seed
         self._norm = typical_norm(rows[:fitted], weights[:fitted])
         # Held-out rows of each leaf, and their weights there.
         self.asked = [(np.zeros(0, np.int64), np.zeros(0))] * len(members)
@@ -226,19 +230,20 @@ class _Work:
     def fit(
         self,
         leaves: list[int],
-        kernel: Kernel,
+        ridges: Sequence[float],
         stage: str,
         *,
         rounds: int,
         tell: Callable[[int], object],
         start: dict[int, _Leaf] | None = None,
     ) -> dict[int, _Leaf]:
-        """Return models of some leaves, after rounds of learning from the metrics they start with.
+        """Return models of some leaves for each of the ridges, after rounds of learning.
 
-        ``stage`` is what those that are done are called.
+        These go on from the metrics of a ``start``; ``stage`` is what those that are done are called.
         """
 
-        device = self._device.alone()
+        kernel, backend, seed = self._kernel, self._backend.alone(), self._seed
+        learn = partial(_learn, kernel=kernel, ridge=_middle(ridges), backend=backend, seed=seed)
 
         def one(leaf: int) -> _Leaf:
             members, others = self._members[leaf], self.asked[leaf][0]
@@ -246,7 +251,7 @@ class _Work:
             metric = np.zeros((0, data[0].shape[1], data[0].shape[1])) if start is None else start[leaf].metric
             known = [self._done.get(f"{stage} {leaf} {name}") for name in _KEPT]
             for _ in range(rounds if known[0] is None else 0):
-                metric = _learn(*data, kernel=kernel, device=device, metric=metric, seed=self._seed)
+                metric = learn(*data, metric=metric)
             metric = metric if known[0] is None else known[0]
             turned, norm = self._rows[np.concatenate([members, others])], self._norm
             if len(metric):
@@ -255,11 +260,11 @@ class _Work:
             inputs = lift_single(turned, kernel.bias * norm)
             if known[1] is not None and known[2] is not None:
                 return _Leaf(metric, kernel.bias * norm, inputs[: len(members)], known[1], known[2])
-            found = _fit_leaf(inputs, *data[1:], kernel=kernel, device=device, seed=self._seed)
+            found = _fit_leaf(inputs, *data[1:], kernel=kernel, ridges=ridges, backend=backend, seed=seed)
             return _Leaf(metric, kernel.bias * norm, *found)
 
         made = {}
-        for leaf, fit in zip(leaves, in_order(one, leaves, threads=self._device.threads), strict=True):
+        for leaf, fit in zip(leaves, in_order(one, leaves, threads=self._backend.threads), strict=True):
             made[leaf] = fit
             tell(len(made))
             new = f"{stage} {leaf} alpha" not in self._done
@@ -269,16 +274,15 @@ class _Work:
         return made
 
     def choose_ridge(
-        self, leaves: list[int], kernel: Kernel, *, tell: Callable[[int], object]
+        self, leaves: list[int], ridges: Sequence[float], *, tell: Callable[[int], object]
     ) -> tuple[dict[int, _Leaf], dict[float, float], float]:
         """Return models of some leaves with the ridge of the least error, the errors of those tried, and the ridge."""
-        fits = self.fit(leaves, kernel, "ridges", rounds=0, tell=tell)
-        errors = dict(zip(map(float, kernel.ridges), self.errors(fits).tolist(), strict=True))
+        fits = self.fit(leaves, ridges, "ridges", rounds=0, tell=tell)
+        errors = dict(zip(map(float, ridges), self.errors(fits).tolist(), strict=True))
         made = {ridge: {leaf: one.only(k) for leaf, one in fits.items()} for k, ridge in enumerate(errors)}
 
         def attempt(ridge: float) -> float:
-            one = kernel._replace(ridges=(ridge,))
-            made[ridge] = self.fit(leaves, one, f"ridge {ridge:g}", rounds=0, tell=lambda done: None)
+            made[ridge] = self.fit(leaves, [ridge], f"ridge {ridge:g}", rounds=0, tell=lambda done: None)
             return float(self.errors(made[ridge])[0])
 
         best = best_ridge(errors, attempt)
@@ -303,33 +307,53 @@ class _Work:
 
 
 def _learn(
-    rows: Matrix, targets: Matrix, weights: Matrix, *, kernel: Kernel, device: Device, metric: Matrix, seed: int
+    rows: Matrix,
+    targets: Matrix,
+    weights: Matrix,
+    *,
+    kernel: SphereKernel,
+    ridge: float,
+    backend: Backend,
+    metric: Matrix,
+    seed: int,
 ) -> Matrix:
     """Return the next metric (1, r, r) of a leaf, from some of its rows and the metric it has: (1, r, r), (0, r, r)."""
     some = np.sort(np.random.default_rng(seed).permutation(len(rows))[:_LEARNT])
     old = metric[0] if len(metric) else np.eye(rows.shape[1])
-    outer = changes(rows[some], targets[some], weights[some], kernel=kernel, device=device, metric=old)
-    return old[None] if outer is None else next_metric(outer, metric=old, power=MILD)[None]
+    data = Observations.of_rows(rows[some], targets[some], weights[some])
+    inner = kernel._replace(metric=old).outer_products(data, ridge, backend)
+    return old[None] if inner is None else next_metric(old @ inner @ old.T, metric=old, power=MILD)[None]
 
 
 def _fit_leaf(
-    inputs: Single, targets: Matrix, weights: Matrix, *, kernel: Kernel, device: Device, seed: int
+    inputs: Single,
+    targets: Matrix,
+    weights: Matrix,
+    *,
+    kernel: SphereKernel,
+    ridges: Sequence[float],
+    backend: Backend,
+    seed: int,
 ) -> tuple[Single, Matrix, Matrix]:
     """Return inputs, coefficients and outputs of a leaf; inputs after the targets are held out."""
-    (m, k), ridges = targets.shape, kernel.ridges
-    matrix = device.matrix(inputs, kernel.shift, memory=np.inf)
-    low = device.pivots(device.matrix(inputs[:m], kernel.shift, memory=0.0), rank=-(-m // _RANK), seed=seed)
+    m, k = targets.shape
+    matrix = backend.operator(kernel, inputs, memory=np.inf)
+    low = backend.pivots(backend.operator(kernel, inputs[:m], memory=0.0), rank=-(-m // _RANK), seed=seed)
     penalties = np.array(ridges)[:, None] * kernel.diagonal / weights  # (ridges, m)
     added = np.repeat(penalties.T, k, axis=1)
     descent = descend(
-        device,
+        backend,
         matrix.times,
         np.tile(targets, len(ridges)),
         added=added,
-        inverse=device.inverse(low, penalties[len(ridges) // 2]),
+        inverse=backend.inverse(low, penalties[len(ridges) // 2]),
     )
     while descent.steps < _STEPS and float(descent.residuals.max()) > _DONE:
         descent.step()
-    said = device.get(descent.images[m:]) if descent.steps else np.zeros((len(inputs) - m, added.shape[1]))
+    said = backend.get(descent.images[m:]) if descent.steps else np.zeros((len(inputs) - m, added.shape[1]))
     shape = (-1, len(ridges), k)
-    return inputs[:m], device.get(descent.values).reshape(shape), said.reshape(shape)
+    return inputs[:m], backend.get(descent.values).reshape(shape), said.reshape(shape)
+
+
+def _middle(ridges: Sequence[float]) -> float:
+    return sorted(ridges)[len(ridges) // 2]
