@@ -84,7 +84,7 @@ class FewRows:
         best = best if network is None else network
         most = options.sizes.left_out
         self._chosen, self._raw, self._at = best, self._data.shuffled(most), data.shuffled(most)
-        return Features(coordinates, best, learning, data.some(options.rows))
+        return Features(coordinates, best, learning, self._at.some(options.rows))
 
     def _judge(self, data: Observations) -> LeaveOneOut:
         sizes = self._options.sizes

@@ -71,10 +71,11 @@ def choose_scale(data: Observations, trials: Trials, options: Options) -> Scale:
     nothing = Choice(options.first_kernel, GUESS, math.inf, [])
     if options.scale is not None:
         return Scale(options.scale, _scaling(data, options.scale), nothing)
-    first, best = CANDIDATES[0], CANDIDATES[0]
+    first = best = CANDIDATES[0]
+    plain = _scaling(data, first)
     if data.count.sum() < options.sizes.for_scales:
-        return Scale(first, _scaling(data, first), nothing)
-    looks, scalings = dict[str, Choice](), _scalings(trials.rows, columns=options.sizes.columns)
+        return Scale(first, plain, nothing)
+    looks, scalings = dict[str, Choice](), _scalings(trials.rows, plain, columns=options.sizes.columns)
     look = partial(_look, options, trials.judge)
     for name, scaling in scalings.items():
         known = looks.get(first)
@@ -91,13 +92,13 @@ def choose_scale(data: Observations, trials: Trials, options: Options) -> Scale:
         best = min(rivals, key=lambda name: looks[name].error)
         best = best if looks[best].error < trials.clearly * looks[first].error else first
     try:
-        return Scale(best, _scaling(data, best), looks[best])
+        return Scale(best, plain if best == first else _scaling(data, best), looks[best])
     except InvalidInput:  # of all rows some are too far apart
-        return Scale(first, _scaling(data, first), looks[first])
+        return Scale(first, plain, looks[first])
 
 
-def _scalings(few: Observations, *, columns: int) -> dict[str, Scaling]:
-    """Return the scalings of some rows that are worth a look: those that give other rows than those before."""
+def _scalings(few: Observations, first: Scaling, *, columns: int) -> dict[str, Scaling]:
+    """Return the first scaling, and those of some rows that are worth a look as they give other rows."""
     found, seen = dict[str, Scaling](), list[Matrix]()
     binary = bool(((few.X.min(axis=0) == few.X) | (few.X.max(axis=0) == few.X)).all())
     for name in CANDIDATES:
@@ -106,10 +107,8 @@ def _scalings(few: Observations, *, columns: int) -> dict[str, Scaling]:
         if binary and name not in (CANDIDATES[0], "common"):  # two values are the same on every scale of their own
             continue
         try:
-            scaling = _scaling(few, name)
+            scaling = _scaling(few, name) if found else first
         except InvalidInput:  # values too far apart for this one
-            if name == CANDIDATES[0]:
-                raise
             continue
         rows = scaling.apply(few.X)
         if not any(np.allclose(rows, other, rtol=1e-6, atol=1e-9) for other in seen):
