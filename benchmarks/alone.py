@@ -18,9 +18,10 @@ from benchmarks.cases import Found, in_turn, trained
 from benchmarks.dense import dense_evaluation
 from thresher import Result, train
 from thresher.datasets import random_problem
-from thresher.engines import estimate_memory
+from thresher.engines import Footprint
 from thresher.model.network import NetworkSettings
 from thresher.parallel import core_count
+from thresher.shards import SHARDS
 
 TIMED_ROWS = 1 << 22  # of a dense evaluation, at most
 _ALLOWED = 3600.0  # seconds, after which the process is ended
@@ -84,7 +85,9 @@ def measure(
         "residual": result.history[-1].residual / result.history[0].residual,
         "screen": result.screen,
         "peak": max(peaks),
-        "estimate": estimate_memory(problem, drawn, index="certified", threads=core_count(), first_step=first_step),
+        "estimate": Footprint(
+            [problem], drawn, "certified", SHARDS["certified"], threads=core_count(), first_step=first_step
+        ).here(),
         **found,
     }
 

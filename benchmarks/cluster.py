@@ -27,7 +27,7 @@ from benchmarks.environment import environment
 from benchmarks.summary import Sheet
 from thresher import Callback, Ray, Result, default_shift, train
 from thresher.datasets import random_problem
-from thresher.engines import estimate_shares, ray_cluster
+from thresher.engines import Footprint, ray_cluster
 from thresher.memory import format_bytes
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
@@ -138,8 +138,7 @@ def on_paper(constants: dict[str, float], inputs: int, dimension: int) -> list[R
             sent = workers * (8 * inputs + 500) + slices * (8 * inputs + 250) + workers * inputs * (inputs + 1) // 2
             over = CALLS * workers * constants["per call and worker"] + sent / LINE
             compute = constants["per firing pair"] * pairs / workers
-            each = estimate_shares([problem], settings, kind=SHARDS["certified"], dtype="float32", first_step="limit",
-                                   matrix=True, workers=workers, threads=1)  # fmt: skip
+            each = Footprint([problem], settings, "certified", SHARDS["certified"]).shares(workers=workers, threads=1)
             rows.append(
                 {
                     "width": width,

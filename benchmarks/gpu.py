@@ -88,7 +88,7 @@ def check_rows() -> dict[str, Any]:
 def check_training(inputs: int, dimension: int, width: int, *, twins: bool, seed: int) -> dict[str, Any]:
     """The same training on both engines: firing sets, flips, losses; and an audit of all pairs."""
     given = problem(inputs, dimension, seed=seed)
-    here = train(given, width=width, twins=twins, seed=seed, engine="gpu", audit=True)
+    here = train(given, width=width, twins=twins, seed=seed, device="cuda", audit=True)
     there = train(given, width=width, twins=twins, seed=seed)
     first = there.history[0].residual
     apart = max(abs(a.residual - b.residual) / first for a, b in zip(here.history, there.history, strict=True))
@@ -107,7 +107,7 @@ def check_training(inputs: int, dimension: int, width: int, *, twins: bool, seed
 def run(given: Problem, width: int, **options: Any) -> tuple[Result, float]:
     torch.cuda.synchronize()
     begin = time.perf_counter()
-    result = train(given, width=width, engine="gpu", **options)
+    result = train(given, width=width, device="cuda", **options)
     torch.cuda.synchronize()
     return result, time.perf_counter() - begin
 

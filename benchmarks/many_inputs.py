@@ -1,6 +1,6 @@
 """Training on many inputs without an n x n matrix: handwritten digits, odd against even, centred, on the sphere.
 
-    python -m benchmarks.many_inputs --mnist FOLDER [--inputs N] [--width M] [--engine gpu] [--output FILE.json]
+    python -m benchmarks.many_inputs --mnist FOLDER [--inputs N] [--width M] [--device cuda] [--output FILE.json]
                                      [--page FILE.md]
 
 ``FOLDER`` holds ``train-images-idx3-ubyte.gz`` and ``train-labels-idx1-ubyte.gz``. Trains until the residual is a
@@ -23,6 +23,7 @@ from benchmarks import page, results
 from benchmarks.environment import environment
 from benchmarks.summary import Sheet
 from thresher import Iteration, Problem, to_sphere, train
+from thresher.devices import DEVICES
 from thresher.parallel import core_count
 
 OUTPUT, PAGE = Path("results/many_inputs.json"), Path("docs/many_rows.md")
@@ -48,7 +49,7 @@ def part(found: dict[str, Any]) -> list[str]:
         products += ", with the limit kernel" if row["iteration"] == 1 else ""
         body.append([str(row["iteration"]), f"{row['residual']:.3g}", products, flips, f"{row['seconds']:.0f}"])
     gib = max(row["gib"] for row in found["rows"])
-    command = f"`python -m benchmarks.many_inputs --mnist FOLDER --engine {found['engine']}`"
+    command = f"`python -m benchmarks.many_inputs --mnist FOLDER --device {found['device']}`"
     where = f"{command}, {found['threads']} threads, {gib:.2g} GiB of the computer's memory."
     return [Sheet("", head, body, left=0).markdown(), f"{where} {page.machine(found)}"]
 
@@ -58,7 +59,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--mnist", type=Path, required=True, help="folder with images and labels")
     parser.add_argument("--inputs", type=int, default=INPUTS)
     parser.add_argument("--width", type=int, default=WIDTH)
-    parser.add_argument("--engine", choices=["local", "gpu"], default="local")
+    parser.add_argument("--device", choices=DEVICES, default="cpu")
     parser.add_argument("--threads", type=int, default=core_count())
     parser.add_argument("--checkpoint", type=Path, help="written after every iteration; continued if it is there")
     parser.add_argument("--output", type=Path, default=OUTPUT)
@@ -81,10 +82,10 @@ def main(arguments: list[str] | None = None) -> None:
     resume = given.checkpoint if given.checkpoint and given.checkpoint.exists() else None
     found = train(
         problem(given.mnist, given.inputs), width=given.width, threads=given.threads, tol=1e-3, callbacks=[tell],
-        engine=given.engine, checkpoint=given.checkpoint, resume=resume,
+        device=given.device, checkpoint=given.checkpoint, resume=resume,
     )  # fmt: skip
     told = {
-        "inputs": given.inputs, "width": given.width, "threads": given.threads, "engine": given.engine,
+        "inputs": given.inputs, "width": given.width, "threads": given.threads, "device": given.device,
         "status": found.status.value,
         "solver": found.solver, "resumed": resume is not None, "rows": rows,
     }  # fmt: skip

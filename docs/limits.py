@@ -51,28 +51,38 @@ TABLES = [
 PARTS = {"training": TRAINING, "tables": TABLES}
 
 
-def assigned(package: str) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the names that a package sets in its modules and classes, and what to."""
+def assigned(package: str) -> Iterator[tuple[str, ast.expr, str]]:
+    """Yield the names that a package sets in modules and classes (``Class.name``), what to, and the comment beside."""
     for path in sorted((SOURCE / package).rglob("*.py")):
-        module = ast.parse(path.read_text(encoding="utf-8"))
-        bodies = [module.body, *(node.body for node in module.body if isinstance(node, ast.ClassDef))]
-        for node in (node for body in bodies for node in body):
-            if isinstance(node, ast.AnnAssign) and node.value and isinstance(node.target, ast.Name):
-                yield node.target.id, node.value
-            elif isinstance(node, ast.Assign):
-                target, value = node.targets[0], node.value
-                both = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
-                for one, what in zip(target.elts, value.elts, strict=True) if both else [(target, value)]:
-                    if isinstance(one, ast.Name):
-                        yield one.id, what
+        text = path.read_text(encoding="utf-8")
+        module, lines = ast.parse(text), text.splitlines()
+        classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+        for owner, body in (("", module.body), *((f"{node.name}.", node.body) for node in classes)):
+            for node in body:
+                if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+                    continue
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                comment = lines[node.end_lineno - 1][node.end_col_offset :].strip(" #")
+                pairs = [(target, node.value)]
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    pairs = list(zip(target.elts, node.value.elts, strict=True))
+                yield from ((owner + one.id, what, comment) for one, what in pairs if isinstance(one, ast.Name))
 
 
 def value(package: str, name: str) -> Any:
-    """Return the one value that a package gives to a name."""
-    found = [what for one, what in assigned(package) if one == name]
+    """Return the one value that a package gives to a name; ``NAME[0]`` is the first of several."""
+    name, _, place = name.rstrip("]").partition("[")
+    found = [what for one, what, _ in assigned(package) if one == name]
     if len(found) != 1:
         raise SystemExit(f"{package} sets {name} {len(found)} times; docs/limits.py has to name one constant.")
-    return eval(ast.unparse(found[0]))
+    number = eval(ast.unparse(found[0]))
+    return number[int(place)] if place else number
+
+
+def fields(package: str, owner: str) -> list[Limit]:
+    """Return the numbers that a class holds, in the words of the comments beside them."""
+    found = [(name, comment) for name, _, comment in assigned(package) if name.startswith(f"{owner}.")]
+    return [Limit(comment, package, name) for name, comment in found]
 
 
 def written(number: Any) -> str:

@@ -24,7 +24,7 @@ ROWS = [
     {"gpu"},
     {"engines"},
     {"training"},
-    {"estimators", "verification"},
+    {"estimators"},
     {"runs"},
     {"thresher"},
     {"cli"},

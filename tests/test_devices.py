@@ -49,7 +49,7 @@ def test_a_machine_without_a_gpu_gets_one_line(without, monkeypatch):
     without.stand_ins.update({"torch": nothing, "triton": types.SimpleNamespace()})
     without("no such module")
     with pytest.raises(NotAvailable, match="needs an NVIDIA GPU, and torch finds none"):
-        train(np.eye(3), np.ones(3), width=8, engine="gpu")
+        train(np.eye(3), np.ones(3), width=8, device="cuda")
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:7", "", None, 3])

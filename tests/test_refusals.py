@@ -10,9 +10,21 @@ from hypothesis import strategies as st
 from properties import examples
 
 import thresher
-from thresher import InvalidInput, MemoryRefused, NotAvailable, Problem, ThresherError, default_shift, to_sphere, train
+from thresher import (
+    InvalidInput,
+    MemoryRefused,
+    NotAvailable,
+    Problem,
+    Ray,
+    ThresherError,
+    default_shift,
+    replay,
+    to_sphere,
+    train,
+    train_together,
+)
 from thresher.algebra import SKETCHES, SOLVERS, Cholesky, Sketched, SketchQR
-from thresher.engines import EXECUTORS
+from thresher.devices import DEVICES
 from thresher.shards import SHARDS, Scan
 
 INPUTS = np.eye(3)
@@ -145,7 +157,7 @@ BAD_SETTINGS = {
     "solver": ({"solver": "lu"}, r"solver must be one of .*'cholesky'.*'auto'.*; got 'lu'"),
     "solver number": ({"solver": 3}, r"solver must be a name or an object with a prepare method; got 3"),
     "solver class": ({"solver": Cholesky}, r"solver must be a name or an object"),
-    "engine": ({"engine": "mpi"}, r"engine must be one of .*'local'.*; got 'mpi'"),
+    "engine": ({"engine": "mpi"}, r"engine must be 'local', 'ray' or .*; got 'mpi'"),
     "method": ({"method": "adam"}, r"method must be 'paper' or None; got 'adam'"),
     "paper and scan": (
         {"method": "paper", "index": "scan"},
@@ -156,6 +168,12 @@ BAD_SETTINGS = {
         r"method='paper' means solver='sketched'; got solver='cholesky' as well\. Drop one",
     ),
     "paper and a solver": ({"method": "paper", "solver": Cholesky()}, r"got solver=Cholesky\(\) as well\. Drop one"),
+    "first step": ({"first_step": "newton"}, r"first_step must be 'limit' or 'gram'; got 'newton'"),
+    "audit": ({"audit": "yes"}, r"audit must be True or False; got 'yes'"),
+    "twins": ({"twins": "yes"}, r"twins must be True or False; got 'yes'"),
+    "targets twice": ({"y": TARGETS}, r"a Problem has its own targets; y was given as well\. Drop one"),
+    "gpu in float64": ({"engine": "gpu", "dtype": "float64"}, r"engine='gpu' works in float32, .* got dtype='float64'"),
+    "gpu and scan": ({"engine": "gpu", "index": "scan"}, r"engine='gpu' searches with .*; got 'scan'\. Use engine="),
     "callbacks alone": ({"callbacks": print}, r"callbacks"),
     "callbacks number": ({"callbacks": [3]}, r"callback"),
 }
@@ -182,7 +200,7 @@ def test_problem_of_another_type(problem):
         train(problem, width=16)
 
 
-AVAILABLE = {"index": SHARDS, "engine": EXECUTORS, "solver": (*SOLVERS, "pivots", "auto")}
+AVAILABLE = {"index": SHARDS, "engine": ("local", "ray"), "device": DEVICES, "solver": (*SOLVERS, "pivots", "auto")}
 
 
 def test_a_cluster_without_ray_is_refused_with_the_command_that_installs_it(monkeypatch):
@@ -256,6 +274,16 @@ BAD_PARTS = {
         r"alpha_bar must be above 0 and at most 1; got 1\.1",
     ),
     "alpha_bar nan": (lambda: default_shift(100, alpha_bar=NAN), r"alpha_bar must be a finite number; got nan"),
+    "problems": (lambda: train_together(3, width=16), r"problems must be a list of thresher\.Problem; got int"),
+    "a problem": (
+        lambda: train_together([INPUTS], width=16),
+        r"must be a thresher\.Problem; got ndarray\. Use Problem",
+    ),
+    "progress": (lambda: Ray(progress=3), r"progress must be a function, or None; got 3"),
+    "steps": (
+        lambda: replay(Problem(INPUTS, TARGETS), steps=3, width=16),
+        r"steps must be a list of steps, .* got int",
+    ),
     "width of the shift": (lambda: default_shift(0), r"width must be at least 1"),
 }
 

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -23,7 +24,7 @@ from thresher import MemoryRefused, memory, train
 from thresher.datasets import random_problem
 from thresher.engines import ShardEngine
 from thresher.engines import engine as engine_module
-from thresher.parallel import Pool, _anyone_may_change_it, blas_for_size, core_count
+from thresher.parallel import Pool, _anyone_may_change_it, blas_for_size, core_count, uninterrupted
 
 
 def python(code, *, limit=None, **environment):
@@ -305,3 +306,20 @@ def test_a_training_keeps_one_pool_and_ends_its_threads(monkeypatch):
     for thread in seen[0]:
         thread.join(30)
         assert not thread.is_alive()
+
+
+def test_ctrl_c_waits_for_what_must_be_whole():
+    done, before = [], signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+        done.append("whole")
+    assert done == ["whole"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_where_nothing_is_known_of_memory_the_machine_has_all_of_it(monkeypatch):
+    def unreadable(path):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(memory, "_read", unreadable)
+    assert memory.available_bytes() == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

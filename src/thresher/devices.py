@@ -9,7 +9,7 @@ from typing import Any
 from thresher.errors import InvalidInput, NotAvailable, not_installed
 from thresher.memory import available_bytes
 
-__all__ = ["DEVICES", "device_bytes", "find_device", "interpreted"]
+__all__ = ["DEVICES", "check_device", "device_bytes", "find_device", "interpreted"]
 
 DEVICES = ("cpu", "cuda")
 
@@ -26,14 +26,19 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
+def check_device(name: Any) -> str:
+    """Return the name of a device; refuse what is none."""
+    if not isinstance(name, str) or name not in DEVICES:
+        raise InvalidInput(f"device must be one of 'cpu', 'cuda'; got {name!r}.")
+    return name
+
+
 def find_device(name: str) -> Any:
     """Return the torch device that a name stands for; None for "cpu", which needs no torch.
 
     With Triton's interpreter "cuda" is torch's "cpu": that is how the GPU's code is tested without one.
     """
-    if name not in DEVICES:
-        raise InvalidInput(f"device must be one of 'cpu', 'cuda'; got {name!r}.")
-    if name == "cpu":
+    if check_device(name) == "cpu":
         return None
     module, _ = _module("torch"), _module("triton")
     if interpreted():

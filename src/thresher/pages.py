@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 from thresher.figures import COLOURS, Drawn, themed
@@ -11,21 +12,22 @@ from thresher.theory import Statement
 __all__ = ["render_page", "say_like", "say_number", "sides"]
 
 
-def render_page(template: str, **values: Any) -> str:
-    """Return the page made by a template of ``thresher/templates`` with these values.
+def render_page(template: str | Path, **values: Any) -> str:
+    """Return the page made by a template of ``thresher/templates``, or by another file, with these values.
 
     It needs no network and no other file. Text is escaped; figures become part of the page, with its colours.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 
+    own = Path(template)
+    loaders = [PackageLoader("thresher"), FileSystemLoader(own.parent)]
     rooms = Environment(
-        loader=PackageLoader("thresher"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
+        loader=ChoiceLoader(loaders), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     rooms.filters.update(inline=_inline, kind=_kind, sides=sides)
     light = {name: known[0] for name, (known, _) in COLOURS.items()}
     dark = {name: colour for name, (_, colour) in COLOURS.items()}
-    return rooms.get_template(template).render(light=light, dark=dark, **values) + "\n"
+    return rooms.get_template(own.name).render(light=light, dark=dark, **values) + "\n"
 
 
 def sides(one: Statement) -> tuple[str, str]:

@@ -254,4 +254,4 @@ def test_bad_use_ends_with_one_line(capsys, monkeypatch):
     monkeypatch.setattr(sys.modules["thresher.cli.bench"], "import_module", missing)
     code, _, err = run_cli(capsys, "bench")
     assert code == 2
-    assert err.startswith("Error: benchmarks are not part of the installed package.") and err.count("\n") == 1
+    assert err.startswith("Error: the folder benchmarks is not part of the installed package.") and err.count("\n") == 1

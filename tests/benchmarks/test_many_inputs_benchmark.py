@@ -32,6 +32,6 @@ def test_it_writes_a_row_for_each_step(tmp_path):
 def test_the_page_has_the_marks_and_the_header_that_it_writes():
     row = {"iteration": 0, "residual": 1.0, "products": 0, "flips": 0, "seconds": 1.0, "gib": 1.0}
     shape = {"cores": 1, "processor": "", "memory_gib": 1, "python": "", "versions": {}, "commit": ""}
-    table, _ = many_inputs.part({"rows": [row], "engine": "gpu", "threads": 1, "environment": shape})
+    table, _ = many_inputs.part({"rows": [row], "device": "cuda", "threads": 1, "environment": shape})
     _, mark, rest = many_inputs.PAGE.read_text(encoding="utf-8").partition(page.begin("many_inputs"))
     assert mark and rest.strip().startswith("\n".join(table.splitlines()[:2]))

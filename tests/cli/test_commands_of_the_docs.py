@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from ordinary_files import make
 from test_cli import run
+from verification import ladder
 
 from thresher.cli import commands
-from thresher.verification import ladder
 
 pytestmark = pytest.mark.thorough
 

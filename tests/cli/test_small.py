@@ -7,12 +7,12 @@ import sys
 import numpy as np
 import pytest
 from test_cli import run
+from verification import ladder
 
 from thresher import SphereLift, ThresherRegressor, train
 from thresher.datasets import random_problem
 from thresher.export import predict_arrays
 from thresher.runs import read_run
-from thresher.verification import ladder
 
 
 @pytest.fixture(autouse=True)

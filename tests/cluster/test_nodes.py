@@ -104,7 +104,7 @@ def test_shards_on_gpus():
                  object_store_memory=100 << 20)
         options = {"width": 600, "shift": 0.6, "max_iterations": 2}
         here = train(problem, **options)
-        there = train(problem, engine=Ray(device="cuda"), **options)
+        there = train(problem, device="cuda", engine="ray", **options)
         for one, other in zip(here.history, there.history, strict=True):
             assert (one.firing, one.flips) == (other.firing, other.flips)
             assert abs(one.residual - other.residual) < 1e-5

@@ -222,11 +222,11 @@ def test_refusals(cluster, monkeypatch):
     missing = [name for name in ("torch", "triton") if find_spec(name) is None]
     said = f"on GPUs need {missing[0]}" if missing else "2 workers on GPUs need as many GPUs; the cluster has 0"
     with pytest.raises(NotAvailable, match=said):
-        train(problem, engine=Ray(device="cuda", workers=2), **SMALL)
+        train(problem, device="cuda", engine=Ray(workers=2), **SMALL)
     with pytest.raises(InvalidInput, match="this process has joined the Ray cluster"):
         train(problem, engine=Ray("10.0.0.1:6379"), **SMALL)
     monkeypatch.setitem(sys.modules, "thresher.engines.ray_cluster", None)
-    with pytest.raises(InvalidInput, match="engine must be one of 'local', 'gpu', 'ray'; got 'spark'"):
+    with pytest.raises(InvalidInput, match=r"engine must be 'local', 'ray' or a thresher\.Ray; got 'spark'"):
         train(problem, engine="spark", **SMALL)
 
 

@@ -167,7 +167,7 @@ def test_estimators_fit_many_rows_on_a_cluster(monkeypatch, many_rows, way):
     alone = kind(**options).fit(X, y)
     said = []
     for cluster in (Workers(1), Workers(3, lost={2, 5})):
-        monkeypatch.setattr("thresher.estimators.engine.choose_executor", lambda engine, made=cluster: made)
+        monkeypatch.setattr("thresher.estimators.engine.place_of", lambda where, made=cluster: made)
         model = kind(engine="ray", **options).fit(X, y)
         assert set(cluster.calls) == {"times" if way == "exact" else "sums"}
         assert not [one for one in cluster.made if one() is not None]  # nothing holds workers after a fit

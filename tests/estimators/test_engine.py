@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from thresher import InvalidInput, NotAvailable, Ray, ThresherClassifier, ThresherRegressor
+from thresher import (
+    InvalidInput,
+    NotAvailable,
+    Problem,
+    Ray,
+    ThresherClassifier,
+    ThresherRegressor,
+    to_sphere,
+)
+from thresher.engines import Where
+from thresher.estimators.engine import check_where
+from thresher.shards import SHARDS
+from thresher.training.options import Setup
+from thresher.training.train import complete
 
 X, y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12) % 2
 
@@ -17,8 +30,9 @@ X, y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12) % 2
     [
         ({"engine": "spark"}, InvalidInput, "engine must be 'local', 'ray' or a thresher.Ray; got 'spark'"),
         ({"engine": 3}, InvalidInput, "engine must be"),
-        ({"engine": "ray", "device": "cuda"}, InvalidInput, "Drop one"),
-        ({"engine": Ray(device="cuda"), "width": math.inf}, NotAvailable, "is fitted on its processors, or on one GPU"),
+        ({"engine": Ray}, InvalidInput, "engine must be"),
+        ({"device": "tpu"}, InvalidInput, "device must be one of 'cpu', 'cuda'; got 'tpu'"),
+        ({"engine": "ray", "device": "cuda", "width": math.inf}, NotAvailable, "is fitted on its processors, or on"),
     ],
 )
 def test_engines_that_cannot_be(kind, options, error, words):
@@ -28,11 +42,33 @@ def test_engines_that_cannot_be(kind, options, error, words):
 
 def test_the_limit_that_width_auto_means_is_refused_on_gpus_too(monkeypatch):
     monkeypatch.setattr("thresher.estimators.base.MANY", 10)
-    monkeypatch.setattr("thresher.estimators.engine.choose_executor", lambda engine: None)  # with or without Ray
+    monkeypatch.setattr("thresher.estimators.engine.place_of", lambda where: None)  # with or without Ray
     with pytest.raises(NotAvailable, match="the limit of infinite width"):
-        ThresherRegressor(engine=Ray(device="cuda")).fit(X, y)
+        ThresherRegressor(device="cuda", engine="ray").fit(X, y)
 
 
 def test_a_clone_has_the_same_cluster():
     model = ThresherRegressor(engine=Ray("auto", workers=3))
     assert clone(model).engine == Ray("auto", workers=3)
+
+
+@pytest.mark.parametrize("engine", ["gpu", Ray(device="cuda")])
+def test_old_words_for_where_to_compute_warn_and_mean_the_same(engine, monkeypatch):
+    asked = []
+    monkeypatch.setattr("thresher.estimators.engine.place_of", asked.append)
+    monkeypatch.setattr("thresher.training.options.place_of", asked.append)
+    monkeypatch.setattr("thresher.training.options._device_kind", lambda *_, **__: SHARDS["certified"])
+    with pytest.warns(FutureWarning, match=r"is now device='cuda'.*; the old spelling will be refused in the next"):
+        Setup.of([Problem(to_sphere(X), y)], complete({"width": 16, "engine": engine, "solver": "cg"}))
+    with pytest.warns(FutureWarning, match="is now device='cuda'"):
+        check_where(engine, "cpu", width=16)
+    new = Where("local" if engine == "gpu" else Ray(), "cuda")
+    assert asked == [new, new]
+
+
+def test_an_engine_among_the_options_of_training_warns():
+    with pytest.warns(FutureWarning, match=r"train_options=\{'engine': ...\} is now engine=..."):
+        model = ThresherRegressor(ridge=0, width=512, train_options={"engine": "local"}, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(
+        model.predict(X), ThresherRegressor(ridge=0, width=512, random_state=0).fit(X, y).predict(X)
+    )

@@ -86,7 +86,7 @@ def problem(n=12, d=6, seed=0):
 )
 def test_the_trajectory_is_that_of_the_processor(sequence, given):
     asked = {"width": 128, "twins": True, "sequence": sequence, **given}
-    here, there = (train(problem(), **asked, engine=engine, audit=True) for engine in ("gpu", "local"))
+    here, there = (train(problem(), **asked, device=device, audit=True) for device in ("cuda", "cpu"))
     assert here.status == there.status
     assert len(here.history) == len(there.history)
     for mine, yours in zip(here.history, there.history, strict=True):
@@ -98,7 +98,7 @@ def test_the_trajectory_is_that_of_the_processor(sequence, given):
 
 def test_they_are_the_default_where_many_inputs_move_neurons_far(monkeypatch):
     monkeypatch.setattr(options, "_moves_far", lambda facts: True)
-    setup = options.Setup.of([problem()], complete({"engine": "gpu", "width": 64}))
+    setup = options.Setup.of([problem()], complete({"device": "cuda", "width": 64}))
     assert setup.kind is DenseDeviceShard
     assert setup.index == "dense"
 
@@ -106,4 +106,4 @@ def test_they_are_the_default_where_many_inputs_move_neurons_far(monkeypatch):
 def test_memory_is_refused_in_advance(monkeypatch):
     monkeypatch.setattr(dense_shard, "device_bytes", lambda device: 1000)
     with pytest.raises(MemoryRefused, match="128 neurons on 12 inputs on the GPU"):
-        train(problem(), width=128, penalty=0.1, engine="gpu")
+        train(problem(), width=128, penalty=0.1, device="cuda")

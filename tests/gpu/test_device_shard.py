@@ -56,7 +56,7 @@ def test_the_contract_of_every_shard(gpu_kind, seed, twins, first, matrix, n, d)
 )
 def test_the_trajectory_is_that_of_the_processor(n, d, width, options):
     given = problem(n, d)
-    here = train(given, width=width, engine="gpu", audit=True, **options)
+    here = train(given, width=width, device="cuda", audit=True, **options)
     there = train(given, width=width, index="certified", **options)
     assert here.status == there.status
     assert here.solver.startswith("Cholesky on the GPU")
@@ -72,7 +72,7 @@ def test_the_trajectory_is_that_of_the_processor(n, d, width, options):
 
 def test_neurons_that_leave_their_band_are_scanned_again(monkeypatch):
     monkeypatch.setattr(shard, "expected_band", lambda drift, fires: 0.05)
-    result = train(problem(8), width=128, engine="gpu", audit=True, twins=True)
+    result = train(problem(8), width=128, device="cuda", audit=True, twins=True)
     assert sum(record.rescans for record in result.history) > 20
 
 
@@ -89,7 +89,7 @@ def test_pairs_on_the_threshold_are_decided_in_float64(monkeypatch):
     Z = start.block(0, 64).astype(float) @ given.inputs.T
     on_it = float(np.sort(Z[Z > 0.9].ravel())[0])
     for shift in (on_it, np.nextafter(on_it, 9)):
-        result = train(given, width=64, shift=shift, engine="gpu", audit=True)
+        result = train(given, width=64, shift=shift, device="cuda", audit=True)
         other = train(given, width=64, shift=shift, index="scan")
         assert [a.firing for a in result.history] == [b.firing for b in other.history]
     assert sum(seen) > 0
@@ -99,14 +99,14 @@ def test_many_pairs_in_doubt_find_room(monkeypatch):
     monkeypatch.setattr(shard, "_ROOM", 1)
     monkeypatch.setattr(shard, "guards", lambda *a: (0.05, 1e-14))  # much is in doubt
     given = problem(8)
-    result = train(given, width=64, engine="gpu", audit=True)
+    result = train(given, width=64, device="cuda", audit=True)
     assert [r.firing for r in result.history] == [r.firing for r in train(given, width=64).history]
 
 
 def test_certificates_that_are_too_long_are_noticed(monkeypatch):
     monkeypatch.setattr(shard, "_TRUST", 0.2)
     with pytest.raises(BrokenCertificate):
-        train(problem(), width=512, engine="gpu", audit=True, twins=True)
+        train(problem(), width=512, device="cuda", audit=True, twins=True)
 
 
 def test_counts_that_are_off_are_noticed(gpu_kind):
@@ -128,7 +128,7 @@ def test_a_coefficient_that_is_off_is_noticed(gpu_kind):
 
 def test_results_leave_the_device(tmp_path):
     given = problem()
-    result = train(given, width=128, engine="gpu", twins=True)
+    result = train(given, width=128, device="cuda", twins=True)
     predicted = result.network.predict(given.inputs)
     result.save(tmp_path / "result")
     again = thresher.load(tmp_path / "result")
@@ -139,7 +139,7 @@ def test_several_outputs_are_trained_together():
     X = random_inputs(7, 4)
     problems = [Problem(X, np.random.default_rng(seed).normal(size=7)) for seed in range(2)]
     for mine, yours in zip(
-        thresher.train_together(problems, width=96, engine="gpu"),
+        thresher.train_together(problems, width=96, device="cuda"),
         thresher.train_together(problems, width=96),
         strict=True,
     ):
@@ -158,13 +158,13 @@ def test_several_outputs_are_trained_together():
 )
 def test_what_a_gpu_does_not_do_is_refused_by_name(options, message):
     with pytest.raises(InvalidInput, match=message):
-        train(problem(), width=64, engine="gpu", **options)
+        train(problem(), width=64, device="cuda", **options)
 
 
 def test_what_does_not_fit_is_refused_before_any_work(monkeypatch):
     monkeypatch.setattr(shard, "device_bytes", lambda device: 1 << 30)
     with pytest.raises(MemoryRefused, match="on the GPU needs about"):
-        train(problem(200, 20), width=10**9, engine="gpu")
+        train(problem(200, 20), width=10**9, device="cuda")
 
 
 @pytest.mark.gpu
@@ -181,7 +181,7 @@ def test_what_does_not_fit_is_refused_before_any_work(monkeypatch):
 )
 def test_large_trajectories_are_those_of_the_processor(n, d, width, options):
     given = problem(n, d, seed=3)
-    here = train(given, width=width, engine="gpu", audit=True, **options)
+    here = train(given, width=width, device="cuda", audit=True, **options)
     there = train(given, width=width, index="certified", solver="cholesky", **options)
     assert here.status == there.status
     for a, b in zip(here.history, there.history, strict=True):
@@ -192,14 +192,14 @@ def test_large_trajectories_are_those_of_the_processor(n, d, width, options):
 @pytest.mark.gpu
 def test_the_same_seed_gives_the_same_bits_again():
     given = problem(300, 30)
-    first, again = (train(given, width=1 << 18, engine="gpu", twins=True) for _ in range(2))
+    first, again = (train(given, width=1 << 18, device="cuda", twins=True) for _ in range(2))
     assert [a.residual for a in first.history] == [b.residual for b in again.history]
     np.testing.assert_array_equal(first.network.weights.coefficients, again.network.weights.coefficients)
 
 
 @pytest.mark.gpu
 def test_ten_million_neurons_are_audited():
-    result = train(problem(500, 64), width=10**7, engine="gpu", twins=True, audit=True)
+    result = train(problem(500, 64), width=10**7, device="cuda", twins=True, audit=True)
     assert result.status == "converged"
     assert result.audit.pairs >= 2e10
 
@@ -209,7 +209,7 @@ def test_moves_that_are_too_far_for_integers_are_refused():
     for seed in range(3):
         y = 3e4 * np.random.default_rng(seed).normal(size=4)
         try:
-            result = train(Problem(X, y), width=64, shift=0.0, twins=True, engine="gpu", max_iterations=8, seed=2)
+            result = train(Problem(X, y), width=64, shift=0.0, twins=True, device="cuda", max_iterations=8, seed=2)
         except InvalidInput as refused:
             assert "move too far" in str(refused)
             continue
@@ -219,6 +219,6 @@ def test_moves_that_are_too_far_for_integers_are_refused():
 
 def test_damping_is_added_to_a_copy_of_the_matrix():
     given = problem(6, 4)
-    here, there = (train(given, width=64, damping=0.1, engine=engine) for engine in ("gpu", "local"))
+    here, there = (train(given, width=64, damping=0.1, device=device) for device in ("cuda", "cpu"))
     for a, b in zip(here.history, there.history, strict=True):
         assert a.residual == pytest.approx(b.residual, abs=1e-6 * there.history[0].residual)

@@ -246,3 +246,11 @@ def test_cross_validation_is_on_the_first_screen(tmp_path, bare):
     said = "Cross-validation, 2 folds, each row tested once: R² 0.850 ± 0.050, typical error (RMSE) 3.50 ± 0.50 EUR"
     assert text.index(said) < text.index('<ul class="facts">')
     assert "of the last fold" in text
+
+
+def test_cross_validation_of_classes_tells_accuracy(tmp_path, bare):
+    folds = {"scores": {"accuracy": [0.9, 0.8], "accuracy of the guess": [0.5, 0.5]},
+             "standard errors": {"accuracy": 0.05}}  # fmt: skip
+    run = replace(a_run(evaluation=of_classes(3)), folds=folds)
+    text = write_report(run, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Cross-validation, 2 folds, each row tested once: 85.0\u202f% ± 5.0 right" in text

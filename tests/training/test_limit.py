@@ -9,9 +9,10 @@ from scipy import stats
 from thresher import InvalidInput, Problem, Status, train, train_together
 from thresher.algebra import Cholesky, MatrixGram, ReusedFactor, Sketched
 from thresher.datasets import random_problem
-from thresher.engines import estimate_memory, start_engine
+from thresher.engines import Footprint, start_engine
 from thresher.interfaces import SolveStatus
 from thresher.model.network import NetworkSettings
+from thresher.shards import SHARDS
 from thresher.shards.watchlists import StartBlock
 from thresher.theory import firing_probability, limit_kernel
 
@@ -157,7 +158,7 @@ def test_the_memory_estimate_grows_as_it_should():
 
     def estimate(width, index):
         settings = NetworkSettings.checked(width=width, dimension=10)
-        return estimate_memory(problem, settings, index=index)
+        return Footprint([problem], settings, index, SHARDS[index]).here()
 
     assert estimate(2**24, "tournament") > 2 * 2**24 * 100 * 4
     assert estimate(2**24, "certified") < estimate(2**24, "tournament") / 4

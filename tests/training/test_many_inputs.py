@@ -1,6 +1,7 @@
 """Training without n x n matrices: the same steps as with them, and none of them is ever made."""
 
 import tracemalloc
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from thresher import MemoryRefused, Problem, Status, replay, to_sphere, train, train_together
 from thresher.algebra import Cholesky, ConjugateGradient, RandomPivots, ReusedFactor
-from thresher.engines import Facts, estimate_memory
+from thresher.engines import Facts, Footprint
 from thresher.engines.gram import ShardGram
 from thresher.engines.threads import Threads
 from thresher.model.geometry import Geometry
@@ -241,8 +242,7 @@ class TestMemory:
         settings = NetworkSettings.checked(width=4096, dimension=5)
 
         def estimate(n):
-            some = Problem(problem.inputs[:n], problem.targets[:n])
-            return estimate_memory(some, settings, index="dense", threads=2)
+            return Footprint([problem], settings, "dense", SHARDS["dense"], threads=2).here(n)
 
         assert 100 < fit < 2000
         assert estimate(fit) <= 1.1 * (300 << 20)
@@ -251,6 +251,7 @@ class TestMemory:
     def test_without_matrices_many_inputs_fit(self):
         problem = problem_of(30_000, 3)
         settings = NetworkSettings.checked(width=4096, dimension=3)
-        free, whole = (estimate_memory(problem, settings, index="dense", matrix=one) for one in (False, True))
+        dense = partial(Footprint, [problem], settings, "dense", SHARDS["dense"])
+        free, whole = (dense(matrix=one).here() for one in (False, True))
         assert free < 2 << 30
         assert whole > 40 << 30

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from thresher import Problem, ThresherRegressor, to_sphere, train_together
-from thresher.engines import estimate_memory, footprint
+from thresher.engines import Footprint, footprint
 from thresher.estimators.fits import fitting
 from thresher.model.network import NetworkSettings
+from thresher.shards import SHARDS
 
 pytestmark = pytest.mark.thorough
 
@@ -42,7 +43,7 @@ def test_training_takes_what_is_estimated(n, d, width, outputs, threads):
             problems, penalty=0.1, index="dense", tol=1e-6, max_iterations=2, threads=threads, **options
         )
     )
-    estimate = estimate_memory(problems, settings, index="dense", threads=threads) - footprint._FIXED
+    estimate = Footprint(problems, settings, "dense", SHARDS["dense"], threads=threads).here() - footprint._FIXED
     assert peak < estimate < 6 * peak
 
 

@@ -19,11 +19,11 @@ from thresher import (
 )
 from thresher.algebra import DirectFactor, MatrixGram
 from thresher.datasets import random_problem
-from thresher.engines import estimate_memory
+from thresher.engines import Footprint
 from thresher.engines.engine import ShardEngine
 from thresher.estimators.fits import networks
 from thresher.estimators.fits.networks import train_penalised
-from thresher.shards import Slice, start_gram
+from thresher.shards import SHARDS, Slice, start_gram
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ class TestRefusals:
         monkeypatch.setattr("thresher.training.loop.start_engines", lambda *_, **__: pytest.fail("work was done"))
         with pytest.raises(MemoryRefused, match=r"1,500 neurons on 40 inputs.*may be taken\. Use a smaller width"):
             train(X, y, penalty=penalty, memory_budget=1000, **OPTIONS)
-        one = estimate_memory(Problem(X, y), settings_of(OPTIONS), index="dense")
+        one = Footprint([Problem(X, y)], settings_of(OPTIONS), "dense", SHARDS["dense"]).here()
         many = [Problem(X, y)] * 5000
         with pytest.raises(MemoryRefused):
             train_together(many, penalty=penalty, memory_budget=one, **OPTIONS)

@@ -20,10 +20,11 @@ from thresher import (
     train_together,
 )
 from thresher.datasets import random_problem
-from thresher.engines import estimate_memory
+from thresher.engines import Footprint
 from thresher.files import read_file, write_file
 from thresher.model import poisson
 from thresher.model.network import NetworkSettings
+from thresher.shards import SHARDS
 from thresher.training.result_files import VERSION
 
 PROBLEM = random_problem(inputs=12, dimension=8)
@@ -158,8 +159,8 @@ def test_a_trillion_neurons():
 def test_memory_follows_the_neurons_that_fire():
     made = NetworkSettings.checked(width=2**34, dimension=8, shift=4.5, twins=True)
     for index in ("certified", "tournament", "dense"):
-        drawn = estimate_memory(PROBLEM, made.drawn_at(PROBLEM.inputs), index=index)
-        scanned = estimate_memory(PROBLEM, made, index=index)
+        starts = made.drawn_at(PROBLEM.inputs), made
+        drawn, scanned = (Footprint([PROBLEM], one, index, SHARDS[index]).here() for one in starts)
         assert drawn <= scanned
         assert drawn < 2**30
     with pytest.raises(MemoryRefused, match="training 4,611,686,018,427,387,904 neurons"):
@@ -206,7 +207,7 @@ def test_auto_draws_where_rows_fire_on_less_than_half_an_input(options, kind):
         ({"twins": False}, "twins=True"),
         ({"sequence": "sobol"}, "sequence='random'; got 'sobol'"),
         ({"shift": 0.0}, "shift above 0"),
-        ({"engine": "gpu"}, "engine='local', or start='scan'"),
+        ({"device": "cuda"}, "device='cpu', or start='scan'"),
         ({"penalty": 0.1, "index": "certified"}, "without a penalty"),
     ],
 )

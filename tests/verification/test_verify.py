@@ -8,19 +8,20 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import verification
 from pages import Whole, check_layout
 from test_cli import README, run
+from verification import ladder, page, pictures
+from verification.ladder import Measured, Report, Row
+from verification.pictures import FIGURES
 
-from thresher import Problem, verification
+from thresher import Problem
 from thresher.datasets import random_problem
 from thresher.errors import InvalidInput
 from thresher.pages import say_number
 from thresher.shards import Tournament
 from thresher.tables import read_table, split_table
 from thresher.theory import Statement, check_growth, check_limit, firing_probability
-from thresher.verification import ladder, page, pictures
-from thresher.verification.ladder import Measured, Report, Row
-from thresher.verification.pictures import FIGURES
 
 pytestmark = pytest.mark.thorough
 
@@ -357,3 +358,13 @@ class TestTables:
         assert split.train.targets.mean() == pytest.approx(0)
         assert split.train.targets.std() == pytest.approx(1)
         assert split_table(read_table(path), rows=1000).train.size == 40
+
+
+def test_a_plain_installation_says_where_the_verification_is(capsys, monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'verification'", name="verification")
+
+    monkeypatch.setattr(sys.modules["thresher.cli.bench"], "import_module", missing)
+    code, _, err = run(capsys, "verify")
+    assert code == 2
+    assert err.startswith("Error: the folder verification is not part of the installed package. Run thresher from a")

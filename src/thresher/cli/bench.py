@@ -12,7 +12,19 @@ from rich.console import Console
 
 from thresher import InvalidInput, NotAvailable
 
-__all__ = ["bench"]
+__all__ = ["bench", "from_clone"]
+
+
+def from_clone(name: str) -> Any:
+    """Return a module of a folder beside the package, which a plain installation does not have."""
+    folder = name.partition(".")[0]
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != folder:
+            raise
+        said = f"the folder {folder} is not part of the installed package. Run thresher from a clone."
+        raise NotAvailable(said) from error
 
 
 @click.command(short_help="Measure every method side by side.")
@@ -37,10 +49,5 @@ def bench(full: bool, tiny: bool, cases: Sequence[str], output: Path) -> None:
     """
     if full and tiny:
         raise InvalidInput("--full and --tiny exclude each other; give only one.")
-    try:
-        found: Any = import_module("benchmarks.bench")
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] != "benchmarks":
-            raise
-        raise NotAvailable("benchmarks are not part of the installed package. Run thresher from a clone.") from error
+    found = from_clone("benchmarks.bench")
     found.bench(cases=cases, tier="full" if full else "tiny" if tiny else "quick", output=output, console=Console())

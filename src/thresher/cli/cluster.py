@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
 
 from thresher import InvalidInput, Ray
-from thresher.cli.live import Live
 from thresher.cli.options import Count
-from thresher.training.options import choose_executor
+from thresher.devices import DEVICES, find_device
+from thresher.engines import Where, place_of
 
-__all__ = ["cluster_options", "take_engine", "watched"]
+__all__ = ["cluster_options", "take_engine"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def cluster_options(command: Command) -> Command:
-    """Add ``--engine``, ``--address`` and ``--workers`` to a command."""
+    """Add ``--device``, ``--engine``, ``--address`` and ``--workers`` to a command."""
     for option in (
         click.option("--workers", type=Count(), help="With --engine ray: processes; default: one per core."),
         click.option("--address", help="With --engine ray: of a cluster that runs; default: a new one, here."),
         click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True,
                      help="Where neurons and many rows live: in this process, or on a Ray cluster."),
+        click.option("--device", type=click.Choice(DEVICES), default="cpu", show_default=True,
+                     help="What computes: the processor, or a GPU; with --engine ray, the GPUs of its workers."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -35,13 +36,9 @@ def take_engine(options: MutableMapping[str, Any]) -> None:
     address, workers = options.pop("address"), options.pop("workers")
     if options["engine"] == "ray":
         options["engine"] = Ray(address=address, workers=workers)
-        choose_executor(options["engine"])  # refuses if Ray is not installed
+        place_of(Where(options["engine"]))  # refuses if Ray is not installed
         return
+    find_device(options["device"])
     for name, value in (("address", address), ("workers", workers)):
         if value is not None:
             raise InvalidInput(f"--{name} is only for a cluster. Add --engine ray, or leave it out.")
-
-
-def watched(engine: Any, live: Live) -> Any:
-    """Return an engine that shows how far each of its workers has come."""
-    return replace(engine, progress=live.on_workers) if isinstance(engine, Ray) else engine

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from thresher import CheckTheorems, Status
-from thresher.cli.cluster import watched
 from thresher.cli.live import Live, compile_loops, notes, say
 from thresher.cli.options import in_options
 from thresher.cli.places import CHECKPOINT, forget_checkpoint
 from thresher.cli.rows import Parts, Places
+from thresher.engines import watched
 from thresher.runs import Recorder, Test
 from thresher.runs.making import Tested, output_names, test_model
 from thresher.runs.scores import average_folds, say_scores
@@ -125,7 +125,7 @@ class Work:
         ):
             warnings.simplefilter("ignore", ConvergenceWarning)  # reported below
             callbacks = [recorder, live, *([CheckTheorems()] if options["certify"] else [])]
-            model.set_params(callbacks=callbacks, engine=watched(model.engine, live))
+            model.set_params(callbacks=callbacks, engine=watched(model.engine, live.on_workers))
             model.set_params(train_options=self.train_options() | files).fit(X, y)
         model.set_params(callbacks=None, train_options=self.train_options())
         self._say_choices(model)

@@ -22,7 +22,6 @@ from thresher.cli.options import Auto, Count, Width, reading_options, take_readi
 from thresher.cli.places import new_places, say_kept
 from thresher.cli.record import say_classes, tell_end, typed_command, write
 from thresher.cli.rows import Parts, Places, choose_rows, fold, split
-from thresher.devices import DEVICES, find_device
 from thresher.runs import RUN_FILE, Recorder
 from thresher.runs.making import Tested, make_run
 from thresher.runs.scores import say_scores
@@ -60,7 +59,6 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
     type=click.Choice(["auto", "cholesky", "cg", "sketched", "pivots"]),
     help="With --ridge 0: linear solver.",
 )
-@click.option("--device", type=click.Choice(DEVICES), default="cpu", show_default=True, help="Where to compute.")
 @cluster_options
 @click.option("--tol", type=float, help="Stop at this share of the first error; default: 1e-6, or 2e-2 with a ridge.")
 @click.option(
@@ -184,7 +182,6 @@ def _check_options(options: dict[str, Any]) -> None:
     if options["test_size"] is not None and not 0 <= check_number(options["test_size"], "--test-size") < 1:
         raise InvalidInput(f"--test-size must be at least 0 and below 1; got {options['test_size']:g}. Try 0.2.")
     check_whole(options["seed"], "--seed", least=0)
-    find_device(options["device"])
     take_engine(options)
     for name in ("shift", "ridge", "bias"):
         if options[name] != "auto":

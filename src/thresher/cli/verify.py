@@ -7,14 +7,13 @@ from pathlib import Path
 
 import click
 
-from thresher import verification
+from thresher.cli.bench import from_clone
 from thresher.cli.options import Count, Counts
 from thresher.cli.places import new_file
 from thresher.datasets import random_problem
 from thresher.figures import NO_FIGURES
 from thresher.output import make_folder
 from thresher.tables import read_table, split_table
-from thresher.verification import terminal
 
 __all__ = ["verify"]
 
@@ -39,10 +38,11 @@ def verify(
 ) -> None:
     """Check the paper's statements one by one, at several widths; exit with status 1 if a promised one fails.
 
-    Writes a page, verify.html, with the table and the figures. Takes about a minute.
+    Writes a page, verify.html, with the table and the figures. Takes about a minute. Needs a clone, as bench does.
 
     Example: thresher verify --data measurements.csv --target price
     """
+    verification, terminal = from_clone("verification"), from_clone("verification.terminal")
     console = terminal.wide_console()
     new_file(output / "verify.html", option="--output", force=force)
     make_folder(output, remedy="Choose another folder with --output.")

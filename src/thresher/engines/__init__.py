@@ -1,27 +1,26 @@
 """Where shards live, and the sums over them that training needs."""
 
-from typing import Any
-
 from thresher.engines.cluster import Ray
 from thresher.engines.engine import ShardEngine, shard_ranges, start_engine, start_engines
-from thresher.engines.footprint import Facts, Shares, estimate_memory, estimate_shares, matrix_bytes, require_memory
+from thresher.engines.footprint import Facts, Footprint, Shares, matrix_bytes
+from thresher.engines.places import LOCAL, Here, Place, Where, place_of, watched
 from thresher.engines.threads import Threads
 
 __all__ = [
-    "EXECUTORS",
+    "LOCAL",
     "Facts",
+    "Footprint",
+    "Here",
+    "Place",
     "Ray",
     "ShardEngine",
     "Shares",
     "Threads",
-    "estimate_memory",
-    "estimate_shares",
+    "Where",
     "matrix_bytes",
-    "require_memory",
+    "place_of",
     "shard_ranges",
     "start_engine",
     "start_engines",
+    "watched",
 ]
-
-# On a GPU there is one slice, whose shard is another; "ray" are options, from which an executor is made.
-EXECUTORS: dict[str, Any] = {"local": Threads, "gpu": Threads, "ray": Ray}

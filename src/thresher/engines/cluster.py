@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from thresher.checks import check_number, check_whole
-from thresher.devices import DEVICES
+from thresher.devices import check_device
 from thresher.engines.footprint import Shares
 from thresher.errors import InvalidInput, MemoryRefused, NotAvailable
 from thresher.memory import format_bytes
@@ -25,10 +25,11 @@ class Ray:
     ----------
     address : of a cluster that runs, such as ``"auto"`` or ``"10.0.0.1:6379"``; None for the one that this process has
         joined, the one that ``RAY_ADDRESS`` names, or else a new one on this machine, which ends with the training
-    workers : processes that hold the neurons; None for one per core, or per GPU. There are never more than slices
-        of neurons, which the width decides. The result does not depend on it
+    workers : processes that hold the neurons; None for one per core, or per GPU with ``device="cuda"``. There are
+        never more than slices of neurons, which the width decides. The result does not depend on it, but for the last
+        digits on GPUs, each of which holds one slice
     cpus : cores of each, which is how many threads work there
-    device : ``"cuda"`` for workers on GPUs, one each; results then depend on how many there are, in the last digits
+    device : an old word for the option ``device`` beside ``engine``
     retries : how often a worker that was lost is started again, for each call
     patience : seconds until a worker that could not be started counts as lost
     progress : called during the start scan with the neurons that each worker has done, and with all that it has
@@ -37,7 +38,7 @@ class Ray:
     address: str | None = None
     workers: int | None = None
     cpus: int = 1
-    device: str = "cpu"
+    device: str | None = None
     retries: int = 3
     patience: float = 120.0
     progress: Callable[[Sequence[int], Sequence[int]], None] | None = field(default=None, compare=False, repr=False)
@@ -57,8 +58,8 @@ class Ray:
             raise InvalidInput(f"progress must be a function, or None; got {self.progress!r}.")
         check_whole(self.retries, "retries", least=0)
         check_number(self.patience, "patience", above=0.0)
-        if self.device not in DEVICES:
-            raise InvalidInput(f"device must be one of 'cpu', 'cuda'; got {self.device!r}.")
+        if self.device is not None:
+            check_device(self.device)
 
 
 class Node(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +15,10 @@ from thresher.algebra import RandomPivots
 from thresher.memory import allowed_bytes, require
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
-from thresher.shards import SHARDS, Kind
+from thresher.shards import Kind
 from thresher.theory import firing_probability
 
-__all__ = ["Facts", "Shares", "estimate_memory", "estimate_shares", "matrix_bytes", "require_memory"]
+__all__ = ["Facts", "Footprint", "Shares", "matrix_bytes"]
 
 _FIXED = 230 << 20  # interpreter, libraries and compiled code
 _PER_STORED_PAIR = 12  # of the weights: input and coefficient
@@ -58,45 +59,6 @@ class Facts(NamedTuple):
         return cls(width, neurons, n, d, settings.shift, item, first_step, width * n * firing, awake, drift)
 
 
-def estimate_memory(
-    problems: Problem | Sequence[Problem],
-    settings: NetworkSettings,
-    *,
-    index: str | Kind,
-    dtype: str = "float32",
-    threads: int = 1,
-    first_step: str = "limit",
-    matrix: bool = True,
-) -> int:
-    """Return about how many bytes training takes at its peak, for inputs that are spread over the sphere.
-
-    Several problems have the same inputs and are trained together; ``index`` is the name of a search, or a kind of
-    shard; ``matrix`` is whether n x n matrices are made. Cost: O(n) per problem.
-    """
-    problems = [problems] if isinstance(problems, Problem) else problems
-    targets = [problem.targets for problem in problems]
-    kind = SHARDS[index] if isinstance(index, str) else index
-    return _estimate(targets, settings, kind, dtype=dtype, threads=threads, first_step=first_step, matrix=matrix)
-
-
-def _estimate(
-    targets: Sequence[NDArray[np.float64]],
-    settings: NetworkSettings,
-    kind: Kind,
-    *,
-    dtype: str,
-    threads: int,
-    first_step: str,
-    matrix: bool,
-) -> int:
-    total = 0.0
-    for one in targets:
-        facts = Facts.of(one, settings, dtype=dtype, first_step=first_step)
-        total += kind.memory(facts)
-    each = matrix_bytes(facts, threads=threads) if matrix else _pivots_bytes(facts)
-    return int(_FIXED + total + each + threads * kind.block_memory(facts))
-
-
 class Shares(NamedTuple):
     """Bytes of the process that trains, and of each worker which holds a part of the neurons."""
 
@@ -104,30 +66,63 @@ class Shares(NamedTuple):
     worker: int
 
 
-def estimate_shares(
-    problems: Sequence[Problem],
-    settings: NetworkSettings,
-    *,
-    kind: Kind,
-    dtype: str,
-    first_step: str,
-    matrix: bool,
-    workers: int,
-    threads: int,
-) -> Shares:
-    """Return about how many bytes training takes where ``workers`` of some ``threads`` hold the neurons.
+@dataclass(frozen=True)
+class Footprint:
+    """About how much memory training takes at its peak, for inputs that are spread over the sphere.
 
-    At the end the driver receives the weights and joins them. Cost: O(n) per problem.
+    Problems have the same inputs and are trained together; ``matrix`` is whether n x n matrices are made.
     """
-    each = [Facts.of(one.targets, settings, dtype=dtype, first_step=first_step) for one in problems]
-    facts, n = each[0], problems[0].size
-    weights = sum(one.neurons * one.item * one.dimension if kind.WHOLE else one.weights for one in each)
-    shared = matrix_bytes(facts, threads=1) if matrix else _pivots_bytes(facts)
-    products = n * n * (8 + facts.item + 4 * (threads + 1)) if matrix else 3 * 8 * n * facts.dimension
-    held = sum(kind.memory(one) for one in each) / workers
-    return Shares(
-        int(_FIXED + 3 * weights + shared), int(_FIXED + held + products + threads * kind.block_memory(facts))
-    )
+
+    problems: Sequence[Problem]
+    settings: NetworkSettings
+    index: str
+    kind: Kind
+    dtype: str = "float32"
+    first_step: str = "limit"
+    matrix: bool = True
+    threads: int = 1
+
+    def facts(self, inputs: int | None = None) -> list[Facts]:
+        """Return the facts of each network, or of one on fewer inputs. Cost: O(n) per problem."""
+        targets = [problem.targets[:inputs] for problem in self.problems]
+        return [Facts.of(one, self.settings, dtype=self.dtype, first_step=self.first_step) for one in targets]
+
+    @property
+    def farthest(self) -> Facts:
+        """The facts of the network that is expected to move farthest."""
+        return max(self.facts(), key=lambda facts: facts.drift)
+
+    def here(self, inputs: int | None = None) -> int:
+        """Return the bytes that threads of one process take, or would with fewer inputs."""
+        each = self.facts(inputs)
+        shared = matrix_bytes(each[-1], threads=self.threads) if self.matrix else _pivots_bytes(each[-1])
+        return int(_FIXED + sum(map(self.kind.memory, each)) + shared + self.threads * self.kind.block_memory(each[-1]))
+
+    def shares(self, *, workers: int, threads: int) -> Shares:
+        """Return the bytes where ``workers`` of some ``threads`` hold the neurons.
+
+        At the end the driver receives the weights and joins them.
+        """
+        each, kind = self.facts(), self.kind
+        facts, n = each[0], each[0].inputs
+        weights = sum(one.neurons * one.item * one.dimension if kind.WHOLE else one.weights for one in each)
+        shared = matrix_bytes(facts, threads=1) if self.matrix else _pivots_bytes(facts)
+        products = n * n * (8 + facts.item + 4 * (threads + 1)) if self.matrix else 3 * 8 * n * facts.dimension
+        held = sum(map(kind.memory, each)) / workers + products + threads * kind.block_memory(facts)
+        return Shares(int(_FIXED + 3 * weights + shared), int(_FIXED + held))
+
+    def require(self, budget: int | None) -> None:
+        """Refuse with MemoryRefused, before anything is allocated, what would take more than the budget here."""
+        n, allowed = self.problems[0].size, allowed_bytes(budget)
+        if self.here() > allowed:
+            fit = bisect_right(range(1, n), allowed, key=self.here)
+            require(
+                self.here(),
+                budget=budget,
+                what=f"training {self.settings.width:,} neurons on {n:,} inputs with index={self.index!r}",
+                remedy=f"{self.kind.REMEDY} About {fit:,} inputs would fit.",
+                rows=fit,
+            )
 
 
 def matrix_bytes(facts: Facts, *, threads: int) -> float:
@@ -138,33 +133,3 @@ def matrix_bytes(facts: Facts, *, threads: int) -> float:
 def _pivots_bytes(facts: Facts) -> float:
     """Return about how many bytes a training without n x n matrices takes instead: two low-rank factors, vectors."""
     return facts.inputs * (2.5 * 4 * RandomPivots.default_rank(facts.inputs) + 3 * 8 * facts.dimension + 40 * 8)
-
-
-def require_memory(
-    problems: Sequence[Problem],
-    settings: NetworkSettings,
-    *,
-    kind: Kind,
-    index: str,
-    dtype: str,
-    threads: int,
-    first_step: str,
-    matrix: bool,
-    budget: int | None,
-) -> None:
-    """Refuse with MemoryRefused, before anything is allocated, if these networks would take more than the budget."""
-
-    def estimate(inputs: int) -> int:
-        some = [problem.targets[:inputs] for problem in problems]
-        return _estimate(some, settings, kind, dtype=dtype, threads=threads, first_step=first_step, matrix=matrix)
-
-    n, allowed = problems[0].size, allowed_bytes(budget)
-    if estimate(n) > allowed:
-        fit = bisect_right(range(1, n), allowed, key=estimate)
-        require(
-            estimate(n),
-            budget=budget,
-            what=f"training {settings.width:,} neurons on {n:,} inputs with index={index!r}",
-            remedy=f"{kind.REMEDY} About {fit:,} inputs would fit.",
-            rows=fit,
-        )

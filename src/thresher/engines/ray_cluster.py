@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from ray import exceptions
 
 from thresher.engines.cluster import Node, Ray, deal, require_nodes, room_for, share_of_cpu
-from thresher.engines.footprint import Shares
+from thresher.engines.footprint import Footprint, Shares
 from thresher.engines.slices import Sliced
 from thresher.engines.worker import Answer, Call, Worker, here
 from thresher.errors import InvalidInput, NotAvailable, WorkerLost
+from thresher.memory import require
 from thresher.parallel import core_count
 
 __all__ = ["Cluster", "RayExecutor"]
@@ -110,8 +111,8 @@ def _shut_down() -> None:
 class Cluster:
     """Makes executors on the cluster of these options; Ray is started, or joined, when it is first asked for."""
 
-    def __init__(self, options: Ray) -> None:
-        self.options = options
+    def __init__(self, options: Ray, device: str = "cpu") -> None:
+        self.options, self.device = options, device
         self._session: Session | None = None
 
     @property
@@ -124,12 +125,12 @@ class Cluster:
     @property
     def devices(self) -> int:
         """How many GPUs hold neurons; 1 without."""
-        return self._count() if self.options.device == "cuda" else 1
+        return self._count() if self.device == "cuda" else 1
 
     def _count(self) -> int:
         """Return the number of workers that were asked for, or that the cluster has processors or GPUs for."""
         options, session = self.options, self.session
-        if options.device == "cuda":
+        if self.device == "cuda":
             gpus = session.gpus()
             if gpus < (options.workers or 1):
                 raise NotAvailable(
@@ -148,12 +149,26 @@ class Cluster:
         nodes = self.session.nodes()
         return room_for(nodes, workers, share_of_cpu(nodes, workers, self.options.cpus))
 
+    def memory(self, footprint: Footprint, ranges: Sequence[range]) -> int:
+        """Return about how many bytes training takes in this process."""
+        return self._shares(footprint, ranges).driver
+
+    def check_memory(self, footprint: Footprint, ranges: Sequence[range], budget: int | None) -> None:
+        """Refuse what would take more than the budget here, or than the machines of the cluster have."""
+        shares, kind, outputs = self._shares(footprint, ranges), footprint.kind, len(footprint.problems)
+        self.require(shares, self.workers(ranges), facts=footprint.farthest, outputs=outputs, kind=kind)
+        what = f"the process that trains {footprint.settings.width:,} neurons on a cluster"
+        require(shares.driver, budget=budget, what=what, remedy=kind.REMEDY)
+
+    def _shares(self, footprint: Footprint, ranges: Sequence[range]) -> Shares:
+        return footprint.shares(workers=self.workers(ranges), threads=self.options.cpus)
+
     def require(self, shares: Shares, workers: int, *, facts: Any, outputs: int, kind: Any) -> None:
         """Refuse workers that do not fit into the memory of the machines, or of their GPUs, before any work."""
         nodes = self.session.nodes()
         share = share_of_cpu(nodes, workers, self.options.cpus)
         require_nodes(nodes, shares, workers=workers, share=share, remedy=kind.REMEDY)
-        if self.options.device == "cuda":
+        if self.device == "cuda":
             ask: Any = ray.remote(num_gpus=1, num_cpus=0, max_retries=0)(kind.require_device)
             try:
                 ray.get(ask.remote(facts.part_of(workers), outputs))
@@ -183,7 +198,7 @@ class RayExecutor:
     """Slices dealt out to Ray actors; results come in the order of the slices."""
 
     def __init__(self, cluster: Cluster, recipe: Sliced, ranges: Sequence[range]) -> None:
-        self._options, self._session = cluster.options, cluster.session
+        self._options, self._session, self._device = cluster.options, cluster.session, cluster.device
         self._inputs = len(recipe.inputs)
         parts = deal(ranges, cluster.workers(ranges))
         self._share = share_of_cpu(self._session.nodes(), len(parts), self._options.cpus)
@@ -307,7 +322,7 @@ class RayExecutor:
         share = self._share
         if seat.tries > 1 or (seat.tries and ray.available_resources().get("CPU", 0.0) < share):
             share = 0.0
-        gpus = 1 if self._options.device == "cuda" else 0
+        gpus = 1 if self._device == "cuda" else 0
         made = _Actor.options(num_cpus=share, num_gpus=gpus, max_restarts=0, scheduling_strategy="SPREAD")
         seat.actor = made.remote(seat.recipe, seat.ranges, self._options.cpus, here())
         seat.awake, seat.since = seat.actor.done.options(concurrency_group="watch").remote(), time.monotonic()

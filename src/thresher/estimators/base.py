@@ -24,7 +24,7 @@ from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import names_categories, new_rows, numeric_targets, training_rows
 from thresher.estimators.data.scaling import SCALES, far_values, say_far
 from thresher.estimators.data.streams import checked_part, joined
-from thresher.estimators.engine import Engine, backend_for, check_engine, refuse_limit
+from thresher.estimators.engine import Engine, backend_for, check_where
 from thresher.estimators.files.exporting import arrays_of
 from thresher.estimators.files.model_files import save_model
 from thresher.estimators.files.progress import Progress
@@ -194,9 +194,13 @@ class ThresherEstimator(Exports, BaseEstimator):
     def _interpolate(self, data: Observations) -> None:
         """Fit observations so that every target is met; refuse those that cannot be."""
         self._warn_far(data.X)
-        more = {"engine": self.engine if self.device == "cpu" else "gpu", **(self.train_options or {})}
-        told, said = self.callbacks or (), self.verbose > 0
-        interpolate(self, data, self._options(data), train_options=more, callbacks=told, verbose=said)
+        told, said, options = self.callbacks or (), self.verbose > 0, self._options(data)
+        more = {**options.where._asdict(), **(self.train_options or {})}
+        if "engine" in (self.train_options or {}):
+            warnings.warn("train_options={'engine': ...} is now engine=...; it will be refused in the next version.",
+                          FutureWarning, stacklevel=3)  # fmt: skip
+            more["device"] = "cpu"
+        interpolate(self, data, options, train_options=more, callbacks=told, verbose=said)
 
     def _options(self, data: Observations, measure: Measure = mean_square) -> Options:
         def chosen(value: Any) -> float | None:
@@ -205,7 +209,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         asked, tol, most = self.feature_learning, chosen(self.tol), chosen(self.max_iterations)
         plan = Plan(columns=True) if asked == "columns" else Plan(rounds=0 if asked == "auto" else int(asked))
         width = self._width(len(data), data.targets.shape[1])
-        refuse_limit(self.engine, width)
+        where = check_where(self.engine, self.device, width=width)
         return Options(
             width=width,
             shift=chosen(self.shift),
@@ -220,13 +224,13 @@ class ThresherEstimator(Exports, BaseEstimator):
             threads=self._threads(),
             biases=self._biases,
             rows=self._rows,
-            backend=backend_for(self.engine, self.device, self._threads(), self._sizes),
+            backend=backend_for(where, self._threads(), self._sizes),
             measure=measure,
             sizes=self._sizes,
             checkpoint=check_path("checkpoint", self.checkpoint),
             approximation=self.approximation,
             or_limit=self.width == "auto",
-            engine=self.engine,
+            where=where,
         )
 
     def _check_parameters(self) -> None:
@@ -248,7 +252,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             if getattr(self, name) not in known:
                 told = ", ".join(map(repr, known))
                 raise InvalidInput(f"{name} must be one of {told}; got {getattr(self, name)!r}.")
-        check_engine(self.engine, device=self.device, width=self.width)
+        check_where(self.engine, self.device, width=self.width)
         self._threads()
         if self.tol != "auto":
             check_number(self.tol, "tol", least=0.0)

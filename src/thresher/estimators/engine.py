@@ -5,46 +5,34 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from thresher.engines import Ray
+from thresher.engines import Ray, Where, place_of
 from thresher.errors import InvalidInput, NotAvailable
 from thresher.estimators.backends.cluster import Clustered
 from thresher.estimators.backends.processor import backend_of
 from thresher.estimators.interfaces import Backend
 from thresher.estimators.sizes import Sizes
-from thresher.training.options import choose_executor
 
-__all__ = ["Engine", "backend_for", "check_engine", "refuse_limit"]
+__all__ = ["Engine", "backend_for", "check_where"]
 
 Engine = str | Ray
-_NAMES = ("local", "ray")
 
 
-def check_engine(engine: Any, *, device: str, width: Any) -> None:
-    """Refuse an engine that is none, a second place to compute on, and GPUs of a cluster for the limit."""
-    if not (isinstance(engine, Ray) or (isinstance(engine, str) and engine in _NAMES)):
+def check_where(engine: Any, device: str, *, width: Any) -> Where:
+    """Return where to compute; refuse what is no such place, and GPUs of a cluster for the limit."""
+    if callable(engine):
         raise InvalidInput(f"engine must be 'local', 'ray' or a thresher.Ray; got {engine!r}.")
-    if engine == "local":
-        return
-    if device != "cpu":
-        raise InvalidInput(
-            f"device={device!r} is the GPU of this machine, and engine={engine!r} a cluster. Drop one; for GPUs of a "
-            "cluster, with ridge=0, use engine=Ray(device='cuda')."
-        )
-    refuse_limit(engine, width)
-    choose_executor(engine)  # refuses now, not after the choices, what is not installed
-
-
-def refuse_limit(engine: Engine, width: Any) -> None:
-    """Refuse to fit the limit of infinite width on the GPUs of a cluster."""
-    if isinstance(engine, Ray) and engine.device == "cuda" and width == math.inf:
+    where = Where.of(engine, device)
+    if where.on_cluster and where.on_gpu and width == math.inf:
         raise NotAvailable(
             "the GPUs of a cluster hold the neurons of networks; the limit of infinite width, which width='auto' means "
-            "above 4,096 rows, is fitted on its processors, or on one GPU. Use engine='ray', or device='cuda'."
+            "above 4,096 rows, is fitted on its processors, or on one GPU. Leave device='cuda' out, or engine."
         )
+    place_of(where)  # refuses now, not after the choices, what is not installed
+    return where
 
 
-def backend_for(engine: Engine, device: str, threads: int, sizes: Sizes) -> Backend:
+def backend_for(where: Where, threads: int, sizes: Sizes) -> Backend:
     """Return what computes with kernels: a device of this machine, with processors of a cluster for many rows."""
-    if engine == "local" or (isinstance(engine, Ray) and engine.device == "cuda"):
-        return backend_of(device, threads)
-    return Clustered(choose_executor(engine), threads, few=sizes.on_cluster)
+    if not where.on_cluster:
+        return backend_of(where.device, threads)
+    return backend_of("cpu", threads) if where.on_gpu else Clustered(place_of(where), threads, few=sizes.on_cluster)

@@ -198,9 +198,6 @@ class Backend(Protocol):
     def session(self) -> AbstractContextManager[object]:
         """Return a context for a fit or a prediction."""
 
-    def engine_for(self, asked: Any) -> Any:
-        """Return the engine that trains networks with a penalty on few rows, where this one was asked for."""
-
     def spare(self) -> float:
         """Return the bytes that are free where matrices are kept."""
 

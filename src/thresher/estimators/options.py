@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from thresher.engines import LOCAL, Where
 from thresher.estimators.interfaces import Backend, Measure
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.search import SHIFTS
@@ -78,7 +79,7 @@ class Options(NamedTuple):
     measure: Measure = mean_square  # by which scales, features and ways to fit are compared
     checkpoint: Path | None = None  # where a long fit keeps its progress
     approximation: str = "auto"
-    engine: Any = "local"  # that networks are trained with
+    where: Where = LOCAL  # networks are trained
     or_limit: bool = False  # whether the limit of infinite width replaces a network that is measurably worse
     sizes: Sizes = Sizes()
 

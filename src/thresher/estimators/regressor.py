@@ -72,11 +72,12 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     max_iterations : largest number of steps; ``"auto"`` for 4, and with ridge=0 for as many as :func:`thresher.train`
         takes
     train_options : with ridge=0, further options of :func:`thresher.train`, such as ``{"audit": True}``: index, start,
-        solver, engine, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
+        solver, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
     device : ``"cuda"`` for one NVIDIA GPU: there fits are computed, predictions, error bars, and networks
-        trained, but for networks with a ridge on more than 4,096 rows. Files do not keep it
+        trained, but for networks with a ridge on more than 4,096 rows. Beside ``engine="ray"``: for workers on GPUs,
+        which train networks. Files do not keep it
     engine : ``"ray"``, or a :class:`thresher.Ray`, for networks whose neurons, and exact fits or centres whose rows, if
         they are more than 20,480, live on a Ray cluster; the rest is computed here. Files do not keep it
     approximation : how more than 4,096 distinct rows are fitted. ``"auto"``: exactly up to 32,768; up to 131,072 too

@@ -73,7 +73,7 @@ class DenseDeviceShard(PairShard):
             outputs * each + 40 * min(_BLOCK, facts.neurons * facts.inputs),
             budget=device_bytes(find_device("cuda")),
             what=f"training {facts.width:,} neurons on {facts.inputs:,} inputs on the GPU",
-            remedy="Use a smaller width or fewer inputs, or engine='local'.",
+            remedy="Use a smaller width or fewer inputs, or device='cpu'.",
         )
 
     def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:

@@ -64,10 +64,6 @@ class Gpu:
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
-    def engine_for(self, asked: Any) -> str:
-        """Return the GPU: a cluster beside it was refused before."""
-        return "gpu"
-
     def passes(self, sweep: Any) -> Any:
         """Return the sweep itself, which computes here."""
         return sweep

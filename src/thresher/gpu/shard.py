@@ -40,7 +40,7 @@ __all__ = ["DeviceShard", "expected_band"]
 _LANES = 128  # neurons of a program
 _TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
 _TOO_FAR = (
-    "neurons move too far for engine='gpu', whose corrections are integers. Use engine='local', a larger width, or "
+    "neurons move too far for device='cuda', whose corrections are integers. Use device='cpu', a larger width, or "
     "smaller targets."
 )
 _ROOM = 1 << 20  # pairs in doubt that a step has room for, at first
@@ -96,7 +96,7 @@ class DeviceShard(PairShard):
             outputs * DeviceShard.device_memory(facts) + Scan.memory(free),
             budget=free,
             what=f"training {facts.width:,} neurons on {facts.inputs:,} inputs on the GPU",
-            remedy="Use a larger shift (fewer neurons fire), a smaller width or fewer inputs, or engine='local'.",
+            remedy="Use a larger shift (fewer neurons fire), a smaller width or fewer inputs, or device='cpu'.",
         )
 
     @staticmethod

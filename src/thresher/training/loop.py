@@ -56,7 +56,7 @@ def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tup
     """Start one engine per problem, from one pass over the start weights. Cost: O(mnd) once, and O(mn) per problem."""
     recipe, progress = setup.recipe, setup.callbacks.on_progress
     ranges = setup.ranges()
-    executor = setup.executor(recipe, ranges, threads=setup.threads)
+    executor = setup.place(recipe, ranges, threads=setup.threads)
     targets = [problem.targets for problem in setup.problems]
     return [*start_engines(recipe, executor, progress, ranges=ranges, targets=targets, first_steps=first_steps)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,19 +16,10 @@ from numpy.typing import NDArray
 from thresher.algebra import Cholesky, Sketched, SketchQR
 from thresher.checks import check_number, check_values, check_whole
 from thresher.devices import find_device
-from thresher.engines import (
-    EXECUTORS,
-    Facts,
-    Ray,
-    Shares,
-    estimate_memory,
-    estimate_shares,
-    require_memory,
-    shard_ranges,
-)
+from thresher.engines import Facts, Footprint, Place, Where, place_of, shard_ranges
 from thresher.errors import InvalidInput, not_installed
-from thresher.interfaces import Executor, Gram, Objective, Solver
-from thresher.memory import allowed_bytes, require
+from thresher.interfaces import Gram, Objective, Solver
+from thresher.memory import allowed_bytes
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.parallel import core_count
@@ -40,11 +31,10 @@ from thresher.training.objectives import Interpolation, Penalised
 from thresher.training.result_files import Origin
 from thresher.training.solving import ALWAYS_FACTOR, EVER_FACTOR, LimitGram, Solving, choose_solving, first_solver
 
-__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "Setup", "check_path", "choose_executor", "choose_name"]
+__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "Setup", "check_path", "choose_name"]
 
 Choice = TypeVar("Choice")
 DEFAULT_INDEX, PENALTY_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
-GPU = "gpu"  # the engine whose shards live on a device
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
 _SMALLEST_PENALTY = 1e-200  # and the inverse of the largest: squares of residuals over it must not overflow
 _SPARE = 0.8  # of the memory that is left over, for the limit kernel while the first step is solved for
@@ -67,7 +57,7 @@ class Setup:
     direct: Solver  # what factors the limit kernel
     matrix: bool  # whether n x n matrices are made
     why: str  # this solver
-    executor: Callable[..., Executor]
+    place: Place  # where neurons live
     first_step: str
     penalty: NDArray[np.float64] | None  # (n,)
     audit: bool
@@ -86,7 +76,7 @@ class Setup:
         Cost: O(nd) per problem.
         """
         _check_problems(problems)
-        one = dict(options)
+        one, where = dict(options), Where.of(options["engine"], options["device"])
         size = problems[0].size if problems else 1
         penalty = _check_penalty(one["penalty"], size)
         given = DEFAULT_INDEX if one["index"] is None else one["index"]
@@ -97,15 +87,15 @@ class Setup:
         if not isinstance(one["audit"], bool | np.bool_):
             raise InvalidInput(f"audit must be True or False; got {one['audit']!r}.")
         tol = check_number(one["tol"], "tol", above=0.0)
-        settings = _check_settings(problems, one)
+        settings = _check_settings(problems, one, on_gpu=where.on_gpu)
         if settings.width * firing_probability(settings.shift) < _SILENT:
             first_step = "gram"  # the limit kernel is next to nothing
         dtype = check_dtype(one["dtype"], tol=tol if penalty is None else 1.0)
         facts = _facts(problems, settings, dtype=dtype, first_step=first_step)
         if one["index"] is None and one["method"] is None and (penalty is not None or _moves_far(facts)):
             index, kind = PENALTY_INDEX, SHARDS[PENALTY_INDEX]
-        if _on_gpu(one["engine"]):
-            kind = _device_kind(index, dtype, here=one["engine"] == GPU)
+        if where.on_gpu:
+            kind = _device_kind(index, dtype, here=not where.on_cluster)
         kind.refuse(settings, penalty=penalty is not None)
         damping = check_number(one["damping"], "damping", least=0.0)
         if damping and penalty is not None:
@@ -118,7 +108,7 @@ class Setup:
             return LimitMatrix(problems[0].inputs, settings.shift, memory=0, threads=threads)
 
         solving = choose_solving(solver, facts, near, threads=threads, allowed=lambda: allowed_bytes(budget))
-        if one["engine"] == GPU and solver == DEFAULT_SOLVER and problems and size <= EVER_FACTOR:
+        if where.on_gpu and not where.on_cluster and solver == DEFAULT_SOLVER and problems and size <= EVER_FACTOR:
             solving = Solving(
                 _device_solver, True, f"Cholesky on the GPU: every matrix of {size:,} inputs is factored."
             )
@@ -132,7 +122,7 @@ class Setup:
             direct=_device_solver() if solving.make is _device_solver else Cholesky(),
             matrix=solving.matrix,
             why=solving.why,
-            executor=choose_executor(one["engine"]),
+            place=place_of(where),
             first_step=first_step,
             penalty=penalty,
             audit=bool(one["audit"]),
@@ -145,46 +135,25 @@ class Setup:
             memory_budget=budget,
         )
 
+    @property
+    def _footprint(self) -> Footprint:
+        return Footprint(
+            self.problems, self.settings, self.index, self.kind, self.dtype, self.first_step, self.matrix, self.threads
+        )
+
     def memory(self) -> int:
         """Return about how many bytes training takes in this process. Cost: O(n)."""
-        if self._cluster is not None:
-            return self._shares().driver
-        return estimate_memory(
-            self.problems, self.settings, index=self.kind, dtype=self.dtype, threads=self.threads,
-            first_step=self.first_step, matrix=self.matrix,
-        )  # fmt: skip
+        return self.place.memory(self._footprint, self.ranges())
 
     def require_memory(self) -> None:
         """Refuse with MemoryRefused, before any work, what would take more memory than the budget. Cost: O(n)."""
-        if not self.problems:
-            return
-        if self._cluster is not None:
-            shares, workers = self._shares(), self._cluster.workers(self.ranges())
-            self._cluster.require(shares, workers, facts=self.facts, outputs=len(self.problems), kind=self.kind)
-            what = f"the process that trains {self.settings.width:,} neurons on a cluster"
-            require(shares.driver, budget=self.memory_budget, what=what, remedy=self.kind.REMEDY)
-            return
-        self.kind.require_device(self.facts, len(self.problems))
-        require_memory(
-            self.problems, self.settings, kind=self.kind, index=self.index, dtype=self.dtype, threads=self.threads,
-            first_step=self.first_step, matrix=self.matrix, budget=self.memory_budget,
-        )  # fmt: skip
-
-    @property
-    def _cluster(self) -> Any:
-        """What makes executors on a cluster, and knows its machines; None in one process."""
-        return self.executor if hasattr(self.executor, "require") else None
-
-    def _shares(self) -> Shares:
-        return estimate_shares(
-            self.problems, self.settings, kind=self.kind, dtype=self.dtype, first_step=self.first_step,
-            matrix=self.matrix, workers=self._cluster.workers(self.ranges()), threads=self._cluster.options.cpus,
-        )  # fmt: skip
+        if self.problems:
+            self.place.check_memory(self._footprint, self.ranges(), self.memory_budget)
 
     def ranges(self) -> list[range]:
         """Return the slices of neurons, in the order of all sums."""
-        devices = 1 if self._cluster is None else self._cluster.devices
-        return shard_ranges(self.settings.neurons, share=self.kind.SHARE, inputs=self.problems[0].size, devices=devices)
+        neurons, inputs = self.settings.neurons, self.problems[0].size
+        return shard_ranges(neurons, share=self.kind.SHARE, inputs=inputs, devices=self.place.devices)
 
     def origin(self) -> Origin:
         """Return what files of the result need to know besides it."""
@@ -250,12 +219,12 @@ def _facts(problems: Sequence[Problem], settings: NetworkSettings, *, dtype: str
     return max(each, key=lambda facts: facts.drift)
 
 
-def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any]) -> NetworkSettings:
+def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any], *, on_gpu: bool) -> NetworkSettings:
     """Return settings with all start rows, or with those alone that fire on the inputs of the problems."""
     names = ("width", "shift", "seed", "activation", "twins", "sequence")
     dimension = problems[0].dimension if problems else 1
     settings = NetworkSettings.checked(dimension=dimension, **{name: options[name] for name in names})
-    start, on_gpu = options["start"], _on_gpu(options["engine"])
+    start = options["start"]
     if start not in ("scan", "poisson", "auto"):
         raise InvalidInput(f"start must be 'scan', 'poisson' or 'auto'; got {start!r}.")
     if start == "auto":
@@ -265,7 +234,7 @@ def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any]) -> 
     if start == "scan" or not problems:
         return settings
     if on_gpu:
-        raise InvalidInput("start='poisson' draws rows on the CPU: use engine='local', or start='scan'.")
+        raise InvalidInput("start='poisson' draws rows on the CPU: use device='cpu', or start='scan'.")
     return settings.drawn_at(problems[0].inputs)
 
 
@@ -296,18 +265,14 @@ def _check_penalty(penalty: Any, size: int) -> NDArray[np.float64] | None:
     return values
 
 
-def _on_gpu(engine: Any) -> bool:
-    return engine == GPU if isinstance(engine, str) else isinstance(engine, Ray) and engine.device == "cuda"
-
-
 def _device_kind(index: str, dtype: str, *, here: bool) -> Kind:
     """Return the kind of shard that lives on a GPU; refuse where none is ``here``, or something else was asked for."""
     if dtype != "float32":
-        raise InvalidInput(f"engine='gpu' works in float32, and decides in float64; got dtype={dtype!r}. Drop it.")
+        raise InvalidInput(f"device='cuda' works in float32, and decides in float64; got dtype={dtype!r}. Drop it.")
     if index not in (DEFAULT_INDEX, PENALTY_INDEX):
         raise InvalidInput(
-            f"engine='gpu' searches with index={DEFAULT_INDEX!r} or {PENALTY_INDEX!r}; got {index!r}. "
-            "Use engine='local'."
+            f"device='cuda' searches with index={DEFAULT_INDEX!r} or {PENALTY_INDEX!r}; got {index!r}. "
+            "Use device='cpu'."
         )
     if here:
         find_device("cuda")
@@ -323,24 +288,6 @@ def _device_solver() -> Solver:
     from thresher.gpu.solver import DeviceCholesky
 
     return DeviceCholesky()
-
-
-def choose_executor(engine: Any) -> Callable[..., Executor]:
-    """Return what makes an executor: a name, or anything that is called with a recipe, ranges and threads."""
-    made = engine if callable(engine) or isinstance(engine, Ray) else choose_name("engine", engine, EXECUTORS)
-    made = Ray() if made is Ray else made
-    return _cluster_of(made) if isinstance(made, Ray) else made
-
-
-def _cluster_of(options: Ray) -> Callable[..., Executor]:
-    """Return what makes executors on a cluster; from here on Ray is needed."""
-    try:
-        from thresher.engines.ray_cluster import Cluster
-    except ModuleNotFoundError as error:
-        if error.name != "ray":
-            raise
-        raise not_installed("engine='ray' needs Ray", extra="ray") from None
-    return Cluster(options)
 
 
 def check_path(name: str, path: object) -> Path | None:

@@ -12,6 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from numpy.typing import ArrayLike
 
 from thresher.checks import guess_name
+from thresher.engines import Ray
 from thresher.errors import InvalidInput, MemoryRefused
 from thresher.interfaces import Solver
 from thresher.model.network import Activation
@@ -60,7 +61,8 @@ def train(
     seed: int = 0,
     index: str | None = None,
     solver: str | Solver = DEFAULT_SOLVER,
-    engine: str | Callable[..., Any] = "local",
+    device: str = "cpu",
+    engine: str | Ray | Callable[..., Any] = "local",
     method: str | None = None,
     first_step: str = "limit",
     activation: Activation = "relu",
@@ -97,9 +99,10 @@ def train(
         pivots of the limit kernel, to a relative residual of 0.01 to 0.1. ``"auto"`` factors up to 1500 inputs; beyond,
         it takes the cheaper of pivots and a factor that is used again, and pivots above 20,000 inputs or where matrices
         do not fit. ``Result.solver`` says which, and why
-    engine : where the neurons live: ``"local"`` is threads of this process, ``"gpu"`` an NVIDIA GPU, which trains
-        the same network, ``"ray"`` or a :class:`Ray` the processes of a Ray cluster, with the same result to the bit.
-        Or an executor's class, called with a recipe, ranges of neurons and ``threads``
+    device : what computes: ``"cpu"``, or ``"cuda"`` for NVIDIA GPUs, which train the same network
+    engine : where the neurons live: ``"local"`` in this process, ``"ray"`` or a :class:`Ray` in the processes of a Ray
+        cluster, with the same result to the bit; with ``device="cuda"`` on the GPU of this machine, or on those of the
+        cluster. Or an executor's class, called with a recipe, ranges of neurons and ``threads``
     method : ``"paper"`` is short for ``index="tournament"``, ``first_step="gram"`` and the sketched solver with the
         paper's parameters
     first_step : ``"limit"`` takes the first step from the closed-form limit of the Gram matrix, known before a neuron

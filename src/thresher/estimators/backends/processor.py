@@ -50,10 +50,6 @@ class Cpu:
         """Return a context in which nothing changes."""
         return nullcontext()
 
-    def engine_for(self, asked: Any) -> Any:
-        """Return the engine that was asked for."""
-        return asked
-
     def spare(self) -> float:
         """Return the free memory of the machine."""
         return float(available_bytes())

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra import ConjugateGradient
 from thresher.algebra.cg import Preconditioner
+from thresher.engines import LOCAL, Where
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.judging.holdout import HoldOut
 from thresher.estimators.kernels.kernel import SphereKernel
@@ -47,7 +48,7 @@ def train_penalised(
     tol: float,
     max_iterations: int | None,
     threads: int,
-    engine: Any = "local",
+    where: Where = LOCAL,
     callbacks: Sequence[Callback] = (),
 ) -> list[Result]:
     """Train one network for each column of the targets, all from one start.
@@ -59,7 +60,7 @@ def train_penalised(
     first : the first solutions (n, k), (G + penalty)⁻¹ y with the Gram matrix of the start; without it no n x n matrix
         is made, and the first step is that of the limit
     near : that matrix with the penalty, as what preconditions all later solves; None for what the engine solves with
-    engine : where networks are trained
+    where : networks are trained
 
     Cost: O(mnd) per iteration and output, and for each product of a solve.
     """
@@ -67,7 +68,7 @@ def train_penalised(
     options = {
         "width": settings.width, "shift": settings.shift, "seed": start.seed, "twins": start.twins,
         "sequence": start.sequence, "penalty": penalty, "max_iterations": max_iterations,
-        "threads": threads, "engine": engine, "callbacks": callbacks,
+        "threads": threads, "callbacks": callbacks, **where._asdict(),
     }  # fmt: skip
     problems = [Problem(inputs, column) for column in np.ascontiguousarray(targets.T)]
     if first is None:
@@ -148,7 +149,7 @@ def train_few(
         tol=options.tol,
         max_iterations=options.max_iterations,
         threads=options.threads,
-        engine=options.backend.engine_for(options.engine),
+        where=options.where,
         callbacks=callbacks,
     )
     return Networks(gains, results, fit.ridge, fit.penalty, loss)
@@ -181,7 +182,7 @@ def train_many(
         tol=options.tol,
         max_iterations=options.max_iterations,
         threads=options.threads,
-        engine=options.engine,
+        where=options.where if options.where.on_cluster else LOCAL,  # over pairs on the CPU of this machine
         callbacks=callbacks,
     )
     return Networks(gains, results, ridge, penalty, loss)

@@ -45,7 +45,7 @@ __all__ = ["ManyRows"]
 Matrix = NDArray[np.float64]
 _CLEARLY = 0.98  # share of the error of centres that an exact fit must leave
 _NOT_DECISIVE = ("threads", "checkpoint", "measure", "seed", "sequence", "tol", "max_iterations", "width", "or_limit",
-                 "backend", "engine")  # fmt: skip
+                 "backend", "where")  # fmt: skip
 # Shares of the error of rows left out by which answers may miss what is promised at most: after an exact solve, which
 # may have stopped early, and where answers for the same rows are there already.
 _HALF, _AGREE = 0.5, 0.1

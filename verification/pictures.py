@@ -9,7 +9,7 @@ import numpy as np
 
 from thresher.figures import BLUE, INK, ORANGE, PINK, SKY, Picture
 from thresher.theory import Statement
-from thresher.verification.ladder import Report, Rung
+from verification.ladder import Report, Rung
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from thresher.verification.ladder import Report
-from thresher.verification.page import describe
+from verification.ladder import Report
+from verification.page import describe
 
 __all__ = ["Parts", "statement_table", "wide_console"]
 

@@ -10,8 +10,8 @@ from thresher.figures import Drawn, draw
 from thresher.output import write_text
 from thresher.pages import render_page, sides
 from thresher.theory import Statement, say_count
-from thresher.verification.ladder import Report, power
-from thresher.verification.pictures import FIGURES
+from verification.ladder import Report, power
+from verification.pictures import FIGURES
 
 __all__ = ["describe", "explain", "write_page"]
 
@@ -66,7 +66,7 @@ def write_page(report: Report, folder: Path) -> list[Path]:
         remark = str(error)
     written = [write_text(folder / f"{one.name}.svg", one.svg) for one in drawn]
     page = render_page(
-        "verify.html",
+        Path(__file__).with_name("verify.html"),
         paragraphs=[report.title, *explain(report)],
         rows=_shown(report),
         figures=drawn,
