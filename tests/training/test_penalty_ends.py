@@ -21,8 +21,8 @@ from thresher.algebra import DirectFactor, MatrixGram
 from thresher.datasets import random_problem
 from thresher.engines import Footprint
 from thresher.engines.engine import ShardEngine
-from thresher.estimators.fits import networks
-from thresher.estimators.fits.networks import train_penalised
+from thresher.estimators.models import networks
+from thresher.estimators.models.networks import train_penalised
 from thresher.shards import SHARDS, Slice, start_gram
 
 

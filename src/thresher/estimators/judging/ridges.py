@@ -11,6 +11,7 @@ __all__ = ["RIDGES", "best_ridge", "nearest", "ridge_beyond", "ridges_from", "ri
 # with a ridge r has less than n / r degrees of freedom: with the largest, pure noise adds less than a thousandth of
 # itself to the error.
 RIDGES = tuple(10 ** (power / 2) for power in range(-10, 7))
+_ALIKE = 1.01  # times the least error: errors of solves that stop early differ by as much by chance
 
 
 def nearest(guess: float) -> int:
@@ -42,11 +43,15 @@ def best_ridge(errors: dict[float, float], attempt: Callable[[float], float]) ->
     """Return the ridge of the least error. While it is at an end of those tried, the one beyond is tried as well.
 
     ``attempt`` returns the error with a ridge; ``errors``, of the ridges tried, gets it. A single ridge is returned.
-    Of equal errors the largest ridge is taken: errors are infinite where the kernel is not positive.
+    Of equal errors the largest ridge is taken: errors are infinite where the kernel is not positive. Below the least
+    ridge of all there is none to try; where errors hardly differ from there on, as those of fits that follow noise do,
+    the search goes on upwards.
     """
     while True:
         best = min(errors, key=lambda ridge: (errors[ridge], -ridge))
-        more = ridge_beyond(best, errors)
+        largest = max(errors)
+        flat = best == RIDGES[0] < largest and errors[largest] < _ALIKE * errors[best]
+        more = ridge_beyond(largest if flat else best, errors)
         if more is None:
             return best
         errors[more] = attempt(more)

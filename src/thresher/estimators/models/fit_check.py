@@ -35,7 +35,7 @@ from thresher.estimators.judging.measures import mean_square
 __all__ = ["ASKED", "DOUBLE", "SINGLE", "SOLVED", "Asked", "FitCheck", "check_answers", "ensure"]
 
 Matrix = NDArray[np.float64]
-ASKED = 1024  # rows at most, of those that were left out one at a time; and the few rows of the last comparison
+ASKED = 1024  # rows at most that networks trained without a ridge are asked about
 # Errors of a kernel between inputs that are all but equal, in single and in double precision: about the square root of
 # the rounding of their inner product, see limit_block.
 SINGLE, DOUBLE = 2e-4, 1e-7
