@@ -52,8 +52,12 @@ PARTS = {"training": TRAINING, "tables": TABLES}
 
 
 def assigned(package: str) -> Iterator[tuple[str, ast.expr, str]]:
-    """Yield the names that a package sets in modules and classes (``Class.name``), what to, and the comment beside."""
-    for path in sorted((SOURCE / package).rglob("*.py")):
+    """Yield the names that a package sets in modules and classes (``Class.name``), what to, and the comment beside.
+
+    Where several files of a package set a name, ``package: file.py`` says which is meant.
+    """
+    room, _, file = package.partition(": ")
+    for path in sorted((SOURCE / room).rglob(file or "*.py")):
         text = path.read_text(encoding="utf-8")
         module, lines = ast.parse(text), text.splitlines()
         classes = [node for node in module.body if isinstance(node, ast.ClassDef)]

@@ -40,7 +40,8 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
     with atheris.instrument_imports(include=["thresher"], exclude=compiled):
         from thresher import ThresherError, files, load, memory, runs, tables
         from thresher.datasets import random_problem
-        from thresher.runs import page, saved
+        from thresher.runs import saved
+        from thresher.runs.report import page
         from thresher.training import checkpoint
     memory.available_bytes = lambda: ROOM
     path = folder / f"input.{target if target in TABLES else 'thresher'}"

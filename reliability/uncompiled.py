@@ -134,10 +134,10 @@ def _dot_rows(vector: Any, X: Any, listed: Any, count: int, out: Any) -> None:
 
 
 def _passed(expiry: Any, place: int, first: int, last: int, level: Any) -> tuple[Any, Any]:
-    from thresher.loops.instructions.vectors import CHUNK
+    from thresher.loops.instructions.vectors import COMPARED
 
-    places = np.arange(place, place + CHUNK)
-    values, counts = expiry[place : place + CHUNK], (places >= first) & (places < last)
+    places = np.arange(place, place + COMPARED)
+    values, counts = expiry[place : place + COMPARED], (places >= first) & (places < last)
     word = sum(1 << k for k in np.flatnonzero(counts & (values <= level)).tolist())
     return np.uint64(word), values[counts & (values > level)].min(initial=np.inf)
 

@@ -150,8 +150,8 @@ def _products(columns: Any, inputs: Any) -> Callable[[], None]:
     rows, room = screen.round_rows(columns, inputs.bits), screen.room_for(inputs)
 
     def work() -> None:
-        for first in range(0, BLOCK, screen.CHUNK):
-            screen.multiply_rows(rows, first, min(first + screen.CHUNK, BLOCK), inputs, room)
+        for first in range(0, BLOCK, screen.IN_CACHE):
+            screen.multiply_rows(rows, first, min(first + screen.IN_CACHE, BLOCK), inputs, room)
 
     return work
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from thresher.errors import InvalidInput
 
-__all__ = ["check_fields", "check_number", "check_values", "check_whole", "guess_name"]
+__all__ = ["check_fields", "check_number", "check_values", "check_whole", "guess_name", "restore"]
 
 
 def check_whole(value: object, name: str, *, least: int, most: int | None = None) -> int:
@@ -77,6 +78,31 @@ def guess_name(given: str, names: Iterable[str]) -> str:
     known = {name.lower(): name for name in names}
     near = get_close_matches(given.lower(), known, n=1)
     return f" Did you mean {known[near[0]][:40]}?" if near else ""
+
+
+def restore(kind: Any, stored: Any, name: str = "it") -> Any:
+    """Return a value of a type from JSON; TypeError if it is none, with the ``name`` of what is wrong.
+
+    Types are data classes, named tuples, lists, tuples of one type, dicts, numbers, truth values, text, or one of
+    these or None. Numbers that JSON does not know are "nan", "inf" and "-inf".
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        return None if stored is None else restore(next(one for one in inner if one is not type(None)), stored, name)
+    if origin is list and isinstance(stored, list):
+        return [restore(inner[0], one, name) for one in stored]
+    if origin is tuple and isinstance(stored, list | tuple):
+        return tuple(restore(inner[0], one, name) for one in stored)
+    if origin is dict and isinstance(stored, dict):
+        return {str(key): restore(inner[1], one, name) for key, one in stored.items()}
+    if kind is float and stored in ("nan", "inf", "-inf"):
+        return float(stored)
+    hints = get_type_hints(kind) if origin is None and isinstance(kind, type) else {}
+    if hints and isinstance(stored, dict) and set(stored) <= set(hints):
+        return kind(**{key: restore(hints[key], value, key) for key, value in stored.items()})
+    if hints or origin is not None or not _fits(stored, kind):
+        raise TypeError(f"{name} is {str(stored)[:40]!r}")
+    return float(stored) if kind is float else stored
 
 
 def check_fields(kind: type, values: Mapping[str, Any]) -> None:

@@ -267,7 +267,7 @@ class TestRun:
             ("thresher.training.loop.start_together", "the same command with --resume goes on from there"),
             ("thresher.cli.fit.Work.test", "the same command with --resume goes on from there"),
             ("thresher.cli.train.make_run", "the same command with --resume goes on from there"),
-            ("thresher.cli.record.write_report", "Its report is not: thresher report"),
+            ("thresher.cli.train.write_report", "Its report is not: thresher report"),
         ],
     )
     def test_an_interrupt_says_what_was_kept(self, capsys, tmp_path, monkeypatch, moment, kept):

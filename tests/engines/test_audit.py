@@ -10,7 +10,7 @@ from thresher.engines import ShardEngine
 from thresher.interfaces import Audit
 from thresher.loops.rounding import of_outputs
 from thresher.model.firing import pattern_of_pairs
-from thresher.shards.pairs import audit_pairs
+from thresher.shards.pairs import PairShard
 
 
 def audit_at(beyond, *, missing):
@@ -25,7 +25,10 @@ def audit_at(beyond, *, missing):
     fires[neuron, i] = not missing
     rows, columns = np.nonzero(fires)
     pattern = pattern_of_pairs(rows, columns.astype(np.int32))
-    return audit_pairs(pattern, weights, settings, problem.inputs, range(50), rounding=0.0)
+    shard = PairShard()
+    shard._settings, shard._inputs, shard._neurons = settings, problem.inputs, range(50)
+    shard.pattern, shard.weights, shard.rounding = lambda: pattern, lambda: weights, lambda: 0.0
+    return shard.audit()
 
 
 def test_a_pair_on_the_threshold_is_a_tie():

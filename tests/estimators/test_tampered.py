@@ -14,7 +14,8 @@ from reliability.tamper import tamper
 import thresher
 from thresher import InvalidInput, MemoryRefused, ThresherClassifier, ThresherError, ThresherRegressor
 from thresher.files import read_file, write_file
-from thresher.runs import page, read_run, saved
+from thresher.runs import read_run, saved
+from thresher.runs.report import page
 from thresher.runs.run import RUN_FILE
 from thresher.tables import Column, Frame
 

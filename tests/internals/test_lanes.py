@@ -8,7 +8,7 @@ from numba import njit
 from numba.core.errors import TypingError
 
 from thresher.loops import screen
-from thresher.loops.instructions.vectors import CHUNK, LANES, dot_rows, passed, sum_rows
+from thresher.loops.instructions.vectors import COMPARED, LANES, dot_rows, passed, sum_rows
 
 seeds = st.integers(0, 10**6)
 DTYPES = [np.float32, np.float64]
@@ -104,18 +104,18 @@ def test_two_types_of_numbers_are_refused():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @settings(deadline=None)
-@given(seed=seeds, size=st.integers(CHUNK, 50), data=st.data())
+@given(seed=seeds, size=st.integers(COMPARED, 50), data=st.data())
 def test_expiries_that_have_passed(dtype, seed, size, data):
     random = np.random.default_rng(seed)
     expiry = random.normal(size=size).astype(dtype)
-    place = data.draw(st.integers(0, size - CHUNK))
+    place = data.draw(st.integers(0, size - COMPARED))
     first = data.draw(st.integers(place, size))
     last = data.draw(st.integers(first, size))
     level = data.draw(st.sampled_from([*expiry.tolist(), -np.inf, np.inf]))
     expiry[random.random(size) < 0.1] = np.inf
     word, least = compared(expiry, place, first, last, dtype(level))
-    counted = [p for p in range(place, place + CHUNK) if first <= p < last]
-    assert [p for p in range(place, place + CHUNK) if int(word) >> (p - place) & 1] == [
+    counted = [p for p in range(place, place + COMPARED) if first <= p < last]
+    assert [p for p in range(place, place + COMPARED) if int(word) >> (p - place) & 1] == [
         p for p in counted if expiry[p] <= dtype(level)
     ]
     assert least == min((expiry[p] for p in counted if not expiry[p] <= dtype(level)), default=np.inf)

@@ -44,8 +44,8 @@ def products_of(rows, inputs, count):
     """
     room = screen.room_for(inputs)
     found = np.empty((count, room.sums.shape[1]), np.int32)
-    for first in range(0, count, screen.CHUNK):
-        last = min(first + screen.CHUNK, count)
+    for first in range(0, count, screen.IN_CACHE):
+        last = min(first + screen.IN_CACHE, count)
         screen.multiply_rows(rows, first, last, inputs, room)
         found[first:last] = room.sums[: last - first]
         room.levels[: last - first] = [row[7 * r % len(row)] for r, row in enumerate(found[first:last])]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from thresher import InvalidInput
+from thresher.checks import restore
 from thresher.runs import Run, evaluate_rows, read_run, write_run
-from thresher.runs.evaluation import LEVELS, evaluation_of
+from thresher.runs.evaluation import LEVELS, Evaluation
 from thresher.runs.influence import REPEATS
 
 
@@ -303,7 +304,7 @@ class TestStored:
         good = asdict(evaluated(X, y))
         for change in ({"rows": "many"}, {"points": [{"actual": []}]}, {"strange": 1}, {"scores": [1.0]}):
             with pytest.raises((TypeError, ValueError, LookupError)):
-                evaluation_of({**good, **change})
+                restore(Evaluation, {**good, **change})
 
     def test_a_run_without_one(self, tmp_path):
         run = Run("A.", [], {}, np.empty((0, 0)), np.empty((0, 0)), {"approximation": "exact"})

@@ -15,8 +15,8 @@ from sklearn.linear_model import LinearRegression
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.cli import commands
-from thresher.cli.rows import split
 from thresher.runs import Run, read_run, write_report, write_run
+from thresher.runs.splits import split
 from thresher.tables import Frame, ParquetRows, read_table
 
 GIVEN = {"width": float("inf"), "shift": 1.0, "ridge": 0.01, "bias": 1.0, "feature_learning": 0, "scale": "robust",

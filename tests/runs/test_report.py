@@ -11,9 +11,9 @@ from pages import Whole, check_layout
 from thresher.figures import COLOURS, themed
 from thresher.pages import say_like
 from thresher.runs import Run, Training, evaluate_rows, write_report
-from thresher.runs.model_pictures import effect_pictures, model_pictures
-from thresher.runs.pictures import FIGURES
 from thresher.runs.record import Histogram
+from thresher.runs.report.model_pictures import effect_pictures, model_pictures
+from thresher.runs.report.training_pictures import FIGURES
 from thresher.theory import Statement
 from thresher.training import History, Iteration, Status
 

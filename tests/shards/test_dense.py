@@ -76,7 +76,7 @@ class TestStartGram:
         monkeypatch.setattr(dense, "_TILE", 4)
         calls = []
 
-        def count(bits, first, last, left, right, counts):
+        def count(bits, first, last, left, right, sign, counts):
             assert (last - first) * (right - left) <= 4 * 4
             assert bits.shape == (len(X), 2)
             calls.append((first, left))
@@ -98,7 +98,7 @@ class TestStartGram:
         for row in range(0, n, tile):
             for column in range(0, row + 1, tile):
                 last, right = min(row + tile, n), min(column + tile, n)
-                count_shared(bits.view(np.uint64), row, last, column, right, counts)
+                count_shared(bits.view(np.uint64), row, last, column, right, 1, counts)
         np.testing.assert_array_equal(counts, 1 + np.tril(naive.count_cofiring(fires)))
 
 

@@ -8,25 +8,23 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from thresher import InvalidInput, train, train_together
+from thresher import InvalidInput, train
 from thresher.cli.live import Live, end, say
-from thresher.cli.options import Count
+from thresher.cli.options import COUNT
 from thresher.datasets import random_problem
 from thresher.runs import Run, read_run
 
 __all__ = ["audit"]
 
-_SAME = 1e-5  # times the first residual: what rounding may change from one machine to another
-
 
 @click.command(short_help="Check every certificate against a full scan.")
 @click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "--inputs", type=Count(), default=200, show_default=True, help="Number of random inputs on the unit sphere."
+    "--inputs", type=COUNT, default=200, show_default=True, help="Number of random inputs on the unit sphere."
 )
-@click.option("--dimension", type=Count(), default=50, show_default=True, help="Dimension of the inputs.")
-@click.option("--width", type=Count(), default="2^17", show_default=True, help="Number of neurons.")
-@click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of the problem and the start weights.")
+@click.option("--dimension", type=COUNT, default=50, show_default=True, help="Dimension of the inputs.")
+@click.option("--width", type=COUNT, default="2^17", show_default=True, help="Number of neurons.")
+@click.option("--seed", type=COUNT, default=0, show_default=True, help="Seed of the problem and the start weights.")
 @click.option("--twins", is_flag=True, help="Pair neurons with opposite signs.")
 def audit(run: Path | None, inputs: int, dimension: int, width: int, seed: int, twins: bool) -> None:
     """Train again and check every certificate against a full scan after every iteration.
@@ -53,19 +51,9 @@ def _audit_run(run: Run, folder: Path, console: Console) -> None:
     say(console, f"Repeating: {run.what}")
     names = [one.name for one in run.trainings]
     with Live(console, run.network["width"], inputs=len(run.inputs), names=names) as live:
-        results = train_together(run.problems(), **{**run.options, "audit": True, "callbacks": [live]})
-    amiss = []
-    for training, result in zip(run.trainings, results, strict=True):
-        first = training.history[0].residual
-        for old, new in zip(training.history, result.history, strict=False):
-            if abs(old.residual - new.residual) > _SAME * first:
-                amiss.append(
-                    f"{training.name}, iteration {old.iteration}: residual {new.residual:.6g}; "
-                    f"the saved run has {old.residual:.6g}."
-                )
-    audited = sum(result.audited for result in results)
+        audited, differences = run.audit(callbacks=[live])
     say(console, f"Audited {audited:,} pairs: firing sets, outputs and counts are correct.")
-    if amiss:
-        say(console, f"But the saved run does not match its settings: {amiss[0]}")
+    if differences:
+        say(console, f"But the saved run does not match its settings: {differences[0]}")
         sys.exit(1)
     say(console, "The residuals of all iterations match the saved run.")

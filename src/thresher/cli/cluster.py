@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from thresher import InvalidInput, Ray
-from thresher.cli.options import Count
+from thresher.cli.options import COUNT
 from thresher.devices import DEVICES, find_device
 from thresher.engines import Where, place_of
 
@@ -20,7 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def cluster_options(command: Command) -> Command:
     """Add ``--device``, ``--engine``, ``--address`` and ``--workers`` to a command."""
     for option in (
-        click.option("--workers", type=Count(), help="With --engine ray: processes; default: one per core."),
+        click.option("--workers", type=COUNT, help="With --engine ray: processes; default: one per core."),
         click.option("--address", help="With --engine ray: of a cluster that runs; default: a new one, here."),
         click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True,
                      help="Where neurons and many rows live: in this process, or on a Ray cluster."),

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from thresher import train
 from thresher.cli.live import Live, compile_loops, end, say
-from thresher.cli.options import Count
+from thresher.cli.options import COUNT
 from thresher.datasets import digits, random_problem
 from thresher.errors import InvalidInput
 
@@ -22,12 +22,10 @@ BILLION = 10**9  # neurons, with --billion
 
 
 @click.command(short_help="A million neurons on handwritten digits.")
+@click.option("--width", type=COUNT, default="2^20", show_default=True, help="Number of neurons, such as 1e6 or 2^20.")
+@click.option("--rows", type=COUNT, default=1000, show_default=True, help="Number of images to train on.")
 @click.option(
-    "--width", type=Count(), default="2^20", show_default=True, help="Number of neurons, such as 1e6 or 2^20."
-)
-@click.option("--rows", type=Count(), default=1000, show_default=True, help="Number of images to train on.")
-@click.option(
-    "--seed", type=Count(), default=0, show_default=True, help="Seed of the start weights and the choice of rows."
+    "--seed", type=COUNT, default=0, show_default=True, help="Seed of the start weights and the choice of rows."
 )
 @click.option("--paper", is_flag=True, help="Use the paper's own trees and solver (slower; try --rows 64).")
 @click.option("--billion", is_flag=True, help="A billion neurons on 16 inputs: only those that fire are drawn.")

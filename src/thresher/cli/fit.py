@@ -18,17 +18,15 @@ from thresher import CheckTheorems, Status
 from thresher.cli.live import Live, compile_loops, notes, say
 from thresher.cli.options import in_options
 from thresher.cli.places import CHECKPOINT, forget_checkpoint
-from thresher.cli.rows import Parts, Places
 from thresher.engines import watched
-from thresher.runs import Recorder, Test
+from thresher.runs import Recorder
 from thresher.runs.making import Tested, output_names, test_model
-from thresher.runs.scores import average_folds, say_scores
-from thresher.tables import Frame, Table
+from thresher.runs.scores import say_recall, say_scores, say_threshold
+from thresher.runs.splits import Places, Split
+from thresher.tables import Table
 from thresher.tables.columns import split_names
-from thresher.tables.parts import Part
 
-__all__ = ["Work", "column_names"]
-
+__all__ = ["Work"]
 
 _GOES_ON = "Going on from the checkpoint: the start and its iterations are made again, without their solves."
 _LIMIT = "The limit of infinite width was fitted: on rows left out a network has a larger error. --width N trains one."
@@ -64,9 +62,7 @@ class Work:
         """
         from thresher.estimators import Sizes
 
-        if isinstance(self.table.inputs, Frame) or (self.options["rows"] or math.inf) <= Sizes().exact:
-            return self.table.inputs.take(places), self.table.targets[places]
-        return Part(self.table.inputs, places), self.table.targets[places]
+        return self.table.rows(places, in_memory=(self.options["rows"] or math.inf) <= Sizes().exact)
 
     def fit(self, places: Places, *, quiet: bool = False) -> Any:
         """Return an estimator that was fitted to some rows."""
@@ -136,7 +132,7 @@ class Work:
                 break
         return model, recorder
 
-    def test(self, model: Any, parts: Parts, *, evaluate: bool) -> Tested:
+    def test(self, model: Any, parts: Split, *, evaluate: bool) -> Tested:
         """Return how well a model does on rows that it was not fitted to; evaluate what a report shows of it."""
         X, y = self.rows(parts.test)
         looking = "Looking at which columns matter"
@@ -153,7 +149,7 @@ class Work:
                 progress=lambda done, total: status.update(f"{looking}: {done} of {total} ..."),
             )
 
-    def cross_validate(self, folds: list[Parts]) -> tuple[Any, Tested]:
+    def cross_validate(self, folds: list[Split]) -> tuple[Any, Tested]:
         """Return the model of the last fold, and the mean scores of all folds with their standard errors."""
         found: list[Tested] = []
         model = None
@@ -161,9 +157,12 @@ class Work:
             model = self.fit(parts.train, quiet=True)
             found.append(self.test(model, parts, evaluate=place == len(folds)))
             say(self.console, f"Fold {place} of {len(folds)}: {say_scores(found[-1].scores)}.")
-        means, told = average_folds([one.scores for one in found])
-        test = Test.of(means, sum(one.test.rows for one in found))
-        return model, Tested(test, means, told, found[-1].evaluation)
+        return model, Tested.averaged(found)
+
+    def say_classes(self, tested: Tested) -> None:
+        """Print the recall of each class, and advice on thresholds where a class is rare, if there are classes."""
+        for line in filter(None, (say_recall(tested.scores), say_threshold(tested.scores))):
+            say(self.console, line)
 
     def train_options(self) -> dict[str, Any]:
         """Return the options of thresher.train that were given, besides those of an estimator."""
@@ -177,10 +176,5 @@ class Work:
         given = {name: options[name] for name in ("shift", "ridge", "bias", "device", "engine")}
         given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
         if options["categorical"]:
-            given["categorical_features"] = split_names(options["categorical"], column_names(self.table))
+            given["categorical_features"] = split_names(options["categorical"], self.table.columns)
         return kind(**given, random_state=options["seed"], verbose=verbose)
-
-
-def column_names(table: Table) -> list[str]:
-    """Return the names of the columns of a table, without the target."""
-    return list(table.inputs.columns if isinstance(table.inputs, Frame) else table.inputs.names)

@@ -11,10 +11,11 @@ import click
 
 from thresher.tables.reading import Reading, is_delimiter, is_encoding
 
-__all__ = ["Auto", "Count", "Counts", "Width", "in_options", "reading_options", "take_reading"]
+__all__ = ["AUTO", "COUNT", "COUNTS", "WIDTH", "in_options", "reading_options", "take_reading"]
 
 # How the library names what this command line has options for.
-_ARGUMENT = re.compile(r"\b(width|shift|ridge|bias|index|solver|device|tol|dtype|rows|seed)=(?:'([^']*)'|([\w.+-]*\w))")
+_NAMES = "width|shift|ridge|bias|index|solver|device|tol|dtype|rows|seed|cv|test_size"
+_ARGUMENT = re.compile(rf"\b({_NAMES})=(?:'([^']*)'|([\w.+-]*\w))")
 _SENTENCES = {
     "width=float('inf')": "--width inf",
     "categorical_features must be columns of X": "--categorical must name columns",
@@ -31,6 +32,7 @@ _SENTENCES = {
     "Lower the shift from": "Lower --shift from",
     "(its width is": "(its --width is",
     "Widen, or": "Raise it, or",
+    "Use no cross-validation": "Leave --cv out",
 }
 
 
@@ -38,103 +40,78 @@ def in_options(message: str) -> str:
     """Return a message of the library in words of the command line: --dtype float64 for dtype='float64'."""
     for said, here in _SENTENCES.items():
         message = message.replace(said, here)
-    return _ARGUMENT.sub(lambda found: f"--{found[1]} {found[2] or found[3]}", message)
+    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2] or found[3]}", message)
 
 
-class Count(click.ParamType):  # type: ignore[type-arg]
-    """A whole number, written 1048576, 1e6 or 2^20."""
+class Written(click.ParamType):  # type: ignore[type-arg]
+    """A value in a form that people write: ``read`` returns it, or None for what is refused with an example."""
 
-    name = "number"
+    def __init__(self, name: str, read: Callable[[str], Any], expected: str) -> None:
+        self.name, self._read, self._expected = name, read, expected
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number, or refuse with an example."""
-        base, _, power = str(value).partition("^")
-        try:
-            number = int(base) ** int(power or 1)
-        except (ValueError, ZeroDivisionError):
-            number = _float(base) if not power else math.nan
-        if isinstance(number, float) and not number.is_integer():
-            self.fail(f"expected a whole number such as 1048576, 1e6 or 2^20; got {value!r}.", param, ctx)
-        return int(number)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value, or refuse it with an example."""
+        found = self._read(str(value))
+        if found is None:
+            self.fail(f"expected {self._expected}; got {value!r}.", param, ctx)
+        return found
 
 
-class Width(Count):
-    """A whole number of neurons, or ``inf`` for the limit of infinite width."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:  # type: ignore[override]
-        """Return the number, or refuse with an example."""
-        return math.inf if value == "inf" or value == math.inf else super().convert(value, param, ctx)
-
-
-class Counts(Count):
-    """Whole numbers, separated by commas."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:  # type: ignore[override]
-        """Return the numbers, or refuse with an example."""
-        return [super(Counts, self).convert(one.strip(), param, ctx) for one in str(value).split(",")]
+def _float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
-class Auto(click.ParamType):  # type: ignore[type-arg]
-    """A number, or ``auto``."""
-
-    name = "number or auto"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
-        """Return the number or "auto", or refuse with an example."""
-        if value == "auto":
-            return "auto"
-        number = _float(str(value))
-        if not math.isfinite(number):
-            self.fail(f"expected a number such as 0.5, or auto; got {value!r}.", param, ctx)
-        return number
+def _whole(text: str) -> int | None:
+    base, _, power = text.partition("^")
+    try:
+        return int(base) ** int(power or 1) if int(power or 1) >= 0 else None
+    except ValueError:
+        number = None if power else _float(base)
+        return int(number) if number is not None and number.is_integer() else None
 
 
-class Delimiter(click.ParamType):  # type: ignore[type-arg]
-    """A sign that parts cells, or its name."""
-
-    name = "sign"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the sign, or refuse with examples."""
-        sign = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "space": " "}.get(value, value)
-        if not is_delimiter(sign):
-            self.fail(f"expected one sign such as ',', ';', '|' or tab; got {value!r}.", param, ctx)
-        return sign
+def _several(text: str) -> list[int] | None:
+    found = [_whole(one.strip()) for one in text.split(",")]
+    return None if None in found else [one for one in found if one is not None]
 
 
-class Encoding(click.ParamType):  # type: ignore[type-arg]
-    """The name of an encoding of text."""
+def _number_or_auto(text: str) -> float | str | None:
+    number = _float(text)
+    return text if text == "auto" else number if number is not None and math.isfinite(number) else None
 
-    name = "name"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name, or refuse with examples."""
-        if not is_encoding(value):
-            self.fail(
-                f"expected the name of an encoding such as utf-8, cp1250 or shift_jis; got {value!r}.", param, ctx
-            )
-        return str(value)
+def _delimiter(text: str) -> str | None:
+    sign = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "space": " "}.get(text, text)
+    return sign if is_delimiter(sign) else None
+
+
+_SUCH_AS = "a whole number such as 1048576, 1e6 or 2^20"
+COUNT = Written("number", _whole, _SUCH_AS)
+COUNTS = Written("numbers", _several, _SUCH_AS)  # separated by commas
+WIDTH = Written("number", lambda text: math.inf if text == "inf" else _whole(text), _SUCH_AS)
+AUTO = Written("number or auto", _number_or_auto, "a number such as 0.5, or auto")
+DELIMITER = Written("sign", _delimiter, "one sign such as ',', ';', '|' or tab")
+ENCODING = Written(
+    "name", lambda text: text if is_encoding(text) else None,
+    "the name of an encoding such as utf-8, cp1250 or shift_jis",
+)  # fmt: skip
 
 
 def reading_options(default: str) -> Callable[[Any], Any]:
     """Return a decorator that gives a command the options of how CSV files are read, and says what happens without."""
 
     def add(command: Any) -> Any:
-        for option in (
-            click.option("--encoding", type=Encoding(), help=f"Of a CSV file, such as cp1250; default: {default}."),
-            click.option(
-                "--decimal", type=click.Choice([".", ","]), help=f"Decimal sign of a CSV file; default: {default}."
-            ),
-            click.option(
-                "--delimiter", type=Delimiter(), help=f"What parts the cells of a CSV file; default: {default}."
-            ),
-            click.option(
-                "--header/--no-header", default=None, help=f"Whether a CSV file has column names; default: {default}."
-            ),
-        ):
-            command = option(command)
+        options: dict[str, dict[str, Any]] = {
+            "--encoding": {"type": ENCODING, "help": "Of a CSV file, such as cp1250"},
+            "--decimal": {"type": click.Choice([".", ","]), "help": "Decimal sign of a CSV file"},
+            "--delimiter": {"type": DELIMITER, "help": "What parts the cells of a CSV file"},
+            "--header/--no-header": {"default": None, "help": "Whether a CSV file has column names"},
+        }
+        for name, more in options.items():
+            command = click.option(name, **{**more, "help": f"{more['help']}; default: {default}."})(command)
         return command
 
     return add
@@ -143,10 +120,3 @@ def reading_options(default: str) -> Callable[[Any], Any]:
 def take_reading(options: dict[str, Any]) -> Reading:
     """Take the options of how CSV files are read out of all options, and return them."""
     return Reading(**{name: options.pop(name) for name in Reading._fields})
-
-
-def _float(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan

@@ -24,7 +24,7 @@ from thresher.output import is_stream, writing
 from thresher.runs.answers import Answers, ask
 from thresher.runs.saved import SavedModel, load_model
 from thresher.runs.scores import digits_for, round_shares, say_recall, say_scores, score_all
-from thresher.tables import Frame, read_blocks, read_targets, say_label
+from thresher.tables import say_label
 from thresher.tables.reading import Reading
 from thresher.tables.saying import name_some
 
@@ -78,14 +78,14 @@ def predict(model: Path, file: Path, output: Path | None, device: str, **options
         saved = load_model(model)
     saved.model.device = device
     _check_options(saved, options)
-    blocks = _in_blocks(saved, file, take_reading(options))
+    how = take_reading(options)
     found: list[Answers] = []
     wanted: list[NDArray[Any]] = []
     count, seen, unseen = 0, 0, Counter[str]()
     with notes(console), _opened(output) as stream:
         writer = csv.writer(stream, lineterminator="\n")
-        for X, targets in blocks:
-            chances = (options["proba"] or targets is not None) and not getattr(saved.model, "multilabel_", False)
+        for X, targets in _read(saved, file, how):
+            chances = saved.classes is not None and (options["proba"] or targets is not None)
             answers = ask(
                 saved.model, X, task=saved.task, chances=chances, deviations=options["std"], quantiles=_ends(options)
             )
@@ -142,35 +142,16 @@ def _ends(options: dict[str, Any]) -> list[float]:
     return [] if share is None else [(1 - share) / 2, (1 + share) / 2]
 
 
-def _in_blocks(saved: SavedModel, file: Path, how: Reading) -> Iterator[tuple[Any, NDArray[Any] | None]]:
-    """Yield rows as the model wants them, and their targets if the file has them; a Parquet file is read in blocks."""
-    told: list[str] = []
-    for frame in read_blocks(file, how=how, like=saved.like, size=_BLOCK):
-        for note in frame.notes:
+def _read(saved: SavedModel, file: Path, how: Reading) -> Iterator[tuple[Any, NDArray[Any] | None]]:
+    """Yield rows as the model takes them, and their targets if the file has them; say what is to be said of them."""
+    said: list[str] = []
+    for rows in saved.read(file, how=how, size=_BLOCK):
+        for note in rows.notes:
             click.echo(note, err=True)
-        X, others = saved.frame(frame), saved.others(frame)
-        if others and others != told:
-            click.echo(f"Left out, since the model was not trained on them: {name_some(others)}.", err=True)
-            told = others
-        if how.decimal is None:
-            saved.check_decimals(X, source=str(file))
-        if saved.model.encoder_ is not None:
-            saved.check_dates(X, source=str(file))
-        yield X, _targets(saved, frame)
-
-
-def _targets(saved: SavedModel, frame: Frame) -> NDArray[Any] | None:
-    """Return the targets in a file (k,), as the model knows them; None if there are none that can be compared."""
-    if saved.target not in frame:
-        return None
-    try:
-        found = read_targets(frame, saved.target, missing=True)
-    except InvalidInput:
-        found = frame[saved.target].as_text().astype(np.str_)
-    classes = getattr(saved.model, "classes_", np.empty(0))
-    if classes.dtype.kind in "UO" and found.dtype.kind == "f":
-        return np.array(["" if np.isnan(one) else say_label(one) for one in found.tolist()])
-    return found
+        if rows.others and rows.others != said:
+            click.echo(f"Left out, since the model was not trained on them: {name_some(rows.others)}.", err=True)
+            said = rows.others
+        yield rows.X, rows.targets
 
 
 def _names(saved: SavedModel, answers: Answers, options: dict[str, Any]) -> list[str]:

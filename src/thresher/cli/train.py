@@ -6,33 +6,32 @@ import math
 import sys
 import time
 from pathlib import Path
+from shlex import join
 from typing import Any
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from thresher import InvalidInput, MemoryRefused, Status
 from thresher.checks import check_number, check_whole
 from thresher.cli.cluster import cluster_options, take_engine
-from thresher.cli.fit import Work, column_names
+from thresher.cli.fit import Work
 from thresher.cli.live import say
-from thresher.cli.options import Auto, Count, Width, reading_options, take_reading
-from thresher.cli.places import new_places, say_kept
-from thresher.cli.record import say_classes, tell_end, typed_command, write
-from thresher.cli.rows import Parts, Places, choose_rows, fold, split
-from thresher.runs import RUN_FILE, Recorder
+from thresher.cli.options import AUTO, COUNT, WIDTH, reading_options, take_reading
+from thresher.cli.places import forget_checkpoint, new_places, say_kept
+from thresher.output import to_json
+from thresher.runs import RUN_FILE, Recorder, Run, write_report
 from thresher.runs.making import Tested, make_run
 from thresher.runs.scores import say_scores
+from thresher.runs.splits import Places, Split, choose_rows, fold, split
 from thresher.shards import SHARDS
-from thresher.tables import INPUT, Table, guess_task, read_table, say_label
+from thresher.tables import INPUT, Table, guess_task, read_table
+from thresher.tables.targets import as_labels, check_target, rows_with_target
 
 __all__ = ["train"]
 
 _EXACT_ONLY = ("index", "solver", "dtype", "certify", "audit", "resume")
 _TEST_SIZE = 0.2
-_MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
 
 
 @click.command(short_help="Train a network on a table.")
@@ -47,12 +46,12 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
 )
 @click.option(
     "--width",
-    type=Width(),
+    type=WIDTH,
     help="Neurons, such as 1e6 or 2^20; inf is the limit; default: 2^17 with --ridge 0, else chosen.",
 )
-@click.option("--shift", type=Auto(), default="auto", show_default=True, help="Threshold above which a neuron fires.")
-@click.option("--ridge", type=Auto(), default="auto", show_default=True, help="Penalty; 0 trains to zero loss.")
-@click.option("--bias", type=Auto(), default="auto", show_default=True, help="Size of one more coordinate of rows.")
+@click.option("--shift", type=AUTO, default="auto", show_default=True, help="Threshold above which a neuron fires.")
+@click.option("--ridge", type=AUTO, default="auto", show_default=True, help="Penalty; 0 trains to zero loss.")
+@click.option("--bias", type=AUTO, default="auto", show_default=True, help="Size of one more coordinate of rows.")
 @click.option("--index", type=click.Choice(list(SHARDS)), help="With --ridge 0: how to find firing neurons.")
 @click.option(
     "--solver",
@@ -64,10 +63,10 @@ _MOST_CLASSES = 100  # that are learnt, or half as many as there are rows
 @click.option(
     "--dtype", type=click.Choice(["float32", "float64"]), help="With --ridge 0: working precision; default: float32."
 )
-@click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of start weights and choice of rows.")
-@click.option("--rows", type=Count(), help="Use so many random rows of the file; default: all.")
+@click.option("--seed", type=COUNT, default=0, show_default=True, help="Seed of start weights and choice of rows.")
+@click.option("--rows", type=COUNT, help="Use so many random rows of the file; default: all.")
 @click.option("--test-size", type=float, help="Share of rows kept for testing; default: 0.2, or none with --cv.")
-@click.option("--cv", type=Count(), metavar="FOLDS", help="Test by cross-validation, such as --cv 5.")
+@click.option("--cv", type=COUNT, metavar="FOLDS", help="Test by cross-validation, such as --cv 5.")
 @click.option("--refit/--no-refit", default=True, help="Fit to all rows again before saving; default: yes.")
 @reading_options("found")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
@@ -109,12 +108,13 @@ def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]
     """Do it all; return how the trainings ended."""
     from thresher.estimators import Sizes, hash_rows_of
 
-    began = time.perf_counter()
+    began, typed = time.perf_counter(), click.get_current_context().obj
     given = {name: options[name] for name in ("target", "drop", "categorical")}
     table = read_table(file, how=take_reading(options), **given, most=Sizes().exact, missing=True)
-    known = _with_target(table)
+    known = rows_with_target(table.targets, table.target)
     task = _say_task(table, known, options, file, console)
-    work = Work(_labelled(table, task), task, options, console, {"reading": time.perf_counter() - began})
+    table = table if task == "regression" else table._replace(targets=as_labels(table.targets))
+    work = Work(table, task, options, console, {"reading": time.perf_counter() - began})
     places = _choose(work, known)
     tested, model, recorder, trained = _test(work, places)
     whole = len(trained) == len(places)
@@ -127,18 +127,55 @@ def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]
         tested,
         task=task,
         target=table.target,
-        columns=column_names(table),
+        columns=table.columns,
         rows=len(trained),
         file=file,
         refit=not whole and len(trained) == len(places),
         recorder=recorder,
         seconds=work.seconds,
         seen=hash_rows_of(model, work.rows(trained)[0]),
-        command=typed_command(),
+        command=join(["thresher", *typed]) if typed else "",
     )
-    written = write(run, model, options)
-    tell_end(run, written, work)
+    _tell_end(run, _write(run, model, options), work)
     return {one.status for one in run.trainings}
+
+
+def _write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
+    """Write the requested files; return their paths."""
+    written = {}
+    if (folder := options["save"]) is not None:
+        written["run"] = str(run.save(folder, model))
+        if all(one.status != Status.INTERRUPTED for one in run.trainings):
+            forget_checkpoint(folder)
+    if options["report"] is not None:
+        written["report"] = str(write_report(run, options["report"], folder=folder))
+    return written
+
+
+def _tell_end(run: Run, written: dict[str, str], work: Work) -> None:
+    """Print the end: one line if quiet, one object as JSON."""
+    test, seconds = run.test, sum(run.seconds.values())
+    if work.options["as_json"]:
+        told = {
+            "what": run.what,
+            "status": [one.status.value for one in run.trainings],
+            "iterations": [len(one.history) - 1 for one in run.trainings],
+            "residual": [one.history[-1].residual for one in run.trainings],
+            "test": test._asdict() if test else None,
+            "scores": run.scores,
+            "folds": run.folds,
+            "network": run.network,
+            "data": run.data,
+            "seconds": round(seconds, 3),
+            "written": written,
+        }
+        click.echo(to_json(told))
+        return
+    for what, place in written.items():
+        say(work.console, f"Written, {what}: {place}")
+    states = sorted({one.status.value for one in run.trainings if work.exact})
+    line = f"{(', '.join(states) or 'fitted').capitalize()} in {seconds:.1f} s."
+    click.echo(line + (f" {run.summary()}" if test is not None else ""))
 
 
 def _test(work: Work, places: Places) -> tuple[Tested | None, Any, Recorder | None, Places]:
@@ -147,18 +184,18 @@ def _test(work: Work, places: Places) -> tuple[Tested | None, Any, Recorder | No
     targets, given = work.table.targets[places], {"seed": options["seed"], "classes": classes}
     tested = recorder = None
     if options["cv"] is not None:
-        folds = [Parts(places[one.train], places[one.test]) for one in fold(targets, options["cv"], **given)]
+        folds = [Split(places[one.train], places[one.test]) for one in fold(targets, options["cv"], **given)]
         with work.timed("cross-validation"):
             model, tested = work.cross_validate(folds)
         trained = folds[-1].train
         if not work.exact:
-            say_classes(work, tested)
+            work.say_classes(tested)
             return tested, model, None, trained
     share = 0.0 if options["cv"] is not None else options["test_size"]
     if share is None:
         share = _TEST_SIZE if len(places) > 2 else 0.0
     local = split(targets, share, **given)
-    parts = Parts(places[local.train], places[local.test])
+    parts = Split(places[local.train], places[local.test])
     if not len(parts.test) and options["cv"] is None and options["test_size"] != 0:
         say(work.console, "No row is tested on: there are two rows, or one of each class.")
     with work.timed("fitting"):
@@ -167,13 +204,13 @@ def _test(work: Work, places: Places) -> tuple[Tested | None, Any, Recorder | No
         else:
             say(work.console, f"Choosing scale, shift, ridge and features on {len(parts.train):,} rows, then training.")
             model = work.fit(parts.train)
-    if getattr(model, "target_", "linear") == "log":
+    if work.task == "regression" and model.target_ == "log":
         say(work.console, "The targets are learnt as logarithms, which gives a lower error.")
     if len(parts.test):
         with work.timed("testing"):
             tested = work.test(model, parts, evaluate=True)
         say(work.console, f"Test on {len(parts.test):,} rows that were kept for it: {say_scores(tested.scores)}.")
-        say_classes(work, tested)
+        work.say_classes(tested)
     return tested, model, recorder, parts.train
 
 
@@ -203,31 +240,11 @@ def _check_options(options: dict[str, Any]) -> None:
                 raise InvalidInput(f"--{name} is only for exact training. Add --ridge 0, or leave it out.")
 
 
-def _with_target(table: Table) -> Places:
-    """Return the places of the rows whose target is there, at least two."""
-    targets = table.targets
-    known = np.flatnonzero(targets != "" if targets.dtype.kind == "U" else ~np.isnan(targets))
-    if len(known) < 2:
-        raise InvalidInput(
-            f"the target {table.target[:40]!r} is there in {len(known)} of {len(targets):,} rows; at least 2 must have "
-            "it. Name another column with --target."
-        )
-    return known
-
-
-def _labelled(table: Table, task: str) -> Table:
-    """Return the table with text in place of numbers that are classes and not whole."""
-    targets = table.targets
-    if task == "regression" or targets.dtype.kind != "f" or (targets == np.round(targets))[~np.isnan(targets)].all():
-        return table
-    return table._replace(targets=np.array(["" if one != one else say_label(one) for one in targets.tolist()]))
-
-
 def _say_task(table: Table, known: Places, options: dict[str, Any], file: Path, console: Console) -> str:
     """Print what was read and what is to be learnt; return the task."""
     targets = table.targets[known]
     task, why = guess_task(targets) if options["task"] == "auto" else (options["task"], "as requested")
-    _check_target(table.target[:40], targets, task)
+    check_target(table.target, targets, task)
     n, d = table.inputs.shape
     say(
         console,
@@ -238,34 +255,6 @@ def _say_task(table: Table, known: Places, options: dict[str, Any], file: Path, 
     hint = "" if options["task"] != "auto" else "; --task overrides"
     say(console, f"Task: {task} ({why}{hint}).")
     return task
-
-
-def _check_target(name: str, targets: NDArray[Any], task: str) -> None:
-    """Refuse targets (n,) that cannot be learnt, with advice that can be followed."""
-    values = np.unique(targets)
-    shown = ", ".join(repr(say_label(one)[:20]) for one in values[:3].tolist())
-    most, text = max(_MOST_CLASSES, len(targets) // 2), targets.dtype.kind != "f"
-    if len(values) == 1:
-        raise InvalidInput(
-            f"the target {name!r} is {shown} in all {len(targets):,} rows: there is nothing to learn. "
-            "Name another column with --target."
-        )
-    if text and len(values) > most:
-        raise InvalidInput(
-            f"the target {name!r} is text with {len(values):,} different values in {len(targets):,} rows, such as "
-            f"{shown}: names rather than classes or numbers. Name another column with --target, and leave this one out "
-            f"with --drop."
-        )
-    if text and task == "regression":
-        raise InvalidInput(
-            f"the target {name!r} is text, such as {shown}, which a regression cannot predict. Leave --task out: its "
-            f"{len(values):,} values are classes."
-        )
-    if task == "classification" and len(values) > most:
-        raise InvalidInput(
-            f"the target {name!r} has {len(values):,} different numbers in {len(targets):,} rows, too many for "
-            "classes. Leave --task out: it is a number to predict."
-        )
 
 
 def _choose(work: Work, known: Places) -> Places:

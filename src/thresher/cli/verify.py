@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from thresher.cli.bench import from_clone
-from thresher.cli.options import Count, Counts
+from thresher.cli.options import COUNT, COUNTS
 from thresher.cli.places import new_file
 from thresher.datasets import random_problem
 from thresher.figures import NO_FIGURES
@@ -26,9 +26,9 @@ _LADDER = [1 << exponent for exponent in range(10, 23, 2)]  # widths; files have
     "--data", type=click.Path(path_type=Path), help="CSV, Parquet or .npz with X and y; default: random inputs."
 )
 @click.option("--target", help="Numeric column to predict; default: the last.")
-@click.option("--rows", type=Count(), default=500, show_default=True, help="Most rows to use.")
-@click.option("--widths", type=Counts(), help="Widths, such as 2^10,2^14; default: up to 2^22, or 2^18 with --data.")
-@click.option("--seed", type=Count(), default=0, show_default=True, help="Seed of problem, start weights and sketches.")
+@click.option("--rows", type=COUNT, default=500, show_default=True, help="Most rows to use.")
+@click.option("--widths", type=COUNTS, help="Widths, such as 2^10,2^14; default: up to 2^22, or 2^18 with --data.")
+@click.option("--seed", type=COUNT, default=0, show_default=True, help="Seed of problem, start weights and sketches.")
 @click.option(
     "--output", type=click.Path(path_type=Path), default="results/verify", show_default=True, help="Folder to write to."
 )

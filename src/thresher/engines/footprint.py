@@ -105,7 +105,7 @@ class Footprint:
         """
         each, kind = self.facts(), self.kind
         facts, n = each[0], each[0].inputs
-        weights = sum(one.neurons * one.item * one.dimension if kind.WHOLE else one.weights for one in each)
+        weights = sum(one.neurons * one.item * one.dimension if kind.DENSE else one.weights for one in each)
         shared = matrix_bytes(facts, threads=1) if self.matrix else _pivots_bytes(facts)
         products = n * n * (8 + facts.item + 4 * (threads + 1)) if self.matrix else 3 * 8 * n * facts.dimension
         held = sum(map(kind.memory, each)) / workers + products + threads * kind.block_memory(facts)

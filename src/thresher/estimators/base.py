@@ -35,13 +35,13 @@ from thresher.estimators.models.fit_check import FitCheck, ensure
 from thresher.estimators.models.fitted import Fitted, LeftOut
 from thresher.estimators.models.interpolation import WIDTH, check_interpolation, interpolate
 from thresher.estimators.options import Options, Plan
+from thresher.estimators.pipeline.budget import auto_width, fewer_neurons
 from thresher.estimators.pipeline.few_rows import WORSE
 from thresher.estimators.pipeline.pipeline import Pipeline
 from thresher.estimators.sizes import Sizes
 from thresher.export import Arrays, Exports
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
-from thresher.model.weights import DenseWeights
 from thresher.parallel import core_count
 from thresher.tables.parts import Part, on_disk
 from thresher.training.history import Callback, Iteration
@@ -50,9 +50,6 @@ from thresher.training.options import check_path
 __all__ = ["FarOutside", "ThresherEstimator", "TooNarrow"]
 
 Matrix = NDArray[np.float64]
-_MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # for all outputs together, and for one, with width="auto"
-_MOST_PAIRS = 1 << 39  # width times the square of the rows, with width="auto": a second or two of counting bits
-_PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
 _FAR = 0.2  # remainder, as a share of the targets, above which training counts as failed
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
 SEQUENCES = ("sobol", "random")
@@ -265,14 +262,10 @@ class ThresherEstimator(Exports, BaseEstimator):
         check_interpolation(self, interpolates=self._interpolates)
 
     def _width(self, rows: int, outputs: int) -> int | float:
+        if self.width == "auto" and self._interpolates:
+            return fewer_neurons(WIDTH, outputs)
         if self.width == "auto":
-            least, most = (WIDTH, WIDTH) if self._interpolates else self._auto_widths
-            enough = min(max(_PER_ROW * rows, least), most)
-            if rows > self._sizes.one_by_one and not self._interpolates:
-                return math.inf
-            if not self._interpolates:
-                enough = min(enough, max(_LEAST_WIDTH, _MOST_PAIRS // rows**2 // 2 * 2))
-            return min(enough, max(_LEAST_WIDTH, _MOST_NEURONS // outputs // 2 * 2))
+            return auto_width(rows, outputs, self._auto_widths, self._sizes)
         if self.width == math.inf:
             return math.inf
         return 2 * math.ceil(check_whole(self.width, "width", least=1) / 2)
@@ -373,7 +366,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         if not self.results_:
             return self._by_limit(inputs)
         networks, threads = self.networks_, self._threads()
-        if isinstance(networks[0].weights, DenseWeights):
+        if networks[0].weights.dense:
             backend = self._predicting()
             with backend.session():
                 return backend.predict_twins(networks, inputs) * self.gains_

@@ -53,6 +53,7 @@ class Exports:
 
     def export(self, to: str, **options: Any) -> Any:
         """Return what ``to_numpy``, ``to_torch`` or ``to_onnx`` does: ``to`` is "numpy", "torch" or "onnx"."""
-        if to not in ("numpy", "torch", "onnx"):
+        ways = {"numpy": self.to_numpy, "torch": self.to_torch, "onnx": self.to_onnx}
+        if to not in ways:
             raise InvalidInput(f"export must be to 'numpy', 'torch' or 'onnx'; got {to!r}.")
-        return getattr(self, f"to_{to}")(**options)
+        return ways[to](**options)

@@ -12,14 +12,14 @@ large numbers cancel, so that single precision will do. A network without an est
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOTHING", "SEGMENTS", "Arrays", "Neurons", "bends", "classify_arrays", "make_arrays", "predict_arrays",
-           "with_precision"]  # fmt: skip
+__all__ = ["NOTHING", "SEGMENTS", "Arrays", "Neurons", "bends", "classify_arrays", "make_arrays", "outputs_of",
+           "predict_arrays", "with_precision"]  # fmt: skip
 
 Arrays = dict[str, NDArray[Any]]
 NOTHING = 1e-12  # share of a squared length that rounding leaves
@@ -108,17 +108,24 @@ def predict_arrays(arrays: Arrays, X: NDArray[Any]) -> NDArray[Any]:
 
     NumPy alone, in the precision of the arrays; memory O(km).
     """
-    rows = _inputs(arrays, np.asarray(X, arrays["hidden"].dtype))
+    found: NDArray[Any] = outputs_of(np, arrays, np.asarray(X, arrays["hidden"].dtype))
+    return found
+
+
+def outputs_of(xp: Any, arrays: Mapping[str, Any], X: Any) -> Any:
+    """Return the outputs (k, outputs) for raw rows (k, d): ``xp`` is NumPy, or torch with its tensors as arrays."""
+    rows = _inputs(xp, arrays, X)
     outputs = []
     for hidden, apart, coefficients in zip(arrays["hidden"], arrays["apart"], arrays["coefficients"], strict=True):
         if len(apart):
             below = arrays["shift"] - rows @ hidden.T
-            active = np.maximum(rows @ apart.T, below) - np.maximum(below, 0)
+            active = xp.maximum(rows @ apart.T, below)
+            active -= xp.clip(below, 0, None)
         else:
-            active = np.maximum(rows @ hidden.T - arrays["shift"], 0)
+            active = xp.clip(rows @ hidden.T - arrays["shift"], 0, None)
         outputs.append(active @ coefficients)
-    told = np.stack(outputs, axis=1) * arrays["unit"] + arrays["mean"]
-    return np.exp(told) + arrays["floor"] if arrays["logarithmic"] else told
+    told = xp.stack(outputs, axis=1) * arrays["unit"] + arrays["mean"]
+    return xp.exp(told) + arrays["floor"] if arrays["logarithmic"] else told
 
 
 def classify_arrays(arrays: Arrays, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -134,23 +141,23 @@ def classify_arrays(arrays: Arrays, X: NDArray[Any]) -> tuple[NDArray[Any], NDAr
     return arrays["classes"][both.argmax(axis=1)], powers / powers.sum(axis=1, keepdims=True)
 
 
-def _inputs(arrays: Arrays, X: NDArray[Any]) -> NDArray[Any]:
+def _inputs(xp: Any, arrays: Mapping[str, Any], X: Any) -> Any:
     """Return the unit-norm inputs of raw rows (k, d)."""
     if "source" in arrays:
-        missing = np.isnan(X)
-        X = np.where(missing, arrays["fill"], X)[:, arrays["source"]]
-        X = np.where(arrays["indicator"], missing[:, arrays["source"]], X).astype(arrays["fill"].dtype)
-    inside = np.clip(X, arrays["input_low"], arrays["input_high"])
+        missing = xp.isnan(X)
+        filled = xp.where(missing, arrays["fill"], X)[:, arrays["source"]]
+        X = xp.where(arrays["indicator"], missing[:, arrays["source"]], filled)
+    inside = xp.clip(X, arrays["input_low"], arrays["input_high"])
     out, soft = X - inside, arrays["input_soft"]
-    pulled = inside + np.sign(out) * soft * np.log1p(np.abs(out) / soft)
-    bent = arrays["first_level"] + np.zeros_like(pulled)
+    pulled = inside + xp.sign(out) * soft * xp.log1p(xp.abs(out) / soft)
+    bent = arrays["first_level"] + xp.zeros_like(pulled)
     for begin, slope, low, high in zip(*(arrays[name] for name in SEGMENTS), strict=True):
-        bent = bent + slope * np.clip(pulled - begin, low, high)
+        bent = bent + slope * xp.clip(pulled - begin, low, high)
     weighed = (bent - arrays["input_mean"]) / arrays["input_unit"] * arrays["weights"]
     rows = weighed @ arrays["metric"]
     if arrays["rest"]:  # the columns of the metric are orthonormal
         whole, lost = (weighed**2).sum(axis=1), ((weighed - rows @ arrays["metric"].T) ** 2).sum(axis=1)
-        rows = np.hstack([rows, np.sqrt(np.where(lost > NOTHING * whole, lost, 0))[:, None]])
-    rows = np.hstack([rows, np.broadcast_to(arrays["last"], (len(rows), len(arrays["last"])))])
-    rows = rows / np.abs(rows).max(axis=1, keepdims=True)  # so that squares do not overflow
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        rows = xp.hstack([rows, xp.sqrt(xp.where(lost > NOTHING * whole, lost, 0))[:, None]])
+    rows = xp.hstack([rows, xp.broadcast_to(arrays["last"], (len(rows), len(arrays["last"])))])
+    rows = rows / xp.amax(xp.abs(rows), axis=1, keepdims=True)  # so that squares do not overflow
+    return rows / xp.linalg.norm(rows, axis=1, keepdims=True)

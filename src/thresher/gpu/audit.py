@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from thresher.errors import BrokenCertificate
 from thresher.gpu.kernels.lists import LINEAR
 from thresher.gpu.lists import Lists
 from thresher.gpu.rows import Rows
 from thresher.interfaces import ShardAudited
 from thresher.loops.rounding import FINE, NORM_TOLERANCE, of_margin
 from thresher.model.network import NetworkSettings
-from thresher.shards.pairs import REMEDY
+from thresher.shards.pairs import wrong_pair
 
 __all__ = ["audit_device"]
 
@@ -53,11 +52,7 @@ def audit_device(
         wrong = (differ & (margins.abs() > allowed[:, None])).nonzero()
         if len(wrong):
             r, i = wrong[0].tolist()
-            verb = "does not fire" if maintained[r, i] else "fires"
-            raise BrokenCertificate(
-                f"neuron {first + r} {verb} on input {i}, against what is maintained "
-                f"({len(wrong)} such pairs in its block). {REMEDY}"
-            )
+            raise wrong_pair(first + r, i, fires=not maintained[r, i], count=len(wrong))
         ties += int(differ.sum())
         outputs += rows.signs(numbers).double() @ margins.clamp(min=0)
         firing += maintained.sum(0)

@@ -18,7 +18,6 @@ from thresher.gpu.gram import cofiring, start_rows
 from thresher.interfaces import Effort, ShardMoved, ShardStarted, Step
 from thresher.memory import require
 from thresher.model.firing import Pattern, pattern_of_pairs
-from thresher.model.network import NetworkSettings
 from thresher.model.weights import DenseWeights
 from thresher.shards.pairs import PairShard
 from thresher.shards.recipe import Recipe
@@ -33,13 +32,13 @@ _FACTORED = 20_000  # inputs at most whose matrix in double precision is whole, 
 class DenseDeviceShard(PairShard):
     """A slice of neurons in dense blocks. Memory: (neurons, d) numbers and (neurons, n) bytes, twice during a move."""
 
-    SHARE, WHOLE = 0, True
+    SHARE, DENSE = 0, True
     REMEDY = "Use a smaller width or fewer inputs."
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._inputs, self._neurons = recipe.settings, recipe.inputs, neurons
         start, device = recipe.settings.start, find_device("cuda")
-        self._device, self._copies = device, 2 if start.twins else 1
+        self._device, self._copies = device, start.copies
         self._X = torch.from_numpy(np.ascontiguousarray(recipe.inputs)).to(device)
         self._start: Any = None  # rows (neurons, d) of the start, one for two twins; all outputs share them
         self._signs = torch.from_numpy(start.signs(np.arange(neurons.start, neurons.stop))).to(device)
@@ -49,10 +48,6 @@ class DenseDeviceShard(PairShard):
         self._counts: Any = None  # co-firing counts (n, n) once they were asked for
         self._gram: Any = None  # what they make of the products of inputs
         self._linearised, self._distance = True, 0.0
-
-    @staticmethod
-    def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
-        """Refuse nothing."""
 
     @staticmethod
     def memory(facts: Any) -> float:
@@ -76,15 +71,11 @@ class DenseDeviceShard(PairShard):
             remedy="Use a smaller width or fewer inputs, or device='cpu'.",
         )
 
-    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
-        """Find which pairs fire at the start, and take the first step. Cost: O(nd) per neuron."""
-        return self.start_together([self], [first_step], expected=[expected])[0]
-
     @staticmethod
     def start_together(
         shards: Sequence[DenseDeviceShard], first_steps: Sequence[Step | None], *, expected: Sequence[float]
     ) -> list[ShardStarted]:
-        """Start shards of the same neurons, one per output: which pairs fire at the start is found once."""
+        """Find which pairs fire at the start, once for all outputs, and take first steps. Cost: O(nd) per neuron."""
         leader = shards[0]
         leader._start = leader._start_rows()
         fires, before = leader._look(leader._moved)

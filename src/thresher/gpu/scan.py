@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from thresher.devices import device_bytes
+from thresher.gpu.kernels import launch
 from thresher.gpu.kernels import lists as list_kernels
 from thresher.gpu.kernels import rows as row_kernels
 from thresher.gpu.lists import Lists
@@ -25,7 +26,6 @@ __all__ = ["Scan"]
 
 _IN_REGISTERS = 128  # columns up to which a screen makes its rows itself
 _ROWS, _COLUMNS = 64, 128  # of a tile
-_LANES = 128  # rows or words of a program
 _BLOCK = 1 << 23  # rows at most
 _PER_WORD, _PER_CANDIDATE = 256, 4096  # bytes of the device for which there is one in a block
 
@@ -35,7 +35,7 @@ class Scan:
 
     def __init__(self, rows: Rows, settings: NetworkSettings, neurons: range, *, band: float, fixed: float) -> None:
         self._rows, self._settings, self._fixed = rows, settings, fixed
-        self._copies = 2 if settings.start.twins else 1
+        self._copies = settings.start.copies
         self._range = range(neurons.start // self._copies, neurons.stop // self._copies)
         d, n, b = settings.start.dimension, len(rows.inputs), settings.shift
         self._band = min(band, b + 40.0)
@@ -85,7 +85,7 @@ class Scan:
         fired = torch.empty(len(rows), dtype=torch.int32, device=device)
         margin = torch.empty(len(rows), dtype=torch.float32, device=device)
         shift = torch.tensor([b], dtype=torch.float64, device=device)
-        _launch(list_kernels.sum_up, len(rows), begin, length, z, fires, shift, fired, margin, len(rows))
+        launch(list_kernels.sum_up, len(rows), begin, length, z, fires, shift, fired, margin, len(rows))
         places = fired.nonzero()[:, 0]
         sizes = length[places]
         ends = sizes.cumsum(0)
@@ -99,7 +99,7 @@ class Scan:
             lists.sign[here] = self._rows.signs(lists.neurons[here])
             lists.begin[here], lists.length[here], lists.fired[here] = there.start + to, sizes, fired[places]
             lists.band[here], lists.soonest[here] = self._band * (1 - 2.4e-7), soonest
-            _launch(
+            launch(
                 list_kernels.write_lists, len(places), places, begin, length, fired, z, fires, inputs,
                 lists.begin[here], lists.inputs, lists.start, lists.flags, len(places),
             )  # fmt: skip
@@ -143,10 +143,10 @@ class Scan:
         flat = masks.reshape(-1)
         index = flat.nonzero()[:, 0]
         word, bits = flat[index], torch.empty(len(index), dtype=torch.int32, device=masks.device)
-        _launch(row_kernels.count_bits, len(index), word, bits, len(index))
+        launch(row_kernels.count_bits, len(index), word, bits, len(index))
         end = bits.cumsum(0)
         inputs = torch.empty(int(end[-1]) if len(end) else 0, dtype=torch.int32, device=masks.device)
-        _launch(row_kernels.list_bits, len(index), index, word, end, bits, inputs, len(index), self._words)
+        launch(row_kernels.list_bits, len(index), index, word, end, bits, inputs, len(index), self._words)
         rows = counts.nonzero()[:, 0]
         begin, length = counts.cumsum(0)[rows] - counts[rows], counts[rows]
         longest_here = float(longest) * (1 + 1e-5)
@@ -162,8 +162,3 @@ class Scan:
         share = min(1.0, (done + self.size) / len(self._range))
         wanted = [int((one + two) / share * (1.02 if share < 1 else 1.0)) for one, two in zip(used, more, strict=True)]
         self._lists.reserve(*wanted)
-
-
-def _launch(kernel: Any, count: int, *arguments: Any) -> None:
-    if count:
-        kernel[(-(-count // _LANES),)](*arguments, B=_LANES)

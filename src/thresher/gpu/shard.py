@@ -10,7 +10,6 @@ corrections are added as integers.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from thresher.devices import device_bytes, find_device
 from thresher.errors import BrokenCertificate, InvalidInput
 from thresher.gpu.audit import audit_device
+from thresher.gpu.kernels import launch
 from thresher.gpu.kernels import lists as kernels
 from thresher.gpu.rows import Rows
 from thresher.gpu.scan import Scan
@@ -37,7 +37,6 @@ from thresher.theory import firing_probability
 
 __all__ = ["DeviceShard", "expected_band"]
 
-_LANES = 128  # neurons of a program
 _TRUST = 1.0  # share of the drift that is reported: anything below 1 breaks certificates, and the audit says so
 _TOO_FAR = (
     "neurons move too far for device='cuda', whose corrections are integers. Use device='cpu', a larger width, or "
@@ -108,20 +107,8 @@ class DeviceShard(PairShard):
         watched = facts.awake * min(facts.inputs, fires + below)
         return float(_SMALL + 1.1 * (watched * _PER_ENTRY + facts.awake * _PER_NEURON) + 48 * facts.inputs**2)
 
-    @staticmethod
-    def start_together(
-        shards: Sequence[DeviceShard], first_steps: Sequence[Step | None], *, expected: Sequence[float]
-    ) -> list[ShardStarted]:
-        """Start shards of the same neurons, one after the other."""
-        return [
-            shard.start(step, expected=drift) for shard, step, drift in zip(shards, first_steps, expected, strict=True)
-        ]
-
-    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
-        """Scan the start weights block by block, keep watchlists, and take the first step.
-
-        ``expected`` is the drift that is to come, per square root of firing inputs.
-        """
+    def _start_alone(self, first_step: Step | None, expected: float) -> ShardStarted:
+        """Scan the start weights block by block, keep watchlists, and take the first step."""
         settings, n = self._settings, len(self._inputs)
         fires = n * firing_probability(settings.shift)
         self._band = expected_band(expected, fires / max(-math.expm1(-fires), 1e-9))
@@ -151,14 +138,14 @@ class DeviceShard(PairShard):
         self._sums = now
         moved = torch.zeros(1, dtype=torch.int64, device=self._device)
         due = torch.empty(len(lists), dtype=torch.int8, device=self._device)
-        self._launch(
+        launch(
             kernels.advance, len(lists), lists.begin, lists.fired, lists.sign, lists.inputs, lists.flags,
             lists.coefficients, delta, lists.drift, lists.soonest, lists.pending, due, moved, self._constants,
             len(lists),
         )  # fmt: skip
         places = due.nonzero()[:, 0]
         n = len(self._inputs)
-        self._launch(
+        launch(
             kernels.travel, len(places), places, lists.begin, lists.fired, lists.inputs, lists.flags, self._products,
             delta, lists.drift, self._constants, len(places), n,
         )  # fmt: skip
@@ -181,7 +168,7 @@ class DeviceShard(PairShard):
         places = lists.pending.nonzero()[:, 0]
         counting = counts is not None or self._counts is not None
         change = torch.zeros((n, n) if counting else (1, 1), dtype=torch.int32, device=self._device)
-        self._launch(
+        launch(
             kernels.commit, len(places), places, lists.begin, lists.length, lists.fired, lists.inputs, lists.start,
             lists.flags, change, len(places), n, COUNTING=counting,
         )  # fmt: skip
@@ -266,17 +253,13 @@ class DeviceShard(PairShard):
     def _count(self) -> Any:
         lists, n = self._lists, len(self._inputs)
         counts = torch.zeros((n, n), dtype=torch.int32, device=self._device)
-        self._launch(
+        launch(
             kernels.count_pairs, len(lists), lists.begin, lists.fired, lists.inputs, lists.flags, counts, len(lists), n
         )
         return counts
 
     def _back(self, fixed: Any) -> NDArray[np.float64]:
         return fixed.cpu().numpy().astype(np.float64) / self._fixed
-
-    def _launch(self, kernel: Any, count: int, *arguments: Any, **options: Any) -> None:
-        if count:
-            kernel[(-(-count // _LANES),)](*arguments, **options, B=_LANES)
 
     def _judge(self, places: Any) -> _Found:
         """Look at all watched inputs of listed neurons; settle those in doubt in float64."""
@@ -286,7 +269,7 @@ class DeviceShard(PairShard):
             found = torch.zeros(5, dtype=torch.int64, device=self._device)
             doubtful = torch.empty((room, 2), dtype=torch.int64, device=self._device)
             changes = torch.empty((room, 2), dtype=torch.float64, device=self._device)
-            self._launch(
+            launch(
                 kernels.judge, len(places), places, lists.begin, lists.length, lists.fired, lists.sign, lists.inputs,
                 lists.start, lists.coefficients, lists.flags, self._products, lists.drift, lists.band, lists.soonest,
                 lists.pending, corrections, found, doubtful, changes, self._constants, room, len(places), n,

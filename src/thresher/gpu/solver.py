@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -14,7 +14,15 @@ from thresher.algebra.system import SINGULAR, System, Vector
 from thresher.devices import find_device
 from thresher.interfaces import Factor, Gram, Solution, SolveStatus
 
-__all__ = ["DeviceCholesky", "Lower", "factor"]
+__all__ = ["DeviceCholesky", "DeviceGram", "Lower", "factor"]
+
+
+@runtime_checkable
+class DeviceGram(Protocol):
+    """A Gram operator whose matrix is on a GPU."""
+
+    def device_matrix(self) -> Any:
+        """Return the matrix (n, n) as a tensor there."""
 
 
 class Lower:
@@ -68,7 +76,7 @@ class _DeviceFactor:
     @cached_property
     def _made(self) -> Lower | Factor:
         gram, device = self._gram, find_device("cuda")
-        matrix = gram.device_matrix() if hasattr(gram, "device_matrix") else torch.tensor(gram.dense(), device=device)
+        matrix = gram.device_matrix() if isinstance(gram, DeviceGram) else torch.tensor(gram.dense(), device=device)
         made = factor(matrix, torch.as_tensor(self._added, dtype=torch.float64, device=device))
         if made is not None:
             diagonal = made.lower.diagonal() ** 2

@@ -20,6 +20,8 @@ __all__ = ["DeviceWeights"]
 class DeviceWeights:
     """Stands for ``Weights``; the first question moves them to the processor and frees the device."""
 
+    dense = False
+
     def __init__(self, lists: Lists, delta: Any, settings: NetworkSettings, inputs: NDArray[np.float64]) -> None:
         self.start, self.inputs, self.dtype = settings.start, inputs, np.dtype(np.float32)
         self._made: tuple[Lists, Any] | None = (lists, delta)

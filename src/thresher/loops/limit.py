@@ -9,15 +9,9 @@ import numpy as np
 from thresher.loops import compiled
 
 __all__ = [
-    "FAR",
-    "NEAR",
-    "differentiate",
-    "evaluate",
-    "evaluate_slope",
-    "interpolate",
-    "interpolate_slopes",
+    "FAR", "NEAR", "differentiate", "evaluate", "evaluate_slope", "interpolate", "interpolate_slopes",
     "multiply_symmetric",
-]
+]  # fmt: skip
 
 NEAR, FAR = 14, 20  # degrees of the polynomials for rho from 0 to 1, and from -1 to 0
 

@@ -13,7 +13,7 @@ from thresher.loops import compiled, helper
 from thresher.loops.instructions.places import EXTRA, NONE, pick, places_at_least, places_of_ones
 from thresher.loops.instructions.vectors import dot_rows
 from thresher.loops.rounding import STRETCH, of_margin, of_product
-from thresher.loops.screen import CHUNK, guard_of, level_of, multiply_rows, pick_bounds, room_for
+from thresher.loops.screen import IN_CACHE, guard_of, level_of, multiply_rows, pick_bounds, room_for
 
 __all__ = ["add_outputs", "divide_twins", "measure_rows", "move_rows", "rows_near", "rows_reaching", "which_fire"]
 
@@ -139,10 +139,10 @@ def _add_rows(rows, X, shift, sums, guards, least, whole, found, bounds, values,
         if rounded.steps[r] == 0.0 and guards[r] >= shift - reach[r]:  # the product says nothing of such a row
             least[r] = _LEAST
     for r in range(number):
-        here = r % CHUNK
+        here = r % IN_CACHE
         if screened:
             if here == 0:
-                last = min(r + CHUNK, number)
+                last = min(r + IN_CACHE, number)
                 for q in range(r, last):
                     whole.levels[q - r] = least[q]
                 multiply_rows(rounded, r, last, inputs, whole)

@@ -15,8 +15,8 @@ from numpy.typing import DTypeLike
 
 __all__ = [
     "FINE", "NORM_TOLERANCE", "STRETCH", "expiry_at", "guards", "norm_at_most", "norm_of_sum", "of_change",
-    "of_coefficients", "of_half_product", "of_look", "of_margin", "of_outputs", "of_product", "of_screen",
-    "rounded_down", "rounded_up", "safely_below", "unit_roundoff", "wake_up_at",
+    "of_coefficients", "of_half_product", "of_look", "of_margin", "of_outputs", "of_product", "of_screen", "reach_of",
+    "rounded_down", "rounded_up", "safely_below", "size_of_product", "unit_roundoff", "wake_up_at",
 ]  # fmt: skip
 
 FINE = 2.0**-53  # unit roundoff of float64
@@ -67,13 +67,27 @@ def of_screen(norm: float, error: float, d: int) -> tuple[float, float]:
 
 
 @register_jitable
+def size_of_product(norms: Any) -> Any:
+    """Return upper bounds of |w| |x| for an input x, from norms |w| that may come from float32."""
+    return 1.01 * (1.0 + NORM_TOLERANCE) * norms
+
+
+def reach_of(lengths: Any) -> Any:
+    """Return how far pre-activations move at most if vectors move by these lengths, which are sums in float64.
+
+    The vectors may have been rounded to float32 since: a thousandth is more than that.
+    """
+    return 1.001 * (1.0 + NORM_TOLERANCE) * lengths
+
+
+@register_jitable
 def guards(longest: float, d: int, unit: float) -> tuple[float, float]:
     """Return bounds on the rounding of products of inputs with vectors of at most that norm.
 
     The first is for the working precision and includes the second, which is for float64. The norm may come from
     float32.
     """
-    size = 1.01 * (1.0 + NORM_TOLERANCE) * longest
+    size = size_of_product(longest)
     exact = of_product(d, FINE) * size
     return of_product(d, unit) * size + exact, exact
 

@@ -30,7 +30,7 @@ from thresher.loops.rounding import of_screen
 from thresher.loops.structures import RoundedInputs, RoundedRows, WholeProducts
 
 __all__ = [
-    "CHUNK", "LONGEST", "NO_INPUTS", "NO_ROWS", "OFFSET", "change_nearly", "describe", "guard_of", "level_of",
+    "IN_CACHE", "LONGEST", "NO_INPUTS", "NO_ROWS", "OFFSET", "change_nearly", "describe", "guard_of", "level_of",
     "multiply_rows", "padded", "pick_bounds", "room_for", "round_inputs", "round_rows", "squares", "transpose",
     "usual_guard", "way_for",
 ]  # fmt: skip
@@ -45,7 +45,7 @@ _LARGEST_16 = _LARGEST[16][0]
 # products with some inputs.
 _WORTH = {8: (32, 1 << 15, 256), 16: (8 if REGISTER == 8 else 32, 256, 256)}
 LONGEST = 1 << 15  # of longer ones sums do not fit 32 bits
-CHUNK = 24  # rows whose products are in the cache at a time
+IN_CACHE = 24  # rows whose products are in the cache at a time
 _NOTHING = 1e-20  # rows without a larger coordinate count as rows of zeros
 _ANYTHING = 3e38  # no row of float32 is further from zeros
 
@@ -201,10 +201,10 @@ def usual_guard(inputs: RoundedInputs, d: int) -> float:
 
 @compiled(allocates=True)
 def room_for(inputs):
-    """Return room for the products of CHUNK rows with rounded inputs; what exceeds their number is never read."""
+    """Return room for the products of IN_CACHE rows with rounded inputs; what exceeds their number is never read."""
     count, _, columns = inputs.panels.shape
-    reached = np.zeros((CHUNK, -(-count * columns // 64)), np.uint64)
-    return WholeProducts(np.empty((CHUNK, count * columns), np.int32), np.zeros(CHUNK, np.int32), reached)
+    reached = np.zeros((IN_CACHE, -(-count * columns // 64)), np.uint64)
+    return WholeProducts(np.empty((IN_CACHE, count * columns), np.int32), np.zeros(IN_CACHE, np.int32), reached)
 
 
 @compiled(relaxed=True)
@@ -270,8 +270,7 @@ def pick_bounds(rows, r, inputs, guard, products, listed, count, out):
 def multiply_rows(rows, first, last, inputs, made):
     """Make the products of whole numbers of rows ``first`` to ``last - 1`` with inputs, in ``room_for`` them.
 
-    Their levels are given. ``first`` is a multiple of CHUNK, and there are at most so many rows. Cost: n d products per
-    row.
+    Their levels are given. ``first`` is a multiple of IN_CACHE, there are at most so many rows. Cost: O(nd) per row.
     """
     if inputs.plainly:
         multiply_plainly(inputs, rows.words, first, last, made)

@@ -142,7 +142,7 @@ class Scratch(NamedTuple):
 
     coefficients: NDArray[np.float64]  # (entries,)
     entries: NDArray[np.int64]  # (entries + 1,): those to be judged
-    order: NDArray[np.int64]  # (entries,)
+    order: NDArray[np.int64]  # (entries,): keys of ``sort_keys``, by ascending input
     vector: NDArray[np.float64]  # (d,)
     weights: NDArray[np.float64]  # (d,): start weights
     holds: NDArray[np.int64]  # (2,): the start row in ``weights`` and the neuron that ``order`` is for, or -1
@@ -180,8 +180,8 @@ class ScanRoom(NamedTuple):
     """Work arrays of the scan of start rows, used again for each row."""
 
     whole: WholeProducts  # of some rows
-    slack: NDArray[np.float64]  # (CHUNK,): by how much pre-activations of these may be above what products say
-    least: NDArray[np.int32]  # (CHUNK,): products of these below which nothing fires at the start
+    slack: NDArray[np.float64]  # (IN_CACHE,): by how much pre-activations of these may be above what products say
+    least: NDArray[np.int32]  # (IN_CACHE,): products of these below which nothing fires at the start
     near: NDArray[np.uint16] | NDArray[np.uint32]  # (n + EXTRA,): inputs near the threshold
     listed: NDArray[np.uint16] | NDArray[np.uint32]  # (2n,): inputs that fire, then others that may come near
     start: Floating  # (2n,): their pre-activations at the start

@@ -106,7 +106,7 @@ class NetworkSettings(NamedTuple):
     @property
     def neurons(self) -> int:
         """Number of neurons that exist: all m, or those that were drawn where they fire."""
-        return self.start.neurons if isinstance(self.start, PoissonStart) else self.width
+        return self.start.neurons_of(self.width)
 
     @property
     def scale(self) -> float:
@@ -175,7 +175,7 @@ class Network(Exports):
 
     def _outputs(self, X: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
         settings, weights = self.settings, self.weights
-        if isinstance(weights, Weights) and few_near(weights, self.shift):
+        if not weights.dense and few_near(weights, self.shift):
             return sum_near(weights, X, self.shift, neurons=settings.neurons, threads=threads) * settings.scale
         return self._sum_over_neurons(X, threads, self._outputs_of_block)
 

@@ -28,8 +28,7 @@ _DENSE = 0.8  # share of the rows of a range for which all of them are made
 
 def few_near(weights: Weights, shift: float) -> bool:
     """Return whether few pairs fire, or are nearer to it than twins have moved. Cost: O(d) for some coefficients."""
-    support, d = weights.support.slice(0, min(_SAMPLE, len(weights.support.neurons))), weights.start.dimension
-    some = weights._replace(support=support, coefficients=weights.coefficients[: support.pairs])
+    some, d = weights.part(0, min(_SAMPLE, len(weights.support.neurons))), weights.start.dimension
     moved = np.append(some.distances(), 0.0)
     reach = float(moved.mean()) if weights.start.twins else 0.0
     return _few(shift - reach, math.sqrt(1.0 + np.mean(moved**2) / d))
@@ -92,7 +91,7 @@ def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, th
 
     Cost: O(kd) per row that counts, and O(d) per pair that is near the threshold; O(k) per coefficient for few inputs.
     """
-    start, search, copies = weights.start, _Search(inputs, shift, weights.dtype), 2 if weights.start.twins else 1
+    start, search, copies = weights.start, _Search(inputs, shift, weights.dtype), weights.start.copies
     rows: range | NDArray[np.int64] = range(neurons)
     if start.twins:
         pairs = weights.support.neurons >> 1  # ascending
@@ -168,4 +167,4 @@ def _columns(start: AnyStart, base: NDArray[np.int64]) -> tuple[NDArray[np.float
     first, last = int(base[0]), int(base[-1]) + 1
     if len(base) >= _DENSE * (last - first):
         return start.base_block(first, last), base - first
-    return np.ascontiguousarray(start.rows(2 * base if start.twins else base).T), np.arange(len(base))
+    return np.ascontiguousarray(start.rows(start.copies * base).T), np.arange(len(base))

@@ -60,6 +60,11 @@ class PoissonStart:
         return True
 
     @property
+    def copies(self) -> int:
+        """Number of neurons that share a row."""
+        return 2
+
+    @property
     def sequence(self) -> Sequence:
         """Rows are independent."""
         return "random"
@@ -80,6 +85,10 @@ class PoissonStart:
     def neurons(self) -> int:
         """Number of neurons that are drawn."""
         return 2 * int(self.bounds[-1])
+
+    def neurons_of(self, width: int) -> int:
+        """Return how many neurons a network has, whatever its width: those that are drawn."""
+        return self.neurons
 
     def block(self, first: int, last: int) -> NDArray[np.float32]:
         """Return the start weights of neurons ``first`` to ``last - 1``, (last - first, d). Cost: O(nd) per row."""

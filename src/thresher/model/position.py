@@ -20,14 +20,7 @@ from thresher.model.geometry import Geometry
 from thresher.model.poisson import AnyStart
 from thresher.model.weights import Floating, Step, Weights
 
-__all__ = ["Position", "Preactivations"]
-
-
-class Preactivations(NamedTuple):
-    """Pre-activations (k, n) in working precision; each is within ``guard`` of the exact one."""
-
-    values: Floating
-    guard: float
+__all__ = ["Position"]
 
 
 class Position(NamedTuple):
@@ -76,12 +69,17 @@ class Position(NamedTuple):
         values: NDArray[np.float64] = look_at(distinct, start, places, inputs, *stored, X, products)
         return values
 
-    def preactivations(self, neurons: range | NDArray[np.int64], *, out: Floating | None = None) -> Preactivations:
-        """Return the pre-activations (k, n) of neurons on all inputs by one matrix product. Cost: O(nd) per neuron."""
+    def preactivations(
+        self, neurons: range | NDArray[np.int64], *, out: Floating | None = None
+    ) -> tuple[Floating, float]:
+        """Return the pre-activations (k, n) of neurons on all inputs by one matrix product, and their guard.
+
+        Each is in working precision, and within the guard of the exact one. Cost: O(nd) per neuron.
+        """
         vectors, fast = self.weights.vectors(neurons), self.geometry.fast_inputs
         values = np.matmul(vectors.astype(fast.dtype), fast.T, out=out)
         guard, _ = self.geometry.guards(norms=np.sqrt(np.einsum("rk,rk->r", vectors, vectors)))
-        return Preactivations(values, guard + self.rounding)
+        return values, guard + self.rounding
 
     def settle(
         self,

@@ -36,6 +36,25 @@ class Start(NamedTuple):
         """The name of such starts: all rows exist, and are scanned."""
         return "scan"
 
+    @property
+    def copies(self) -> int:
+        """Number of neurons that share a row."""
+        return 2 if self.twins else 1
+
+    @property
+    def bounds(self) -> NDArray[np.int64]:
+        """No numbers (0,): rows are not drawn at inputs."""
+        return np.empty(0, np.int64)
+
+    @property
+    def tail(self) -> float:
+        """0: rows are not drawn at inputs."""
+        return 0.0
+
+    def neurons_of(self, width: int) -> int:
+        """Return how many neurons a network of that width has: all exist."""
+        return width
+
     def block(self, first: int, last: int) -> NDArray[np.float32]:
         """Return the start weights of neurons ``first`` to ``last - 1``, (last - first, d). Cost: O(d) per row."""
         if self.twins:

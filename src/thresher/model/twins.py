@@ -17,7 +17,6 @@ from thresher.errors import InvalidInput
 from thresher.loops.outputs import which_fire
 from thresher.loops.rounding import of_margin, unit_roundoff
 from thresher.model.network import Network, NetworkSettings, row_blocks
-from thresher.model.weights import DenseWeights
 from thresher.parallel import in_order
 
 __all__ = ["moved_twins", "predict_twins"]
@@ -58,7 +57,7 @@ def predict_twins(networks: Sequence[Network], inputs: Matrix, *, threads: int =
 def moved_twins(networks: Sequence[Network]) -> list[NDArray[Any]]:
     """Return what was added to the neurons of each network, (m, d); refuse networks that are not twins of one start."""
     settings = networks[0].settings
-    moved = [network.weights.moved for network in networks if isinstance(network.weights, DenseWeights)]
+    moved = [network.weights.moved for network in networks if network.weights.dense]
     if len(moved) < len(networks) or not settings.start.twins or any(one.settings != settings for one in networks):
         raise InvalidInput(
             "networks can predict together only if they are dense twins of one start. Call predict on each."

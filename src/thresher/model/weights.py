@@ -7,7 +7,7 @@ coefficients are kept; where most do, what was added to each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -38,6 +38,16 @@ class Weights(NamedTuple):
     coefficients: NDArray[np.float64]
     dtype: np.dtype[np.floating]  # of the vectors of a block: the working precision of training
 
+    @property
+    def dense(self) -> Literal[False]:
+        """Whether what was added to each neuron is kept as a vector."""
+        return False
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what training added, by name: what a file keeps."""
+        neurons, bounds, inputs = self.support
+        return {"neurons": neurons, "bounds": bounds, "places": inputs, "coefficients": self.coefficients}
+
     @classmethod
     def at_start(cls, start: AnyStart, inputs: NDArray[np.float64], *, dtype: DTypeLike) -> Weights:
         """Return unmoved weights. Cost: O(1)."""
@@ -60,12 +70,15 @@ class Weights(NamedTuple):
         """Return the neurons that have left their start, ascending (k,)."""
         return self.support.neurons
 
+    def part(self, first: int, last: int) -> Weights:
+        """Return weights in which of the moved neurons only number ``first`` to ``last - 1`` have moved. Cost: O(1)."""
+        p, q = self.support.bounds[first], self.support.bounds[last]
+        return self._replace(support=self.support.slice(first, last), coefficients=self.coefficients[p:q])
+
     def block(self, neurons: range) -> Floating:
         """Return the weight vectors (k, d) of a block in working precision. Cost: O(d) per neuron and coefficient."""
         first, last = np.searchsorted(self.support.neurons, (neurons.start, neurons.stop))
-        p, q = self.support.bounds[first], self.support.bounds[last]
-        part = self._replace(support=self.support.slice(first, last), coefficients=self.coefficients[p:q])
-        return part.vectors(neurons).astype(self.dtype)
+        return self.part(first, last).vectors(neurons).astype(self.dtype)
 
     def vectors(self, neurons: range | NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the weight vectors (k, d) of ascending neurons. Cost: O(d) per neuron and coefficient."""
@@ -81,15 +94,14 @@ class Weights(NamedTuple):
         """Return how far each moved neuron is from its start, ||w_r - w_r(0)|| (k,). Cost: O(d) per coefficient."""
         from scipy import sparse  # training does not need it
 
-        support, parts = self.support, [np.empty(0)]
-        for first in range(0, len(support.neurons), _BLOCK):
-            part = support.slice(first, min(first + _BLOCK, len(support.neurons)))
-            begin = support.bounds[first]
-            values = self.coefficients[begin : begin + part.pairs]
-            shape = (len(part.neurons), len(self.inputs))
-            moved = sparse.csr_array((values, part.inputs, part.bounds), shape=shape) @ self.inputs  # (block, d)
-            parts.append(np.linalg.norm(moved, axis=1))
-        return np.concatenate(parts)
+        count, found = len(self.support.neurons), [np.empty(0)]
+        for first in range(0, count, _BLOCK):
+            part = self.part(first, min(first + _BLOCK, count))
+            neurons, bounds, inputs = part.support
+            shape = (len(neurons), len(self.inputs))
+            moved = sparse.csr_array((part.coefficients, inputs, bounds), shape=shape) @ self.inputs  # (block, d)
+            found.append(np.linalg.norm(moved, axis=1))
+        return np.concatenate(found)
 
 
 class DenseWeights(NamedTuple):
@@ -98,6 +110,15 @@ class DenseWeights(NamedTuple):
     start: AnyStart
     moved: Floating
     first: int = 0
+
+    @property
+    def dense(self) -> Literal[True]:
+        """Whether what was added to each neuron is kept as a vector."""
+        return True
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what training added, by name: what a file keeps."""
+        return {"moved": self.moved}
 
     @property
     def dtype(self) -> np.dtype[np.floating]:

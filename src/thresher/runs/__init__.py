@@ -1,10 +1,11 @@
 """A run: what a training leaves behind in a folder, and the page that tells of it."""
 
+from thresher.runs.describing import describe
 from thresher.runs.evaluation import Evaluation, evaluate_rows
 from thresher.runs.making import evaluate
-from thresher.runs.page import write_report
 from thresher.runs.record import Histogram, Record, Test, Training
 from thresher.runs.recorder import Recorder
+from thresher.runs.report import write_report
 from thresher.runs.run import RUN_FILE, Run, read_run, write_run
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Run",
     "Test",
     "Training",
+    "describe",
     "evaluate",
     "evaluate_rows",
     "read_run",

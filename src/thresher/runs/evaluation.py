@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
+from thresher.interfaces import Progress
 from thresher.runs.answers import Answers, ask
 from thresher.runs.influence import Effect, Importance, Model, find_influence
-from thresher.runs.rows import Rows, say_cell
-from thresher.runs.scores import GUESS, Threshold, find_thresholds, score_all
+from thresher.runs.scores import (
+    GUESS,
+    ClassScore,
+    Confusion,
+    Threshold,
+    find_thresholds,
+    score_all,
+    score_classes,
+)
 from thresher.tables import say_label
+from thresher.tables.picking import CellPicker, say_cell
 
-__all__ = ["Bin", "ClassScore", "Confusion", "Evaluation", "Example", "Level", "Point", "evaluate_rows",
-           "evaluation_of"]  # fmt: skip
+__all__ = ["Bin", "Evaluation", "Example", "Level", "Point", "evaluate_rows"]
 
 MOST_ROWS = 10_000  # that are looked at
 MOST_POINTS = 1_000  # that are kept for a picture
@@ -44,25 +51,6 @@ class Level:
 
     nominal: float
     observed: float
-
-
-@dataclass(frozen=True)
-class ClassScore:
-    """Of one class: rows that have it, the share of them that was found, and the share of its answers that is right."""
-
-    name: str
-    rows: int
-    recall: float  # NaN where no row has the class
-    precision: float  # NaN where it was never the answer
-
-
-@dataclass(frozen=True)
-class Confusion:
-    """How many rows of one class got the answer of another, or of the same."""
-
-    actual: str
-    predicted: str
-    rows: int
 
 
 @dataclass(frozen=True)
@@ -122,7 +110,7 @@ def evaluate_rows(
     numbers: NDArray[np.int64] | None = None,
     encode: Callable[[dict[str, Any]], Any] | None = None,
     seconds: float = 5.0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Evaluation:
     """Return what a fitted model does on rows that it was not fitted to, X with targets y (k,), k ≥ 1.
 
@@ -135,13 +123,13 @@ def evaluate_rows(
     known : targets of the rows fitted to: the best constant guess is their mean, or the commonest
     target : what the target is called
     numbers : of the rows in their file (k,), from 1
-    encode : makes what the model takes from columns by name, see :class:`Rows`
+    encode : makes what the model takes from columns by name, see :class:`CellPicker`
     seconds : about how long it may take to find which columns matter; fewer rows are used for it if they must
     progress : told how much of that is done
 
     Cost: one prediction of at most 10,000 rows, then about ``seconds``.
     """
-    rows, y = Rows.of(X, encode=encode), np.asarray(y)
+    rows, y = CellPicker.of(X, encode=encode), np.asarray(y)
     if not len(y) or len(y) != len(rows):
         raise InvalidInput(f"there must be at least one row, and a target for each; got {len(rows)} and {len(y)}.")
     numbers = np.arange(1, len(y) + 1) if numbers is None else np.asarray(numbers)
@@ -169,12 +157,6 @@ def evaluate_rows(
     )
 
 
-def evaluation_of(stored: Any) -> Evaluation:
-    """Return an evaluation that was written as JSON; TypeError, ValueError or LookupError if it is not one."""
-    made: Evaluation = _made(Evaluation, stored)
-    return made
-
-
 def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[str, Any]:
     wanted = y.astype(np.float64)
     errors = wanted - answers.predicted
@@ -198,28 +180,15 @@ def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[
 
 
 def _of_classes(answers: Answers, y: NDArray[Any], known: NDArray[Any], classes: Any) -> dict[str, Any]:
-    from sklearn.metrics import confusion_matrix
-
     labels = np.unique(np.concatenate([known, y])) if classes is None else np.asarray(classes)
     labels = np.concatenate([labels, np.setdiff1d(y, labels)])  # some may be new
-    table = confusion_matrix(y, answers.predicted, labels=labels)
-    names, right = [say_label(one) for one in labels.tolist()], table.diagonal()
-    with np.errstate(invalid="ignore"):
-        recalls, precisions = right / table.sum(axis=1), right / table.sum(axis=0)
-    met = table.sum(axis=1) > 0
+    each, confusions = score_classes(answers.predicted, y, labels)
     every = score_all(
         answers.predicted, y, task="classification", known=known, chances=answers.chances, classes=classes
     )
     scores = {name: value for name, value in every.items() if isinstance(value, float)}
-    scores["mean recall"] = float(recalls[met].mean())
-    told: dict[str, Any] = {
-        "classes": [
-            ClassScore(name, int(rows), float(recall), float(precision))
-            for name, rows, recall, precision in zip(names, table.sum(axis=1), recalls, precisions, strict=True)
-        ],
-        "confusions": [Confusion(names[i], names[j], int(table[i, j])) for i, j in np.argwhere(table)],
-        "scores": scores,
-    }
+    scores["mean recall"] = float(np.nanmean([one.recall for one in each]))
+    told: dict[str, Any] = {"classes": each, "confusions": confusions, "scores": scores}
     if answers.chances is not None:
         confidence = answers.chances.max(axis=1)
         scores["mean probability of the answer"] = float(confidence.mean())
@@ -239,7 +208,7 @@ def _calibration(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> l
 
 
 def _examples(
-    rows: Rows,
+    rows: CellPicker,
     answers: Answers,
     y: NDArray[Any],
     places: NDArray[np.int64],
@@ -280,25 +249,3 @@ def _ends(answers: Answers, row: int) -> tuple[float | None, float | None]:
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) and not isinstance(value, np.datetime64) else value
-
-
-def _made(kind: Any, stored: Any) -> Any:
-    """Return a value of a kind from JSON, checked: data classes, lists, dicts, numbers, text or None."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is UnionType:
-        return None if stored is None else _made(next(one for one in inner if one is not type(None)), stored)
-    if is_dataclass(kind):
-        hints, known = get_type_hints(kind), {one.name for one in fields(kind)}
-        if not isinstance(stored, dict) or not set(stored) <= known:
-            raise TypeError(f"{str(stored)[:40]!r} is no {getattr(kind, '__name__', kind)}")
-        make: Any = kind
-        return make(**{name: _made(hints[name], value) for name, value in stored.items()})
-    if origin is list and isinstance(stored, list):
-        return [_made(inner[0], one) for one in stored]
-    if origin is dict and isinstance(stored, dict):
-        return {str(key): _made(inner[1], one) for key, one in stored.items()}
-    if kind is float and (stored in ("nan", "inf", "-inf") or isinstance(stored, int | float)):
-        return float(stored)
-    if kind in (int, str) and type(stored) is kind:
-        return stored
-    raise TypeError(f"{str(stored)[:40]!r} is no {kind}")

@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.runs.rows import Rows, say_cell
+from thresher.interfaces import Progress
+from thresher.runs.answers import ask
+from thresher.runs.scores import rmse
 from thresher.tables import say_label
+from thresher.tables.picking import CellPicker, say_cell
 
-__all__ = ["Effect", "Importance", "Influence", "Model", "find_influence", "root_mean_square"]
+__all__ = ["Effect", "Importance", "Influence", "Model", "find_influence"]
 
 REPEATS = 3  # permutations of each column
 GRID = 12  # values of a column that are tried
@@ -25,7 +28,6 @@ _PROBE = 512  # rows that are timed
 _SHARE = 0.6  # of the time: for importances
 
 Places = NDArray[np.int64]
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Influence(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A fitted model as it is asked here."""
+    """A fitted model whose answers are compared before and after cells have changed."""
 
     model: Any
     task: str
@@ -74,21 +76,21 @@ class Model(NamedTuple):
 
     def outputs(self, table: Any) -> NDArray[np.float64]:
         """Return predictions (k, 1), or probabilities (k, classes); ones and zeros if the model has none."""
-        if self.task == "regression":
-            return np.asarray(self.model.predict(table), np.float64).reshape(-1, 1)
-        if hasattr(self.model, "predict_proba"):
-            return np.asarray(self.model.predict_proba(table), np.float64)
-        return np.asarray(np.asarray(self.model.predict(table))[:, None] == self.classes, np.float64)
+        answers = ask(self.model, table, task=self.task)
+        if answers.chances is not None:
+            return np.asarray(answers.chances, np.float64)
+        found = answers.predicted[:, None]
+        return found if self.task == "regression" else np.asarray(found == self.classes, np.float64)
 
     def error(self, outputs: NDArray[np.float64], y: NDArray[Any]) -> float:
         """Return the root of the mean squared error of outputs, or 1 less the mean probability of the right answers."""
         if self.task == "regression":
-            return root_mean_square(outputs[:, 0] - y)
+            return rmse(y, outputs[:, 0])
         return float(1 - np.mean((outputs * (np.asarray(self.classes) == y[:, None])).sum(axis=1)))
 
 
 def find_influence(
-    model: Model, rows: Rows, y: NDArray[Any], places: Places, *, seconds: float, progress: Progress | None = None
+    model: Model, rows: CellPicker, y: NDArray[Any], places: Places, *, seconds: float, progress: Progress | None = None
 ) -> Influence:
     """Return which columns matter, on some of the rows at ``places``, and how answers change with the first few.
 
@@ -116,7 +118,7 @@ def find_influence(
 
 
 def _importances(
-    model: Model, rows: Rows, y: NDArray[Any], some: Places, repeats: int, tell: Callable[[int], None]
+    model: Model, rows: CellPicker, y: NDArray[Any], some: Places, repeats: int, tell: Callable[[int], None]
 ) -> list[Importance]:
     base = model.error(model.outputs(rows.table(some)), y[some])
     variants = [
@@ -126,14 +128,14 @@ def _importances(
     for (name, _), outputs in zip(variants, _asked(model, rows, some, variants, tell), strict=True):
         grown[name].append(model.error(outputs, y[some]) - base)
     found = [
-        Importance(name, float(np.mean(ones)), root_mean_square(np.array(ones) - np.mean(ones)))
+        Importance(name, float(np.mean(ones)), rmse(np.array(ones), np.full(len(ones), np.mean(ones))))
         for name, ones in grown.items()
     ]
     return sorted(found, key=lambda one: -one.mean)
 
 
 def _asked(
-    model: Model, rows: Rows, some: Places, variants: Sequence[tuple[str, Places]], tell: Callable[[int], None]
+    model: Model, rows: CellPicker, some: Places, variants: Sequence[tuple[str, Places]], tell: Callable[[int], None]
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the outputs of the rows for each variant: a column, and the places (k,) that its cells come from."""
     size = max(1, _BATCH // len(some))
@@ -149,7 +151,9 @@ def _asked(
         yield from outputs.reshape(len(batch), len(some), -1)
 
 
-def _effect(model: Model, rows: Rows, name: str, some: Places, places: Places, tell: Callable[[int], None]) -> Effect:
+def _effect(
+    model: Model, rows: CellPicker, name: str, some: Places, places: Places, tell: Callable[[int], None]
+) -> Effect:
     cells = rows.cells(name)[places]
     kind, chosen, counts = _grid(cells)
     variants = [(name, np.full(len(some), places[k])) for k in chosen]
@@ -184,12 +188,6 @@ def _grid(cells: NDArray[Any]) -> tuple[str, list[int], list[int]]:
 def _days(dates: NDArray[Any]) -> NDArray[np.float64]:
     days: NDArray[np.float64] = dates.astype("datetime64[s]").astype(np.int64) / 86_400.0
     return days
-
-
-def root_mean_square(errors: NDArray[np.float64]) -> float:
-    """Return the root of the mean of squares (k,), of numbers of any size."""
-    largest = float(np.abs(errors).max(initial=0.0))
-    return largest * float(np.sqrt(np.mean((errors / largest) ** 2))) if 0 < largest < np.inf else largest
 
 
 class _Steps:

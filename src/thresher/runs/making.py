@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thresher.errors import InvalidInput
+from thresher.interfaces import Progress
 from thresher.runs.answers import ask
 from thresher.runs.evaluation import MOST_ROWS, Evaluation, evaluate_rows
-from thresher.runs.page import LEFT_OUT, OF_TEST
-from thresher.runs.record import Test, Training
+from thresher.runs.record import LEFT_OUT, OF_TEST, Test, Training
 from thresher.runs.recorder import Recorder
 from thresher.runs.run import Run
-from thresher.runs.scores import score_all
+from thresher.runs.scores import average_folds, score_all
 from thresher.tables import INPUT, Frame, read_targets, say_label
 from thresher.tables.frame import column_of
 from thresher.tables.parts import Part, on_disk
@@ -32,6 +32,12 @@ class Tested(NamedTuple):
     scores: dict[str, Any]
     folds: dict[str, Any]  # of a cross-validation: scores of each fold, and the standard errors of their means
     evaluation: Evaluation | None  # row by row, for the report; of a cross-validation, of its last fold
+
+    @classmethod
+    def averaged(cls, folds: Sequence[Tested]) -> Tested:
+        """Return the means over the folds of a cross-validation, with their standard errors."""
+        means, told = average_folds([one.scores for one in folds])
+        return cls(Test.of(means, sum(one.test.rows for one in folds)), means, told, folds[-1].evaluation)
 
 
 def evaluate(
@@ -88,7 +94,7 @@ def test_model(
     numbers: NDArray[np.int64] | None = None,
     by_row: bool = True,
     seconds: float = 5.0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Tested:
     """Return how well a model does on rows X with targets y (k,), and what a report shows of it, if asked ``by_row``.
 

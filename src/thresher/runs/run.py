@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.checks import check_fields
+from thresher.checks import check_fields, restore
 from thresher.errors import InvalidInput
 from thresher.files import read_file, write_file
 from thresher.interfaces import Step
 from thresher.output import make_folder
-from thresher.runs.evaluation import evaluation_of
-from thresher.runs.page import write_report
-from thresher.runs.pair import RUN_FILE, find_run
+from thresher.runs.evaluation import Evaluation
+from thresher.runs.pair import RUN_FILE, find_run, replace_pair
 from thresher.runs.record import Histogram, Record, Test, Training
-from thresher.theory import Statement
-from thresher.training import History, Iteration, Status
+from thresher.runs.report import write_report
+from thresher.runs.scores import say_scores
+from thresher.training import Callback, History, Iteration, Status, train_together
 
 __all__ = ["RUN_FILE", "Run", "read_run", "write_run"]
 
 _VERSION = 4
+_JUDGED = {"test": Test, "evaluation": Evaluation}  # fields that may be None
+_SAME = 1e-5  # times the first residual: what rounding may change from one machine to another
 _REMEDY = "Give a folder that thresher train --save has written."
 
 
@@ -43,6 +45,54 @@ class Run(Record):
         Cost: seconds for the figures.
         """
         return write_report(self, Path(path))
+
+    def summary(self) -> str:
+        """Return how well the model does, in a sentence, beside the best constant guess; "" if it was not tested."""
+        test = self.test
+        if test is None:
+            return ""
+        scores, verdict = say_scores(self.scores, self.folds.get("standard errors")), ""
+        if test.measure == "RMSE":
+            scores += f" (the mean as a guess: {say_scores({'RMSE': test.guess})})"
+        elif test.measure == "log loss" and test.value < test.guess:
+            verdict = f" The log loss is {100 * (1 - test.value / test.guess):.2g}% below the base rate's."
+        elif test.measure == "log loss" or test.value <= test.guess:
+            verdict = " That is no better than a constant guess."
+        count = len(next(iter(self.folds["scores"].values()))) if self.folds else 0
+        how = f"Cross-validated in {count} folds, on" if count else "Test on"
+        return f"{how} {test.rows:,} unseen rows: {scores}.{verdict}"
+
+    def audit(self, *, callbacks: Sequence[Callback] = ()) -> tuple[int, list[str]]:
+        """Train to zero loss once more, and compare every certificate with a full scan after every iteration.
+
+        Returns how many pairs were compared, and where residuals are not those of this run. Raises BrokenCertificate
+        if a certificate is wrong. Only a run with ``options`` can be repeated. Cost: O(mnd) per iteration.
+        """
+        repeated = train_together(self.problems(), **{**self.options, "audit": True, "callbacks": list(callbacks)})
+        differences = []
+        for training, result in zip(self.trainings, repeated, strict=True):
+            first = training.history[0].residual
+            for old, new in zip(training.history, result.history, strict=False):
+                if abs(old.residual - new.residual) > _SAME * first:
+                    differences.append(
+                        f"{training.name}, iteration {old.iteration}: residual {new.residual:.6g}; "
+                        f"the saved run has {old.residual:.6g}."
+                    )
+        return sum(result.audited for result in repeated), differences
+
+    def save(self, folder: str | Path, model: Any) -> Path:
+        """Write the run and its model, a fitted estimator, to a folder, as ``thresher train --save`` does; return it.
+
+        :func:`thresher.load` opens it. What was there stays readable until both new files are on the disk. Raises
+        InvalidInput if a file cannot be written.
+        """
+        folder = make_folder(Path(folder), remedy="Choose another folder.")
+
+        def write(place: Path, checksum: str) -> None:
+            write_run(replace(self, model=self.model | {"checksum": checksum}), folder, file=place)
+
+        replace_pair(folder, model.save, write)
+        return folder
 
 
 class _Sizes(TypedDict):
@@ -88,9 +138,7 @@ def read_run(folder: Path) -> Run:
     tensors, plain = read_file(file, kind="run", version=_VERSION)
     try:
         trainings = [_training(one, place, tensors) for place, one in enumerate(plain.pop("trainings"))]
-        test, evaluated = plain.pop("test"), plain.pop("evaluation")
-        test = test and {key: _float(value) for key, value in test.items()}
-        check_fields(Test, test or {})
+        judged = {name: restore(kind | None, plain.pop(name)) for name, kind in _JUDGED.items()}
         plain |= {name: _float(plain[name]) for name in ("scores", "folds")}
         check_fields(Run, plain)
         run = Run(
@@ -99,8 +147,7 @@ def read_run(folder: Path) -> Run:
             inputs=tensors["inputs"],
             targets=tensors["targets"],
             seen=tensors["seen"],
-            test=Test(**test) if test else None,
-            evaluation=None if evaluated is None else evaluation_of(evaluated),
+            **judged,
         )
         check_fields(_Sizes, run.network)
         whole = trainings and set(_Sizes.__annotations__) <= set(run.network)
@@ -124,7 +171,7 @@ def _training(one: dict[str, Any], place: int, arrays: Mapping[str, NDArray[Any]
     }
     if any(edges.ndim != 1 or counts.shape != (len(edges) - 1,) for edges, counts in histograms.values()):
         raise ValueError("its histograms are not valid")
-    history = History([_iteration(record) for record in one["history"]])
+    history = History(restore(list[Iteration], one["history"]))
     if not len(history):
         raise ValueError("its history is empty")
     rows: Any = arrays.get(f"steps {place}", ())
@@ -132,18 +179,6 @@ def _training(one: dict[str, Any], place: int, arrays: Mapping[str, NDArray[Any]
     steps = tuple(Step(row, float(keep)) for row, keep in zip(rows, keeps, strict=True))
     check_fields(Training, {**one, "history": history, "status": Status(one["status"]), "histograms": histograms})
     return Training(one["name"], history, Status(one["status"]), one["message"], one["audited"], histograms, steps)
-
-
-def _iteration(record: dict[str, Any]) -> Iteration:
-    statements = tuple(_statement({key: _float(value) for key, value in one.items()}) for one in record["statements"])
-    plain = {key: _float(value) for key, value in record.items() if key != "statements"}
-    check_fields(Iteration, plain)
-    return Iteration(**plain, statements=statements)
-
-
-def _statement(one: dict[str, Any]) -> Statement:
-    check_fields(Statement, one)
-    return Statement(**one)
 
 
 def _float(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,16 +14,27 @@ from thresher.errors import InvalidInput
 from thresher.runs.pair import MODEL_FILE
 from thresher.runs.run import read_run
 from thresher.tables.cells import find_date_order, find_decimal, read_dates
-from thresher.tables.frame import Frame, places_as_names
-from thresher.tables.kinds import Dates, Numbers
-from thresher.tables.reading import Like
+from thresher.tables.columns import read_blocks
+from thresher.tables.frame import Frame, places_as_names, say_label
+from thresher.tables.reading import ITSELF, Like, Reading
 from thresher.tables.saying import name_some
+from thresher.tables.targets import read_targets
 from thresher.training import Result
 
-__all__ = ["SavedModel", "load", "load_model"]
+__all__ = ["NewRows", "SavedModel", "load", "load_model"]
 
+BLOCK = 1 << 16  # rows of a Parquet file that are read at a time
 _SIGNS = {".": "point", ",": "comma"}
 _FIRST = {"ymd": "year", "dmy": "day", "mdy": "month"}
+
+
+class NewRows(NamedTuple):
+    """Rows of a file as a model takes them, and their targets (k,), if the file has them."""
+
+    X: Frame
+    targets: NDArray[Any] | None
+    notes: list[str]  # on how the file was read
+    others: list[str]  # columns of the file that the model does not know
 
 
 class SavedModel(NamedTuple):
@@ -41,23 +52,53 @@ class SavedModel(NamedTuple):
         Where logarithms were learnt, that is a share of the distance from their floor, at most half of it.
         """
         model = self.model
-        if getattr(model, "target_", "linear") != "log" or not model.single_target_:
+        if self.task == "classification" or model.target_ != "log" or not model.single_target_:
             return np.full(predicted.shape, self.error)
         share = min(float(model.target_scaling_.unit[0]) * math.sqrt(max(float(model.loo_error_), 0.0)), 0.5)
         return share * np.abs(predicted - model.floor_)
 
     @property
+    def classes(self) -> NDArray[Any] | None:
+        """The labels of a classifier; None of a regressor, and of a classifier whose rows have several labels."""
+        return None if self.task == "regression" or self.model.multilabel_ else self.model.classes_
+
+    @property
     def names(self) -> list[str]:
         """The names of the columns that the model wants."""
         model = self.model
-        named = hasattr(model, "feature_names_in_")
-        return list(model.feature_names_in_) if named else places_as_names(int(model.n_features_in_))
+        return list(getattr(model, "feature_names_in_", places_as_names(int(model.n_features_in_))))
 
     @property
     def like(self) -> Like | None:
         """The file of text that the model was trained on, as which new ones are read; None if that is not known."""
         encoder = self.model.encoder_
         return None if encoder is None or encoder.reading_ is None else Like(encoder.reading_, self.names)
+
+    def read(self, file: Path, *, how: Reading = ITSELF, size: int = BLOCK) -> Iterator[NewRows]:
+        """Yield the rows of a file as the model takes them, a Parquet file ``size`` rows at a time.
+
+        A file that is plainly written in another way than that of the training rows is refused, where ``how`` leaves
+        that open. Cost: O(nd); memory for one block.
+        """
+        for frame in read_blocks(file, how=how, like=self.like, size=size):
+            X = self.frame(frame)
+            if how.decimal is None:
+                self._check_decimals(X, source=str(file))
+            if self.model.encoder_ is not None:
+                self._check_dates(X, source=str(file))
+            yield NewRows(X, self._targets(frame), frame.notes, self._others(frame))
+
+    def _targets(self, frame: Frame) -> NDArray[Any] | None:
+        """Return the targets in a file (k,), as the model knows them; None if there are none that can be compared."""
+        if self.target not in frame:
+            return None
+        try:
+            found = read_targets(frame, self.target, missing=True)
+        except InvalidInput:
+            found = frame[self.target].as_text().astype(np.str_)
+        if self.classes is not None and self.classes.dtype.kind in "UO" and found.dtype.kind == "f":
+            return np.array(["" if np.isnan(one) else say_label(one) for one in found.tolist()])
+        return found
 
     def frame(self, frame: Frame) -> Frame:
         """Return the columns of a file that the model was trained on, by name; those of a file without names by place.
@@ -78,19 +119,19 @@ class SavedModel(NamedTuple):
             )
         return frame.only(names)
 
-    def others(self, frame: Frame) -> list[str]:
+    def _others(self, frame: Frame) -> list[str]:
         """Return the columns of a file that are neither the target nor among those the model was trained on."""
         names = self.names
         by_place = self._go_by_place(names, frame.columns)
         return [] if by_place else [one for one in frame.columns if one not in {*names, self.target}]
 
-    def check_decimals(self, frame: Frame, *, source: str) -> None:
+    def _check_decimals(self, frame: Frame, *, source: str) -> None:
         """Refuse a file of text whose columns of numbers have the other decimal sign than that of the training rows."""
         if self.like is None or (expected := self.like.reading.decimal) is None:
             return
         kinds = self.model.encoder_.kinds_
         signs = {one.name: find_decimal(one.values) for one in frame
-                 if one.is_text and isinstance(kinds[one.name], Numbers)}  # fmt: skip
+                 if one.is_text and kinds[one.name].kind == "number"}  # fmt: skip
         others = [name for name, sign in signs.items() if sign not in (None, expected)]
         if len(others) <= list(signs.values()).count(expected):
             return
@@ -102,10 +143,10 @@ class SavedModel(NamedTuple):
             f"it so, or --decimal {expected}."
         )
 
-    def check_dates(self, frame: Frame, *, source: str) -> None:
+    def _check_dates(self, frame: Frame, *, source: str) -> None:
         """Refuse dates as text whose days, months and years plainly follow each other as in no training row."""
-        for one, kind in zip(frame, map(self.model.encoder_.kinds_.get, frame.columns), strict=True):
-            order = find_date_order(one.values) if isinstance(kind, Dates) and one.is_text else None
+        for one, kind in zip(frame, map(self.model.encoder_.kinds_.__getitem__, frame.columns), strict=True):
+            order = find_date_order(one.values) if kind.kind == "date" and one.is_text else None
             if order is None or order == kind.order:
                 continue
             (expected, found) = (read_dates(one.values, order=way).strange for way in (kind.order, order))
@@ -140,20 +181,22 @@ def load_model(path: Path, *, threads: int | None = None) -> SavedModel:
 
     Cost: that of :func:`load`.
     """
+    from sklearn.base import is_classifier
+
     if path.is_file():
         model = _load_file(path, threads)
         if isinstance(model, Result):
             raise InvalidInput(
                 f"{path} holds a network, which predicts rows of norm 1, and no estimator. Use thresher.load in Python."
             )
-        task = "classification" if hasattr(model, "classes_") else "regression"
-        return SavedModel(model, "y", task, _error_of(model))
+        task = "classification" if is_classifier(model) else "regression"
+        return SavedModel(model, "y", task, _error_of(model, task))
     run = read_run(path)
     stored: Mapping[str, Any] = run.model
     try:
         target, task = str(stored["target"]), str(stored["task"])
         model = _load_file(path / MODEL_FILE, threads)
-        error = run.test.value if run.test is not None and task == "regression" else _error_of(model)
+        error = run.test.value if run.test is not None and task == "regression" else _error_of(model, task)
         return SavedModel(model, target, task, error, run.seen)
     except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, InvalidInput):
@@ -161,9 +204,9 @@ def load_model(path: Path, *, threads: int | None = None) -> SavedModel:
         raise InvalidInput(f"{path} holds a run without a model. Train with thresher train --save.") from None
 
 
-def _error_of(model: Any) -> float:
+def _error_of(model: Any, task: str) -> float:
     """Return the error on rows left out of a regressor with one target, in its units; NaN where it is not known."""
-    if getattr(model, "target_", "log") == "log" or not model.single_target_:
+    if task == "classification" or model.target_ == "log" or not model.single_target_:
         return math.nan
     return float(model.target_scaling_.unit[0]) * math.sqrt(max(float(model.loo_error_), 0.0))
 

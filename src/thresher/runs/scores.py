@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from thresher.pages import say_number
 from thresher.tables import say_label
 
-__all__ = ["GUESS", "UNKNOWN", "Threshold", "average_folds", "digits_for", "find_thresholds", "round_shares",
-           "say_recall", "say_scores", "say_threshold", "score_all"]  # fmt: skip
+__all__ = ["GUESS", "UNKNOWN", "ClassScore", "Confusion", "Threshold", "average_folds", "digits_for",
+           "find_thresholds", "rmse", "round_shares", "say_recall", "say_scores", "say_threshold", "score_all",
+           "score_classes"]  # fmt: skip
 
 UNKNOWN = "rows of classes that were not trained on"
 GUESS = " of the guess"  # ends the name of what the best constant answer gets
@@ -23,6 +24,25 @@ _SAID = {"average precision": "base rate", "log loss": "base rate", "accuracy": 
 _MOST_CLASSES = 6  # whose recall is said; of more, the lowest
 _COSTS = (1, 2, 5, 10, 20, 50, 100)  # of a missed row, in false alarms
 _FEW = 0.5  # recall of the rarer class below which another threshold is proposed
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """Of one class: rows that have it, the share of them that was found, and the share of its answers that is right."""
+
+    name: str
+    rows: int
+    recall: float  # NaN where no row has the class
+    precision: float  # NaN where it was never the answer
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How many rows of one class got the answer of another, or of the same."""
+
+    actual: str
+    predicted: str
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -60,13 +80,13 @@ def score_all(
 
     known = y if known is None else known
     if task == "regression":
-        unit = float(np.abs(y).max()) or 1.0  # so that squares of huge and tiny numbers are numbers
+        unit = _unit(y)
         y, predicted, guess = y / unit, predicted / unit, np.full(len(y), known.mean() / unit)
         return {
             "R2": float(metrics.r2_score(y, predicted)) if np.ptp(y) > 0 else math.nan,
-            "RMSE": unit * float(metrics.root_mean_squared_error(y, predicted)),
+            "RMSE": unit * rmse(y, predicted),
             "MAE": unit * float(metrics.mean_absolute_error(y, predicted)),
-            f"RMSE{GUESS}": unit * float(metrics.root_mean_squared_error(y, guess)),
+            f"RMSE{GUESS}": unit * rmse(y, guess),
             f"MAE{GUESS}": unit * float(metrics.mean_absolute_error(y, guess)),
         }
     found: dict[str, Any] = {}
@@ -74,12 +94,38 @@ def score_all(
         found = _score_chances(chances, y, known=known, classes=classes)
     values, counts = np.unique(known, return_counts=True)
     found["accuracy"] = float(metrics.accuracy_score(y, predicted))
-    found[f"accuracy{GUESS}"] = float(np.mean(y == values[counts.argmax()]))
+    found[f"accuracy{GUESS}"] = float(metrics.accuracy_score(y, np.full(len(y), values[counts.argmax()])))
     labels, counts = np.unique(y, return_counts=True)
     recall = metrics.recall_score(y, predicted, labels=labels, average=None, zero_division=0.0).tolist()
     names = [say_label(one) for one in labels.tolist()]
     found["recall"] = dict(zip(names, recall, strict=True))
     return {**found, "rows of each class": dict(zip(names, counts.tolist(), strict=True))}
+
+
+def rmse(y: NDArray[np.float64], predicted: NDArray[np.float64]) -> float:
+    """Return the root of the mean squared error of predictions (k,) of y (k,), numbers of any size."""
+    from sklearn.metrics import root_mean_squared_error
+
+    unit = _unit(y)
+    return unit * float(root_mean_squared_error(y / unit, predicted / unit))
+
+
+def _unit(y: NDArray[np.float64]) -> float:
+    """Return the largest size of y: divided by it, squares of huge and tiny numbers are numbers."""
+    return float(np.abs(y).max()) or 1.0
+
+
+def score_classes(
+    predicted: NDArray[Any], y: NDArray[Any], labels: NDArray[Any]
+) -> tuple[list[ClassScore], list[Confusion]]:
+    """Return recall and precision of each of the labels, which include all of y (k,), and what was taken for what."""
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+    names = [say_label(one) for one in labels.tolist()]
+    precision, recall, _, rows = precision_recall_fscore_support(y, predicted, labels=labels, zero_division=np.nan)
+    classes = [ClassScore(*one) for one in zip(names, rows.tolist(), recall.tolist(), precision.tolist(), strict=True)]
+    table = confusion_matrix(y, predicted, labels=labels)
+    return classes, [Confusion(names[i], names[j], int(table[i, j])) for i, j in np.argwhere(table)]
 
 
 def _score_chances(

@@ -8,18 +8,7 @@ from thresher.shards.scan import Scan
 from thresher.shards.search import ScanShard, TournamentShard
 from thresher.shards.tournament import Tournament
 
-__all__ = [
-    "SHARDS",
-    "Certified",
-    "Dense",
-    "Kind",
-    "Recipe",
-    "Scan",
-    "Slice",
-    "Tournament",
-    "block_bytes",
-    "start_gram",
-]
+__all__ = ["SHARDS", "Certified", "Dense", "Kind", "Recipe", "Scan", "Slice", "Tournament", "block_bytes", "start_gram"]
 
 SHARDS: dict[str, Kind] = {
     "certified": Certified,

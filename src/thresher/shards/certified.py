@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from thresher.loops.certified.visits import visit
 from thresher.loops.certified.watchlists import commit, extract, rebuild, write_wake_ups
 from thresher.loops.pairs import counting
 from thresher.loops.rounding import of_coefficients
-from thresher.loops.structures import Found, Point, WakeUps
+from thresher.loops.structures import Found, Point, Rebuilt, WakeUps
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.position import Position
@@ -47,23 +47,12 @@ _PER_NEURON = 57  # bytes of a watchlist, its place in the tree included
 _START_BLOCK = 1024  # start rows per matrix product
 
 
-class _ScannedAgain(NamedTuple):
-    """Places of neurons with flips, looks, and pairs that flipped on and off, of neurons that left their band."""
-
-    pending: NDArray[np.int64]
-    looks: int
-    on: int
-    off: int
-
-
 class Certified(PairShard):
     """A shard that looks only at pairs whose certificate has expired.
 
     Cost: ``start`` O(nd) per neuron, weights streamed in blocks and forgotten; ``move`` O(1) per neuron that is due
     plus O(fired inputs) per look, about n sqrt(m) b (relative residual) looks in all. Memory: O(watched pairs).
     """
-
-    SHARE = 1
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._geometry, self._neurons = recipe.settings, recipe.geometry, neurons
@@ -100,18 +89,14 @@ class Certified(PairShard):
         lists = watched * (3 + 2 * facts.item) + 8 * bases + facts.awake * _PER_NEURON
         return float(max(lists, facts.weights) + facts.weights)
 
-    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
-        """Scan the start weights block by block, take the first step while they are in cache, keep watchlists.
-
-        ``expected`` is the drift that is to come, per square root of firing inputs.
-        """
-        return self.start_together([self], [first_step], expected=[expected])[0]
-
     @staticmethod
     def start_together(
         shards: Sequence[Certified], first_steps: Sequence[Step | None], *, expected: Sequence[float]
     ) -> list[ShardStarted]:
-        """Start shards of the same neurons for several outputs: start weights and their products are made once."""
+        """Scan the start weights block by block, take the first steps while they are in cache, keep watchlists.
+
+        Start weights and their products are made once for shards of the same neurons, one per output.
+        """
         steps = [None if step is None else -step.v for step in first_steps]  # watchlists count what was subtracted
         scans = [shard._scan(step, drift) for shard, step, drift in zip(shards, steps, expected, strict=True)]
         geometry, start = shards[0]._geometry, shards[0]._settings.start
@@ -164,9 +149,9 @@ class Certified(PairShard):
         visited = visit(
             self._lists, places, forced, self._wake_ups(), self._point(), self._constants, self._loop_inputs, found
         )
-        again = self._scan_again(found.left_band[: visited.n_left_band], found.corrections)
+        flipped_again, again = self._scan_again(found.left_band[: visited.n_left_band], found.corrections)
         pending = found.pending[: visited.n_pending]  # ascending, as places are
-        self._pending = np.union1d(pending, again.pending) if len(again.pending) else pending.copy()
+        self._pending = np.union1d(pending, flipped_again) if len(flipped_again) else pending.copy()
         self._flips = visited.on + visited.off + again.on + again.off
         effort = Effort(
             looks=visited.looks + again.looks,
@@ -237,10 +222,8 @@ class Certified(PairShard):
         return self._lists.drift.astype(np.float64), self._lists.band.astype(np.float64)
 
     def _start_blocks(self) -> Iterator[range]:
-        first, last = self._neurons.start, self._neurons.stop
-        if self._settings.start.twins:
-            first, last = first // 2, last // 2
-        return row_blocks(first, last, size=_START_BLOCK)
+        copies = self._settings.start.copies
+        return row_blocks(self._neurons.start // copies, self._neurons.stop // copies, size=_START_BLOCK)
 
     def _take_snapshot(self, running_sum: NDArray[np.float64]) -> None:
         self._clock += float(np.abs(running_sum - self._sums[self._now]).max())
@@ -253,20 +236,26 @@ class Certified(PairShard):
     def _wake_ups(self) -> WakeUps:
         return WakeUps(self._clock, self._nodes[len(self._nodes) // 2 :, 0])
 
-    def _scan_again(self, places: NDArray[np.int64], corrections: NDArray[np.float64]) -> _ScannedAgain:
-        """Scan neurons that left their band against all inputs and give each a wider band."""
+    def _scan_again(
+        self, places: NDArray[np.int64], corrections: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], Rebuilt]:
+        """Scan neurons that left their band against all inputs and give each a wider band.
+
+        Returns the places of those with pairs that flipped, and what was counted.
+        """
         if not len(places):
-            return _ScannedAgain(places, 0, 0, 0)
+            return places, Rebuilt(self._entries_used, 0, 0, 0, 0)
         fast = self._geometry.fast_inputs
         self._lists = self._lists.with_room(self._entries_used + len(places) * len(fast))
         start = self._settings.start.rows(self._neurons.start + self._lists.neurons[places].astype(np.int64))
         products = np.matmul(start.astype(fast.dtype), fast.T)
         found = Found(corrections, pending=np.empty_like(places), left_band=places[:0])
-        self._entries_used, n_pending, looks, on, off = rebuild(
+        rebuilt = rebuild(
             self._lists, places, products, self._entries_used, self._point(), self._constants, self._loop_inputs, found
         )
+        self._entries_used = rebuilt.entries_used
         write_wake_ups(self._lists, places, self._settings.scale, self._wake_ups())
-        return _ScannedAgain(found.pending[:n_pending], looks, int(on), int(off))  # NumPy's, where nothing is compiled
+        return found.pending[: rebuilt.n_pending], rebuilt
 
     def _commit(self, places: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
         lists = self._lists

@@ -19,7 +19,7 @@ from thresher.interfaces import Effort, ShardMoved, ShardStarted, Step
 from thresher.loops.pairs.bits import add_outputs, add_pushes, count_flips, list_pairs, panels_of
 from thresher.loops.pairs.by_neuron import collect_within
 from thresher.loops.pairs.counting import BITS_PER_PAIR, count_shared
-from thresher.loops.rounding import NORM_TOLERANCE, unit_roundoff
+from thresher.loops.rounding import reach_of, unit_roundoff
 from thresher.model.firing import Pattern, pattern_of_pairs
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.weights import DenseWeights
@@ -55,7 +55,7 @@ def start_gram(inputs: Matrix, settings: NetworkSettings, *, threads: int = 1) -
     Two rows of bits, one bit per neuron, are compared 64 neurons at a time. Twins fire together, so one of each pair is
     counted. Memory: 12 n² bytes, and 2048 per input.
     """
-    n, neurons = len(inputs), settings.neurons // _copies(settings)
+    n, neurons = len(inputs), settings.neurons // settings.start.copies
     shared = Margins.of(inputs, settings.shift)
     counts = np.zeros((n, n), np.int32 if neurons < 1 << 31 else np.int64)
     for some in row_blocks(0, neurons, size=_COUNTED):
@@ -67,7 +67,7 @@ def start_gram(inputs: Matrix, settings: NetworkSettings, *, threads: int = 1) -
 
         whole_words = max(64, min(1024, _PAIRS // n) // 64 * 64)
         list(in_order(fill, row_blocks(some.start, some.stop, size=whole_words), threads=threads))
-        _count(words, counts, threads=threads)
+        _count(words, counts, sign=1, threads=threads)
     gram = np.empty((n, n))
 
     def finish(row: int) -> None:
@@ -87,43 +87,35 @@ def _write_bits(fires: NDArray[np.bool_], words: NDArray[np.uint64], *, first: i
     words.view(np.uint8)[:, first // 8 : first // 8 + octets.shape[1]] = octets
 
 
-def _count(words: NDArray[np.uint64], counts: NDArray[np.signedinteger], *, threads: int) -> None:
-    """Add to ``counts`` (n, n), lower triangle, how many bits two rows of ``words`` (n, words) share."""
+def _count(words: NDArray[np.uint64], counts: NDArray[np.signedinteger], *, sign: int, threads: int) -> None:
+    """Add to ``counts`` (n, n), lower triangle, ``sign`` for each bit that two rows of ``words`` (n, words) share."""
     n = len(words)
     tiles = [(row, column) for row in range(0, n, _TILE) for column in range(0, row + 1, _TILE)]
 
     def tile(corner: tuple[int, int]) -> None:
         row, column = corner
-        count_shared(words, row, min(row + _TILE, n), column, min(column + _TILE, n), counts)
+        count_shared(words, row, min(row + _TILE, n), column, min(column + _TILE, n), sign, counts)
 
     list(in_order(tile, tiles, threads=threads))
-
-
-def _copies(settings: NetworkSettings) -> int:
-    return 2 if settings.start.twins else 1
 
 
 class Dense(PairShard):
     """A slice of neurons in dense blocks. Memory: (neurons, d) numbers and (neurons, n) bits, twice during a move."""
 
-    SHARE, WHOLE = 8, True
+    SHARE, DENSE = 8, True
     REMEDY = "Use a smaller width or fewer inputs."
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._inputs, self._neurons = recipe.settings, recipe.inputs, neurons
         self._recipe, self.unit = recipe, unit_roundoff(recipe.dtype)
         self._shared = Margins(recipe.inputs, recipe.fast_inputs, recipe.settings.shift)
-        self._copies = _copies(recipe.settings)
+        self._copies = recipe.settings.start.copies
         self._moved: Fast = np.zeros((0, recipe.inputs.shape[1]), recipe.dtype)  # none: all at their start
         self._bits = np.zeros((len(neurons), -(-len(recipe.inputs) // 8)), np.uint8)
         self._share = np.zeros(len(recipe.inputs))  # of the outputs at the last linearise
         self._few = firing_probability(recipe.settings.shift) * _FEW < 1  # pairs fire
         self._linearised = True
         self._listed: list[tuple[Any, Any]] | None = None  # the firing pairs, once products over them were asked for
-
-    @staticmethod
-    def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
-        """Refuse nothing."""
 
     @staticmethod
     def memory(facts: Any) -> float:
@@ -136,16 +128,15 @@ class Dense(PairShard):
         """Return about how many bytes a thread takes for a block of neurons."""
         return block_bytes(facts.inputs, facts.dimension)
 
-    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
-        """Find which pairs fire at the start and take the first step, in one pass. Cost: O(nd) per neuron."""
-        return self.start_together([self], [first_step], expected=[expected])[0]
-
     @staticmethod
     @_QUIET
     def start_together(
         shards: Sequence[Dense], first_steps: Sequence[Step | None], *, expected: Sequence[float]
     ) -> list[ShardStarted]:
-        """Start shards of the same neurons, one per output: start weights and their margins are made once."""
+        """Find which pairs fire at the start and take the first steps, in one pass. Cost: O(nd) per neuron.
+
+        Start weights and their margins are made once for shards of the same neurons, one per output.
+        """
         leader, n, copies = shards[0], len(shards[0]._inputs), shards[0]._copies
         firsts = [
             None if step is None else _First(shard, step) for shard, step in zip(shards, first_steps, strict=True)
@@ -236,16 +227,13 @@ class Dense(PairShard):
 
     def _add_counts(self, bits: Bits, counts: NDArray[np.int32], *, sign: int) -> None:
         n = len(self._inputs)
-        found = counts if sign == 1 else np.zeros_like(counts)
         for first in range(0, len(bits), _COUNTED):
             some = bits[first : first + _COUNTED]
             words = np.zeros((n, -(-len(some) // 64)), np.uint64)
             for row in range(0, len(some), 1024):
                 fires = np.unpackbits(some[row : row + 1024], axis=1, count=n).view(np.bool_)
                 _write_bits(np.ascontiguousarray(fires.T), words, first=row)
-            _count(words, found, threads=1)
-        if sign == -1:
-            counts -= found
+            _count(words, counts, sign=sign, threads=1)
 
     def pattern(self) -> Pattern:
         """Return the firing pairs at the last ``linearise``. Cost: O(n) per neuron."""
@@ -372,7 +360,7 @@ class _First:
         moved = (shard._settings.scale * pushes).astype(margins.dtype, copy=False)
         squares = np.einsum("kd,kd->k", moved, moved, dtype=np.float64)
         norms = np.linalg.norm(start, axis=1).astype(np.float64) + np.sqrt(squares)
-        reach = (1 + NORM_TOLERANCE) * 1.001 * np.sqrt(squares) + shard._shared.guard(norms)
+        reach = reach_of(np.sqrt(squares)) + shard._shared.guard(norms)
         pairs, inputs = collect_within(margins, reach)
         self.far = not np.isfinite(reach).all() or len(pairs) * _MANY > margins.size
         if self.far:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.loops.pairs.by_neuron import collect_within, dot_pairs
-from thresher.loops.rounding import NORM_TOLERANCE, of_margin, unit_roundoff
+from thresher.loops.rounding import of_margin, size_of_product, unit_roundoff
 
 __all__ = ["Bits", "Fast", "Margins", "Matrix"]
 
@@ -31,8 +31,8 @@ class Margins(NamedTuple):
 
     def guard(self, norms: Matrix) -> Matrix:
         """Return bounds (k,) on the rounding of margins of weight vectors with these norms (k,)."""
-        longest = 1.01 * (1 + NORM_TOLERANCE) * norms
-        bounds: Matrix = of_margin(self.fast.shape[1], unit_roundoff(self.fast.dtype), longest, self.shift)
+        sizes = size_of_product(norms)
+        bounds: Matrix = of_margin(self.fast.shape[1], unit_roundoff(self.fast.dtype), sizes, self.shift)
         return bounds
 
     def of_vectors(self, start: Fast, added: Fast | None = None) -> Fast:

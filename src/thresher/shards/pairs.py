@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import BrokenCertificate
-from thresher.interfaces import JacobianSlice, ShardAudited, Sketch
+from thresher.interfaces import JacobianSlice, ShardAudited, ShardStarted, Sketch, Step
 from thresher.loops.pairs.by_neuron import add_gram_product
 from thresher.loops.rounding import FINE, NORM_TOLERANCE, of_margin, of_outputs
 from thresher.model.firing import Pattern
@@ -16,21 +17,33 @@ from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.position import Position
 from thresher.model.weights import DenseWeights, Weights
 
-__all__ = ["REMEDY", "PairShard", "audit_pairs", "displacement_outputs"]
+__all__ = ["REMEDY", "PairShard", "wrong_pair"]
 
 REMEDY = "This is a fault of thresher: please report it with the seed. index='scan' does without certificates."
+
+
+def wrong_pair(neuron: int, i: int, *, fires: bool, count: int) -> BrokenCertificate:
+    """Return the error for the first of some pairs that an audit finds otherwise than they are maintained."""
+    verb = "fires" if fires else "does not fire"
+    return BrokenCertificate(
+        f"neuron {neuron} {verb} on input {i}, against what is maintained ({count} such pairs in its block). {REMEDY}"
+    )
 
 
 class PairShard:
     """The part of a shard that follows from its firing pairs, ``pattern()``, and its ``position()``."""
 
-    WHOLE = False
+    SHARE, DENSE = 1, False
     REMEDY = "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs."
 
     _settings: NetworkSettings
     _inputs: NDArray[np.float64]
     _neurons: range
     unit = 0.0  # roundoff of outputs that are sums over all neurons; flips alone change those of most kinds
+
+    @staticmethod
+    def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
+        """Refuse nothing."""
 
     @staticmethod
     def require_device(facts: Any, outputs: int) -> None:
@@ -40,6 +53,22 @@ class PairShard:
     def block_memory(facts: Any) -> float:
         """Return about how many bytes a thread takes for a block of neurons."""
         return float(1024 * facts.inputs * facts.item)
+
+    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
+        """Find which pairs fire at the start and take the first step, if any.
+
+        ``expected`` is the drift that is to come, per square root of firing inputs.
+        """
+        return self.start_together([self], [first_step], expected=[expected])[0]
+
+    @staticmethod
+    def start_together(
+        shards: Sequence[Any], first_steps: Sequence[Step | None], *, expected: Sequence[float]
+    ) -> list[ShardStarted]:
+        """Start shards of the same neurons, one per output: one after the other."""
+        return [
+            shard._start_alone(step, drift) for shard, step, drift in zip(shards, first_steps, expected, strict=True)
+        ]
 
     def pattern(self) -> Pattern:
         """Return the firing pairs at the last ``linearise``."""
@@ -59,7 +88,15 @@ class PairShard:
 
     def jacobian_times_displacement(self) -> NDArray[np.float64]:
         """Return this shard's share of J (W - W(0)) (n,), without the factor 1/sqrt(m). Cost: O(d) per pair."""
-        return displacement_outputs(self.position().weights, self.pattern())
+        weights, pattern, total = self.position().weights, self.pattern(), np.zeros(len(self._inputs))
+        for block in row_blocks(0, len(pattern.neurons)):
+            part = pattern.slice(block.start, block.stop)
+            moved = weights.vectors(part.neurons) - weights.start.rows(part.neurons)
+            moved *= weights.start.signs(part.neurons)[:, None]
+            rows = np.repeat(np.arange(len(part.neurons)), np.diff(part.bounds))
+            values = np.einsum("pd,pd->p", moved[rows], self._inputs[part.inputs])
+            total += np.bincount(part.inputs, values, minlength=len(total))
+        return total
 
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return None: no certificates are kept."""
@@ -83,64 +120,33 @@ class PairShard:
         return sketch.gather(JacobianSlice(pattern, signs, self._inputs, settings.scale, settings.neurons))
 
     def audit(self) -> ShardAudited:
-        """Compare all firing pairs with a full scan in float64. Cost: O(nd) per neuron."""
-        parts = self.pattern(), self.weights(), self._settings, self._inputs, self._neurons
-        return audit_pairs(*parts, rounding=self.rounding(), unit=self.unit)
+        """Compare all firing pairs with a full scan in float64; refuse what differs by more than ties.
 
-
-def audit_pairs(
-    pattern: Pattern,
-    weights: Weights | DenseWeights,
-    settings: NetworkSettings,
-    inputs: NDArray[np.float64],
-    neurons: range,
-    *,
-    rounding: float,
-    unit: float = 0.0,
-) -> ShardAudited:
-    """Return what a scan of neurons in float64 finds; refuse a pattern that differs from it in more than ties.
-
-    ``rounding`` bounds what float64 loses in a weight vector; ``unit`` is the unit roundoff of the outputs that will be
-    compared, if they are sums over all neurons. Cost: O(nd) per neuron.
-    """
-    n, d = inputs.shape
-    outputs, squares, firing, ties = np.zeros(n), np.zeros(n), np.zeros(n, np.int64), 0
-    largest = rounding
-    for block in row_blocks(neurons.start, neurons.stop):
-        vectors = weights.vectors(block)
-        values = vectors @ inputs.T
-        values -= settings.shift
-        norms = np.linalg.norm(vectors, axis=1) * (1 + NORM_TOLERANCE)
-        allowed = of_margin(d, FINE, norms, settings.shift) + rounding
-        maintained = np.zeros(values.shape, np.bool_)
-        first, last = np.searchsorted(pattern.neurons, (block.start, block.stop))
-        part = pattern.slice(first, last)
-        maintained[part.per_pair(part.neurons) - block.start, part.inputs] = True
-        rows, columns = np.nonzero(maintained != (values >= 0))
-        wrong = np.flatnonzero(np.abs(values[rows, columns]) > allowed[rows])
-        if len(wrong):
-            r, i = rows[wrong[0]], columns[wrong[0]]
-            verb = "does not fire" if maintained[r, i] else "fires"
-            raise BrokenCertificate(
-                f"neuron {block.start + r} {verb} on input {i}, against what is maintained "
-                f"({len(wrong)} such pairs in its block). {REMEDY}"
-            )
-        ties += len(rows)
-        outputs += settings.start.signs(np.arange(block.start, block.stop)) @ np.maximum(values, 0)
-        squares += of_outputs(values, norms, d, settings.shift)
-        firing += maintained.sum(axis=0)
-        largest = max(largest, float(allowed.max(initial=0.0)))
-    return ShardAudited(outputs, ties, firing, largest, (2.0 * unit) ** 2 * squares)
-
-
-def displacement_outputs(weights: Weights, pattern: Pattern) -> NDArray[np.float64]:
-    """Return the sum over the neurons r that fire on x_i of a_r <w_r - w_r(0), x_i>, (n,). Cost: O(d) per pair."""
-    total = np.zeros(len(weights.inputs))
-    for first in range(0, len(pattern.neurons), 1024):
-        part = pattern.slice(first, min(first + 1024, len(pattern.neurons)))
-        moved = weights.vectors(part.neurons) - weights.start.rows(part.neurons)
-        moved *= weights.start.signs(part.neurons)[:, None]
-        rows = np.repeat(np.arange(len(part.neurons)), np.diff(part.bounds))
-        values = np.einsum("pd,pd->p", moved[rows], weights.inputs[part.inputs])
-        total += np.bincount(part.inputs, values, minlength=len(total))
-    return total
+        Cost: O(nd) per neuron.
+        """
+        pattern, weights, rounding = self.pattern(), self.weights(), self.rounding()
+        settings, inputs = self._settings, self._inputs
+        n, d = inputs.shape
+        outputs, squares, firing, ties = np.zeros(n), np.zeros(n), np.zeros(n, np.int64), 0
+        largest = rounding
+        for block in row_blocks(self._neurons.start, self._neurons.stop):
+            vectors = weights.vectors(block)
+            values = vectors @ inputs.T
+            values -= settings.shift
+            norms = np.linalg.norm(vectors, axis=1) * (1 + NORM_TOLERANCE)
+            allowed = of_margin(d, FINE, norms, settings.shift) + rounding
+            maintained = np.zeros(values.shape, np.bool_)
+            first, last = np.searchsorted(pattern.neurons, (block.start, block.stop))
+            part = pattern.slice(first, last)
+            maintained[part.per_pair(part.neurons) - block.start, part.inputs] = True
+            rows, columns = np.nonzero(maintained != (values >= 0))
+            wrong = np.flatnonzero(np.abs(values[rows, columns]) > allowed[rows])
+            if len(wrong):
+                r, i = rows[wrong[0]], columns[wrong[0]]
+                raise wrong_pair(block.start + r, i, fires=not maintained[r, i], count=len(wrong))
+            ties += len(rows)
+            outputs += settings.start.signs(np.arange(block.start, block.stop)) @ np.maximum(values, 0)
+            squares += of_outputs(values, norms, d, settings.shift)
+            firing += maintained.sum(axis=0)
+            largest = max(largest, float(allowed.max(initial=0.0)))
+        return ShardAudited(outputs, ties, firing, largest, (2.0 * self.unit) ** 2 * squares)

@@ -26,7 +26,7 @@ class Kind(Protocol):
 
     SHARE: int  # shards of this kind are this many times smaller than the largest; 0: all neurons are in one
     REMEDY: str  # what to do if memory does not suffice
-    WHOLE: bool  # whether what was added to a neuron is a vector, not coefficients on the inputs it fired on
+    DENSE: bool  # whether what was added to a neuron is a vector, not coefficients on the inputs it fired on
 
     def __call__(self, recipe: Recipe, neurons: range) -> Shard:
         """Make a shard of a range of neurons."""
@@ -99,9 +99,6 @@ class Recipe:
     def __getstate__(self) -> dict[str, Any]:
         made = ("geometry", "fast_inputs", "padded_inputs", "panels", "rounded_inputs")
         return {name: value for name, value in self.__dict__.items() if name not in made}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
 
 
 class Slice:

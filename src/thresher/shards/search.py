@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ from numpy.typing import NDArray
 
 from thresher.interfaces import Effort, Index, ShardMoved, ShardStarted, Step
 from thresher.model.firing import Firing, Pattern
-from thresher.model.network import NetworkSettings
 from thresher.model.position import Position
 from thresher.shards.pairs import PairShard
 from thresher.shards.recipe import Recipe
@@ -23,7 +21,6 @@ __all__ = ["ScanShard", "SearchShard", "TournamentShard"]
 class SearchShard(PairShard):
     """A slice of neurons with its position, its firing pattern and an index."""
 
-    SHARE = 1
     INDEX: type[Index]
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
@@ -32,23 +29,11 @@ class SearchShard(PairShard):
         self._index = self.INDEX()
 
     @staticmethod
-    def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
-        """Refuse nothing."""
-
-    @staticmethod
     def memory(facts: Any) -> float:
         """Return about how many bytes a network and its shards take: four copies of the coefficients."""
         return float(4 * facts.weights)
 
-    @staticmethod
-    def start_together(
-        shards: Sequence[SearchShard], first_steps: Sequence[Step | None], *, expected: Sequence[float]
-    ) -> list[ShardStarted]:
-        """Start each shard by itself: an index holds the weights of its own output."""
-        each = zip(shards, first_steps, expected, strict=True)
-        return [shard.start(step, expected=drift) for shard, step, drift in each]
-
-    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
+    def _start_alone(self, first_step: Step | None, expected: float) -> ShardStarted:
         """Make the start weights, find which pairs fire, take the first step. Cost: that of ``init`` and a move."""
         self._index.init(self._position, self._neurons)
         self._found = self._firing = self._index.firing(self._settings.shift)
@@ -120,10 +105,8 @@ class SearchShard(PairShard):
         return self._tried.exact(pattern.per_pair(pattern.neurons)[places], pattern.inputs[places])
 
     def _outputs(self, firing: Firing) -> NDArray[np.float64]:
-        return self._sum_by_input(firing.pattern.inputs, self._active(firing))
-
-    def _active(self, firing: Firing) -> NDArray[np.float64]:
-        return self._signs(firing.pattern) * (firing.values - self._settings.shift)
+        active = self._signs(firing.pattern) * (firing.values - self._settings.shift)
+        return self._sum_by_input(firing.pattern.inputs, active)
 
     def _signs(self, pattern: Pattern) -> NDArray[np.float64]:
         return pattern.per_pair(self._settings.start.signs(pattern.neurons))

@@ -15,7 +15,7 @@ from thresher.loops.rounding import unit_roundoff
 from thresher.loops.structures import Inputs, RoundedInputs, RoundedRows, ShardConstants, StartRows
 from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
-from thresher.model.poisson import AnyStart, PoissonStart
+from thresher.model.poisson import AnyStart
 from thresher.model.weights import Floating
 from thresher.theory import firing_probability
 
@@ -102,8 +102,7 @@ class Watchlists(NamedTuple):
 def loop_inputs(settings: NetworkSettings, geometry: Geometry, fast_vectors: Floating) -> Inputs:
     """Return what loops over watchlists know of the inputs, which are given in working precision as well."""
     start, (X, products, _, fast_products, max_correlation) = settings.start, geometry
-    bounds = start.bounds if isinstance(start, PoissonStart) else np.empty(0, np.int64)
-    return Inputs(X, fast_vectors, products, fast_products, max_correlation, bounds)
+    return Inputs(X, fast_vectors, products, fast_products, max_correlation, start.bounds)
 
 
 def shard_constants(
@@ -117,10 +116,9 @@ def shard_constants(
 ) -> ShardConstants:
     """Return what loops over watchlists know of a shard."""
     start = settings.start
-    tail = start.tail if isinstance(start, PoissonStart) else 0.0
     return ShardConstants(
         settings.shift, guards, unit_roundoff(geometry.dtype), settings.scale, band, np.uint64(start.seed),
-        neurons.start, start.twins, tail, trust,
+        neurons.start, start.twins, start.tail, trust,
     )  # fmt: skip
 
 
@@ -180,7 +178,7 @@ class StartScan:
         rounded: RoundedInputs | None = None,
     ) -> None:
         self._settings, self._geometry = settings, geometry
-        self._copies = 2 if settings.start.twins else 1  # neurons that share a start row
+        self._copies = settings.start.copies
         self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
         self._inputs = inputs
         self._constants = shard_constants(settings, geometry, neurons, band=band, guards=(0.0, 0.0))

@@ -2,7 +2,8 @@
 
 from thresher.tables.columns import ParquetRows, read_blocks, read_frame
 from thresher.tables.frame import Column, Frame, is_frame, say_label
-from thresher.tables.table import Table, guess_task, read_table, read_targets, split_table
+from thresher.tables.table import Table, read_table, split_table
+from thresher.tables.targets import guess_task, read_targets
 from thresher.tables.text_files import INPUT
 
 __all__ = [

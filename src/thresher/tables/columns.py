@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import stat
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +17,9 @@ from thresher.errors import InvalidInput, not_installed
 from thresher.memory import require
 from thresher.tables.arrays import read_arrays
 from thresher.tables.frame import Column, Frame, column_of
+from thresher.tables.parts import pick
 from thresher.tables.reading import ITSELF, Like, Reading
-from thresher.tables.saying import name_some, say_all
+from thresher.tables.saying import name_some, refuse_twice, say_all
 from thresher.tables.text_files import INPUT, SMALLER, read_sheet
 
 __all__ = ["PARQUET", "ParquetRows", "gather", "read_blocks", "read_frame", "split_names"]
@@ -71,7 +71,7 @@ def read_blocks(path: Path, *, how: Reading = ITSELF, like: Like | None = None, 
         return
     count = 0
     with _opened(path) as file:
-        _refuse_twice(path, file.schema_arrow.names)
+        refuse_twice(file.schema_arrow.names, source=f"{path}: ")
         for batch in file.iter_batches(batch_size=size):
             names = batch.schema.names
             yield Frame([_from_arrow(name, column) for name, column in zip(names, batch.columns, strict=True)])
@@ -141,7 +141,7 @@ class ParquetRows:
 
     def __init__(self, path: Path, names: Sequence[str] | None = None) -> None:
         with _opened(path) as file:
-            _refuse_twice(path, file.schema_arrow.names)
+            refuse_twice(file.schema_arrow.names, source=f"{path}: ")
             kinds = {field.name: str(field.type) for field in file.schema_arrow}
             self._path, self._rows = path, int(file.metadata.num_rows)
             self.all_names = [name for name in kinds if not _INDEX.fullmatch(name)]
@@ -160,6 +160,11 @@ class ParquetRows:
     def shape(self) -> tuple[int, int]:
         """How many rows and columns there are."""
         return self._rows, len(self.names)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self.names
 
     def __len__(self) -> int:
         return self._rows
@@ -186,12 +191,7 @@ class ParquetRows:
 
     def take(self, places: NDArray[np.int64]) -> Frame:
         """Return some rows in memory, by their numbers (k,); values may be missing. Cost: O(d) per row of all."""
-        order = np.argsort(places, kind="stable")
-        wanted, rows, first = places[order], np.empty((len(places), len(self.names))), 0
-        for block in self._batches(_BLOCK):
-            begin, end = np.searchsorted(wanted, (first, first + len(block)))
-            rows[order[begin:end]] = block[wanted[begin:end] - first]
-            first += len(block)
+        rows = pick(self._batches(_BLOCK), places, len(self.names))
         return Frame([column_of(name, values) for name, values in zip(self.names, rows.T, strict=True)])
 
     def _batches(self, size: int) -> Iterator[NDArray[np.float64]]:
@@ -218,18 +218,12 @@ def _opened(path: Path) -> Iterator[Any]:
         raise InvalidInput(f"{path} is no Parquet file: {said} Give {KINDS}.") from None
 
 
-def _refuse_twice(path: Path, names: list[str]) -> None:
-    """Refuse columns of one name."""
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise InvalidInput(f"{path}: several columns have the same name: {name_some(twice)}. Rename all but one.")
-
-
 def _read_parquet(
     path: Path, only: str | None, drop: Sequence[str], wrong: list[str], notes: list[str]
 ) -> list[Column]:
     with _opened(path) as file:
         about = file.metadata
-        _refuse_twice(path, file.schema_arrow.names)
+        refuse_twice(file.schema_arrow.names, source=f"{path}: ")
         groups = [about.row_group(place).num_rows for place in range(about.num_row_groups)]
         columns = about.num_columns if only is None else 1
         cells = max(about.num_rows, sum(groups)) * columns  # few bytes may stand for many equal ones

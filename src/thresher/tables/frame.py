@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from thresher.errors import InvalidInput
 from thresher.tables.cells import coded
 from thresher.tables.reading import Reading
-from thresher.tables.saying import name_some
+from thresher.tables.saying import refuse_twice
 
 __all__ = ["TRUTHS", "Column", "Frame", "Seen", "column_of", "is_frame", "places_as_names", "say_label"]
 
@@ -82,7 +81,7 @@ class Frame:
     def __init__(self, columns: Sequence[Column], *, notes: Sequence[str] = (), reading: Reading | None = None) -> None:
         self._columns = {one.name: one for one in columns}
         self.notes, self.reading = list(notes), reading
-        _refuse_twice([one.name for one in columns])
+        refuse_twice([one.name for one in columns])
 
     @classmethod
     def of(cls, table: Any) -> Frame:
@@ -94,7 +93,7 @@ class Frame:
             return table
         if is_frame(table):
             names = list(table.columns)
-            _refuse_twice(list(map(str, names)))
+            refuse_twice(list(map(str, names)))
             return cls([_from_series(str(name), table[name]) for name in names])
         values = np.asarray(table)
         if values.dtype.kind == "U":
@@ -147,12 +146,6 @@ class Frame:
 
     def _with(self, columns: Iterable[Column]) -> Frame:
         return Frame(list(columns), notes=self.notes, reading=self.reading)
-
-
-def _refuse_twice(names: Sequence[str]) -> None:
-    """Refuse columns of one name. Cost: O(d)."""
-    if twice := sorted(name for name, count in Counter(names).items() if count > 1):
-        raise InvalidInput(f"several columns have the same name: {name_some(twice)}. Rename all but one.")
 
 
 def places_as_names(count: int) -> list[str]:

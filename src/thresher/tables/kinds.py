@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.checks import restore
 from thresher.errors import InvalidInput
 from thresher.tables.cells import NO_VALUE, ORDERS, Read, coded, read_dates, read_numbers
 from thresher.tables.frame import Column
@@ -294,8 +295,12 @@ def restore_kind(stored: Mapping[str, Any]) -> Kind:
     """Return what :func:`describe_kind` described; ValueError, TypeError or KeyError if that cannot be."""
     about = dict(stored)
     kind = {one.kind: one for one in (LeftOut, Numbers, Dates, OneHot, Levels, Words)}[about.pop("kind")]
-    made: Any = kind(**{name: _tuples(value) for name, value in about.items()})
-    if not _valid(made):
+    try:
+        made: Any = restore(kind, about)
+        valid = _valid(made)
+    except (TypeError, ValueError):
+        valid = False
+    if not valid:
         raise ValueError(f"a column of kind {kind.kind!r} cannot be like that")
     return made
 
@@ -305,35 +310,24 @@ def describe_kind(kind: Any) -> dict[str, Any]:
     return {"kind": kind.kind, **asdict(kind)}
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
-
-
 def _valid(made: Any) -> bool:
-    def finite(numbers: Any) -> bool:
-        return all(isinstance(one, float | int) and math.isfinite(one) for one in numbers)
-
-    def names(words: Any) -> bool:
-        return isinstance(words, tuple) and all(isinstance(one, str) for one in words) and len(set(words)) == len(words)
-
-    if isinstance(made, LeftOut):
-        return isinstance(made.why, str)
+    """Return whether what was learnt fits together: its types were checked before."""
+    listed = [part for part in vars(made).values() if isinstance(part, tuple)]
+    numbers = [one for part in vars(made).values() for one in np.ravel(part).tolist() if isinstance(one, float)]
+    once = all(len(set(part)) == len(part) for part in listed if all(isinstance(one, str) for one in part))
+    if not once or not all(map(math.isfinite, numbers)):
+        return False
     if isinstance(made, Numbers):
-        told = isinstance(made.indicator, bool) and made.decimal in (".", ",") and made.percent in (None, True, False)
-        return finite([made.fill]) and told and names(made.words)
+        return made.decimal in (".", ",")
     if isinstance(made, Dates):
         parts = set(time_parts(np.zeros(1, "datetime64[us]")))
-        known = (
-            names(made.parts) and set(made.parts) <= parts and names(made.words) and isinstance(made.indicator, bool)
-        )
-        return known and len(made.parts) == len(made.fill) and finite(made.fill) and made.order in ORDERS
+        return set(made.parts) <= parts and len(made.parts) == len(made.fill) and made.order in ORDERS
     if isinstance(made, OneHot):
-        return names(made.values) and len(made.values) > 0
+        return len(made.values) > 0
     if isinstance(made, Levels):
-        rows = [*made.levels, made.otherwise]
-        whole = all(len(row) == len(made.what) and finite(row) for row in rows)
-        return names(made.values) and names(made.what) and whole and len(made.levels) == len(made.values)
-    return names(made.words)
+        whole = all(len(row) == len(made.what) for row in (*made.levels, made.otherwise))
+        return whole and len(made.levels) == len(made.values)
+    return True
 
 
 def _places(values: tuple[str, ...], column: Column) -> NDArray[np.int64]:

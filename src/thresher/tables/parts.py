@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from thresher.errors import InvalidInput
 from thresher.tables.frame import Frame, column_of, places_as_names
 
-__all__ = ["BLOCK", "Part", "Rows", "on_disk"]
+__all__ = ["BLOCK", "Part", "Rows", "on_disk", "pick"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -30,6 +30,17 @@ class Rows(Protocol):
 
     def blocks(self, size: int) -> Iterator[NDArray[Any]]:
         """Yield them in order, ``size`` at a time; the last block may be shorter."""
+
+
+def pick(blocks: Iterable[NDArray[Any]], numbers: Numbers, columns: int) -> Matrix:
+    """Return the rows with some numbers (k, columns), in any order, out of the blocks that hold all rows."""
+    order = np.argsort(numbers, kind="stable")
+    wanted, found, first = numbers[order], np.empty((len(numbers), columns)), 0
+    for block in blocks:
+        begin, end = np.searchsorted(wanted, (first, first + len(block)))
+        found[order[begin:end]] = block[wanted[begin:end] - first]
+        first += len(block)
+    return found
 
 
 def on_disk(X: Any) -> bool:
@@ -81,16 +92,11 @@ class Part:
 
     def __getitem__(self, numbers: Numbers) -> Matrix:
         """Return the rows with some numbers (k, d), in any order. Cost: one pass over rows that are not an array."""
-        order = np.argsort(numbers, kind="stable")
+        if not isinstance(self._rows, np.ndarray):
+            return pick(self.blocks(BLOCK), numbers, self.shape[1])
+        order = np.argsort(numbers, kind="stable")  # a file that is mapped into memory is read from its beginning
         found = np.empty((len(numbers), self.shape[1]))
-        if isinstance(self._rows, np.ndarray):
-            found[order] = self._rows[self._places[numbers[order]]]
-            return found
-        wanted, first = numbers[order], 0
-        for block in self.blocks(BLOCK):
-            begin, end = np.searchsorted(wanted, (first, first + len(block)))
-            found[order[begin:end]] = block[wanted[begin:end] - first]
-            first += len(block)
+        found[order] = self._rows[self._places[numbers[order]]]
         return found
 
     def take(self, places: Numbers) -> Frame:

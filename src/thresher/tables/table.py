@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +13,17 @@ from thresher.checks import check_whole, guess_name
 from thresher.datasets import Split
 from thresher.errors import InvalidInput
 from thresher.model.problem import Problem, to_sphere
-from thresher.tables.cells import NO_VALUE, coded
 from thresher.tables.columns import PARQUET, ParquetRows, gather, split_names
-from thresher.tables.frame import TRUTHS, Column, Frame
-from thresher.tables.kinds import numbers_of, say_strange, truth_only
+from thresher.tables.frame import Column, Frame
 from thresher.tables.learning import encode_rows, look
+from thresher.tables.parts import Part
 from thresher.tables.reading import ITSELF, Reading
 from thresher.tables.saying import name_some, say_all
+from thresher.tables.targets import read_targets
 
-__all__ = ["Table", "Task", "guess_task", "read_table", "read_targets", "split_table"]
+__all__ = ["Table", "read_table", "split_table"]
 
-Task = Literal["regression", "classification"]
-_MOST_UNSEEN = 200
-_NO_CLASS = NO_VALUE - {"none", "nil", "-", "--", "."}  # these may be classes
-_MOST_CLASSES = 20  # whole numbers that are taken for classes
+_MOST_UNSEEN = 200  # rows that are tested on
 
 
 class Table(NamedTuple):
@@ -38,6 +35,17 @@ class Table(NamedTuple):
     inputs: Frame | ParquetRows
     targets: NDArray[Any]
     target: str
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns of the inputs."""
+        return self.inputs.columns
+
+    def rows(self, places: NDArray[np.int64], *, in_memory: bool = False) -> tuple[Any, NDArray[Any]]:
+        """Return some inputs and targets; inputs that are left in a file stay there, unless wanted ``in_memory``."""
+        if in_memory or isinstance(self.inputs, Frame):
+            return self.inputs.take(places), self.targets[places]
+        return Part(self.inputs, places), self.targets[places]
 
 
 def read_table(
@@ -102,47 +110,6 @@ def read_table(
         wrong.append(str(error))
     say_all([one if one.endswith("?") else one.rstrip(".") + "." for one in wrong], source=str(path))
     return Table(features, targets, target)
-
-
-def read_targets(frame: Frame, target: str, *, missing: bool = False) -> NDArray[Any]:
-    """Return a column as targets (n,), numbers or text; InvalidInput if they are dates, or a few words among numbers.
-
-    Some may be ``missing``, NaN or "", or else are refused. Among words, those for no value are missing too. ``TRUE``
-    and ``true`` are True. Cost: O(n).
-    """
-    column = frame[target]
-    seen = look(column)
-    if seen.kind == "date":
-        raise InvalidInput(
-            f"the target {column.name[:40]!r} holds dates; expected numbers or text. Name another with --target."
-        )
-    text = seen.kind == "text" or (column.is_text and truth_only(column))
-    if text:
-        different, codes = coded(column.values)
-        values = np.array(["" if one.lower() in _NO_CLASS else TRUTHS.get(one.lower(), one) for one in different])[
-            codes
-        ]
-        none = values == ""
-    else:
-        values, strange = numbers_of(column, decimal=seen.how, percent=seen.percent)
-        if strange.any():
-            raise InvalidInput(say_strange(column, strange, "the target must be numbers, as in other rows"))
-        none = np.isnan(values)
-    if none.any() and not missing:
-        raise InvalidInput(say_strange(column, none, "the target must not be missing: remove such rows"))
-    return values
-
-
-def guess_task(targets: NDArray[Any]) -> tuple[Task, str]:
-    """Return the task that targets (n,) look like, and why."""
-    values = np.unique(targets)
-    if targets.dtype.kind != "f":
-        return "classification", f"the target is text with {len(values)} values"
-    if len(values) == 2:
-        return "classification", "the target has two values"
-    if len(values) <= _MOST_CLASSES and 2 * len(values) <= len(targets) and (values == np.round(values)).all():
-        return "classification", f"the target has {len(values)} values, all whole numbers"
-    return "regression", f"the target is a number with {len(values):,} values"
 
 
 def split_table(table: Table, *, rows: int, seed: int = 0) -> Split:

@@ -18,7 +18,7 @@ from thresher.memory import require
 from thresher.tables.cells import find_decimal, may_be_thousands, read_numbers
 from thresher.tables.frame import Column
 from thresher.tables.reading import ITSELF, Like, Reading
-from thresher.tables.saying import name_some
+from thresher.tables.saying import find_twice, name_some
 
 __all__ = ["INPUT", "SMALLER", "Sheet", "read_sheet"]
 
@@ -86,7 +86,7 @@ def read_sheet(path: Path, *, how: Reading = ITSELF, like: Like | None = None, r
         counts = [name for name, column in zip(names, cells, strict=True) if _counts_rows(column)]
         notes += [f"Column {name!r} has no name and counts the rows. Leave it out with --drop." for name in counts]
     wrong = [_say_ragged(ragged, width, int(header))] if ragged else []
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
+    if twice := find_twice(names):
         wrong.append(f"several columns have the same name: {name_some(twice)}; rename all but one")
         names = [f"column {place}" for place in range(1, len(names) + 1)]
     if len(rows) == header:

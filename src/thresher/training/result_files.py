@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.files import write_file
-from thresher.model.weights import DenseWeights
 
 __all__ = [
     "FORMS", "KIND", "RESULT", "VERSION", "Origin", "choose_form", "describe_results", "save_result",
@@ -72,11 +71,7 @@ def save_result(result: Any, path: str | Path, *, form: str) -> str:
 
 
 def _weights(result: Any) -> Tensors:
-    weights = result.network.weights
-    if isinstance(weights, DenseWeights):
-        return {"moved": weights.moved}
-    neurons, bounds, inputs = weights.support
-    return {"neurons": neurons, "bounds": bounds, "places": inputs, "coefficients": weights.coefficients}
+    return result.network.weights.arrays()
 
 
 def _describe(result: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from thresher.tables.frame import Frame, column_of, is_frame
 from thresher.tables.kinds import numbers_of, say_strange
 from thresher.tables.parts import BLOCK, Part, on_disk
 from thresher.tables.saying import name_some, say_all
-from thresher.tables.table import read_targets
+from thresher.tables.targets import read_targets
 
 __all__ = ["hash_rows_of", "names_categories", "new_rows", "numeric_targets", "some_cells", "training_rows"]
 

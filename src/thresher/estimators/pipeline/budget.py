@@ -8,12 +8,30 @@ from bisect import bisect_right
 from thresher.errors import InvalidInput
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.options import Options
+from thresher.estimators.sizes import Sizes
 from thresher.memory import allowed_bytes, available_bytes, require
 from thresher.shards import block_bytes
 from thresher.tables.parts import Part
 from thresher.theory.limit_matrix import half_bytes
 
-__all__ = ["check_sizes", "costs", "learns", "on_disk", "require_memory"]
+__all__ = ["auto_width", "check_sizes", "costs", "fewer_neurons", "learns", "on_disk", "require_memory"]
+
+_MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # for all outputs together, and for one, with width="auto"
+_MOST_PAIRS = 1 << 39  # width times the square of the rows, with width="auto": a second or two of counting bits
+_PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
+
+
+def auto_width(rows: int, outputs: int, bounds: tuple[int, int], sizes: Sizes) -> int | float:
+    """Return the neurons of each network that are enough for so many rows, between bounds; infinity for many rows."""
+    if rows > sizes.one_by_one:
+        return math.inf
+    enough = min(max(_PER_ROW * rows, bounds[0]), bounds[1])
+    return fewer_neurons(min(enough, max(_LEAST_WIDTH, _MOST_PAIRS // rows**2 // 2 * 2)), outputs)
+
+
+def fewer_neurons(width: int, outputs: int) -> int:
+    """Return the width, or as many neurons as each of many networks may have."""
+    return min(width, max(_LEAST_WIDTH, _MOST_NEURONS // outputs // 2 * 2))
 
 
 def on_disk(data: Observations) -> bool:

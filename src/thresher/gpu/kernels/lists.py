@@ -18,17 +18,8 @@ import triton.language as tl
 from thresher.gpu.kernels.rows import SIZES
 
 __all__ = [
-    "FARTHEST",
-    "FIRED",
-    "LINEAR",
-    "advance",
-    "commit",
-    "count_pairs",
-    "judge",
-    "sum_up",
-    "travel",
-    "write_lists",
-]
+    "FARTHEST", "FIRED", "LINEAR", "advance", "commit", "count_pairs", "judge", "sum_up", "travel", "write_lists",
+]  # fmt: skip
 
 # Flags of an entry: 1 if it fires now, 2 if it fires at the point of linearisation, 4 if it has ever fired.
 LINEAR, FIRED = 2, 4

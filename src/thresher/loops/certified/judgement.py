@@ -16,11 +16,11 @@ from thresher.loops.numbers.philox import fill_row
 from thresher.loops.numbers.poisson import draw_row
 from thresher.loops.pairs.by_neuron import dot, inner
 from thresher.loops.rounding import FINE, STRETCH, norm_at_most, of_change, of_look
-from thresher.loops.structures import Flips, Scratch
+from thresher.loops.structures import Scratch
 
 __all__ = [
-    "GATHER", "add_products", "add_up", "ascending", "correction", "decide", "doubt_of",
-    "load_start", "make_flips", "make_scratch", "norm_bound",
+    "GATHER", "add_products", "add_up", "correction", "decide", "doubt_of", "load_start", "make_scratch", "norm_bound",
+    "place_of", "sort_keys",
 ]  # fmt: skip
 
 # Multiplications of contiguous numbers that cost as much as one with a gathered number. Not measured on the machine at
@@ -35,12 +35,6 @@ def make_scratch(entries, d):
         np.empty(entries), np.empty(entries + 1, np.int64), np.empty(entries, np.int64), np.empty(d), np.empty(d),
         np.full(2, -1),
     )  # fmt: skip
-
-
-@njit(inline="always")
-def make_flips(entries):
-    """Return room for that many pairs that flipped."""
-    return Flips(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries))
 
 
 @njit(inline="always")
@@ -82,17 +76,23 @@ def norm_bound(moved, coefficients, listed, K, X, vector, unit):
 
 
 @helper
-def ascending(inputs, first, count, order):
-    """Write to ``order`` the places 0..count - 1 by ascending input (Shell's sort: rows are short)."""
+def sort_keys(inputs, first, count, keys):
+    """Write inputs and places 0..count - 1 as one number each, by ascending input. Rows are short and nearly sorted."""
     for q in range(count):
-        order[q] = q
-    for gap in (701, 301, 132, 57, 23, 10, 4, 1):
-        for q in range(gap, count):
-            place, k = order[q], q
-            while k >= gap and inputs[first + order[k - gap]] > inputs[first + place]:
-                order[k] = order[k - gap]
+        keys[q] = (np.int64(inputs[first + q]) << 32) | q
+    for gap in (701, 301, 132, 57, 23, 10, 4, 1):  # Shell's sort
+        for q in range(gap, count if gap == 1 or count > 64 else 0):
+            key, k = keys[q], q
+            while k >= gap and keys[k - gap] > key:
+                keys[k] = keys[k - gap]
                 k -= gap
-            order[k] = place
+            keys[k] = key
+
+
+@njit(inline="always")
+def place_of(key):
+    """Return the place that a key of :func:`sort_keys` is for."""
+    return key & 0xFFFFFFFF
 
 
 @helper
@@ -117,11 +117,11 @@ def decide(i, neuron, moved, listed, constants, inputs, scratch):
     """
     load_start(neuron, constants, inputs, scratch)
     if scratch.holds[1] != neuron:
-        ascending(listed, moved.first, moved.terms, scratch.order)
+        sort_keys(listed, moved.first, moved.terms, scratch.order)
         scratch.holds[1] = neuron
     z = dot(scratch.weights, inputs.vectors[i])
     for q in range(moved.terms):
-        place = scratch.order[q]
+        place = place_of(scratch.order[q])
         other = inner(inputs.vectors, inputs.products, i, listed[moved.first + place])
         z += moved.sign * scratch.coefficients[place] * other
     return z, constants.guards[1] + of_look(moved.terms, inputs.vectors.shape[1], moved.total, constants.shift)

@@ -23,7 +23,7 @@ from thresher.loops.instructions.places import EXTRA, NONE, fast_dot, pick, plac
 from thresher.loops.instructions.vectors import dot_rows, sum_rows
 from thresher.loops.pairs.by_neuron import dot
 from thresher.loops.rounding import expiry_at, norm_of_sum, rounded_down, safely_below
-from thresher.loops.screen import CHUNK, change_nearly, guard_of, level_of, multiply_rows, pick_bounds, room_for
+from thresher.loops.screen import IN_CACHE, change_nearly, guard_of, level_of, multiply_rows, pick_bounds, room_for
 from thresher.loops.structures import Displacement, Scanned, ScanRoom
 
 __all__ = ["scan_block"]
@@ -237,11 +237,11 @@ def _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists,
     for j in range(rows.first, last):
         if entries + copies * n > lists.inputs.size:
             return Scanned(j, row, entries, flips, before, after, looks)
-        here, neuron = j % CHUNK, copies * (rows.place + j)
+        here, neuron = j % IN_CACHE, copies * (rows.place + j)
         if screened and held != j - here:
             held = j - here
-            _set_levels(rows, held, min(held + CHUNK, last), d, low, listed_from, room)
-            multiply_rows(rounded, held, min(held + CHUNK, last), rounded_inputs, whole)
+            _set_levels(rows, held, min(held + IN_CACHE, last), d, low, listed_from, room)
+            multiply_rows(rounded, held, min(held + IN_CACHE, last), rounded_inputs, whole)
         slack, slack_of_change, norm = 0.0, 0.0, 0.0
         if screened:
             slack, nearby = room.slack[here], places_of_ones(whole.reached[here], n, near)
@@ -346,7 +346,7 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
     start, changes = np.empty((2, 2 * n), working)
     z, margins = np.empty((2, n))
     room = ScanRoom(
-        room_for(rows.rounded_inputs), np.empty(CHUNK), np.empty(CHUNK, np.int32),
+        room_for(rows.rounded_inputs), np.empty(IN_CACHE), np.empty(IN_CACHE, np.int32),
         np.empty(n + EXTRA, lists.inputs.dtype), np.empty(2 * n, lists.inputs.dtype), start, changes,
         np.zeros(n, np.bool_), np.empty(n, working),
         np.zeros(inputs.fast_vectors.shape[1], working), np.zeros(rows.rounded_inputs.rows.shape[1], np.int16),

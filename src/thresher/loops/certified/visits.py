@@ -11,20 +11,12 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled, helper
-from thresher.loops.certified.judgement import (
-    add_products,
-    add_up,
-    correction,
-    decide,
-    doubt_of,
-    make_flips,
-    make_scratch,
-)  # fmt: skip
+from thresher.loops.certified.judgement import add_products, add_up, correction, decide, doubt_of, make_scratch
 from thresher.loops.instructions.places import trailing_zeros
-from thresher.loops.instructions.vectors import CHUNK, dot_rows, passed, prefetch, sum_rows
+from thresher.loops.instructions.vectors import COMPARED, dot_rows, passed, prefetch, sum_rows
 from thresher.loops.pairs.by_neuron import dot
 from thresher.loops.rounding import STRETCH, expiry_at, norm_of_sum, rounded_up, wake_up_at
-from thresher.loops.structures import Displacement, Visited
+from thresher.loops.structures import Displacement, Flips, Visited
 
 __all__ = ["AHEAD", "fetch_row", "visit", "wake", "write_coefficients"]
 
@@ -108,15 +100,15 @@ def _find_expired(lists, r, level, all_sides, entries, watched):
     """
     first, linear, size = lists.begin[r], lists.linear[r], lists.expiry.size
     last, soonest, count = first + lists.length[r], lists.band[r], 0
-    if all_sides or size < CHUNK:
+    if all_sides or size < COMPARED:
         for p in range(first, last):
             expired = (lists.expiry[p] <= level) | (lists.side[p] != (p - first < linear))
             entries[count], watched[count] = p, lists.inputs[p]
             count += expired
             soonest = soonest if expired else min(soonest, lists.expiry[p])
         return count, soonest
-    for chunk in range(first, last, CHUNK):
-        place = min(chunk, size - CHUNK)
+    for chunk in range(first, last, COMPARED):
+        place = min(chunk, size - COMPARED)
         word, least = passed(lists.expiry, place, chunk, last, level)
         soonest = min(soonest, least)
         while word:
@@ -172,7 +164,8 @@ def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
     """
     longest, X, (snapshots, n) = _longest(lists, places), inputs.fast_vectors, point.sums.shape
     steps, due = np.empty((snapshots, n)), np.empty(places.size, np.int64)
-    known, flips = np.zeros(snapshots, np.bool_), make_flips(longest + BUFFER)
+    known, most = np.zeros(snapshots, np.bool_), longest + BUFFER
+    flips = Flips(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most))
     scratch, changes = make_scratch(longest, inputs.vectors.shape[1]), np.empty(longest)
     pushes, pulls, vector = np.empty(longest, X.dtype), np.empty(longest, X.dtype), np.empty(X.shape[1], X.dtype)
     watched = np.empty(longest + 1, lists.inputs.dtype)

@@ -13,7 +13,16 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled, helper
-from thresher.loops.certified.judgement import add_products, add_up, correction, decide, doubt_of, make_scratch
+from thresher.loops.certified.judgement import (
+    add_products,
+    add_up,
+    correction,
+    decide,
+    doubt_of,
+    make_scratch,
+    place_of,
+    sort_keys,
+)  # fmt: skip
 from thresher.loops.certified.visits import AHEAD, fetch_row, wake, write_coefficients
 from thresher.loops.pairs.by_neuron import dot
 from thresher.loops.rounding import expiry_at, rounded_down
@@ -185,20 +194,6 @@ def _rebuild_rows(lists, places, Z, entries_used, point, constants, inputs, foun
     return Rebuilt(entries_used, n_pending, looks, on, off)
 
 
-@helper
-def _sort_keys(inputs, first, count, keys):
-    """Write inputs and places 0..count - 1 as one number each, by ascending input. Rows are short and nearly sorted."""
-    for q in range(count):
-        keys[q] = (np.int64(inputs[first + q]) << 32) | q
-    for gap in (701, 301, 132, 57, 23, 10, 4, 1):  # Shell's sort
-        for q in range(gap, count if gap == 1 or count > 64 else 0):
-            key, k = keys[q], q
-            while k >= gap and keys[k - gap] > key:
-                keys[k] = keys[k - gap]
-                k -= gap
-            keys[k] = key
-
-
 @compiled(allocates=True)
 def extract(lists, zone, only_moved, point, scale):
     """Return the first ``zone[r]`` entries of each row by neuron, inputs ascending; ``only_moved``: coefficient not 0.
@@ -224,9 +219,9 @@ def _extract_rows(lists, zone, only_moved, point, scale, keys, found):
     for r in range(zone.size):
         first, base, count = lists.begin[r], lists.base_begin[r], np.int64(zone[r])
         begun = p
-        _sort_keys(lists.inputs, first, count, keys)
+        sort_keys(lists.inputs, first, count, keys)
         for k in range(count):
-            j, q = keys[k] >> 32, keys[k] & 0xFFFFFFFF
+            j, q = keys[k] >> 32, place_of(keys[k])
             pushed = scale * lists.sign[r] * point.sums[point.now, j] if q < lists.linear[r] else 0.0
             c = lists.base[base + q] - pushed
             if c != 0 or not only_moved:

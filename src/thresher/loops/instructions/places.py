@@ -8,6 +8,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from thresher.loops import helper
+from thresher.loops.instructions import spread
 from thresher.loops.instructions.whole import REGISTER
 
 __all__ = ["EXTRA", "NONE", "ONE", "fast_dot", "ones", "pick", "places_at_least", "places_of_ones", "trailing_zeros"]
@@ -45,8 +46,7 @@ def _at_least(typing, values, first, low):
         lanes, long, word = REGISTER, ir.IntType(64), ir.Constant(ir.IntType(64), 0)
         kind = ir.VectorType(context.get_data_type(dtype), lanes)
         compare = builder.icmp_signed if isinstance(dtype, types.Integer) else builder.fcmp_ordered
-        one = builder.insert_element(ir.Constant(kind, ir.Undefined), arguments[2], ir.Constant(ir.IntType(32), 0))
-        lows = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
+        lows = spread(builder, arguments[2], lanes)
         for lane in range(0, 64, lanes):
             place = builder.gep(array.data, [builder.add(arguments[1], ir.Constant(long, lane))])
             loaded = builder.load(builder.bitcast(place, kind.as_pointer()), align=dtype.bitwidth // 8)

@@ -15,10 +15,12 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-__all__ = ["CHUNK", "LANES", "dot_rows", "passed", "prefetch", "sum_rows"]
+from thresher.loops.instructions import spread
+
+__all__ = ["COMPARED", "LANES", "dot_rows", "passed", "prefetch", "sum_rows"]
 
 LANES = 8
-CHUNK = 16  # expiries that are compared at a time
+COMPARED = 16  # expiries that are compared at a time
 _INT = ir.IntType(64)
 
 
@@ -54,12 +56,6 @@ class _Code:
     def store(self, value: Any, data: Any, place: Any) -> None:
         kind = value.type.as_pointer()
         self.builder.store(value, self.builder.bitcast(self.builder.gep(data, [place]), kind), align=4)
-
-    def all_of(self, value: Any, lanes: int) -> Any:
-        kind = ir.VectorType(self.number, lanes)
-        one = self.builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-        places = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-        return self.builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), places)
 
     def add_product(self, variable: Any, a: Any, b: Any) -> None:
         product = self.builder.fmul(a, b)
@@ -122,7 +118,7 @@ def sum_rows(typing, steps, coefficients, listed, first, count, X, vector):
                     x = code.load(X, builder.add(row, place), lanes)
                     for factors, sums in ((steps, one), (coefficients, other)):
                         factor = builder.load(builder.gep(factors, [loop.index]))
-                        code.add_product(sums, code.all_of(factor, lanes), x)
+                        code.add_product(sums, spread(builder, factor, lanes), x)
                 code.store(builder.load(other), vector, place)
                 value = builder.load(one)
                 if lanes == LANES:
@@ -165,7 +161,7 @@ def dot_rows(typing, vector, X, listed, count, out):
 
 @intrinsic
 def passed(typing, expiry, place, first, last, level):
-    """Return which of ``CHUNK`` expiries from ``place`` on are at most ``level``, as bits, and the least of the others.
+    """Return which of ``COMPARED`` expiries from ``place`` on are at most ``level``, as bits, and the least other one.
 
     Only those from ``first`` to ``last`` - 1 count; the least of none is infinite.
     """
@@ -173,26 +169,19 @@ def passed(typing, expiry, place, first, last, level):
     def generate(context, builder, signature, arguments):
         code = _Code(context, builder, signature.args[0].dtype)
         _, place, first, last, level = arguments
-        values = code.load(code.array(signature.args[0], arguments[0]), place, CHUNK)
-        lanes = ir.VectorType(_INT, CHUNK)
-        numbers = ir.Constant(lanes, list(range(CHUNK)))
-        low, high = (
-            builder.shuffle_vector(
-                builder.insert_element(ir.Constant(lanes, ir.Undefined), builder.sub(edge, place), code.whole(0)),
-                ir.Constant(lanes, ir.Undefined),
-                ir.Constant(ir.VectorType(ir.IntType(32), CHUNK), [0] * CHUNK),
-            )
-            for edge in (first, last)
-        )
+        values = code.load(code.array(signature.args[0], arguments[0]), place, COMPARED)
+        lanes = ir.VectorType(_INT, COMPARED)
+        numbers = ir.Constant(lanes, list(range(COMPARED)))
+        low, high = (spread(builder, builder.sub(edge, place), COMPARED) for edge in (first, last))
         counts = builder.and_(builder.icmp_signed(">=", numbers, low), builder.icmp_signed("<", numbers, high))
-        due = builder.and_(counts, builder.fcmp_ordered("<=", values, code.all_of(level, CHUNK)))
+        due = builder.and_(counts, builder.fcmp_ordered("<=", values, spread(builder, level, COMPARED)))
         others = builder.and_(counts, builder.not_(due))
-        infinite = ir.Constant(values.type, [float("inf")] * CHUNK)
+        infinite = ir.Constant(values.type, [float("inf")] * COMPARED)
         kind = ir.FunctionType(code.number, [values.type])
-        name = f"llvm.vector.reduce.fmin.v{CHUNK}{'f32' if code.number == ir.FloatType() else 'f64'}"
+        name = f"llvm.vector.reduce.fmin.v{COMPARED}{'f32' if code.number == ir.FloatType() else 'f64'}"
         function = cgutils.get_or_insert_function(builder.module, kind, name)
         least = builder.call(function, [builder.select(others, values, infinite)], fastmath=("nnan",))
-        word = builder.zext(builder.bitcast(due, ir.IntType(CHUNK)), _INT)
+        word = builder.zext(builder.bitcast(due, ir.IntType(COMPARED)), _INT)
         return context.make_tuple(builder, signature.return_type, [word, least])
 
     answer = types.Tuple((types.uint64, expiry.dtype))

@@ -18,19 +18,12 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from thresher.loops import compiled, helper
+from thresher.loops.instructions import spread
 
 __all__ = [
-    "COLUMNS",
-    "PLAIN",
-    "REGISTER",
-    "ROWS",
-    "WAYS",
-    "Way",
-    "multiply",
-    "multiply_plainly",
-    "multiply_singly",
+    "COLUMNS", "PLAIN", "REGISTER", "ROWS", "WAYS", "Way", "multiply", "multiply_plainly", "multiply_singly",
     "write_tile",
-]
+]  # fmt: skip
 
 PLAIN = "plain loops"
 _DEPTH = 128  # words of a row and of an input that are multiplied at a time: they stay in the nearest cache
@@ -88,10 +81,6 @@ def write_tile(builder, arguments, *, way, adds, lanes, vectors, rows):
     def at(base, offset, kind):
         return builder.inttoptr(builder.add(base, offset), kind.as_pointer())
 
-    def spread(value):
-        one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(word, 0))
-        return builder.shuffle_vector(one, one, ir.Constant(kind, [0] * lanes))
-
     def place(r, c):
         offset = builder.add(builder.mul(across, ir.Constant(long, r)), ir.Constant(long, size * c))
         return at(sums, offset, kind)
@@ -109,7 +98,7 @@ def write_tile(builder, arguments, *, way, adds, lanes, vectors, rows):
     places = [builder.add(here, ir.Constant(long, size * c)) for c in range(vectors)]
     x = [builder.load(at(inputs, place, kind), align=1) for place in places]
     for r, row in enumerate(tile):
-        w = spread(builder.load(at(words, builder.add(there, ir.Constant(long, 4 * r)), word), align=4))
+        w = spread(builder, builder.load(at(words, builder.add(there, ir.Constant(long, 4 * r)), word), align=4), lanes)
         for c, total in enumerate(row):
             total.add_incoming(begun[r][c], before)
             row[c] = multiply(total, x[c], w)
@@ -120,7 +109,7 @@ def write_tile(builder, arguments, *, way, adds, lanes, vectors, rows):
     builder.position_at_end(done)
     some, all_of_row = ir.IntType(lanes), ir.IntType(lanes * vectors)
     for r, row in enumerate(tile):
-        level = spread(builder.load(at(levels, ir.Constant(long, 4 * r), word), align=4))
+        level = spread(builder, builder.load(at(levels, ir.Constant(long, 4 * r), word), align=4), lanes)
         reached = ir.Constant(all_of_row, 0)
         for c, new in enumerate(row):
             builder.store(new, place(r, c), align=4)

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled
+from thresher.loops.numbers import polynomial
 
 __all__ = ["fill_block", "fill_row", "fill_rows", "row_words", "words_to_normals"]
 
@@ -18,6 +19,18 @@ _MULTIPLIER_0, _MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
 _32 = np.uint64(32)
 _f = np.float32
+_LOG = (  # of the logarithm, divided by the cube of its argument - 1
+    _f(7.0376836292e-2), _f(-1.1514610310e-1), _f(1.1676998740e-1), _f(-1.2420140846e-1), _f(1.4249322787e-1),
+    _f(-1.6668057665e-1), _f(2.0000714765e-1), _f(-2.4999993993e-1), _f(3.3333331174e-1),
+)  # fmt: skip
+_CENTRE = (
+    _f(2.81022636e-08), _f(3.43273939e-07), _f(-3.5233877e-06), _f(-4.39150654e-06), _f(0.00021858087),
+    _f(-0.00125372503), _f(-0.00417768164), _f(0.246640727), _f(1.50140941),
+)  # fmt: skip
+_TAIL = (
+    _f(-0.000200214257), _f(0.000100950558), _f(0.00134934322), _f(-0.00367342844), _f(0.00573950773),
+    _f(-0.0076224613), _f(0.00943887047), _f(1.00167406), _f(2.83297682),
+)  # fmt: skip
 
 
 @njit(inline="always")
@@ -40,15 +53,7 @@ def _log(x):
     bits = _f(x).view(np.int32)
     exponent = (bits - np.int32(0x3F3504F3)) >> np.int32(23)
     f = np.int32(bits - (exponent << np.int32(23))).view(np.float32) - _f(1)
-    y = _f(7.0376836292e-2)
-    y = y * f + _f(-1.1514610310e-1)
-    y = y * f + _f(1.1676998740e-1)
-    y = y * f + _f(-1.2420140846e-1)
-    y = y * f + _f(1.4249322787e-1)
-    y = y * f + _f(-1.6668057665e-1)
-    y = y * f + _f(2.0000714765e-1)
-    y = y * f + _f(-2.4999993993e-1)
-    y = y * f + _f(3.3333331174e-1)
+    y = polynomial(_LOG, f)
     y = y * f * (f * f)
     y = y + _f(exponent) * _f(-2.12194440e-4)
     y = y - _f(0.5) * (f * f)
@@ -65,26 +70,7 @@ def _normal(word):
     t = (_f(size) + _f(0.5)) * _f(2.0**-31)
     rest = (_f(np.int32(np.int32(0x7FFFFFFF) - size)) + _f(0.5)) * _f(2.0**-31)
     w = -_log(rest * (_f(1) + t))
-    c = w - _f(2.5)
-    centre = _f(2.81022636e-08)
-    centre = centre * c + _f(3.43273939e-07)
-    centre = centre * c + _f(-3.5233877e-06)
-    centre = centre * c + _f(-4.39150654e-06)
-    centre = centre * c + _f(0.00021858087)
-    centre = centre * c + _f(-0.00125372503)
-    centre = centre * c + _f(-0.00417768164)
-    centre = centre * c + _f(0.246640727)
-    centre = centre * c + _f(1.50140941)
-    s = np.sqrt(w) - _f(3)
-    tail = _f(-0.000200214257)
-    tail = tail * s + _f(0.000100950558)
-    tail = tail * s + _f(0.00134934322)
-    tail = tail * s + _f(-0.00367342844)
-    tail = tail * s + _f(0.00573950773)
-    tail = tail * s + _f(-0.0076224613)
-    tail = tail * s + _f(0.00943887047)
-    tail = tail * s + _f(1.00167406)
-    tail = tail * s + _f(2.83297682)
+    centre, tail = polynomial(_CENTRE, w - _f(2.5)), polynomial(_TAIL, np.sqrt(w) - _f(3))
     value = (centre if w < _f(5) else tail) * t * _f(1.41421356)
     return value if signed >= 0 else -value
 

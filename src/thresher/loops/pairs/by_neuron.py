@@ -11,18 +11,9 @@ import numpy as np
 from thresher.loops import compiled, helper
 
 __all__ = [
-    "add_gram_product",
-    "collect_above",
-    "collect_within",
-    "count_cofiring",
-    "dot",
-    "dot_pairs",
-    "inner",
-    "look_at",
-    "materialise",
-    "merge_coefficients",
-    "pairs_missing",
-]
+    "add_gram_product", "collect_above", "collect_within", "count_cofiring", "dot", "dot_pairs", "inner", "look_at",
+    "materialise", "merge_coefficients", "pairs_missing",
+]  # fmt: skip
 
 
 @compiled(allocates=True)

@@ -1,4 +1,4 @@
-"""Co-firing counts: from watchlists pair by pair where few inputs fire together, by sets of bits where many do."""
+"""Co-firing counts: pair by pair where few inputs fire together, by sets of bits where many do."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def count_bits(begin, linear, inputs, places, sign, counts):
 
 
 @compiled
-def count_shared(bits, first, last, left, right, counts):
-    """Add to ``counts`` (n, n), lower triangle, how many one bits two rows of ``bits`` (n, words) share.
+def count_shared(bits, first, last, left, right, sign, counts):
+    """Add to ``counts`` (n, n), lower triangle, ``sign`` for each one bit that two rows of ``bits`` (n, words) share.
 
     Of rows first..last - 1 with rows left..right - 1, eight of the latter at a time, so that they stay in the cache.
     """
@@ -72,4 +72,4 @@ def count_shared(bits, first, last, left, right, counts):
                 common = np.uint64(0)
                 for word in range(row.size):
                     common += ones(row[word] & other[word])
-                counts[i, j] += np.int64(common)
+                counts[i, j] += sign * np.int64(common)

@@ -12,7 +12,7 @@ from thresher.figures import BLUE, GREEN, INK, ORANGE, PINK, SKY, Picture
 from thresher.pages import say_like
 from thresher.runs.evaluation import Evaluation
 from thresher.runs.influence import Effect
-from thresher.runs.words import Measure
+from thresher.runs.report.words import Measure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher import InvalidInput
+from thresher.errors import InvalidInput
 
-__all__ = ["Parts", "choose_rows", "fold", "split"]
+__all__ = ["Places", "Split", "choose_rows", "fold", "split"]
 
 Places = NDArray[np.int64]
 
 
-class Parts(NamedTuple):
+class Split(NamedTuple):
     """Rows to train on and rows to test on."""
 
     train: Places
@@ -29,7 +29,7 @@ def choose_rows(targets: NDArray[Any], count: int | None, *, seed: int, classes:
     return np.sort(order[_evenly(len(order), count)])
 
 
-def split(targets: NDArray[Any], share: float, *, seed: int, classes: bool) -> Parts:
+def split(targets: NDArray[Any], share: float, *, seed: int, classes: bool) -> Split:
     """Return a split in which about a ``share`` of the rows, and of each class, is for testing.
 
     At least one row is tested on, unless the share is 0 or each class has one row; one row of each class is always
@@ -38,7 +38,7 @@ def split(targets: NDArray[Any], share: float, *, seed: int, classes: bool) -> P
     n = len(targets)
     count = max(round(share * n), 1) if share > 0 else 0
     if n - count < 2:
-        raise InvalidInput(f"--test-size {share:g} leaves {n - count} of {n} rows to train on. Use a smaller value.")
+        raise InvalidInput(f"test_size={share:g} leaves {n - count} of {n} rows to train on. Use a smaller value.")
     order = _spread(targets, np.random.default_rng(seed), classes=classes)
     if classes:
         _, firsts = np.unique(targets[order], return_index=True)
@@ -49,25 +49,25 @@ def split(targets: NDArray[Any], share: float, *, seed: int, classes: bool) -> P
         test = order[:count]
     mask = np.zeros(n, np.bool_)
     mask[test] = True
-    return Parts(np.flatnonzero(~mask), np.flatnonzero(mask))
+    return Split(np.flatnonzero(~mask), np.flatnonzero(mask))
 
 
-def fold(targets: NDArray[Any], folds: int, *, seed: int, classes: bool) -> list[Parts]:
+def fold(targets: NDArray[Any], folds: int, *, seed: int, classes: bool) -> list[Split]:
     """Return the splits of a cross-validation: each row is tested once, classes are spread evenly. Cost: O(n log n)."""
     n = len(targets)
     if folds > n // 2:
-        raise InvalidInput(f"--cv {folds} needs at least {2 * folds} rows, two for each fold; there are {n}.")
+        raise InvalidInput(f"cv={folds} needs at least {2 * folds} rows, two for each fold; there are {n}.")
     order = _spread(targets, np.random.default_rng(seed), classes=classes)
     turn = np.empty(n, np.int64)
     turn[order] = np.arange(n) % folds
-    parts = [Parts(np.flatnonzero(turn != k), np.flatnonzero(turn == k)) for k in range(folds)]
+    parts = [Split(np.flatnonzero(turn != k), np.flatnonzero(turn == k)) for k in range(folds)]
     if classes:
         for one in parts:
             known = np.unique(targets[one.train])
             if len(known) < 2:
                 raise InvalidInput(
-                    f"--cv {folds} leaves a fold with one class to train on, {str(known[0])[:40]!r}: the other has too "
-                    "few rows. Leave --cv out, or add rows of it."
+                    f"cv={folds} leaves a fold with one class to train on, {str(known[0])[:40]!r}: the other has too "
+                    "few rows. Use no cross-validation, or add rows of it."
                 )
     return parts
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from thresher import InvalidInput, Problem, ThresherRegressor
 from thresher.cli.options import in_options
-from thresher.cli.rows import choose_rows, fold, split
 from thresher.cli.train import train
 from thresher.estimators import hash_rows_of
 from thresher.model.network import NetworkSettings
@@ -25,6 +24,7 @@ from thresher.runs.scores import (
     say_threshold,
     score_all,
 )
+from thresher.runs.splits import choose_rows, fold, split
 from thresher.training import objectives
 
 LABELS = st.lists(st.sampled_from("aabbbbcd"), min_size=8, max_size=200).map(np.array)
@@ -208,7 +208,7 @@ def test_a_share_above_zero_tests_a_row(rows, share, classes, seed):
         parts = split(targets, share, seed=seed, classes=classes)
     except InvalidInput as error:
         assert rows - max(round(share * rows), 1) < 2
-        assert "--test-size" in str(error)
+        assert "test_size=" in str(error)
         return
     assert (len(parts.test) == 0) == (share == 0 or (classes and rows == 2))
 

@@ -1,4 +1,4 @@
-"""Rows by their original columns, whatever holds them: arrays by name, a pandas or polars frame, or a plain matrix."""
+"""Pick: tables made of the cells of another: arrays by name, a pandas or polars frame, or a plain matrix."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.tables import Column, Frame, is_frame
-from thresher.tables.frame import column_of, places_as_names
+from thresher.tables.frame import Column, Frame, column_of, is_frame, places_as_names
 from thresher.tables.learning import read_column
 
-__all__ = ["Rows", "say_cell"]
+__all__ = ["CellPicker", "say_cell"]
 
 Places = NDArray[np.int64]
 
 
-class Rows(NamedTuple):
+class CellPicker(NamedTuple):
     """Columns (n,) by name, and how some of their cells become a table that a model takes.
 
     No cell is ever made up: other tables are the same cells in other places, so that any type of column will do.
@@ -30,7 +29,7 @@ class Rows(NamedTuple):
     read: Callable[[str], Column]  # returns a column by its name, as tables know it
 
     @classmethod
-    def of(cls, X: Any, *, encode: Callable[[dict[str, Any]], Any] | None = None) -> Rows:
+    def of(cls, X: Any, *, encode: Callable[[dict[str, Any]], Any] | None = None) -> CellPicker:
         """Return the rows of a mapping from names to arrays, a frame, or a matrix (n, d).
 
         ``encode`` makes what the model takes from columns by name; by default that is the kind of X itself. Text of a

@@ -8,21 +8,19 @@ from typing import Any
 
 from thresher.errors import NotAvailable
 from thresher.figures import Drawn, draw
+from thresher.memory import format_bytes
 from thresher.output import write_text
 from thresher.pages import render_page, say_number
-from thresher.runs import words
 from thresher.runs.evaluation import MOST_ROWS, Evaluation
-from thresher.runs.model_pictures import effect_pictures, model_pictures
-from thresher.runs.pictures import FIGURES
-from thresher.runs.record import Record
-from thresher.runs.traffic import TRAFFIC_HEAD, traffic_rows
+from thresher.runs.record import LEFT_OUT, OF_TEST, Record
+from thresher.runs.report import words
+from thresher.runs.report.model_pictures import effect_pictures, model_pictures
+from thresher.runs.report.training_pictures import FIGURES
 from thresher.theory import Statement
 from thresher.training import Status
 
-__all__ = ["LEFT_OUT", "OF_TEST", "write_report"]
+__all__ = ["write_report"]
 
-LEFT_OUT = "error on rows left out, as a share of a constant guess's"
-OF_TEST = "constant guess from rows of the test"
 _MEANINGS = {  # of settings of an estimator's network
     "approximation": "how the limit of infinite width was fitted",
     "width": "neurons of each network",
@@ -61,8 +59,7 @@ def write_report(run: Record, path: Path, *, folder: Path | None = None) -> Path
         remarks=remarks,
         efforts=list(_efforts(run)),
         rows=_iteration_rows(run),
-        traffic_head=TRAFFIC_HEAD,
-        traffic=traffic_rows(run),
+        traffic=_traffic(run),
         statements=_statements(run),
         settings=_settings(run),
         choices=_choices(run),
@@ -168,6 +165,22 @@ def _iteration_rows(run: Record) -> list[tuple[str, list[list[str]]]]:
         ]
         tables.append((one.name, rows))
     return tables
+
+
+def _traffic(run: Record) -> list[list[str]]:
+    """Return what each iteration sent, received and waited for on a cluster, over all outputs; nothing without one."""
+    records = [record for one in run.trainings for record in one.history]
+    if not any(record.traffic for record in records):
+        return []
+    rows = []
+    for iteration in range(max(record.iteration for record in records) + 1):
+        spent = [record.traffic for record in records if record.iteration == iteration]
+        sent, received, compute, wait, restarts = (
+            sum(one.get(name, 0.0) for one in spent) for name in ("sent", "received", "compute", "wait", "restarts")
+        )
+        cells = [format_bytes(sent), format_bytes(received), f"{compute:.3f}", f"{wait:.3f}", f"{restarts:.0f}"]
+        rows.append([str(iteration or "start"), *cells])
+    return rows
 
 
 def _statements(run: Record) -> list[tuple[Statement, str]]:
