@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor, TooNarrow, load, to_sphere
-from thresher.estimators import base
 from thresher.estimators.backends.dense import ArrayKernel
 from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.judging.leave_one_out import fit_kernel, leave_one_out
 from thresher.estimators.kernels.kernel import SphereKernel
-from thresher.estimators.pipeline import few_rows, plans
+from thresher.estimators.pipeline import budget, few_rows, plans
 from thresher.estimators.sizes import Sizes
 
 POWERS, CPU, KERNEL, MOST = range(-10, 5), Cpu(1), SphereKernel(1.0, 0.5), Sizes().left_out
@@ -145,6 +144,6 @@ class TestTheWidth:
     @pytest.mark.parametrize("rows", [10, 1000, 2000, 4000])
     def test_auto_widths_are_bounded_by_the_work_of_counting(self, rows):
         width = ThresherRegressor()._width(rows, 1)
-        assert width == base._LEAST_WIDTH or width * rows**2 <= base._MOST_PAIRS
+        assert width == budget._LEAST_WIDTH or width * rows**2 <= budget._MOST_PAIRS
         assert width % 2 == 0
         assert ThresherRegressor()._width(4097, 1) == math.inf
