@@ -47,7 +47,7 @@ def measure(
     width: int,
     twins: bool = True,
     first_step: str = "limit",
-    start: str = "scan",
+    start: str = "random",
     evaluated: bool = True,
 ) -> Found:
     """Train, all included, and evaluate a dense network of the same width unless that is not asked for."""

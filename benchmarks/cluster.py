@@ -28,11 +28,12 @@ from benchmarks.summary import Sheet
 from thresher import Callback, Ray, Result, default_shift, train
 from thresher.datasets import random_problem
 from thresher.engines import Footprint, ray_cluster
+from thresher.interfaces import Shard
 from thresher.memory import format_bytes
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.parallel import core_count
-from thresher.shards import SHARDS
+from thresher.shards import SHARDS, Slice
 from thresher.theory import firing_probability
 
 Row = dict[str, Any]
@@ -113,7 +114,7 @@ def latency(problem: Problem) -> float:
         def timed(executor: Any, call: Any, begin: Any = begin, spent: list[float] = spent) -> Any:
             yield from begin(executor, call)
             began = time.perf_counter()
-            quick = ray_cluster.Call.of("call", (0, "squared_distance"), adds=False)
+            quick = ray_cluster.Call.of(Slice.call, (0, Shard.squared_distance), adds=False)
             if not spent:
                 for _ in range(200):
                     list(begin(executor, quick))

@@ -36,7 +36,7 @@ import torch  # noqa: E402
 import triton  # noqa: E402
 
 from thresher.gpu.rows import Rows  # noqa: E402
-from thresher.gpu.scan import Scan  # noqa: E402
+from thresher.gpu.scan import DeviceScan  # noqa: E402
 from thresher.gpu.shard import expected_band  # noqa: E402
 
 OUTPUT = Path("results/gpu.json")
@@ -146,9 +146,9 @@ def scan(given: Problem, width: int, rate: float) -> dict[str, Any]:
     rows = Rows(settings.start, given.inputs, find_device(DEVICE))
     firing = firing_probability(settings.shift)
     band = expected_band(1.0 / (np.sqrt(width) * firing), max(1.0, given.size * firing))
-    begun = Scan(rows, settings, range(width), band=band, fixed=1.0)
+    begun = DeviceScan(rows, settings, range(width), band=band, fixed=1.0)
     size = begun.size
-    seconds = timed(lambda: Scan(rows, settings, range(width), band=band, fixed=1.0).run())
+    seconds = timed(lambda: DeviceScan(rows, settings, range(width), band=band, fixed=1.0).run())
     many = width // 2 / size
     screen = timed(lambda: begun.screen(0, size)) * many
     numbers = timed(lambda: begun.screen(0, size, inputs=0)) * many

@@ -24,7 +24,7 @@ from benchmarks.many_inputs import problem as digits_problem
 from benchmarks.summary import Sheet
 from thresher import Callback, Iteration, Problem, train
 from thresher.algebra import ConjugateGradient, Jacobi, RandomPivots, SketchQR
-from thresher.algebra.cg import Preconditioner
+from thresher.algebra.system import Preconditioner
 from thresher.datasets import random_problem
 from thresher.theory import Statement
 from thresher.theory.limit_matrix import LimitMatrix

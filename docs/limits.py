@@ -24,10 +24,10 @@ class Limit(NamedTuple):
 
 TRAINING = [
     Limit('inputs up to which `solver="auto"` factors every matrix', "training", "ALWAYS_FACTOR"),
-    Limit('inputs up to which `solver="auto"` makes any n x n matrix', "training", "EVER_FACTOR"),
-    Limit('share of the last contraction that a solve of `solver="pivots"` may leave', "training", "_SHARE"),
+    Limit('inputs up to which `solver="auto"` makes any n x n matrix', "interfaces", "EVER_FACTOR"),
+    Limit('share of the last contraction that a solve of `solver="pivots"` may leave', "algebra: cg.py", "_SHARE"),
     Limit("relative residual of such a solve, at the finest", "training", "_TOLERANCE"),
-    Limit("the same, at the coarsest", "training", "_LOOSEST"),
+    Limit("the same, at the coarsest", "algebra: cg.py", "_LOOSEST"),
     Limit('expected path of a firing neuron from which `index="dense"` is the default', "training", "_FAR"),
     Limit('expected inputs a neuron fires on, below which `start="auto"` draws rows', "training", "_SPARSE"),
     Limit("halvings of a step that are tried", "training", "_HALVINGS"),
@@ -37,6 +37,34 @@ TRAINING = [
     Limit("neurons of a shard at least, unless it is dense", "engines", "_SHARD"),
     Limit("distance of the norm of an input from 1 that is accepted", "loops", "NORM_TOLERANCE"),
     Limit("numbers that a sketch S Jᵀ has at most", "algebra", "_MOST_ENTRIES"),
+]
+CHOICES = [
+    Limit("biases that are tried, regression", "estimators", "ThresherRegressor._biases"),
+    Limit("biases that are tried, classification", "estimators", "ThresherClassifier._biases"),
+    Limit("shifts that are tried", "estimators", "SHIFTS"),
+    Limit("smallest ridge, relative to the diagonal of the kernel", "estimators", "RIDGES[0]"),
+    Limit("largest ridge", "estimators", "RIDGES[-1]"),
+    Limit(
+        "few rows: those on which bias, shift and features are chosen, regression",
+        "estimators",
+        "ThresherRegressor._rows",
+    ),
+    Limit("the same, classification", "estimators", "ThresherClassifier._rows"),
+    Limit("powers of the metric: the mild one", "estimators", "MILD"),
+    Limit("the strong one", "estimators", "STRONG"),
+    Limit("with many rows also", "estimators", "_STRONGEST"),
+    Limit("few rows: rounds of the metric at most", "estimators", "MOST_ROUNDS"),
+    Limit("many rows: standard errors by which a metric must be better than none", "estimators", "_SURE"),
+    Limit("floor of logarithms below the smallest target, in deviations of the targets", "estimators", "_ABOVE"),
+    Limit("share by which a network may be worse than the limit", "estimators", "WORSE"),
+    Limit("width of a regression, at least and at most", "estimators", "ThresherRegressor._auto_widths"),
+    Limit("width of each output of a classification", "estimators", "ThresherClassifier._auto_widths"),
+    Limit("between these, neurons for each row", "estimators", "_PER_ROW"),
+    Limit("neurons of all outputs at most", "estimators", "_MOST_NEURONS"),
+    Limit("neurons of each output times the square of the rows at most", "estimators", "_MOST_PAIRS"),
+    Limit("but a width of at least", "estimators", "_LEAST_WIDTH"),
+    Limit("width with `ridge=0`", "estimators", "WIDTH"),
+    Limit("`tol` with a ridge, and with `ridge=0`", "estimators", "_TOL"),
 ]
 TABLES = [
     Limit("values of a column of words up to which each becomes a column of zeros and ones", "tables", "MOST_VALUES"),
@@ -48,7 +76,6 @@ TABLES = [
     Limit("classes up to which each has means of its own", "estimators", "_MOST_MEANS"),
     Limit("different whole numbers in a target up to which they are classes", "tables", "_MOST_CLASSES"),
 ]
-PARTS = {"training": TRAINING, "tables": TABLES}
 
 
 def assigned(package: str) -> Iterator[tuple[str, ast.expr, str]]:
@@ -57,7 +84,7 @@ def assigned(package: str) -> Iterator[tuple[str, ast.expr, str]]:
     Where several files of a package set a name, ``package: file.py`` says which is meant.
     """
     room, _, file = package.partition(": ")
-    for path in sorted((SOURCE / room).rglob(file or "*.py")):
+    for path in sorted((SOURCE / room).rglob(file or "*.py")) or [SOURCE / f"{room}.py"]:
         text = path.read_text(encoding="utf-8")
         module, lines = ast.parse(text), text.splitlines()
         classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
@@ -109,7 +136,9 @@ def table(limits: list[Limit]) -> str:
 
 def page(text: str) -> str:
     """Return the page with the tables of today's code."""
-    for part, limits in PARTS.items():
+    sizes = fields("estimators", "Sizes")
+    parts = {"training": TRAINING, "sizes": sizes, "choices": CHOICES, "tables": TABLES}
+    for part, limits in parts.items():
         begin, end = f"<!-- {part}: python docs/limits.py writes from here -->", "<!-- to here -->"
         before, mark, rest = text.partition(begin)
         _, last, after = rest.partition(end)

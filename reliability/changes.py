@@ -21,7 +21,7 @@ SWAPS: dict[type, type] = {
 class Mutant(NamedTuple):
     """One change: where it is, and what it does to the first line of its statement."""
 
-    room: str
+    room: str  # folder of the package
     path: Path
     place: str  # file and function
     line: int
@@ -35,11 +35,11 @@ class Mutant(NamedTuple):
         return self.place, self.what
 
 
-def mutants(room: str, path: Path) -> Iterator[Mutant]:
+def mutants(path: Path) -> Iterator[Mutant]:
     """Yield every mutant of a file."""
     tree = ast.parse(path.read_text())
     written = ast.parse(ast.unparse(tree))  # the same statements, on the lines that they have in the copy
-    known = Counter[str]()
+    known, room = Counter[str](), str(path.parent.relative_to(SOURCE / "thresher"))
     for (place, statement), (_, on_lines) in zip(_statements(tree, ""), _statements(written, ""), strict=True):
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
             continue

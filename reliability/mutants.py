@@ -1,12 +1,13 @@
-"""Change the code of shards, algebra and loops in one place at a time, and see whether the tests notice.
+"""Change the code of shards, algebra, loops and estimators in one place at a time, and see whether the tests notice.
 
-    python -m reliability.mutants --minutes 30 [--more] [--seed 0] [--rooms search algebra]
+    python -m reliability.mutants --minutes 30 [--more] [--seed 0] [--rooms shards estimators/judging]
 
 Mutants are drawn at random from all places where an operator, a comparison, a condition or a number can be changed.
-One pass over the tests tells how long each takes and which lines it reaches. Each mutant is then written into a copy of
-the package and shown to the tests that reach its lines, until one fails: quick ones and those that noticed first.
-A mutant of a kernel, whose lines no pass can see, is shown to one test in plain Python and then to all. A test that
-takes five times as long as before has noticed. What none notices is kept; reliability/survivors.json says why it may.
+One pass over the tests tells how long each takes and which lines it reaches; those that fail on the unchanged package
+are left out, and named. Each mutant is then written into a copy of the package and shown to the tests that reach its
+lines, until one fails: quick ones and those that noticed first. A mutant of a loop, whose lines no pass can see, is
+shown to one test in plain Python and then to all. A test that takes five times as long as before has noticed. What none
+notices is kept; reliability/survivors.json says why it may.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,17 @@ import pytest
 from reliability.changes import SOURCE, Mutant, mutants
 
 SURVIVORS = Path("reliability/survivors.json")
-ROOMS = ("shards", "algebra", "loops")
-TESTS = "certified watchlists search solvers sketches inner limit training theory edges replay soak audit generator"
+ROOMS = ("shards", "algebra", "loops", "estimators")  # with the folders in them
+NETWORKS = "certified watchlists search solvers sketches inner limit training theory edges replay soak audit generator"
+LONGEST = 8.0  # seconds of a test that mutants are shown to
 # Before anything is compiled:
 PLAIN = "tests/internals/test_uncompiled.py::test_no_loop_leaves_its_arrays_and_every_audit_passes"
+# Tests that are not among the default ones, and that mutants are shown to as well.
+MORE = (PLAIN, "tests/estimators/test_character.py::test_small_fits")
 LOOPS_EVERY = 20  # mutants: those of loops cost most, since they must be compiled
 # Imported once; processes for mutants are copies of this one. Nothing of the package may be among them.
-HEAVY = "numba scipy.fft scipy.stats scipy.special sklearn.utils hypothesis.stateful rich.progress safetensors.numpy"
+HEAVY = """numba scipy.fft scipy.optimize scipy.sparse.linalg scipy.stats scipy.special sklearn.datasets
+sklearn.model_selection sklearn.utils.estimator_checks hypothesis.stateful pandas rich.progress safetensors.numpy"""
 MOST_MEMORY = 12 << 30  # address space of the tests of one mutant
 
 
@@ -49,14 +54,17 @@ class Told:
 
     def __init__(self, measured: Any = None) -> None:
         self._measured = measured
-        self.seconds = Counter[str]()
+        self.seconds, self.failed = Counter[str](), set[str]()
 
     def pytest_collection(self) -> None:
         from hypothesis import Phase, settings
 
         phases = [Phase.explicit, Phase.generate, Phase.target]  # a failure is enough: nobody reads a smaller one
-        settings.register_profile("unshrunk", settings.get_profile("same"), phases=phases)
+        settings.register_profile("unshrunk", settings.get_profile("few"), phases=phases)
         settings.load_profile("unshrunk")
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items[:] = [item for item in items if item.nodeid.startswith(MORE) or not item.get_closest_marker("thorough")]
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         if self._measured:
@@ -64,6 +72,8 @@ class Told:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         self.seconds[report.nodeid] += report.duration
+        if not report.passed:  # or it was skipped
+            self.failed.add(report.nodeid)
 
 
 class Chosen(Told):
@@ -85,11 +95,11 @@ class Chosen(Told):
 class Trial:
     """A copy of the package, with compiled code, in which one file at a time is changed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tests: list[str]) -> None:
         self._folder, self._package, self._clean = folder, folder / "src", folder / "clean"
-        self._kills = Counter[str]()
+        self._paths, self._kills = tests, Counter[str]()
         shutil.copytree(SOURCE, self._package, ignore=shutil.ignore_patterns("*.pyc"))  # with what Numba compiled
-        for room in ("shards", "algebra"):
+        for room in (one for one in ROOMS if one != "loops"):
             for path in (self._package / "thresher" / room).rglob("*.py"):
                 path.write_text(ast.unparse(ast.parse(path.read_text())))  # as mutants are written
         self._loops = self._package / "thresher" / "loops"
@@ -104,7 +114,7 @@ class Trial:
         os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
     def learn(self) -> None:
-        """Run all tests on the unchanged package; they must pass. What each reaches and costs is remembered."""
+        """Run all tests on the unchanged package; remember what each reaches and costs; leave out those that fail."""
         told = self._folder / "told"
 
         def work() -> int:
@@ -115,44 +125,50 @@ class Trial:
             )
             measured.start()
             watched = Told(measured)
-            status = self._pytest(
-                [*(str(next(Path("tests").rglob(f"test_{name}.py"))) for name in TESTS.split()), PLAIN], watched
-            )
+            status = self._pytest(self._paths, watched)
             measured.stop()
             data = measured.get_data()
             reach = {path: data.contexts_by_lineno(path) for path in data.measured_files()}
-            told.write_text(json.dumps({"seconds": watched.seconds, "reach": reach}))
+            found = {"seconds": watched.seconds, "failed": sorted(watched.failed), "reach": reach}
+            told.write_text(json.dumps(found))
             return status
 
-        if status := apart(work):
-            sys.exit(f"Tests fail on the unchanged package, with status {status}:\n{self._output()[-4000:]}")
+        if (status := apart(work)) not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            sys.exit(f"Tests could not be run on the unchanged package, status {status}:\n{self._output()[-4000:]}")
         learned = json.loads(told.read_text())
-        self.seconds: dict[str, float] = learned["seconds"]
+        seconds, failed = learned["seconds"], set(learned["failed"])
+        self.seconds = {test: spent for test, spent in seconds.items() if test not in failed and spent <= LONGEST}
         self._reach: dict[str, dict[str, list[str]]] = learned["reach"]
+        print(f"{len(self.seconds):,} of {len(seconds):,} tests, {sum(self.seconds.values()):.0f} s. The others take "
+              f"more than {LONGEST:g} s, are skipped, or fail on the unchanged package:")  # fmt: skip
+        print(*[line for line in self._output().splitlines() if line.startswith("FAILED")], sep="\n", flush=True)
         shutil.copytree(self._loops, self._clean)
 
     def tests(self, mutant: Mutant) -> set[str]:
         """Return the tests that reach the mutant: all, if it is a kernel or if its line is run on import."""
-        reach = self._reach[str(self._package / mutant.path.relative_to(SOURCE))]
+        reach = self._reach.get(str(self._package / mutant.path.relative_to(SOURCE)), {})
         found = {test for line in mutant.lines for test in reach.get(str(line), [])}
-        return set(self.seconds) if "" in found or mutant.room == "loops" else found
+        return set(self.seconds) if "" in found or in_loops(mutant) else found & set(self.seconds)
 
     def noticed(self, mutant: Mutant) -> str | None:
         """Return the test that notices the mutant, None if none does."""
         target = self._package / mutant.path.relative_to(SOURCE)
         unchanged = target.read_text()
         target.write_text(mutant.text)
-        slow = mutant.room == "loops"
+        slow = in_loops(mutant)
         if slow:  # Numba does not see that a helper in another file has changed
             for path in self._all_users(target.relative_to(self._loops)):
                 for compiled in (self._loops / path.parent / "__pycache__").glob(f"{path.stem}.*.nb*"):
                     compiled.unlink()
         try:
             tests = self.tests(mutant)
-            first = [PLAIN] if slow else []
-            others = sorted(tests - set(first), key=lambda test: self.seconds[test] / (1 + self._kills[test]))
-            for tier, compiling in ((first, 0), (others, 80 if slow else 0)):
-                if tier and (test := self._fails({test: compiling + 5 + 5 * self.seconds[test] for test in tier})):
+            ready = sorted(tests, key=lambda test: self.seconds[test] / (1 + self._kills[test]))
+            plain = [PLAIN] if slow and PLAIN in tests else []
+            first = [test for test in ready if test.startswith(MORE) and test not in plain]  # they notice most
+            others = [test for test in ready if test not in plain + first]
+            for tier in filter(None, (plain, first, others)):
+                compiling = 80 if slow and tier is not plain else 0
+                if test := self._fails({test: compiling + 5 + 5 * self.seconds[test] for test in tier}):
                     self._kills[test] += 1
                     return test
             return None
@@ -190,7 +206,7 @@ class Trial:
         with (self._folder / "output").open("w") as output:
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
-        options = ["-q", "-n", "0", "-p", "no:cacheprovider", "--tb=short"]
+        options = ["-q", "-n", "0", "-p", "no:cacheprovider", "--tb=short", "-m", "not slow and not gpu"]
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what was imported before
         return pytest.main([*options, *arguments], plugins=[told])
 
@@ -214,12 +230,41 @@ def apart(work: Callable[[], int]) -> int:
         os._exit(status)
 
 
+def room_of(place: str) -> str:
+    """Return the folder of a mutant from its place."""
+    return place.partition(" ")[0].rpartition("/")[0]
+
+
+def in_loops(mutant: Mutant) -> bool:
+    """Return whether it is in compiled code."""
+    return mutant.room.split("/")[0] == "loops"
+
+
+def files_of(rooms: Sequence[str]) -> list[Path]:
+    """Return the files of some rooms, which may be files themselves."""
+    found = []
+    for room in rooms:
+        path = SOURCE / "thresher" / room
+        if room.split("/")[0] not in ROOMS or not path.exists():
+            sys.exit(f"--rooms are folders or files in {', '.join(ROOMS)} of {SOURCE}/thresher; got {room}.")
+        found += [path] if path.is_file() else sorted(path.rglob("*.py"))
+    return found
+
+
+def tests_of(rooms: Sequence[str]) -> list[str]:
+    """Return the files and folders of tests for some rooms."""
+    tests = ["tests/estimators"] if any(room.startswith("estimators") for room in rooms) else []
+    if not all(room.startswith("estimators") for room in rooms):
+        tests += [str(next(Path("tests").rglob(f"test_{name}.py"))) for name in NETWORKS.split()] + [PLAIN]
+    return tests
+
+
 def order(everything: list[Mutant], seed: int) -> list[Mutant]:
     """Return the mutants in a random order in which one of so many is of a kernel."""
     random.Random(seed).shuffle(everything)
     rooms = defaultdict[bool, list[Mutant]](list)
     for mutant in everything:
-        rooms[mutant.room == "loops"].append(mutant)
+        rooms[in_loops(mutant)].append(mutant)
     others, loops, mixed = rooms[False], rooms[True], list[Mutant]()
     while loops or others:
         mixed += others[: LOOPS_EVERY - 1] + loops[:1]
@@ -228,30 +273,30 @@ def order(everything: list[Mutant], seed: int) -> list[Mutant]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Mutation tests of shards, algebra and loops.")
+    parser = argparse.ArgumentParser(description="Mutation tests of shards, algebra, loops and estimators.")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--more", action="store_true", help="go on with the record; try the unexplained again, first")
-    parser.add_argument("--rooms", nargs="+", choices=ROOMS, default=ROOMS)
+    parser.add_argument("--rooms", nargs="+", default=ROOMS, help="folders or files of the package")
     parser.add_argument("--only", default="", help="try the mutants whose place or change contains this")
     parser.add_argument("--output", type=Path, default=Path("results/reliability.json"))
     arguments = parser.parse_args()
-    paths = [(room, path) for room in ROOMS for path in sorted((SOURCE / "thresher" / room).rglob("*.py"))]
-    everything = order([mutant for room, path in paths for mutant in mutants(room, path)], arguments.seed)
-    known = {}
-    if arguments.more and arguments.output.is_file():
-        record = json.loads(arguments.output.read_text()).get("mutants", {})
-        known = {(one["place"], one["what"]): one["noticed"] for one in record.get("tried", [])}
+    everything = order([mutant for path in files_of(arguments.rooms) for mutant in mutants(path)], arguments.seed)
+    record = json.loads(arguments.output.read_text()) if arguments.more and arguments.output.is_file() else {}
+    before = record.get("mutants", {"tried": [], "possible": {}})
+    known = {(one["place"], one["what"]): one["noticed"] for one in before["tried"]}
+    possible = dict(Counter(one.room for one in everything))
+    elsewhere = [one for one in before["tried"] if room_of(one["place"]) not in possible]
     explained = {(one["place"], one["what"]) for one in json.loads(SURVIVORS.read_text())}
     waiting = [
         mutant
         for mutant in everything
-        if mutant.room in arguments.rooms and arguments.only in f"{mutant.place} {mutant.what}"
+        if arguments.only in f"{mutant.place} {mutant.what}"
         if not known.get(mutant.name) and not (mutant.name in known and mutant.name in explained)
     ]
     waiting.sort(key=lambda mutant: mutant.name not in known)
     with tempfile.TemporaryDirectory() as folder:
-        trial = Trial(Path(folder))
+        trial = Trial(Path(folder), tests_of(arguments.rooms))
         for name in HEAVY.split():
             importlib.import_module(name)
         print("Running the tests on the unchanged package ...", flush=True)
@@ -267,12 +312,16 @@ def main() -> None:
                 for one in everything
                 if one.name in known
             ]
-            possible = dict(Counter(one.room for one in everything))
-            figures = {"possible": possible, "tried": tried, "seed": arguments.seed}
+            figures = {"possible": before["possible"] | possible, "tried": elsewhere + tried, "seed": arguments.seed}
             if status := apart(lambda figures=figures: keep(figures, arguments.output)):
                 sys.exit(status)
             if minutes > arguments.minutes:
                 break
+    survivors = [mutant for mutant in everything if mutant.name in known and not known[mutant.name]]
+    count = sum(mutant.name in known for mutant in everything)
+    print(f"{count - len(survivors)} of {count} were noticed ({1 - len(survivors) / max(count, 1):.1%}). Not noticed:")
+    for mutant in sorted(survivors, key=lambda mutant: (str(mutant.path), mutant.line)):
+        print(f"  {mutant.path}:{mutant.line} {mutant.what}{' (explained)' * (mutant.name in explained)}")
 
 
 def keep(figures: dict[str, Any], output: Path) -> int:

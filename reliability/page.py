@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks import results
 from benchmarks.page import machine
 
-from reliability.mutants import SURVIVORS
+from reliability.mutants import SURVIVORS, room_of
 from reliability.record import RECORD
 
 AROUND = 40  # characters of a changed line that are shown beside the change
@@ -31,7 +31,7 @@ What is promised, and how each promise is tested. Commands wrote the figures on 
     python -m reliability.fuzz --seconds 120   # coverage-guided fuzzing of all readers; needs atheris
     make coverage                              # lines that the default tests run; as long as these take
     python -m reliability.uncompiled           # line coverage with compilation off; needs coverage
-    python -m reliability.mutants --minutes 60 # mutation tests of shards, algebra and loops; goes on with --more
+    python -m reliability.mutants --minutes 60 # mutation tests of shards, algebra, loops, estimators; --more goes on
     make test-oldest                           # the tests with the oldest versions that pyproject.toml allows
     make test-wheel                            # wheel and sdist, built and installed into an empty environment
     python -m reliability.page                 # this page
@@ -167,14 +167,14 @@ def coverage(figures: dict[str, Any]) -> str:
 def mutants(figures: dict[str, Any]) -> str:
     reasons = {(one["place"], one["what"]): one["why"] for one in json.loads(SURVIVORS.read_text())}
     tried = figures["tried"]
-    counts = Counter(one["place"].partition("/")[0] for one in tried)
+    counts = Counter(room_of(one["place"]) for one in tried)
     rooms = ", ".join(f"{counts[room]} of {possible:,} in `{room}`" for room, possible in figures["possible"].items())
     survivors = [one for one in tried if not one["noticed"]]
     unexplained = [one for one in survivors if (one["place"], one["what"]) not in reasons]
     lines = [
         "## Mutants\n",
         f"Single changes to an operator, a comparison, a condition or a number, drawn at random: {rooms}. Each is run against the "
-        "tests that reach its line; one in a compiled loop, against all tests of these packages and of training. "
+        "tests that reach its line; one in a compiled loop, against all tests of networks. "
         f"**{len(tried) - len(survivors)} of {len(tried)}** were noticed by a test; of the {len(survivors)} others "
         f"{len(survivors) - len(unexplained)} are explained, in `reliability/survivors.json` of that commit, and "
         f"{len(unexplained)} are not.\n",

@@ -4,6 +4,7 @@ import ast
 import functools
 import subprocess
 import sys
+from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -216,6 +217,11 @@ def test_files_are_read_in_one_sitting(name):
     assert len(FILES[name].read_text().splitlines()) <= 400
 
 
+def test_folders_are_seen_at_a_glance():
+    folders = Counter(path.parent for path in FILES.values())
+    assert not {str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > 14}
+
+
 def test_no_rooms_for_odds_and_ends():
     assert not [name for name in FILES if NO_ROOMS & set(name.split("."))]
 
@@ -230,3 +236,9 @@ def test_functions_are_short(name):
             loops = name.startswith(("thresher.loops", "thresher.gpu.kernels"))  # that must stay one loop
             longest = 2 * LONGEST if loops else LONGEST
             assert lines <= longest, f"{name}.{node.name} has {lines} lines"
+
+
+def test_files_of_tests_have_names_of_their_own():
+    """Pytest refuses two of the same name in different folders, but not until both are run at once."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert not [name for name, count in names.items() if count > 1]

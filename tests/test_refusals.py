@@ -172,8 +172,11 @@ BAD_SETTINGS = {
     "audit": ({"audit": "yes"}, r"audit must be True or False; got 'yes'"),
     "twins": ({"twins": "yes"}, r"twins must be True or False; got 'yes'"),
     "targets twice": ({"y": TARGETS}, r"a Problem has its own targets; y was given as well\. Drop one"),
-    "gpu in float64": ({"engine": "gpu", "dtype": "float64"}, r"engine='gpu' works in float32, .* got dtype='float64'"),
-    "gpu and scan": ({"engine": "gpu", "index": "scan"}, r"engine='gpu' searches with .*; got 'scan'\. Use engine="),
+    "gpu in float64": (
+        {"device": "cuda", "dtype": "float64"},
+        r"device='cuda' works in float32, .* got dtype=",
+    ),
+    "gpu and scan": ({"device": "cuda", "index": "scan"}, r"device='cuda' searches with .*; got 'scan'"),
     "callbacks alone": ({"callbacks": print}, r"callbacks"),
     "callbacks number": ({"callbacks": [3]}, r"callback"),
 }

@@ -21,9 +21,9 @@ from thresher.model.position import Position
 from thresher.model.problem import Problem
 from thresher.model.weights import Step
 from thresher.shards import Scan, Tournament
-from thresher.theory import (
-    Facts,
-    Statement,
+from thresher.theory import Facts, Statement
+from thresher.training import CheckTheorems, History, Status, train
+from verification.costs import (
     check_growth,
     check_inner_iterations,
     check_limit,
@@ -31,7 +31,6 @@ from thresher.theory import (
     check_sketch,
     limit_predictions,
 )
-from thresher.training import CheckTheorems, History, Status, train
 
 __all__ = ["Measured", "Report", "Row", "Rung", "practical_width", "verify"]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 __all__ = [
     "BrokenCertificate", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError", "WorkerLost",
     "not_installed",
+    "warn_of_old",
 ]  # fmt: skip
 
 
@@ -42,3 +45,9 @@ class WorkerLost(ThresherError, RuntimeError):
 def not_installed(what: str, *, extra: str) -> NotAvailable:
     """Return the error for a package that is not installed: ``what`` needs it, and an extra of thresher installs it."""
     return NotAvailable(f"{what}, which is not installed. Run: pip install 'thresher[{extra}]'")
+
+
+def warn_of_old(old: str, new: str, *, stacklevel: int = 3) -> None:
+    """Warn of a spelling that is kept for one version."""
+    said = f"{old} is now {new}; the old spelling will be refused in the next version."
+    warnings.warn(said, FutureWarning, stacklevel=stacklevel)

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from thresher.errors import InvalidInput
 from thresher.memory import require
 from thresher.output import place_of
 
-__all__ = ["Stored", "header_of", "read_file", "sync_folder", "write_file"]
+__all__ = ["Stored", "WorkFile", "fingerprint", "header_of", "read_file", "sync_folder", "write_file"]
 
 _BLANK = "0" * 64
 _MARK = rb"\"checksum\":\""  # before the checksum: JSON inside a string of JSON
@@ -34,6 +34,46 @@ class Stored(NamedTuple):
 
     tensors: dict[str, NDArray[Any]]
     metadata: dict[str, Any]
+
+
+def fingerprint(about: object, arrays: Iterable[NDArray[Any]]) -> str:
+    """Return a hash of a few words, such as shapes, and of the numbers of arrays. Cost: O(bytes)."""
+    digest = hashlib.sha256(repr(about).encode())
+    for values in arrays:
+        digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
+
+
+class WorkFile(NamedTuple):
+    """A file with what was done so far of one piece of work: that of other data or settings is refused."""
+
+    path: Path
+    kind: str
+    version: int
+    problem: str  # fingerprint of the data
+    settings: Mapping[str, Any]  # what else decides the result, as JSON
+
+    def write(
+        self, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any], *, previous: Path | None = None
+    ) -> None:
+        """Write it whole or not at all; see :func:`write_file`."""
+        about = {"settings": dict(self.settings), "problem": self.problem, **metadata}
+        write_file(self.path, tensors, about, kind=self.kind, version=self.version, previous=previous)
+
+    def check(self, stored: Stored) -> Stored:
+        """Return what was read; refuse what belongs to another piece of work."""
+        settings = stored.metadata.get("settings")
+        for name, now in self.settings.items():
+            then = settings.get(name) if isinstance(settings, dict) else None
+            if then != now:
+                raise InvalidInput(f"{self.path} was written with {name}={then!r}; this run has {name}={now!r}.")
+        if stored.metadata.get("problem") != self.problem:
+            raise InvalidInput(f"{self.path} belongs to another problem: inputs or targets differ from these.")
+        return stored
+
+    def broken(self) -> InvalidInput:
+        """Return the error for a file whose parts do not fit."""
+        return InvalidInput(f"{self.path} is not a {self.kind} that thresher wrote: its parts do not fit.")
 
 
 def write_file(

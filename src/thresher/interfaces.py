@@ -16,10 +16,10 @@ fixed order of shards. For pairs that do not flip a step is exactly linear, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from operator import add
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,28 +31,13 @@ from thresher.model.problem import Problem
 from thresher.model.weights import DenseWeights, Step, Weights
 
 __all__ = [
-    "Audit",
-    "Effort",
-    "Engine",
-    "Executor",
-    "Factor",
-    "Gram",
-    "Index",
-    "JacobianSlice",
-    "Moved",
-    "Objective",
-    "Progress",
-    "Shard",
-    "ShardAudited",
-    "ShardMoved",
-    "ShardStarted",
-    "Sketch",
-    "Solution",
-    "SolveStatus",
-    "Solver",
-    "Started",
-    "Step",
-]
+    "EVER_FACTOR", "Audit", "Effort", "Engine", "Executor", "Factor", "Gram", "Index", "JacobianSlice", "Moved",
+    "Objective", "Progress", "Shard", "ShardAudited", "ShardMoved", "ShardStarted", "Sketch", "Solution", "SolveStatus",
+    "Solver", "Started", "Step",
+]  # fmt: skip
+
+Progress = Callable[[int, int], None]  # is told how far a long pass has come: how many are done, and of how many
+EVER_FACTOR = 20_000  # inputs up to which n x n matrices are made, unless a solver always or never needs them
 
 
 class Effort(NamedTuple):
@@ -150,6 +135,10 @@ class Gram(Protocol):
     def sketch(self, sketch: Sketch) -> NDArray[np.float64]:
         """Return S Jᵀ (s, n)."""
 
+    def device_matrix(self) -> Any:
+        """Return the matrix (n, n) as a tensor, where neurons live on a GPU; None elsewhere."""
+        return None
+
 
 class SolveStatus(StrEnum):
     """How a linear solve ended."""
@@ -180,14 +169,35 @@ class Factor(Protocol):
         """Return the solution for right-hand side (n,); an iteration starts from ``x0`` (n,), or from zero."""
 
 
+@runtime_checkable
 class Solver(Protocol):
-    """Which step? Prepares (G + added); never raises for a singular G, never returns NaN."""
+    """Which step? Never raises for a singular G, never returns NaN. Derive from it and write at least ``prepare``."""
 
     def prepare(self, gram: Gram, *, added: float | NDArray[np.float64] = 0.0, iteration: int = 0) -> Factor:
         """Return what solves with G, and ``added``, a number or (n,) numbers >= 0, on its diagonal.
 
         Random choices depend on ``iteration`` and a seed alone.
         """
+
+    def needs_matrix(self, inputs: int) -> bool:
+        """Return whether n x n matrices are to be made for it."""
+        return inputs <= EVER_FACTOR
+
+    def pivots(self) -> Any:
+        """Return what preconditions it without a matrix, to solve for the first step as well; None if nothing does."""
+        return None
+
+    def fresh(self) -> Solver:
+        """Return one for another training: what one learns must not change the next."""
+        return self
+
+    def after(self, contraction: float) -> Solver:
+        """Return the solver for the step after one that left this share of the residual; NaN if there was none."""
+        return self
+
+    def learn(self, gram: Gram, *, added: float | NDArray[np.float64], factor: Factor | None) -> None:
+        """Be as after a solve that factored G + added; ``factor`` is that of G + added, if it is there already."""
+        return
 
 
 class Moved(NamedTuple):
@@ -206,10 +216,7 @@ class Started(NamedTuple):
 
 
 class ShardStarted(NamedTuple):
-    """A shard's shares (n,) of the outputs before and after the first step, without the factor 1/sqrt(m).
-
-    Without a first step ``after`` equals ``before``.
-    """
+    """A shard's shares (n,) of the outputs before and after the first step, if any, without the factor 1/sqrt(m)."""
 
     before: NDArray[np.float64]
     after: NDArray[np.float64]
@@ -270,6 +277,9 @@ class Shard(Protocol):
     def gram_times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return this shard's share of m G @ vector, (n,) or (n, k)."""
 
+    def device_gram(self) -> Any:
+        """Return this shard's share of m G (n, n) as a tensor, if it lives on a GPU."""
+
     def sketch(self, sketch: Sketch) -> NDArray[np.float64]:
         """Return this shard's share of a sketch, (n, s)."""
 
@@ -292,21 +302,14 @@ class Shard(Protocol):
 class Executor(Protocol):
     """Where shards live. A slice of neurons has one shard per output; an executor holds all slices, in order."""
 
-    def map(self, method: str, *arguments: Any) -> Iterator[Any]:
-        """Call a method of every slice and yield the results in the order of the slices."""
+    def map(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+        """Yield what a function of a slice, which may be sent to another process, returns for each, in their order."""
 
-    def add_up(self, method: str, *arguments: Any) -> NDArray[np.int32]:
-        """Return the sum over slices of what a method adds to counts (n, n), which it takes as its last argument."""
+    def add_up(self, function: Callable[..., Any], *arguments: Any) -> NDArray[np.int32]:
+        """Return the sum over slices of what a function adds to counts (n, n), which it takes as its last argument."""
 
     def traffic(self) -> dict[str, float]:
         """Return bytes and seconds of what has travelled since the last time, by name; empty within one process."""
-
-
-class Progress(Protocol):
-    """Called with how far a long pass has come."""
-
-    def __call__(self, done: int, total: int) -> None:
-        """Take note: ``done`` of ``total`` neurons."""
 
 
 class Engine(Protocol):
@@ -331,10 +334,7 @@ class Engine(Protocol):
         """Return the weights at the last ``linearise`` for all neurons."""
 
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Return the drift of each neuron that has fired, at its last visit, and the drift at which its band ends.
-
-        (k,) each; drift counts from the start scan, after the first step. None where no certificates are kept.
-        """
+        """Return drift, since the start scan and at the last visit, and band (k,) of the neurons with certificates."""
 
     def audit(self) -> Audit:
         """Scan every pair and compare with what is maintained since the last ``linearise``.

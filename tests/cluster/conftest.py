@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from thresher.engines import engine as engines
+from thresher.shards import Slice
 
 
 @pytest.fixture(scope="module")
@@ -42,21 +43,21 @@ def sabotage(name, time):
     def arm(worker):
         slices, seen = worker._slices, [0]
 
-        def dies(method, arguments):
-            called = (arguments[1] if method == "call" else method) == name
+        def dies(function, arguments):
+            called = (arguments[1] if function is Slice.call else function).__name__ == name
             seen[0] += called
             return called and seen[0] == time
 
-        def broken_map(method, *arguments):
-            now = dies(method, arguments)
-            for one in type(slices).map(slices, method, *arguments):
+        def broken_map(function, *arguments):
+            now = dies(function, arguments)
+            for one in type(slices).map(slices, function, *arguments):
                 if now:
                     os.kill(os.getpid(), signal.SIGKILL)
                 yield one
 
-        def broken_add_up(method, *arguments):
-            total = type(slices).add_up(slices, method, *arguments)
-            if dies(method, arguments):
+        def broken_add_up(function, *arguments):
+            total = type(slices).add_up(slices, function, *arguments)
+            if dies(function, arguments):
                 os.kill(os.getpid(), signal.SIGKILL)
             return total
 

@@ -5,6 +5,7 @@ import multiprocessing
 import time
 import weakref
 from dataclasses import fields
+from operator import methodcaller
 
 import numpy as np
 import pytest
@@ -29,11 +30,11 @@ class ProcessExecutor:
         self.made.append([process for process, _ in self.workers])
         weakref.finalize(self, _end, self.workers)
 
-    def map(self, method, *arguments):
-        return iter(self._ask(False, method, arguments))
+    def map(self, function, *arguments):
+        return iter(self._ask(False, function, arguments))
 
-    def add_up(self, method, *arguments):
-        return sum(self._ask(True, method, arguments))
+    def add_up(self, function, *arguments):
+        return sum(self._ask(True, function, arguments))
 
     def traffic(self):
         return {}
@@ -68,12 +69,12 @@ def _serve(pipe, recipe, neurons):
         one = Slice(recipe, neurons)
         while True:
             try:
-                counted, method, arguments = pipe.recv()
+                counted, function, arguments = pipe.recv()
             except EOFError:
                 return
             try:
                 counts = np.zeros((len(recipe.inputs),) * 2, np.int32)
-                value = getattr(one, method)(*arguments, *([counts] if counted else []))
+                value = function(one, *arguments, *([counts] if counted else []))
                 pipe.send((None, counts if counted else value))
             except Exception as error:
                 pipe.send((error, None))
@@ -146,11 +147,11 @@ def test_processes_change_no_bit(case, problems):
 
 
 def test_an_error_in_a_process_is_raised_here(problems):
-    with pytest.raises(AttributeError, match="no_such_method"):
+    with pytest.raises(AttributeError, match="'Slice' object has no attribute 'bit_length'"):
         train(problems[0], width=600, engine=_Broken)
     assert ended()
 
 
 class _Broken(ProcessExecutor):
-    def map(self, method, *arguments):
-        return super().map("no_such_method", *arguments)
+    def map(self, function, *arguments):
+        return super().map(methodcaller("bit_length"))

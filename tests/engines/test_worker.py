@@ -13,9 +13,9 @@ from thresher import InvalidInput, MemoryRefused, NotAvailable, Ray, to_sphere
 from thresher.engines import Shares
 from thresher.engines.cluster import Node, deal, require_nodes, share_of_cpu
 from thresher.engines.worker import Call, Worker, here, pack
-from thresher.interfaces import Step
+from thresher.interfaces import Shard, Step
 from thresher.model.network import NetworkSettings
-from thresher.shards import SHARDS, Recipe
+from thresher.shards import SHARDS, Recipe, Slice
 
 INPUTS = to_sphere(np.random.default_rng(1).normal(size=(12, 5)))
 RANGES = [range(40), range(40, 90), range(90, 100)]
@@ -37,17 +37,17 @@ def step(seed):
 
 
 CALLS = {
-    "move": lambda k, seed: Call.of("call", (k, "move", step(seed)), adds=False),
-    "linearise": lambda k, seed: Call.of("call", (k, "linearise", None), adds=False),
-    "counting": lambda k, seed: Call.of("call", (k, "linearise"), adds=True),
-    "add_counts": lambda k, seed: Call.of("call", (k, "add_counts"), adds=True),
-    "gram_times": lambda k, seed: Call.of("call", (k, "gram_times", step(seed).v), adds=False),
-    "squared_distance": lambda k, seed: Call.of("call", (k, "squared_distance"), adds=False),
-    "weights": lambda k, seed: Call.of("call", (k, "weights"), adds=False),
-    "audit": lambda k, seed: Call.of("call", (k, "audit"), adds=False),
-    "displacement": lambda k, seed: Call.of("call", (k, "jacobian_times_displacement"), adds=False),
+    "move": lambda k, seed: Call.of(Slice.call, (k, Shard.move, step(seed)), adds=False),
+    "linearise": lambda k, seed: Call.of(Slice.call, (k, Shard.linearise, None), adds=False),
+    "counting": lambda k, seed: Call.of(Slice.call, (k, Shard.linearise), adds=True),
+    "add_counts": lambda k, seed: Call.of(Slice.call, (k, Shard.add_counts), adds=True),
+    "gram_times": lambda k, seed: Call.of(Slice.call, (k, Shard.gram_times, step(seed).v), adds=False),
+    "squared_distance": lambda k, seed: Call.of(Slice.call, (k, Shard.squared_distance), adds=False),
+    "weights": lambda k, seed: Call.of(Slice.call, (k, Shard.weights), adds=False),
+    "audit": lambda k, seed: Call.of(Slice.call, (k, Shard.audit), adds=False),
+    "displacement": lambda k, seed: Call.of(Slice.call, (k, Shard.jacobian_times_displacement), adds=False),
 }
-START = Call.of("start", ([step(0), None], [0.3, 0.4]), adds=False)
+START = Call.of(Slice.start, ([step(0), None], [0.3, 0.4]), adds=False)
 QUESTIONS = [name for name in CALLS if name not in ("move", "linearise", "counting")]
 
 
@@ -67,16 +67,20 @@ def test_a_log_makes_a_worker_again_to_the_bit(index, made):
         log = []
 
 
+def unheard_of(shard):
+    """A method that no shard has."""
+
+
 def test_calls_that_no_shard_knows_yet_are_kept():
-    assert Call.of("call", (0, "unheard_of"), adds=False).changes
-    assert Call.of("release", (1,), adds=False)[1:] == (1, True, True)
+    assert Call.of(Slice.call, (0, unheard_of), adds=False).changes
+    assert Call.of(Slice.release, (1,), adds=False)[1:] == (1, True, True)
 
 
 def test_an_error_comes_back_as_it_is():
-    value, error, _ = pickle.loads(worker("scan").do(Call.of("call", (0, "no_such_method"), adds=False).data))
+    value, error, _ = pickle.loads(worker("scan").do(Call.of(Slice.call, (0, unheard_of), adds=False).data))
     assert value is None
     assert isinstance(error, AttributeError)
-    assert "no_such_method" in str(error)
+    assert "unheard_of" in str(error)
 
 
 def test_another_version_is_refused():

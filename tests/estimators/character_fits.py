@@ -188,7 +188,7 @@ SMALL = {
     "diabetes limit": regression(lambda: real(load_diabetes, 300, apart=142), **INF),
     "diabetes network": regression(lambda: real(load_diabetes, 300, apart=142), **SMALL_NETWORK),
     "diabetes random network": regression(
-        lambda: real(load_diabetes, 200, apart=142), width=1001, sequence="random", feature_learning=0
+        lambda: real(load_diabetes, 200, apart=142), width=1001, start="random", feature_learning=0
     ),
     "50 rows": regression(lambda: friedman(50)),
     "120 rows": regression(lambda: friedman(120, columns=5), **INF),

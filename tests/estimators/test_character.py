@@ -5,8 +5,18 @@ import pytest
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", character.FITS)
-def test_fits_are_as_they_were(name):
+@pytest.mark.parametrize("name", character.SMALL)
+def test_small_fits_are_as_they_were(name):
+    check(name)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", character.LARGE)
+def test_large_fits_are_as_they_were(name):
+    check(name)
+
+
+def check(name):
     known = character.written()
     if known["machine"] != character.machine():
         pytest.skip(f"written down with {known['machine']}, this is {character.machine()}")

@@ -57,7 +57,7 @@ class Executor:
     def map(self, method, *arguments):
         call = Call.of(method, arguments, adds=False)
         assert not call.changes  # a worker that is lost has nothing to repeat
-        self.cluster.calls.append(method)
+        self.cluster.calls.append(method.__name__)
         for number in range(len(self.workers)):
             if len(self.cluster.calls) in self.cluster.lost:
                 self.workers[number] = self.begin(number)

@@ -112,7 +112,7 @@ class TestParameters:
     @pytest.mark.parametrize("sequence", ["sobol", "random"])
     def test_start_rows_come_from_where_they_were_asked_for(self, diabetes, sequence):
         X, y, *_ = diabetes
-        model = ThresherRegressor(sequence=sequence, **FIXED).fit(X, y)
+        model = ThresherRegressor(start=sequence, **FIXED).fit(X, y)
         assert model.networks_[0].settings.start.sequence == sequence
 
 

@@ -42,7 +42,7 @@ def test_a_fit_that_was_stopped_goes_on(table, tmp_path, monkeypatch):
     with pytest.raises(Stop):
         regressor(checkpoint=path).fit(X, y)
     assert path.exists()
-    with pytest.raises(InvalidInput, match="other data"):
+    with pytest.raises(InvalidInput, match="belongs to another problem: inputs or targets differ"):
         regressor(checkpoint=path).fit(X, y + 1)
     before = len(work)
     again = regressor(checkpoint=path).fit(X, y)
@@ -145,5 +145,5 @@ def test_a_fit_that_would_compare_others_does_not_go_on(table, tmp_path, monkeyp
         monkeypatch.setattr(Cpu, "dear", False)
     else:
         options["width"] = 64
-    with pytest.raises(InvalidInput, match="other data or other parameters"):
+    with pytest.raises(InvalidInput, match="was written with compared="):
         regressor(**options, checkpoint=path).fit(X, y)

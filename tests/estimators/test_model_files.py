@@ -176,7 +176,7 @@ LIES = {
     "a scale": say("values", "scale_", value="minmax"),
     "targets": say("values", "target_", value="square"),
     "a start": say("parameters", "start", value="zeros"),
-    "a sequence of starts": say("parameters", "sequence", value="zeros"),
+    "a sequence of starts": say("parameters", "start", value="zeros"),
     "steps": cut("steps0", np.s_[:, :5]),
     "mean": cut("mean"),
     "low": cut("low"),

@@ -151,6 +151,23 @@ def test_what_an_encoder_says_is_checked(models, change, message):
         thresher.load(folder / RUN_FILE)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m["values"].update(single_target_="yes"), "single_target is 'yes'"),
+        (lambda m: m["values"].update(single_target_=True), "3 outputs for a single target"),
+        (lambda m: m["values"].update(scale_="rank"), "its columns are not scaled by 'rank'"),
+        (lambda m: m["parameters"].update(ridge=0), "its ridge is not the one that was asked for"),
+    ],
+)
+def test_what_a_regressor_of_several_outputs_says_is_checked(models, change, message):
+    kind, stored, folder = models
+    several = next(one for one in stored if one.metadata.get("values", {}).get("single_target_") is False)
+    folder = changed((kind, [several], folder), lambda metadata, _: change(metadata))
+    with pytest.raises(InvalidInput, match=f"does not describe a model: .*{message}"):
+        thresher.load(folder / RUN_FILE)
+
+
 def test_labels_that_would_fill_the_memory_are_refused(models, monkeypatch):
     monkeypatch.setattr("thresher.memory.available_bytes", lambda: 1 << 22)
     labels = [*map(str, range(2000)), "x" * 2000]

@@ -85,7 +85,7 @@ def problem(n=12, d=6, seed=0):
     [("sobol", {"penalty": 0.05}), ("random", {"penalty": 0.05}), ("sobol", {"index": "dense", "first_step": "gram"})],
 )
 def test_the_trajectory_is_that_of_the_processor(sequence, given):
-    asked = {"width": 128, "twins": True, "sequence": sequence, **given}
+    asked = {"width": 128, "twins": True, "start": sequence, **given}
     here, there = (train(problem(), **asked, device=device, audit=True) for device in ("cuda", "cpu"))
     assert here.status == there.status
     assert len(here.history) == len(there.history)

@@ -13,7 +13,7 @@ pytest.importorskip("triton", reason="needs triton: pip install 'thresher[gpu]'"
 
 from thresher.devices import find_device  # noqa: E402
 from thresher.gpu.rows import Rows  # noqa: E402
-from thresher.gpu.scan import Scan  # noqa: E402
+from thresher.gpu.scan import DeviceScan  # noqa: E402
 
 
 def rows_of(start, X):
@@ -56,7 +56,7 @@ def test_looks_are_inner_products(d, double):
 def test_a_scan_lists_every_pair_above_the_band(d, twins, shift):
     X, band, width = random_inputs(40, d), 0.3, 200
     settings = NetworkSettings.checked(width=width, dimension=d, shift=shift, seed=4, twins=twins)
-    scan = Scan(rows_of(settings.start, X), settings, range(width), band=band, fixed=2.0**40)
+    scan = DeviceScan(rows_of(settings.start, X), settings, range(width), band=band, fixed=2.0**40)
     lists, outputs, _ = scan.run()
     Z = settings.start.block(0, width).astype(float) @ X.T
     fires = shift <= Z
@@ -81,7 +81,9 @@ def test_a_scan_lists_every_pair_above_the_band(d, twins, shift):
 def test_the_screen_keeps_few_that_are_far_below():
     X, width, shift = random_inputs(200, 64), 256, 2.0
     settings = NetworkSettings.checked(width=width, dimension=64, shift=shift, seed=4)
-    masks, counts, _ = Scan(rows_of(settings.start, X), settings, range(width), band=0.1, fixed=1.0).screen(0, width)
+    masks, counts, _ = DeviceScan(rows_of(settings.start, X), settings, range(width), band=0.1, fixed=1.0).screen(
+        0, width
+    )
     found = np.unpackbits(masks.cpu().numpy().view(np.uint8), axis=1, bitorder="little")[:, :200].astype(bool)
     Z = settings.start.block(0, width).astype(float) @ X.T
     assert found[shift - 0.1 <= Z].all()

@@ -1,5 +1,7 @@
 """Training on a GPU: the contract of every shard, the trajectory of the processor, sabotage, files, refusals."""
 
+import pickle
+
 import naive
 import numpy as np
 import pytest
@@ -67,7 +69,9 @@ def test_the_trajectory_is_that_of_the_processor(n, d, width, options):
     for mine, yours in zip(here.network.weights.support, there.network.weights.support, strict=True):
         np.testing.assert_array_equal(mine, yours)
     X = random_inputs(5, d, seed=9)
-    np.testing.assert_allclose(here.network.predict(X), there.network.predict(X), atol=1e-5)
+    answers = here.network.predict(X)
+    np.testing.assert_allclose(answers, there.network.predict(X), atol=1e-5)
+    np.testing.assert_array_equal(answers, pickle.loads(pickle.dumps(here.network)).predict(X))
 
 
 def test_neurons_that_leave_their_band_are_scanned_again(monkeypatch):
@@ -150,7 +154,7 @@ def test_several_outputs_are_trained_together():
     ("options", "message"),
     [
         ({"penalty": 0.1, "index": "certified"}, "without a penalty"),
-        ({"sequence": "sobol"}, "sequence='random'"),
+        ({"start": "sobol"}, "start='random'"),
         ({"index": "scan"}, "searches with index='certified'"),
         ({"dtype": "float64"}, "works in float32"),
         ({"method": "paper"}, "searches with index='certified'"),

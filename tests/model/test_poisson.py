@@ -35,7 +35,7 @@ def start_of(n=7, d=5, *, width=600, shift=1.0, seed=3, spread=1.0):
 
 
 def rows_of(start):
-    return start.base_block(0, start.neurons // 2).T
+    return start.base_block(0, start.neurons_of(start.width) // 2).T
 
 
 # The numbers
@@ -92,7 +92,7 @@ def test_rows_are_those_of_the_definition(seed, n, d, shift, spread):
 
 def test_rows_do_not_depend_on_how_they_are_asked_for():
     start = start_of(width=5000)
-    count = start.neurons // 2
+    count = start.neurons_of(start.width) // 2
     whole = rows_of(start)
     for size in (1, 7, 1000, 1024, count):
         parts = [start.base_block(k, min(k + size, count)).T for k in range(0, count, size)]
@@ -251,7 +251,7 @@ def test_settings_count_neurons_that_exist():
     ("options", "fault"),
     [
         ({"twins": False}, "twins=True"),
-        ({"sequence": "sobol"}, "sequence='random'; got 'sobol'"),
+        ({"sequence": "sobol"}, "draws independent rows; got 'sobol'"),
         ({"shift": 0.0}, "shift above 0"),
         ({"width": 2**62, "shift": 1.0}, "at most 68,719,476,736 rows at an input; about 3.66e[+]17 would fire"),
     ],

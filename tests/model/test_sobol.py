@@ -277,7 +277,7 @@ def test_other_seeds_give_other_rows():
 
 
 def test_bounds_are_told_before_anything_is_made():
-    with pytest.raises(InvalidInput, match=r"2\*\*32 rows.*4294967298 are needed.*sequence='random'"):
+    with pytest.raises(InvalidInput, match=r"2\*\*32 rows.*4294967298 are needed.*start='random'"):
         NetworkSettings.checked(width=2**32 + 2, dimension=3, sequence="sobol")
     NetworkSettings.checked(width=2**33, dimension=3, sequence="sobol", twins=True)
     NetworkSettings.checked(width=2**33, dimension=30_000)

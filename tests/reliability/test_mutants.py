@@ -28,7 +28,7 @@ def found(tmp_path, monkeypatch):
     path = tmp_path / "thresher" / "shards" / "file.py"
     path.parent.mkdir(parents=True)
     path.write_text(TEXT)
-    return list(changes.mutants("shards", path))
+    return list(changes.mutants(path))
 
 
 def test_every_operator_condition_and_number_is_changed_once(found):
@@ -68,7 +68,7 @@ def test_equal_changes_in_one_function_have_different_names(tmp_path, monkeypatc
     path = tmp_path / "thresher" / "shards" / "file.py"
     path.parent.mkdir(parents=True)
     path.write_text("def twice(x):\n    x += 1\n    x += 1\n")
-    names = [one.name for one in changes.mutants("shards", path)]
+    names = [one.name for one in changes.mutants(path)]
     assert len(names) == len(set(names)) == 4
 
 

@@ -1,11 +1,13 @@
 """`thresher.evaluate` and `Run.report`: what the command does with a model and rows, in Python."""
 
+import json
 import sys
 from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from pages import Whole
 from scipy import sparse
 from sklearn.dummy import DummyClassifier
@@ -15,7 +17,9 @@ from sklearn.linear_model import LinearRegression
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.cli import commands
-from thresher.runs import Run, read_run, write_report, write_run
+from thresher.datasets import random_problem
+from thresher.output import to_json
+from thresher.runs import Recorder, Run, describe, load_model, read_run, write_report, write_run
 from thresher.runs.splits import split
 from thresher.tables import Frame, ParquetRows, read_table
 
@@ -233,3 +237,32 @@ def test_bad_models_and_labels_are_refused_in_a_sentence():
         two = kind(**GIVEN).fit(numbers, several)
         with pytest.raises(InvalidInput, match="several outputs"):
             thresher.evaluate(two, numbers, wanted[:, 0])
+
+
+def test_a_run_is_saved_described_and_opened_without_the_command(tmp_path):
+    model, X, y, known = fitted()
+    run = thresher.evaluate(model, X, y, y_train=known, target="price")
+    assert run.summary().startswith(f"Test on {len(y)} unseen rows: R2 ")
+    folder = run.save(tmp_path / "deep" / "run", model)
+    np.testing.assert_array_equal(thresher.load(folder).predict(X), model.predict(X))
+    facts = describe(folder)
+    assert facts["what"] == run.what and "unseen rows" in facts["test"]
+    file = tmp_path / "new.csv"
+    X.assign(price=y, other=1).to_csv(file, index=False)
+    (rows,) = load_model(folder).read(file)
+    assert rows.others == ["other"]
+    np.testing.assert_allclose(rows.targets, y)
+    np.testing.assert_allclose(model.predict(rows.X), model.predict(X))
+    told = CliRunner().invoke(commands, ["inspect", str(folder), "--json"])
+    assert json.loads(told.output) == json.loads(to_json(facts))
+
+
+def test_a_run_to_zero_loss_is_audited_without_the_command():
+    recorder, options = Recorder(), {"width": 2048, "seed": 3}
+    problem = random_problem(inputs=12, dimension=5)
+    thresher.train(problem, callbacks=[recorder], **options)
+    run = recorder.run("A network.", options=options)
+    pairs, differences = run.audit()
+    assert pairs >= 12 * 2048 and differences == []
+    other = replace(run, options={**options, "seed": 4})
+    assert "residual" in other.audit()[1][0]

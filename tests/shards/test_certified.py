@@ -18,6 +18,7 @@ from thresher.datasets import random_problem
 from thresher.engines import ShardEngine, start_engine
 from thresher.loops.certified.visits import BUFFER
 from thresher.loops.pairs.counting import count_bits, count_pairs
+from thresher.loops.structures import Rebuilt
 from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
 from thresher.model.position import Position
@@ -255,7 +256,7 @@ class TestSabotage:
 
     def test_a_skipped_scan(self, monkeypatch):
         monkeypatch.setattr(certified, "BAND_BEFORE", 0.1)
-        skip = lambda shard, places, corrections: certified._ScannedAgain(places[:0], 0, 0, 0)  # noqa: E731
+        skip = lambda shard, places, corrections: (places[:0], Rebuilt(shard._entries_used, 0, 0, 0, 0))  # noqa: E731
         monkeypatch.setattr(certified.Certified, "_scan_again", skip)
         self.expect_to_be_caught()
 

@@ -11,9 +11,10 @@ from screened import Screened, ScreenedInBytes
 from thresher import BrokenCertificate, Problem, to_sphere
 from thresher.engines import engine as engines
 from thresher.engines import start_engine
-from thresher.interfaces import Step
+from thresher.interfaces import Shard, Step
 from thresher.model.network import NetworkSettings
 from thresher.shards import SHARDS, dense
+from thresher.shards.pairs import PairShard
 
 WIDTH, SHIFT = 120, 0.4
 every_kind = pytest.mark.parametrize("index", [*SHARDS, "screened", "screened in bytes"])
@@ -79,7 +80,7 @@ class Story:
         block = np.stack([vector, vector**2, np.zeros_like(vector)], axis=1)
         np.testing.assert_allclose(gram.times(block), expected @ block, **self.near)
         np.testing.assert_allclose(gram.diagonal(), np.diag(expected), rtol=1e-12)
-        np.testing.assert_array_equal(sum(self.engine._map("firing_counts")), fires.sum(axis=0))
+        np.testing.assert_array_equal(sum(self.engine._map(Shard.firing_counts)), fires.sum(axis=0))
         if matrix:
             np.testing.assert_allclose(gram.dense(), expected, rtol=1e-12, atol=1e-14)
             counts = np.tril(naive.count_cofiring(fires))
@@ -87,7 +88,7 @@ class Story:
         np.testing.assert_allclose(self.engine.weights().vectors(range(WIDTH)), self.here, **self.near)
         displaced = J @ (self.here - self.W0).ravel()
         np.testing.assert_allclose(self.engine.jacobian_times_displacement(), displaced, **self.near)
-        for pattern in self.engine._map("pattern"):
+        for pattern in self.engine._map(PairShard.pattern):
             fires[pattern.per_pair(pattern.neurons), pattern.inputs] ^= True
         assert not fires.any()
         assert self.engine.audit().pairs == WIDTH * len(self.X)

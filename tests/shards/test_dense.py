@@ -192,9 +192,9 @@ class TestTheFirstStep:
         monkeypatch.setattr(dense, "collect_within", lambda *given: blocks.append(len(given[0])) or collect(*given))
         settings = settings_of(X, width=3000)
         shard = shard_of(X, settings)
-        first = dense._First(shard, Step(100 * np.random.default_rng(0).normal(size=40)))
+        first = dense._FirstStep(shard, Step(100 * np.random.default_rng(0).normal(size=40)))
         weights = shard._start_rows(slice(0, 64))[::2]
-        margins = shard._shared.of_vectors(weights)
+        margins = shard._margins.of_vectors(weights)
         blocks.clear()
         for _ in range(3):
             first.add(slice(0, 64), weights, margins, (margins >= 0).astype(np.float32))

@@ -11,16 +11,8 @@ from test_theory import start_gram
 from thresher import CheckTheorems, Problem, to_sphere, train
 from thresher.datasets import random_problem
 from thresher.model.network import NetworkSettings
-from thresher.theory import (
-    Facts,
-    check_firing,
-    check_kernel,
-    firing_probability,
-    limit_kernel,
-    separability,
-    smallest_eigenvalue,
-)
-from thresher.training.theorems import largest_drift
+from thresher.theory import Facts, firing_probability, limit_kernel, separability, smallest_eigenvalue
+from thresher.theory.bounds import check_firing, check_kernel
 
 
 class TestRandomStart:
@@ -140,9 +132,9 @@ class TestCertify:
 
     def test_drift_over_blocks(self, monkeypatch):
         result = train(random_problem(inputs=20, dimension=5), width=3000)
-        whole = largest_drift(result.network.weights)
+        whole = result.network.weights.distances().max()
         monkeypatch.setattr("thresher.model.weights._BLOCK", 17)
-        assert largest_drift(result.network.weights) == pytest.approx(whole, rel=1e-14)
+        assert result.network.weights.distances().max() == pytest.approx(whole, rel=1e-14)
 
     def test_one_input(self):
         problem = Problem(to_sphere([[1.0, 2.0]]), [1.0])
@@ -156,4 +148,4 @@ def test_ten_thousand_inputs():
     kernel = limit_kernel(X @ X.T, 1.0)
     least = smallest_eigenvalue(kernel)
     assert 0 < least < firing_probability(1.0)
-    assert 0 < separability(X).value < math.sqrt(2)
+    assert 0 < separability(X) < math.sqrt(2)

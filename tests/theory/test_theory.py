@@ -5,6 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from verification.costs import (
+    check_growth,
+    check_inner_iterations,
+    check_limit,
+    check_search,
+    check_sketch,
+    limit_predictions,
+)
 
 from thresher import default_shift
 from thresher.datasets import random_problem
@@ -13,25 +21,21 @@ from thresher.model.network import NetworkSettings
 from thresher.theory import (
     Facts,
     Statement,
+    firing_probability,
+    limit_kernel,
+    say_count,
+    separability,
+    smallest_eigenvalue,
+)
+from thresher.theory.bounds import (
     check_drift,
     check_firing,
     check_first_outputs,
     check_gram,
-    check_growth,
     check_halving,
-    check_inner_iterations,
-    check_limit,
     check_sandwich,
-    check_search,
-    check_sketch,
     check_start_eigenvalue,
     check_widths,
-    firing_probability,
-    limit_kernel,
-    limit_predictions,
-    say_count,
-    separability,
-    smallest_eigenvalue,
 )
 
 FACTS = Facts(
@@ -122,25 +126,22 @@ class TestKernel:
         expected = min(
             min(np.linalg.norm(X[i] - X[j]), np.linalg.norm(X[i] + X[j])) for i in range(12) for j in range(i)
         )
-        found = separability(X)
-        i, j = found.pair
-        assert found.value == pytest.approx(expected, rel=1e-12)
-        assert np.linalg.norm(X[i] + X[j] if found.opposite else X[i] - X[j]) == pytest.approx(expected)
+        assert separability(X) == pytest.approx(expected, rel=1e-12)
 
     def test_separability_over_blocks(self, monkeypatch):
         X = random_problem(inputs=50, dimension=4).inputs
         whole = separability(X)
         monkeypatch.setattr("thresher.theory.kernel._INPUT_BLOCK", 7)
-        assert separability(X).value == whole.value
+        assert separability(X) == whole
 
     @pytest.mark.parametrize("sign", [1.0, -1.0])
     def test_equal_and_opposite_inputs_are_not_apart(self, sign):
         X = random_problem(inputs=9, dimension=4).inputs
         X[7] = sign * X[2]
-        assert separability(X) == (0.0, (2, 7), sign < 0)
+        assert separability(X) == 0.0
 
     def test_orthogonal_inputs(self):
-        assert separability(np.eye(3)).value == pytest.approx(math.sqrt(2))
+        assert separability(np.eye(3)) == pytest.approx(math.sqrt(2))
 
 
 class TestBounds:
@@ -152,7 +153,7 @@ class TestBounds:
         assert (facts.inputs, facts.dimension, facts.width, facts.draws) == (10, 5, 1000, 500)
         assert facts.smallest == pytest.approx(np.linalg.eigvalsh(limit_kernel(X @ X.T, settings.shift))[0])
         assert facts.spread == pytest.approx(np.linalg.eigvalsh(X @ X.T)[-1])
-        assert facts.separability == separability(X).value
+        assert facts.separability == separability(X)
         assert facts.alpha_bar == pytest.approx(0.04)
 
     def test_widths_are_those_of_the_paper(self):

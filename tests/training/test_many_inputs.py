@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thresher import MemoryRefused, Problem, Status, replay, to_sphere, train, train_together
-from thresher.algebra import Cholesky, ConjugateGradient, RandomPivots, ReusedFactor
+from thresher.algebra import Cholesky, ConjugateGradient, RandomPivots, ReusedFactor, cg
 from thresher.engines import Facts, Footprint
 from thresher.engines.gram import ShardGram
 from thresher.engines.threads import Threads
@@ -47,7 +47,7 @@ class TestTheTrajectory:
     def test_is_that_of_the_matrix(self, index, twins, monkeypatch):
         """The first step too: it differs by the tolerance of its solve, which is set as fine as the others'."""
         monkeypatch.setattr(solving, "_TOLERANCE", 1e-6)
-        monkeypatch.setattr(solving, "_LOOSEST", 1e-6)
+        monkeypatch.setattr(cg, "_LOOSEST", 1e-6)
         problem = problem_of()
         options = {"width": 4096, "index": index, "twins": twins, "dtype": "float64", "threads": 2, "tol": 1e-9}
         with_matrix = train(problem, solver="cholesky", **options)
@@ -78,7 +78,7 @@ class TestTheTrajectory:
     def test_loose_solves_lead_to_the_same_residual_with_fewer_products(self, twins, monkeypatch):
         options = {"width": 1024, "solver": "pivots", "twins": twins, "tol": 1e-5, "max_iterations": 40}
         loose = train(problem_of(), **options)
-        monkeypatch.setattr(solving, "_LOOSEST", 1e-2)
+        monkeypatch.setattr(cg, "_LOOSEST", 1e-2)
         fine = train(problem_of(), **options)
         assert loose.status == fine.status == Status.CONVERGED
         assert len(loose.history) <= len(fine.history) + 2
@@ -89,12 +89,12 @@ class TestTheTrajectory:
         contraction=st.floats(0, 10) | st.just(np.nan), tol=st.floats(1e-8, 1e-2), loosest=st.sampled_from([0.02, 0.1])
     )
     def test_no_solve_is_coarser_than_a_quarter_of_the_last_contraction(self, contraction, tol, loosest):
-        with mock.patch.object(solving, "_LOOSEST", loosest):
-            solver = solving.loosened(solving.Loose(tol=tol), contraction)
+        with mock.patch.object(cg, "_LOOSEST", loosest):
+            solver = cg.Loose(tol=tol).after(contraction)
         assert tol <= solver.tol <= loosest
         if contraction < 4 * loosest:
             assert solver.tol == max(tol, contraction / 4)
-        assert solving.loosened(Cholesky(), contraction) == Cholesky()
+        assert Cholesky().after(contraction) == Cholesky()
 
     def test_a_penalty_is_met_as_finely_as_before(self):
         """There the right-hand side does not shrink: a loose solve would leave a share of all that is learnt."""

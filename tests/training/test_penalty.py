@@ -1,7 +1,6 @@
 """Training with a penalty, against its definition."""
 
 import itertools
-from dataclasses import replace
 
 import naive
 import numpy as np
@@ -23,7 +22,7 @@ from thresher.model.network import NetworkSettings
 from thresher.shards import start_gram
 from thresher.theory import firing_probability
 from thresher.training.options import Setup
-from thresher.training.replay import remake
+from thresher.training.restore import remake
 from thresher.training.train import complete
 
 N, D, SHIFT = 40, 6, 0.7
@@ -167,10 +166,10 @@ class TestOnePath:
 
     def test_sobol_starts(self, case):
         X, y, penalty = case
-        options = OPTIONS | {"sequence": "sobol", "penalty": penalty, "tol": 1e-2, "max_iterations": 3}
+        options = OPTIONS | {"start": "sobol", "penalty": penalty, "tol": 1e-2, "max_iterations": 3}
         runs = [train(X, y, index=index, **options) for index in ("dense", "scan")]
         assert_same_path(*runs, rel=1e-6)
-        random = train(X, y, **options | {"sequence": "random"})
+        random = train(X, y, **options | {"start": "random"})
         assert random.history[1].firing != runs[0].history[1].firing
 
     def test_threads_and_replaying_change_no_bit(self, case, monkeypatch):
@@ -204,9 +203,9 @@ class TestOnePath:
         settings, Y = settings_of(OPTIONS), np.column_stack([y, 0.01 * y[::-1], np.zeros(N)])
         together = penalised(X, Y, penalty, settings, threads=2)
         options = {"width": settings.width, "shift": settings.shift, "seed": settings.start.seed, "threads": 1}
-        options |= {"twins": settings.start.twins, "sequence": settings.start.sequence, "penalty": penalty}
+        options |= {"twins": settings.start.twins, "start": settings.start.sequence, "penalty": penalty}
         setup = Setup.of([Problem(X, np.zeros(len(X))) for _ in together], complete(options))
-        again = remake(replace(setup, first_step="given"), [[*one.steps] for one in together])
+        again = remake(setup.with_first_step("given"), [[*one.steps] for one in together])
         for column, result, network in zip(Y.T, together, again, strict=True):
             (alone,) = penalised(X, column, penalty, settings)
             np.testing.assert_array_equal(result.network.weights.moved, alone.network.weights.moved)

@@ -25,7 +25,9 @@ from thresher.files import read_file, write_file
 from thresher.model import poisson
 from thresher.model.network import NetworkSettings
 from thresher.shards import SHARDS
+from thresher.training.options import Setup
 from thresher.training.result_files import VERSION
+from thresher.training.train import complete
 
 PROBLEM = random_problem(inputs=12, dimension=8)
 OTHERS = random_problem(inputs=40, dimension=8, seed=5).inputs
@@ -83,7 +85,7 @@ def test_all_neurons_that_are_scanned_or_drawn_give_nearly_the_same_network():
     """Both are networks of the same width: their predictions differ as those of two seeds do, not more."""
     X = to_sphere(np.random.default_rng(0).normal(size=(10, 6)))
     problem = Problem(X, X[:, 0])
-    ways = [{"start": start, "seed": seed} for start in ("scan", "poisson") for seed in range(6)]
+    ways = [{"start": start, "seed": seed} for start in ("random", "poisson") for seed in range(6)]
     found = [train(problem, width=20_000, shift=1.5, twins=True, **way).network.predict(OTHERS[:, :6] / np.linalg.norm(
         OTHERS[:, :6], axis=1, keepdims=True)) for way in ways]  # fmt: skip
     scanned, drawn = np.array(found[:6]), np.array(found[6:])
@@ -189,25 +191,23 @@ def test_a_network_of_no_neurons_at_all(form, tmp_path):
         ({"twins": False}, "scan"),
         ({"shift": 1.7}, "scan"),  # 12 Q(1.7) = 0.53
         ({"shift": 1.75}, "poisson"),  # 0.48
-        ({"sequence": "sobol", "index": "scan"}, "scan"),
     ],
 )
 def test_auto_draws_where_rows_fire_on_less_than_half_an_input(options, kind):
     given = OPTIONS | {"start": "auto"} | options
     network = train(PROBLEM, **given, max_iterations=1).network
     assert network.settings.start.kind == kind
-    same = train(PROBLEM, **given | {"start": kind}, max_iterations=1).network
+    same = train(PROBLEM, **given | {"start": "random" if kind == "scan" else kind}, max_iterations=1).network
     np.testing.assert_array_equal(network.predict(OTHERS), same.predict(OTHERS))
 
 
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({"start": "everywhere"}, "start must be 'scan', 'poisson' or 'auto'; got 'everywhere'"),
+        ({"start": "everywhere"}, "start must be one of 'random', 'sobol', 'poisson', 'auto'; got 'everywhere'"),
         ({"twins": False}, "twins=True"),
-        ({"sequence": "sobol"}, "sequence='random'; got 'sobol'"),
         ({"shift": 0.0}, "shift above 0"),
-        ({"device": "cuda"}, "device='cpu', or start='scan'"),
+        ({"device": "cuda"}, "device='cpu', or start='random'"),
         ({"penalty": 0.1, "index": "certified"}, "without a penalty"),
     ],
 )
@@ -221,7 +221,7 @@ def test_more_rows_than_there_are_is_said(tmp_path):
     some = PROBLEM.inputs[:4], PROBLEM.targets[:4]
     given = {"width": 400, "twins": True, "max_iterations": 1}
     train(*some, **given, shift=0.7, start="poisson")  # 4 Q(0.7) = 0.97
-    with pytest.warns(UserWarning, match=r"about 484 neurons, 1\.2 times the width.*than start='scan'") as said:
+    with pytest.warns(UserWarning, match=r"about 484 neurons, 1\.2 times the width.*than start='random'") as said:
         result = train(*some, **given, shift=0.517, start="poisson")  # 4 Q(0.517) = 1.21
     assert [one.filename for one in said] == [__file__]
     train(*some, **given, shift=0.517, start="auto")
@@ -232,7 +232,7 @@ def test_more_rows_than_there_are_is_said(tmp_path):
 def test_another_start_is_no_continuation(tmp_path):
     train(PROBLEM, **OPTIONS, checkpoint=tmp_path / "run")
     with pytest.raises(InvalidInput, match="start='poisson'; this run has start='scan'"):
-        train(PROBLEM, **OPTIONS | {"start": "scan"}, resume=tmp_path / "run")
+        train(PROBLEM, **OPTIONS | {"start": "random"}, resume=tmp_path / "run")
 
 
 # Files
@@ -259,3 +259,27 @@ def test_estimators_pass_it_on(tmp_path):
     assert model.networks_[0].settings.start.kind == "poisson"
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(thresher.load(tmp_path / "model").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"start": "scan"}, {"start": "random"}),
+        ({"sequence": "random"}, {"start": "random"}),
+        ({"sequence": "random", "start": "auto"}, {"start": "auto"}),
+        ({"sequence": "sobol", "start": "auto"}, {"start": "sobol"}),
+        ({"sequence": "sobol"}, {"start": "sobol"}),
+    ],
+)
+def test_old_words_for_the_start_warn_and_mean_the_same(old, new):
+    options = {"width": 64, "shift": 2.0, "twins": True, "index": "dense"}
+    with pytest.warns(FutureWarning, match=r"is now start='(random|sobol)'; the old spelling will be refused"):
+        then = Setup.of([PROBLEM], complete({**options, **old}))
+    assert then.fixed() == Setup.of([PROBLEM], complete({**options, **new})).fixed()
+
+
+def test_the_old_word_of_estimators_warns():
+    model = ThresherRegressor(sequence="random", width=64, random_state=0, feature_learning=0)
+    with pytest.warns(FutureWarning, match="sequence='random' is now start='random'"):
+        model.fit(PROBLEM.inputs, PROBLEM.targets)
+    assert model.networks_[0].settings.start.sequence == "random"

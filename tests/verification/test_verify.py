@@ -12,6 +12,7 @@ import verification
 from pages import Whole, check_layout
 from test_cli import README, run
 from verification import ladder, page, pictures
+from verification.costs import check_growth, check_limit
 from verification.ladder import Measured, Report, Row
 from verification.pictures import FIGURES
 
@@ -21,7 +22,7 @@ from thresher.errors import InvalidInput
 from thresher.pages import say_number
 from thresher.shards import Tournament
 from thresher.tables import read_table, split_table
-from thresher.theory import Statement, check_growth, check_limit, firing_probability
+from thresher.theory import Statement, firing_probability
 
 pytestmark = pytest.mark.thorough
 

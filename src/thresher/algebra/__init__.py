@@ -1,10 +1,10 @@
 """Which step? Sketches of the Jacobian and solvers of the n x n system: they prepare it once and solve many times."""
 
-from thresher.algebra.cg import ConjugateGradient, Jacobi
+from thresher.algebra.cg import ConjugateGradient, Jacobi, Loose
 from thresher.algebra.direct import Cholesky, DirectFactor, ReusedFactor
 from thresher.algebra.gram import MatrixGram, relative_damping
 from thresher.algebra.near import RandomPivots
-from thresher.algebra.paper import Sketched, SketchQR
+from thresher.algebra.paper import Sketched, SketchQR, paper_solver
 from thresher.algebra.sketches import (
     SKETCHES,
     CountSketch,
@@ -25,6 +25,7 @@ __all__ = [
     "Gaussian",
     "Hadamard",
     "Jacobi",
+    "Loose",
     "MatrixGram",
     "RandomPivots",
     "ReusedFactor",
@@ -33,6 +34,7 @@ __all__ = [
     "SparseSign",
     "TensorSketch",
     "distortion",
+    "paper_solver",
     "relative_damping",
 ]
 

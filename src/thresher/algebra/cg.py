@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from thresher.algebra.system import EPS, Search, System, Vector, norm, ratio
-from thresher.interfaces import Gram, Solution
+from thresher.algebra.near import RandomPivots
+from thresher.algebra.system import EPS, Apply, Preconditioner, Search, System, Vector, norm, ratio
+from thresher.interfaces import Gram, Solution, Solver
 
-__all__ = ["Apply", "ConjugateFactor", "ConjugateGradient", "Jacobi", "Preconditioner"]
+__all__ = ["ConjugateFactor", "ConjugateGradient", "Jacobi", "Loose"]
 
-Apply = Callable[[Vector], Vector]
-
-
-class Preconditioner(Protocol):
-    """Makes a cheap approximate inverse of G + added, symmetric and positive definite."""
-
-    def prepare(self, gram: Gram, *, added: float | Vector, iteration: int) -> Apply:
-        """Return a function that applies the approximate inverse to a vector (n,)."""
+# Relative residual of a solve over pairs: never coarser than this, and this share of the last contraction.
+_LOOSEST, _SHARE = 0.1, 0.25
 
 
 @dataclass(frozen=True)
@@ -35,7 +28,7 @@ class Jacobi:
 
 
 @dataclass(frozen=True)
-class ConjugateGradient:
+class ConjugateGradient(Solver):
     """Preconditioned conjugate gradient; on a singular system the best iterate, said to be inexact.
 
     Parameters
@@ -58,6 +51,28 @@ class ConjugateGradient:
         most = 10 * gram.size + 100 if self.max_iterations is None else self.max_iterations
         # A singular matrix may have been repaired: then what the preconditioner was made for is solved.
         return ConjugateFactor(System(gram, getattr(apply, "added", added)), apply, tol=self.tol, most=most)
+
+    def needs_matrix(self, inputs: int) -> bool:
+        """Return whether n x n matrices are to be made: not with pivots, which look at some columns alone."""
+        return self.pivots() is None and super().needs_matrix(inputs)
+
+    def pivots(self) -> RandomPivots | None:
+        """Return the preconditioner, if it needs no matrix."""
+        return self.preconditioner if isinstance(self.preconditioner, RandomPivots) else None
+
+
+@dataclass(frozen=True)
+class Loose(ConjugateGradient):
+    """Conjugate gradients as exact as the next step can use; ``tol`` is the least that is asked of them.
+
+    A solve with the relative residual t leaves t of what is to be learnt, and the pairs that flip on the way leave a
+    share c: after the step at most c + t is left. Nobody knows c before, but as steps get shorter it falls, so the last
+    contraction is above it. With t a quarter of that a step is nearly as good as an exact one, for far fewer products.
+    """
+
+    def after(self, contraction: float) -> ConjugateGradient:
+        """Return the solver for the step after one that left this share of the residual; NaN if there was none."""
+        return replace(self, tol=max(self.tol, _SHARE * contraction if _SHARE * contraction < _LOOSEST else _LOOSEST))
 
 
 @dataclass(frozen=True)

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from thresher.algebra.cg import Apply, ConjugateFactor
+from thresher.algebra.cg import ConjugateFactor
 from thresher.algebra.cholesky import LowerFactor, factor
 from thresher.algebra.gram import MatrixGram
-from thresher.algebra.system import SINGULAR, System, Vector
-from thresher.interfaces import Factor, Gram, Solution, SolveStatus
+from thresher.algebra.system import SINGULAR, Apply, System, Vector
+from thresher.interfaces import Factor, Gram, Solution, Solver, SolveStatus
 
-__all__ = ["Cholesky", "DirectFactor", "ReusedFactor"]
+__all__ = ["Cholesky", "Direct", "DirectFactor", "ReusedFactor"]
 
 _ROWS = 256  # whose sums are taken at a time
 
 
+class Direct(Solver):
+    """A solver that factors the matrix, whatever its size."""
+
+    def needs_matrix(self, inputs: int) -> bool:
+        """Return True."""
+        return True
+
+
 @dataclass(frozen=True)
-class Cholesky:
+class Cholesky(Direct):
     """Factor the dense matrix. A matrix that is singular to rounding is cut to the directions that carry something.
 
     Cost: O(n³), about ten times that when the matrix has to be cut; O(n²) for each right-hand side.
@@ -107,7 +115,7 @@ def _directions(system: System) -> _Directions:
 
 
 @dataclass
-class ReusedFactor:
+class ReusedFactor(Direct):
     """Cholesky that keeps its factor: the Gram matrix changes slowly, so an old factor is a good preconditioner.
 
     A few conjugate-gradient steps replace a factorisation; when they do not reach ``tol`` within ``patience`` steps
@@ -129,6 +137,14 @@ class ReusedFactor:
     def prepare(self, gram: Gram, *, added: float | Vector = 0.0, iteration: int = 0) -> Factor:
         """Take the matrix, which is factored if the old factor turns out to be too far from it."""
         return _ReusedFactor(self, gram, added)
+
+    def fresh(self) -> ReusedFactor:
+        """Return one that has no factor yet."""
+        return replace(self, factor=None)
+
+    def learn(self, gram: Gram, *, added: float | Vector, factor: Factor | None) -> None:
+        """Keep the factor of this matrix."""
+        self.factor = (factor if isinstance(factor, DirectFactor) else DirectFactor(gram, added)).lower
 
 
 class _ReusedFactor:

@@ -14,7 +14,7 @@ __all__ = ["MatrixGram", "relative_damping"]
 
 
 @dataclass(frozen=True)
-class MatrixGram:
+class MatrixGram(Gram):
     """A Gram operator from a matrix (n, n) alone: of the limit kernel, say. It cannot be sketched."""
 
     matrix: NDArray[np.float64]

@@ -10,9 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra.cg import Apply
 from thresher.algebra.pivots import LowRank, random_pivots
-from thresher.algebra.system import Vector
+from thresher.algebra.system import Apply, Vector
 from thresher.checks import check_whole
 from thresher.interfaces import Gram
 

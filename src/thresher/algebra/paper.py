@@ -15,9 +15,9 @@ from thresher.algebra.sketches import SKETCHES, Gaussian
 from thresher.algebra.system import EPS, Search, System, Vector, ratio
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
-from thresher.interfaces import Factor, Gram, Solution
+from thresher.interfaces import Factor, Gram, Solution, Solver
 
-__all__ = ["SketchQR", "Sketched", "Triangle"]
+__all__ = ["SketchQR", "Sketched", "Triangle", "paper_solver"]
 
 _FINEST = 1e-12  # relative residual below which only rounding is left
 _REPAIR = 1e-8  # damping added to a singular system, relative to the mean diagonal
@@ -113,7 +113,7 @@ def _triangle(sketched: NDArray[np.float64], added: float | Vector) -> NDArray[n
 
 
 @dataclass(frozen=True)
-class Sketched:
+class Sketched(Solver):
     """The paper's iteration: gradient descent on ||M z - Rᵀ r||² with M = Rᵀ G R, then g = R z.
 
     Parameters
@@ -163,3 +163,10 @@ class _SketchedFactor(NamedTuple):
             steep = triangle.solve(change, transposed=True)
             search.step(direction, change, ratio(float(descent @ descent), float(steep @ steep)))
         return search.solution(repaired=triangle.repaired)._replace(sketch_rows=triangle.rows)
+
+
+def paper_solver(asked: str | Solver) -> Sketched | None:
+    """Return the paper's solver, with its parameters unless one was given; None where another solver is asked for."""
+    if isinstance(asked, Sketched):
+        return asked
+    return Sketched(preconditioner=SketchQR(oversampling=None)) if asked in ("sketched", "auto") else None

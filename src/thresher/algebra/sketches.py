@@ -28,11 +28,20 @@ _GAUSSIAN, _SPARSE, _HADAMARD, _TENSOR_NEURONS, _TENSOR_FEATURES = 16, 17, 18, 1
 
 
 @dataclass(frozen=True)
-class Gaussian:
-    """Independent N(0, 1/s) entries. The yardstick for small cases: costs s d random numbers a firing neuron."""
+class _Rows:
+    """A sketch whose shares are its rows already."""
 
     rows: int
     seed: int = 0
+
+    def finish(self, total: NDArray[np.float64], piece: JacobianSlice) -> NDArray[np.float64]:
+        """Return S Jᵀ (s, n)."""
+        return total.T
+
+
+@dataclass(frozen=True)
+class Gaussian(_Rows):
+    """Independent N(0, 1/s) entries. The yardstick for small cases: costs s d random numbers a firing neuron."""
 
     @staticmethod
     def rows_for(columns: int, *, epsilon: float, failure: float, length: int = 0) -> int:
@@ -49,17 +58,11 @@ class Gaussian:
             add_gaussian(part.bounds, part.inputs, factors, piece.inputs, S, out)
         return out / math.sqrt(self.rows)
 
-    def finish(self, total: NDArray[np.float64], piece: JacobianSlice) -> NDArray[np.float64]:
-        """Return S Jᵀ (s, n)."""
-        return total.T
-
 
 @dataclass(frozen=True)
-class SparseSign:
+class SparseSign(_Rows):
     """``per_column`` entries ±1/sqrt(per_column) in each column, one in each of as many blocks of rows (OSNAP)."""
 
-    rows: int
-    seed: int = 0
     per_column: int = 8
 
     @staticmethod
@@ -78,10 +81,6 @@ class SparseSign:
             add_sparse_sign(part.bounds, part.inputs, factors, piece.inputs, words, edges, out)
         return out / math.sqrt(blocks)
 
-    def finish(self, total: NDArray[np.float64], piece: JacobianSlice) -> NDArray[np.float64]:
-        """Return S Jᵀ (s, n)."""
-        return total.T
-
 
 @dataclass(frozen=True)
 class CountSketch(SparseSign):
@@ -91,15 +90,12 @@ class CountSketch(SparseSign):
 
 
 @dataclass(frozen=True)
-class Hadamard:
+class Hadamard(_Rows):
     """Sub-sampled randomised Hadamard transform: s rows of H D, scaled; the fast JL transform that the paper names.
 
     H over the padded length is a Kronecker product of one over neurons and one over features, so a firing pair costs
     one transform of length d and one sign per row of S; nothing of length md is ever formed.
     """
-
-    rows: int
-    seed: int = 0
 
     @staticmethod
     def rows_for(columns: int, *, epsilon: float, failure: float, length: int) -> int:
@@ -120,20 +116,13 @@ class Hadamard:
             add_hadamard(part.neurons, part.bounds, part.inputs, factors, piece.inputs, words, sampled, out)
         return out / math.sqrt(self.rows)
 
-    def finish(self, total: NDArray[np.float64], piece: JacobianSlice) -> NDArray[np.float64]:
-        """Return S Jᵀ (s, n)."""
-        return total.T
-
 
 @dataclass(frozen=True)
-class TensorSketch:
+class TensorSketch(_Rows):
     """CountSketches of the two factors of each column (neurons ⊗ x_i), convolved: the Khatri-Rao form at work.
 
     A firing pair costs one addition whatever the dimension d.
     """
-
-    rows: int
-    seed: int = 0
 
     @staticmethod
     def rows_for(columns: int, *, epsilon: float, failure: float, length: int = 0) -> int:

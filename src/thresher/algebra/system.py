@@ -7,18 +7,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.interfaces import Gram, Solution, SolveStatus
 
-__all__ = ["EPS", "SINGULAR", "Search", "System", "Vector", "norm", "ratio"]
+__all__ = ["EPS", "SINGULAR", "Apply", "Preconditioner", "Search", "System", "Vector", "norm", "ratio"]
 
 Vector = NDArray[np.float64]
+Apply = Callable[[Vector], Vector]
 EPS = float(np.finfo(np.float64).eps)
 SINGULAR = 1e-12  # eigenvalues below this share of the largest carry nothing
+
+
+class Preconditioner(Protocol):
+    """Makes a cheap approximate inverse of G + added, symmetric and positive definite."""
+
+    def prepare(self, gram: Gram, *, added: float | Vector, iteration: int) -> Apply:
+        """Return a function that applies the approximate inverse to a vector (n,)."""
 
 
 class System(NamedTuple):

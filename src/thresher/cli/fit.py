@@ -22,7 +22,7 @@ from thresher.engines import watched
 from thresher.runs import Recorder
 from thresher.runs.making import Tested, output_names, test_model
 from thresher.runs.scores import say_recall, say_scores, say_threshold
-from thresher.runs.splits import Places, Split
+from thresher.runs.splits import Places, TrainTest
 from thresher.tables import Table
 from thresher.tables.columns import split_names
 
@@ -132,7 +132,7 @@ class Work:
                 break
         return model, recorder
 
-    def test(self, model: Any, parts: Split, *, evaluate: bool) -> Tested:
+    def test(self, model: Any, parts: TrainTest, *, evaluate: bool) -> Tested:
         """Return how well a model does on rows that it was not fitted to; evaluate what a report shows of it."""
         X, y = self.rows(parts.test)
         looking = "Looking at which columns matter"
@@ -149,7 +149,7 @@ class Work:
                 progress=lambda done, total: status.update(f"{looking}: {done} of {total} ..."),
             )
 
-    def cross_validate(self, folds: list[Split]) -> tuple[Any, Tested]:
+    def cross_validate(self, folds: list[TrainTest]) -> tuple[Any, Tested]:
         """Return the model of the last fold, and the mean scores of all folds with their standard errors."""
         found: list[Tested] = []
         model = None

@@ -23,7 +23,7 @@ from thresher.output import to_json
 from thresher.runs import RUN_FILE, Recorder, Run, write_report
 from thresher.runs.making import Tested, make_run
 from thresher.runs.scores import say_scores
-from thresher.runs.splits import Places, Split, choose_rows, fold, split
+from thresher.runs.splits import Places, TrainTest, choose_rows, fold, split
 from thresher.shards import SHARDS
 from thresher.tables import INPUT, Table, guess_task, read_table
 from thresher.tables.targets import as_labels, check_target, rows_with_target
@@ -184,7 +184,7 @@ def _test(work: Work, places: Places) -> tuple[Tested | None, Any, Recorder | No
     targets, given = work.table.targets[places], {"seed": options["seed"], "classes": classes}
     tested = recorder = None
     if options["cv"] is not None:
-        folds = [Split(places[one.train], places[one.test]) for one in fold(targets, options["cv"], **given)]
+        folds = [TrainTest(places[one.train], places[one.test]) for one in fold(targets, options["cv"], **given)]
         with work.timed("cross-validation"):
             model, tested = work.cross_validate(folds)
         trained = folds[-1].train
@@ -195,7 +195,7 @@ def _test(work: Work, places: Places) -> tuple[Tested | None, Any, Recorder | No
     if share is None:
         share = _TEST_SIZE if len(places) > 2 else 0.0
     local = split(targets, share, **given)
-    parts = Split(places[local.train], places[local.test])
+    parts = TrainTest(places[local.train], places[local.test])
     if not len(parts.test) and options["cv"] is None and options["test_size"] != 0:
         say(work.console, "No row is tested on: there are two rows, or one of each class.")
     with work.timed("fitting"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -13,17 +13,19 @@ from numpy.typing import NDArray
 from thresher.engines.gram import ShardGram
 from thresher.engines.threads import Threads
 from thresher.errors import BrokenCertificate
-from thresher.interfaces import Audit, Effort, Executor, Moved, Progress, ShardStarted, Started, Step
+from thresher.interfaces import Audit, Effort, Executor, Moved, Progress, Shard, ShardStarted, Started, Step
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.model.weights import DenseWeights, Weights
 from thresher.parallel import core_count
-from thresher.shards import SHARDS, Recipe
+from thresher.shards import SHARDS, Recipe, Slice
 from thresher.shards.pairs import REMEDY
 from thresher.theory import firing_probability
 
 __all__ = ["ShardEngine", "shard_ranges", "start_engine", "start_engines"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _SHARD = 1 << 14  # neurons at least in a shard of the largest kind
 _MOST_SHARDS = 64
 _MANY_INPUTS = 1000  # with so many times more inputs shards may be that many times smaller
@@ -61,9 +63,9 @@ class ShardEngine:
     def linearise(self) -> ShardGram:
         """Make the current weights the point that steps start from, and return the Gram operator there."""
         if self._counts is None:
-            list(self._map("linearise", None))
+            list(self._map(Shard.linearise, None))
         else:
-            self._counts += self._executor.add_up("call", self._output, "linearise")
+            self._counts += self._executor.add_up(Slice.call, self._output, Shard.linearise)
         self._outputs, self._pushed = self._reached, None
         self._gram = lambda: None
         return self.gram()
@@ -82,7 +84,7 @@ class ShardEngine:
     def move(self, step: Step) -> Moved:
         """Put the neurons at D <- keep D + Jᵀ v and find the outputs there: linear but for the pairs that flip."""
         change, effort, complete = np.zeros(len(self._outputs)), Effort(), False
-        for part in self._map("move", step):
+        for part in self._map(Shard.move, step):
             change += part.change
             effort, complete = effort.plus(part.effort), part.complete
         self._reached = self._outputs + change * self._scale
@@ -97,20 +99,20 @@ class ShardEngine:
     def jacobian_times_displacement(self) -> NDArray[np.float64]:
         """Return J (W - W(0)) (n,) at the last ``linearise``."""
         if self._pushed is None:
-            self._pushed = self._total("jacobian_times_displacement") * self._scale
+            self._pushed = self._total(Shard.jacobian_times_displacement) * self._scale
         return self._pushed
 
     def squared_distance(self) -> float:
         """Return ||W - W(0)||² where the last ``move`` led."""
-        return sum(self._map("squared_distance"))
+        return sum(self._map(Shard.squared_distance))
 
     def weights(self) -> Weights | DenseWeights:
         """Return the weights at the last ``linearise`` for all neurons. Cost: O(pairs), or O(md) if dense."""
-        return self._joined(list(self._map("weights")))
+        return self._joined(list(self._map(Shard.weights)))
 
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return drift and band, (k,) each, of the neurons that certificates are kept for. Cost: O(k)."""
-        parts = list(self._map("drifts"))
+        parts = list(self._map(Shard.drifts))
         if None in parts:
             return None
         drifts, bands = zip(*parts, strict=True)
@@ -120,7 +122,7 @@ class ShardEngine:
         """Scan every pair and compare firing sets, outputs and counts with the maintained ones. Cost: O(m n d)."""
         n = len(self._outputs)
         outputs, squares, firing, ties, rounding = np.zeros(n), np.zeros(n), np.zeros(n, np.int64), 0, 0.0
-        for part in self._map("audit"):
+        for part in self._map(Shard.audit):
             outputs, squares, firing = outputs + part.outputs, squares + part.squares, firing + part.firing
             ties, rounding = ties + part.ties, max(rounding, part.rounding)
         allowed = 1e-6 if self._recipe.dtype == "float32" else 1e-10
@@ -131,7 +133,7 @@ class ShardEngine:
         if error[worst] > allowed:
             raise BrokenCertificate(f"the output on input {worst} is off by {error[worst] * size[worst]:.3g}. {REMEDY}")
         if self._counts is not None:
-            wrong = np.argwhere(self._executor.add_up("call", self._output, "add_counts") != self._counts)
+            wrong = np.argwhere(self._executor.add_up(Slice.call, self._output, Shard.add_counts) != self._counts)
             if len(wrong):
                 pair = f"inputs {wrong[0][0]} and {wrong[0][1]}"
                 raise BrokenCertificate(f"the co-firing count of {pair} is off. {REMEDY}")
@@ -146,8 +148,8 @@ class ShardEngine:
 
         The shards are gone before the weights become one: they and two copies of the weights are never held together.
         """
-        parts = list(self._map("weights"))
-        list(self._executor.map("release", self._output))
+        parts = list(self._map(Shard.weights))
+        list(self._executor.map(Slice.release, self._output))
         self._counts = None
         return self._joined(parts)
 
@@ -156,10 +158,11 @@ class ShardEngine:
         joined: Weights | DenseWeights = parts[0].joined(parts)
         return joined
 
-    def _map(self, method: str, *arguments: Any) -> Iterator[Any]:
-        return self._executor.map("call", self._output, method, *arguments)
+    def _map(self, method: Callable[Concatenate[Any, P], R], *arguments: P.args, **none: P.kwargs) -> Iterator[R]:
+        """Yield what a method of ``Shard`` returns for each shard."""
+        return self._executor.map(Slice.call, self._output, method, *arguments)
 
-    def _total(self, method: str, *arguments: Any) -> NDArray[Any]:
+    def _total(self, method: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[Any]:
         parts = self._map(method, *arguments)
         total: NDArray[Any] = next(parts)
         for part in parts:  # one at a time: the sketches of many shards would not fit together
@@ -169,7 +172,7 @@ class ShardEngine:
     def _cofiring_counts(self) -> NDArray[np.int32]:
         """Return the co-firing counts, lower triangle: counted once, then kept up to date by flips."""
         if self._counts is None:
-            self._counts = self._executor.add_up("call", self._output, "add_counts")
+            self._counts = self._executor.add_up(Slice.call, self._output, Shard.add_counts)
         return self._counts
 
 
@@ -204,8 +207,9 @@ def start_engines(
 ) -> list[tuple[ShardEngine, Started]]:
     """Start one engine per output: start weights and their products with the inputs are made once for all.
 
-    ``ranges`` are those of the executor's slices. ``targets`` (n,) each tell how far neurons will travel where there is
-    no first step. With a first step the neurons end where it leads, as after ``move``.
+    ``progress`` is told how many neurons are done, and of how many; ``ranges`` are those of the executor's slices.
+    ``targets`` (n,) each tell how far neurons will travel where there is no first step; with one, they
+    end where it leads, as after ``move``.
 
     Cost: O(mnd) once, and O(mn) per output.
     """
@@ -215,7 +219,7 @@ def start_engines(
     with np.errstate(over="ignore"):  # steps that cannot be taken
         expected = [float(np.sqrt(np.mean(size**2))) * settings.scale for size in sizes]
     sums = [_Sums(n) for _ in first_steps]
-    for neurons, parts in zip(ranges, executor.map("start", first_steps, expected), strict=True):
+    for neurons, parts in zip(ranges, executor.map(Slice.start, first_steps, expected), strict=True):
         for total, part in zip(sums, parts, strict=True):
             total.add(part)
         progress(neurons.stop, settings.neurons)

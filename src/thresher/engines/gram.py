@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.interfaces import JacobianSlice, Sketch
+from thresher.interfaces import Gram, JacobianSlice, Shard, Sketch
 from thresher.model.firing import Pattern
 from thresher.parallel import core_count, in_order
 from thresher.shards import Recipe
@@ -20,7 +20,7 @@ _TILE = 256  # rows of the matrix that are made at a time
 _ABOVE = ~np.tri(_TILE, dtype=np.bool_)  # the diagonal of a tile
 
 
-class ShardGram:
+class ShardGram(Gram):
     """G = (X Xᵀ) o C / m at an engine's point of linearisation; C counts the neurons that fire on both of two inputs.
 
     Valid until the engine's next ``linearise``.
@@ -68,22 +68,24 @@ class ShardGram:
         """Return G @ vector, (n,) or (n, k). Cost: O(d) per firing pair, or O(n²) once the matrix has been formed."""
         if "_dense" in self.__dict__:
             return self._dense @ vector
-        return self._total("gram_times", vector) / self._recipe.settings.width
+        return self._total(Shard.gram_times, vector) / self._recipe.settings.width
 
     def device_matrix(self) -> Any:
-        """Return the matrix (n, n) as a tensor on the GPU, where the shards are there. Cost: O(n²)."""
-        return self._total("device_gram") / self._recipe.settings.width
+        """Return the matrix (n, n) as a tensor on the GPU, where the shards are there; None elsewhere. Cost: O(n²)."""
+        if not self._recipe.kind.ON_DEVICE:
+            return None
+        return self._total(Shard.device_gram) / self._recipe.settings.width
 
     def diagonal(self) -> NDArray[np.float64]:
         """Return the diagonal of G (n,). Cost: O(pairs), or O(n) once the matrix has been formed."""
         if "_dense" in self.__dict__:
             return self._dense.diagonal().copy()
         X = self._recipe.inputs
-        return np.einsum("nd,nd->n", X, X) * self._total("firing_counts") / self._recipe.settings.width
+        return np.einsum("nd,nd->n", X, X) * self._total(Shard.firing_counts) / self._recipe.settings.width
 
     def sketch(self, sketch: Sketch) -> NDArray[np.float64]:
         """Return S Jᵀ (s, n); see the sketch for its cost."""
         settings = self._recipe.settings
         empty = Pattern(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32))
         piece = JacobianSlice(empty, np.empty(0), self._recipe.inputs, settings.scale, settings.neurons)
-        return sketch.finish(self._total("sketch", sketch), piece)
+        return sketch.finish(self._total(Shard.sketch, sketch), piece)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
@@ -10,9 +9,8 @@ from typing import Any, NamedTuple, Protocol
 from thresher.devices import check_device
 from thresher.engines.cluster import Ray
 from thresher.engines.footprint import Footprint
-from thresher.engines.slices import Sliced
-from thresher.engines.threads import Threads
-from thresher.errors import InvalidInput, not_installed
+from thresher.engines.threads import Sliced, Threads
+from thresher.errors import InvalidInput, not_installed, warn_of_old
 from thresher.interfaces import Executor
 
 __all__ = ["LOCAL", "Here", "Place", "Where", "place_of", "watched"]
@@ -67,10 +65,10 @@ class Where(NamedTuple):
         """Return both as given; words of version 0.2 warn."""
         check_device(device)
         if isinstance(engine, str) and engine == "gpu":
-            _warn("engine='gpu'", "device='cuda'")
+            warn_of_old("engine='gpu'", "device='cuda'")
             return cls("local", "cuda")
         if isinstance(engine, Ray) and engine.device is not None:
-            _warn(f"Ray(device={engine.device!r})", f"device={engine.device!r} beside engine=Ray(...)")
+            warn_of_old(f"Ray(device={engine.device!r})", f"device={engine.device!r} beside engine=Ray(...)")
             return cls(replace(engine, device=None), "cuda" if "cuda" in (device, engine.device) else "cpu")
         return cls(engine, device)
 
@@ -108,8 +106,3 @@ def place_of(where: Where) -> Place:
 def watched(engine: Any, progress: Callable[[Sequence[int], Sequence[int]], None]) -> Any:
     """Return an engine that tells how far each of its workers has come, if it has workers."""
     return replace(engine, progress=progress) if isinstance(engine, Ray) else engine
-
-
-def _warn(old: str, new: str) -> None:
-    said = f"{old} is now {new}; the old spelling will be refused in the next version."
-    warnings.warn(said, FutureWarning, stacklevel=2)

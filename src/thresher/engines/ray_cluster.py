@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -25,7 +25,7 @@ from ray import exceptions
 
 from thresher.engines.cluster import Node, Ray, deal, require_nodes, room_for, share_of_cpu
 from thresher.engines.footprint import Footprint, Shares
-from thresher.engines.slices import Sliced
+from thresher.engines.threads import Sliced
 from thresher.engines.worker import Answer, Call, Worker, here
 from thresher.errors import InvalidInput, NotAvailable, WorkerLost
 from thresher.memory import require
@@ -224,15 +224,15 @@ class RayExecutor:
                 self._spent["sent"] += len(data)
             seat.recipe = kept
 
-    def map(self, method: str, *arguments: Any) -> Iterator[Any]:
-        """Call a method of every slice and yield the results in the order of the slices."""
-        for part in self._ask(Call.of(method, arguments, adds=False)):
+    def map(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+        """Yield what a function returns for every slice, in their order."""
+        for part in self._ask(Call.of(function, arguments, adds=False)):
             yield from part
 
-    def add_up(self, method: str, *arguments: Any) -> NDArray[np.int32]:
-        """Return the sum over slices of what a method adds to counts (n, n)."""
+    def add_up(self, function: Callable[..., Any], *arguments: Any) -> NDArray[np.int32]:
+        """Return the sum over slices of what a function adds to counts (n, n)."""
         total = np.zeros((self._inputs, self._inputs), np.int32)
-        for part in self._ask(Call.of(method, arguments, adds=True)):
+        for part in self._ask(Call.of(function, arguments, adds=True)):
             part.add_to(total)
         return total
 

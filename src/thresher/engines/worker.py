@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from thresher.engines.threads import Threads
 from thresher.errors import InvalidInput
+from thresher.shards import Slice
 
 __all__ = ["Answer", "Call", "Packed", "Worker", "here", "pack"]
 
-# Methods of shards that change nothing. Any other is kept in the log.
+# Methods of slices and shards that change nothing, by name. Any other is kept in the log.
 _QUESTIONS = ("add_counts", "firing_counts", "gram_times", "sketch", "jacobian_times_displacement", "squared_distance",
               "weights", "drifts", "audit", "times", "sums")  # fmt: skip
 
@@ -42,12 +43,12 @@ class Call(NamedTuple):
     forgets: bool  # whether it forgets an output
 
     @classmethod
-    def of(cls, method: str, arguments: Sequence[Any], *, adds: bool) -> Call:
-        """Return a call of a method of ``Slice``; ``adds`` if it adds to counts. Cost: O(bytes)."""
-        data = pickle.dumps((method, tuple(arguments), adds), protocol=5)
-        name = arguments[1] if method == "call" else method
-        output = arguments[0] if method in ("call", "release") else None
-        return cls(data, output, name not in _QUESTIONS, method == "release")
+    def of(cls, function: Callable[..., Any], arguments: Sequence[Any], *, adds: bool) -> Call:
+        """Return a call of a function of a slice, which becomes its name; ``adds`` if to counts. Cost: O(bytes)."""
+        data = pickle.dumps((function, tuple(arguments), adds), protocol=5)
+        made = arguments[1] if function is Slice.call else function
+        output = arguments[0] if function in (Slice.call, Slice.release) else None
+        return cls(data, output, made.__name__ not in _QUESTIONS, function is Slice.release)
 
 
 class Answer(NamedTuple):
@@ -119,12 +120,12 @@ class Worker:
         return self._done
 
     def _run(self, call: bytes) -> Any:
-        method, arguments, adds = pickle.loads(call)
+        function, arguments, adds = pickle.loads(call)
         self._done = 0
         if adds:
-            return pack(self._slices.add_up(method, *arguments))
+            return pack(self._slices.add_up(function, *arguments))
         found = []
-        for one in self._slices.map(method, *arguments):
+        for one in self._slices.map(function, *arguments):
             found.append(one)
             self._done += 1
         return found

@@ -17,14 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from thresher.checks import check_number, check_whole
 from thresher.devices import DEVICES
-from thresher.errors import InvalidInput, NotAvailable
+from thresher.errors import InvalidInput, NotAvailable, warn_of_old
 from thresher.estimators.backends.processor import Cpu, backend_of
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import names_categories, new_rows, numeric_targets, training_rows
 from thresher.estimators.data.scaling import SCALES, far_values, say_far
 from thresher.estimators.data.streams import checked_part, joined
-from thresher.estimators.engine import Engine, backend_for, check_where
+from thresher.estimators.engine import Engine, backend_for, check_where, start_of
 from thresher.estimators.files.exporting import arrays_of
 from thresher.estimators.files.model_files import save_model
 from thresher.estimators.files.progress import Progress
@@ -92,7 +92,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         bias: float | str = "auto",
         feature_learning: int | str = "auto",
         scale: str = "auto",
-        sequence: str = "sobol",
+        start: str = "sobol",
         tol: float | str = "auto",
         max_iterations: int | str = "auto",
         train_options: Mapping[str, Any] | None = None,
@@ -105,9 +105,10 @@ class ThresherEstimator(Exports, BaseEstimator):
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
         categorical_features: Any = "from_dtype",
+        sequence: str | None = None,
     ) -> None:
         self.width, self.shift, self.ridge, self.bias = width, shift, ridge, bias
-        self.feature_learning, self.scale, self.sequence = feature_learning, scale, sequence
+        self.feature_learning, self.scale, self.start, self.sequence = feature_learning, scale, start, sequence
         self.tol, self.max_iterations, self.train_options = tol, max_iterations, train_options
         self.random_state, self.n_jobs, self.device, self.checkpoint = random_state, n_jobs, device, checkpoint
         self.approximation, self.verbose, self.callbacks, self.engine = approximation, verbose, callbacks, engine
@@ -194,8 +195,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         told, said, options = self.callbacks or (), self.verbose > 0, self._options(data)
         more = {**options.where._asdict(), **(self.train_options or {})}
         if "engine" in (self.train_options or {}):
-            warnings.warn("train_options={'engine': ...} is now engine=...; it will be refused in the next version.",
-                          FutureWarning, stacklevel=3)  # fmt: skip
+            warn_of_old("train_options={'engine': ...}", "engine=...")
             more["device"] = "cpu"
         interpolate(self, data, options, train_options=more, callbacks=told, verbose=said)
 
@@ -214,7 +214,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             bias=chosen(self.bias),
             plan=None if asked == "auto" else plan,
             scale=None if self.scale == "auto" else self.scale,
-            sequence=cast(SequenceName, self.sequence),
+            sequence=cast(SequenceName, start_of(self.start, self.sequence)),
             tol=_TOL[self._interpolates] if tol is None else tol,
             max_iterations=_ITERATIONS[self._interpolates] if most is None else int(most),
             seed=self._seed,
@@ -244,11 +244,11 @@ class ThresherEstimator(Exports, BaseEstimator):
             raise InvalidInput(f"feature_learning must be 'auto', 'columns' or a number of rounds; got {rounds!r}.")
         if not isinstance(rounds, str):
             check_whole(rounds, "feature_learning", least=0)
-        words = {"scale": ("auto", *SCALES), "sequence": SEQUENCES, "approximation": APPROXIMATIONS, "device": DEVICES}
-        for name, known in words.items():
-            if getattr(self, name) not in known:
-                told = ", ".join(map(repr, known))
-                raise InvalidInput(f"{name} must be one of {told}; got {getattr(self, name)!r}.")
+        words = {"scale": ("auto", *SCALES), "approximation": APPROXIMATIONS, "device": DEVICES}
+        given = {name: getattr(self, name) for name in words} | {"start": start_of(self.start, self.sequence)}
+        for name, known in (words | {"start": SEQUENCES}).items():
+            if given[name] not in known:
+                raise InvalidInput(f"{name} must be one of {', '.join(map(repr, known))}; got {given[name]!r}.")
         check_where(self.engine, self.device, width=self.width)
         self._threads()
         if self.tol != "auto":

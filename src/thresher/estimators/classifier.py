@@ -71,7 +71,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         feature_learning: int | str = "auto",
         scale: str = "auto",
         class_weight: dict[Any, float] | str | None = None,
-        sequence: str = "sobol",
+        start: str = "sobol",
         tol: float | str = "auto",
         max_iterations: int | str = "auto",
         train_options: Mapping[str, Any] | None = None,
@@ -84,6 +84,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
         categorical_features: Any = "from_dtype",
+        sequence: str | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "__class__", "class_weight")}
         super().__init__(**given)

@@ -1,4 +1,4 @@
-"""Where an estimator computes: in this process, on a GPU or on a cluster."""
+"""Where an estimator computes: in this process, on a GPU or on a cluster; and old words for its options."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 from thresher.engines import Ray, Where, place_of
-from thresher.errors import InvalidInput, NotAvailable
+from thresher.errors import InvalidInput, NotAvailable, warn_of_old
 from thresher.estimators.backends.cluster import Clustered
 from thresher.estimators.backends.processor import backend_of
 from thresher.estimators.interfaces import Backend
 from thresher.estimators.sizes import Sizes
 
-__all__ = ["Engine", "backend_for", "check_where"]
+__all__ = ["Engine", "backend_for", "check_where", "start_of"]
 
 Engine = str | Ray
 
@@ -36,3 +36,11 @@ def backend_for(where: Where, threads: int, sizes: Sizes) -> Backend:
     if not where.on_cluster:
         return backend_of(where.device, threads)
     return backend_of("cpu", threads) if where.on_gpu else Clustered(place_of(where), threads, few=sizes.on_cluster)
+
+
+def start_of(start: str, sequence: str | None) -> str:
+    """Return where start rows come from; ``sequence`` is the old word."""
+    if sequence is None:
+        return start
+    warn_of_old(f"sequence={sequence!r}", f"start={sequence!r}")
+    return sequence

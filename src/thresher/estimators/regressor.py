@@ -65,7 +65,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         and do not raise the mean square
     scale : how columns are scaled, see :class:`SphereLift`; ``"auto"``: ``"robust"``, unless the leave-one-out error is
         clearly lower with another
-    sequence : where start weights come from: ``"sobol"``, rows that fill space evenly, or ``"random"``, independent
+    start : where start weights come from: ``"sobol"``, rows that fill space evenly, or ``"random"``, independent
         rows. They are always independent with ridge=0, and beyond the 21201 coordinates that Sobol points can have
     tol : training stops when the gradient of the penalised loss is at most this share of the targets; with ridge=0 when
         the residual is at most this share of the first. ``"auto"`` for 2e-2, and 1e-6 with ridge=0
@@ -93,6 +93,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     categorical_features : columns of numbers that are names: their names, places or a mask (d,); ``"from_dtype"`` for
         none besides text and columns of type category. See :class:`TableEncoder`, which makes numbers of all that is
         not
+    sequence : an old word for ``start``
 
     Attributes
     ----------
@@ -155,7 +156,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         feature_learning: int | str = "auto",
         target: str = "auto",
         scale: str = "auto",
-        sequence: str = "sobol",
+        start: str = "sobol",
         tol: float | str = "auto",
         max_iterations: int | str = "auto",
         train_options: Mapping[str, Any] | None = None,
@@ -168,6 +169,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
         categorical_features: Any = "from_dtype",
+        sequence: str | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "__class__", "target")}
         super().__init__(**given)

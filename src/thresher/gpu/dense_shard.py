@@ -32,7 +32,7 @@ _FACTORED = 20_000  # inputs at most whose matrix in double precision is whole, 
 class DenseDeviceShard(PairShard):
     """A slice of neurons in dense blocks. Memory: (neurons, d) numbers and (neurons, n) bytes, twice during a move."""
 
-    SHARE, DENSE = 0, True
+    SHARE, DENSE, ON_DEVICE = 0, True, True
     REMEDY = "Use a smaller width or fewer inputs."
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:

@@ -22,15 +22,16 @@ from thresher.loops.rounding import guards, of_half_product
 from thresher.model.network import NetworkSettings
 from thresher.theory import firing_probability
 
-__all__ = ["Scan"]
+__all__ = ["DeviceScan"]
 
 _IN_REGISTERS = 128  # columns up to which a screen makes its rows itself
 _ROWS, _COLUMNS = 64, 128  # of a tile
 _BLOCK = 1 << 23  # rows at most
-_PER_WORD, _PER_CANDIDATE = 256, 4096  # bytes of the device for which there is one in a block
+# A block has a word of bits for each 256 free bytes of the device at most, and a candidate for each 4096.
+_PER_WORD, _PER_CANDIDATE = 256, 4096
 
 
-class Scan:
+class DeviceScan:
     """One pass over the start rows of a range of neurons: which pairs fire, and watchlists ``band`` below that."""
 
     def __init__(self, rows: Rows, settings: NetworkSettings, neurons: range, *, band: float, fixed: float) -> None:

@@ -22,7 +22,7 @@ from thresher.gpu.audit import audit_device
 from thresher.gpu.kernels import launch
 from thresher.gpu.kernels import lists as kernels
 from thresher.gpu.rows import Rows
-from thresher.gpu.scan import Scan
+from thresher.gpu.scan import DeviceScan
 from thresher.gpu.weights import DeviceWeights
 from thresher.interfaces import Effort, ShardAudited, ShardMoved, ShardStarted, Step
 from thresher.loops.rounding import FINE, STRETCH, guards, of_change, of_coefficients, of_look
@@ -55,7 +55,7 @@ class DeviceShard(PairShard):
     watched input of the neurons that are due. Memory: O(watched pairs) and three n x n matrices, on the device.
     """
 
-    SHARE = 0
+    SHARE, ON_DEVICE = 0, True
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._recipe, self._inputs, self._neurons = recipe.settings, recipe, recipe.inputs, neurons
@@ -76,7 +76,7 @@ class DeviceShard(PairShard):
         """Refuse start rows that are not made on a device, and steps that shrink the displacement."""
         if settings.start.sequence != "random":
             raise InvalidInput(
-                f"index='certified' makes start rows with sequence='random'; got {settings.start.sequence!r}. "
+                f"index='certified' makes start rows with start='random'; got {settings.start.sequence!r}. "
                 "Use index='dense'."
             )
         if penalty:
@@ -92,7 +92,7 @@ class DeviceShard(PairShard):
         """Refuse, before any work, what does not fit into the free memory of the device."""
         free = device_bytes(find_device("cuda"))
         require(
-            outputs * DeviceShard.device_memory(facts) + Scan.memory(free),
+            outputs * DeviceShard.device_memory(facts) + DeviceScan.memory(free),
             budget=free,
             what=f"training {facts.width:,} neurons on {facts.inputs:,} inputs on the GPU",
             remedy="Use a larger shift (fewer neurons fire), a smaller width or fewer inputs, or device='cpu'.",
@@ -112,7 +112,7 @@ class DeviceShard(PairShard):
         settings, n = self._settings, len(self._inputs)
         fires = n * firing_probability(settings.shift)
         self._band = expected_band(expected, fires / max(-math.expm1(-fires), 1e-9))
-        scan = Scan(self._rows, settings, self._neurons, band=self._band, fixed=self._fixed)
+        scan = DeviceScan(self._rows, settings, self._neurons, band=self._band, fixed=self._fixed)
         self._lists, outputs, looks = scan.run()
         coarse, fine = guards(scan.longest, settings.start.dimension, 2.0**-24)
         self._guards = coarse, fine

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
 
 from thresher.algebra import Cholesky
+from thresher.algebra.direct import Direct
 from thresher.algebra.system import SINGULAR, System, Vector
 from thresher.devices import find_device
 from thresher.interfaces import Factor, Gram, Solution, SolveStatus
 
-__all__ = ["DeviceCholesky", "DeviceGram", "Lower", "factor"]
-
-
-@runtime_checkable
-class DeviceGram(Protocol):
-    """A Gram operator whose matrix is on a GPU."""
-
-    def device_matrix(self) -> Any:
-        """Return the matrix (n, n) as a tensor there."""
+__all__ = ["DeviceCholesky", "Lower", "factor"]
 
 
 class Lower:
@@ -48,7 +41,7 @@ def factor(matrix: Any, added: Any) -> Lower | None:
 
 
 @dataclass(frozen=True)
-class DeviceCholesky:
+class DeviceCholesky(Direct):
     """Factor the dense matrix on the GPU, in float64. What is singular to rounding is left to the processor.
 
     The matrix of a training on the GPU never leaves it. Cost: O(n³), and O(n²) for each right-hand side.
@@ -76,7 +69,8 @@ class _DeviceFactor:
     @cached_property
     def _made(self) -> Lower | Factor:
         gram, device = self._gram, find_device("cuda")
-        matrix = gram.device_matrix() if isinstance(gram, DeviceGram) else torch.tensor(gram.dense(), device=device)
+        matrix = gram.device_matrix()
+        matrix = torch.tensor(gram.dense(), device=device) if matrix is None else matrix
         made = factor(matrix, torch.as_tensor(self._added, dtype=torch.float64, device=device))
         if made is not None:
             diagonal = made.lower.diagonal() ** 2

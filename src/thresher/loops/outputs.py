@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled, helper
-from thresher.loops.instructions.places import EXTRA, NONE, pick, places_at_least, places_of_ones
+from thresher.loops.instructions.places import EXTRA, ZERO, pick, places_at_least, places_of_ones
 from thresher.loops.instructions.vectors import dot_rows
 from thresher.loops.rounding import STRETCH, of_margin, of_product
 from thresher.loops.screen import IN_CACHE, guard_of, level_of, multiply_rows, pick_bounds, room_for
@@ -97,7 +97,7 @@ def measure_rows(centres, halves, shift, unit):
 @njit(inline="always")
 def _keep_near(bounds, changes, found, count, low):
     """Keep of the inputs found, and of changes, those whose bounds may reach ``low`` by a change; return how many."""
-    kept = NONE
+    kept = ZERO
     for c in range(count):
         i, change = found[c], changes[c]
         found[kept], changes[kept] = i, change

@@ -93,9 +93,9 @@ class NetworkSettings(NamedTuple):
         if not start.twins:
             raise InvalidInput("start='poisson' draws pairs that cancel unless they fire: pass twins=True.")
         if start.sequence != "random":
-            raise InvalidInput(f"start='poisson' draws rows with sequence='random'; got {start.sequence!r}.")
+            raise InvalidInput(f"start='poisson' draws independent rows; got {start.sequence!r}.")
         if self.shift == 0:
-            raise InvalidInput("start='poisson' needs a shift above 0; got 0. Use start='scan'.")
+            raise InvalidInput("start='poisson' needs a shift above 0; got 0. Use start='random'.")
         if (fire := self.width / 2 * tail_probability(self.shift)) > _MOST_DRAWN:
             raise InvalidInput(
                 f"start='poisson' draws at most {_MOST_DRAWN:,} rows at an input; about {fire:.3g} would fire. "

@@ -18,12 +18,12 @@ from thresher.parallel import in_order
 __all__ = ["few_near", "few_vectors_near", "sum_near", "sum_vectors"]
 
 Matrix = NDArray[np.float64]
-_FEW = 0.1  # of all pairs may be looked at one by one: each costs as much as several in a matrix product
+_FEW = 0.1  # share of pairs that may be looked at one by one: each costs as much as several in a matrix product
 _SAMPLE = 256  # moved neurons that tell how far they have moved
 # Rows at a time, and of a partial sum. Columns of a power of two of them would share few places of the cache.
 _BLOCK, _TASK = 408, 408 << 5
 _FEW_INPUTS = 16  # up to so many, rows that fire on none of them are found first and skipped
-_DENSE = 0.8  # share of the rows of a range for which all of them are made
+_DENSE = 0.8  # from this share on, all rows of a range are made, and those that are needed picked
 
 
 def few_near(weights: Weights, shift: float) -> bool:

@@ -81,14 +81,9 @@ class PoissonStart:
         fill_uniforms(random_words(self.seed, _NUMBERS, np.arange(len(shares)), 2), shares)
         return np.concatenate([[0], np.cumsum(_poisson_quantiles(self.width / 2 * self.tail, shares))])
 
-    @property
-    def neurons(self) -> int:
-        """Number of neurons that are drawn."""
-        return 2 * int(self.bounds[-1])
-
     def neurons_of(self, width: int) -> int:
         """Return how many neurons a network has, whatever its width: those that are drawn."""
-        return self.neurons
+        return 2 * int(self.bounds[-1])
 
     def block(self, first: int, last: int) -> NDArray[np.float32]:
         """Return the start weights of neurons ``first`` to ``last - 1``, (last - first, d). Cost: O(nd) per row."""

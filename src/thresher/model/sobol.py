@@ -29,11 +29,11 @@ def check_sobol(dimension: int, rows: int) -> None:
     if rows > 1 << _BITS:
         raise InvalidInput(
             f"a Sobol sequence has 2**{_BITS} rows, one for each neuron or pair of twins; {rows} are needed. "
-            "Use a smaller width or sequence='random'."
+            "Use a smaller width or start='random'."
         )
     if dimension > MOST_COLUMNS:
         raise InvalidInput(
-            f"Sobol rows have at most {MOST_COLUMNS} columns; got dimension {dimension}. Use sequence='random'."
+            f"Sobol rows have at most {MOST_COLUMNS} columns; got dimension {dimension}. Use start='random'."
         )
 
 

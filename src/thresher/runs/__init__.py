@@ -7,20 +7,7 @@ from thresher.runs.record import Histogram, Record, Test, Training
 from thresher.runs.recorder import Recorder
 from thresher.runs.report import write_report
 from thresher.runs.run import RUN_FILE, Run, read_run, write_run
+from thresher.runs.saved import SavedModel, load_model
 
-__all__ = [
-    "RUN_FILE",
-    "Evaluation",
-    "Histogram",
-    "Record",
-    "Recorder",
-    "Run",
-    "Test",
-    "Training",
-    "describe",
-    "evaluate",
-    "evaluate_rows",
-    "read_run",
-    "write_report",
-    "write_run",
-]
+__all__ = ["RUN_FILE", "Evaluation", "Histogram", "Record", "Recorder", "Run", "SavedModel", "Test", "Training",
+           "describe", "evaluate", "evaluate_rows", "load_model", "read_run", "write_report", "write_run"]  # fmt: skip

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from thresher.errors import InvalidInput
 
-__all__ = ["Answers", "ask"]
+__all__ = ["Answers", "ask", "classes_of"]
 
 
 class Answers(NamedTuple):
@@ -59,3 +59,8 @@ def ask(
     if values is None:
         values = np.asarray(model.predict(X), np.float64 if task == "regression" else None)
     return Answers(values, deviations=spread if deviations else None, quantiles=places)
+
+
+def classes_of(model: Any) -> Any:
+    """Return the labels of a fitted classifier of any library (classes,); None for a model that tells of none."""
+    return getattr(model, "classes_", None)

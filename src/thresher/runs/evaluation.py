@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.interfaces import Progress
-from thresher.runs.answers import Answers, ask
-from thresher.runs.influence import Effect, Importance, Model, find_influence
+from thresher.runs.answers import Answers, ask, classes_of
+from thresher.runs.influence import Effect, Importance, TestedModel, find_influence
 from thresher.runs.scores import (
     GUESS,
     ClassScore,
@@ -138,22 +138,23 @@ def evaluate_rows(
         places = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
     ends = [(1 + sign * level) / 2 for level in LEVELS for sign in (-1, 1)]
     answers, wanted = ask(model, rows.table(places), task=task, quantiles=ends), y[places]
-    wrapped = Model(model, task, getattr(model, "classes_", None))
-    found = find_influence(wrapped, rows, y, places, seconds=seconds, progress=progress)
-    told: dict[str, Any] = _of_numbers(answers, wanted, known) if task == "regression" else _of_classes(
-        answers, wanted, known, wrapped.classes
-    )  # fmt: skip
-    shown = [one.column for one in found.importances] or rows.names
+    tested = TestedModel(model, task, classes_of(model), rows, y)
+    influence = find_influence(tested, places, seconds=seconds, progress=progress)
+    if task == "regression":
+        scored = _of_numbers(answers, wanted, known)
+    else:
+        scored = _of_classes(answers, wanted, known, tested.classes)
+    shown = [one.column for one in influence.importances] or rows.names
     return Evaluation(
         task,
         target,
         rows.names,
         rows=len(places),
-        importances=found.importances,
-        effects=found.effects,
-        influence_rows=found.rows,
-        examples=_examples(rows, answers, y, places, numbers, shown, wrapped),
-        **told,
+        importances=influence.importances,
+        effects=influence.effects,
+        influence_rows=influence.rows,
+        examples=_examples(tested, answers, places, numbers, shown[:6]),
+        **scored,
     )
 
 
@@ -208,16 +209,10 @@ def _calibration(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> l
 
 
 def _examples(
-    rows: CellPicker,
-    answers: Answers,
-    y: NDArray[Any],
-    places: NDArray[np.int64],
-    numbers: NDArray[np.int64],
-    shown: list[str],
-    model: Model,
+    model: TestedModel, answers: Answers, places: NDArray[np.int64], numbers: NDArray[np.int64], shown: list[str]
 ) -> list[Example]:
     """Return the rows with the largest errors, or those whose wrong answers have the highest probability."""
-    wanted, probability = y[places], None
+    wanted, probability = model.y[places], None
     if model.task == "regression":
         badness = np.abs(wanted - answers.predicted)
     else:
@@ -225,8 +220,8 @@ def _examples(
         badness = np.where(answers.predicted != wanted, 1.0 if probability is None else probability, 0.0)
     order = np.argsort(-badness, kind="stable")[:MOST_EXAMPLES]
     order = order[badness[order] > 0]
-    some, say = shown[:6], repr if model.task == "regression" else say_label
-    cells = {name: rows.cells(name) for name in (some if len(order) else [])}
+    say = repr if model.task == "regression" else say_label
+    cells = {name: model.rows.cells(name) for name in shown if len(order)}
     return [
         Example(
             int(numbers[places[k]]),

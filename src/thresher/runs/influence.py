@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from thresher.runs.scores import rmse
 from thresher.tables import say_label
 from thresher.tables.picking import CellPicker, say_cell
 
-__all__ = ["Effect", "Importance", "Influence", "Model", "find_influence"]
+__all__ = ["Effect", "Importance", "Influence", "TestedModel", "find_influence"]
 
 REPEATS = 3  # permutations of each column
 GRID = 12  # values of a column that are tried
@@ -67,42 +67,63 @@ class Influence(NamedTuple):
     rows: int
 
 
-class Model(NamedTuple):
-    """A fitted model whose answers are compared before and after cells have changed."""
+class TestedModel(NamedTuple):
+    """A fitted model with rows that it was not fitted to: what it answers if cells of these had other values."""
 
     model: Any
     task: str
     classes: Any  # (classes,) or None
+    rows: CellPicker
+    y: NDArray[Any]  # targets (n,)
 
-    def outputs(self, table: Any) -> NDArray[np.float64]:
-        """Return predictions (k, 1), or probabilities (k, classes); ones and zeros if the model has none."""
-        answers = ask(self.model, table, task=self.task)
+    def outputs(self, places: Places, changed: Mapping[str, Places] | None = None) -> NDArray[np.float64]:
+        """Return predictions (k, 1), or probabilities (k, classes); ones and zeros if the model has none.
+
+        Cells come from the rows at some places (k,), those of ``changed`` columns from other places (k,).
+        """
+        answers = ask(self.model, self.rows.table(places, changed), task=self.task)
         if answers.chances is not None:
             return np.asarray(answers.chances, np.float64)
-        found = answers.predicted[:, None]
-        return found if self.task == "regression" else np.asarray(found == self.classes, np.float64)
+        predicted = answers.predicted[:, None]
+        return predicted if self.task == "regression" else np.asarray(predicted == self.classes, np.float64)
 
-    def error(self, outputs: NDArray[np.float64], y: NDArray[Any]) -> float:
+    def each_variant(
+        self, places: Places, variants: Sequence[tuple[str, Places]], tell: Callable[[int], None]
+    ) -> Iterator[NDArray[np.float64]]:
+        """Yield the outputs of rows for each variant: a column, and the places (k,) that its cells come from."""
+        size = max(1, _BATCH // len(places))
+        for first in range(0, len(variants), size):
+            batch = variants[first : first + size]
+            together = np.tile(places, len(batch))
+            changed: dict[str, Places] = {}
+            for k, (name, other) in enumerate(batch):
+                mine = changed.setdefault(name, together.copy())
+                mine[k * len(places) : (k + 1) * len(places)] = other
+            outputs = self.outputs(together, changed)
+            tell(len(batch))
+            yield from outputs.reshape(len(batch), len(places), -1)
+
+    def error(self, outputs: NDArray[np.float64], places: Places) -> float:
         """Return the root of the mean squared error of outputs, or 1 less the mean probability of the right answers."""
+        y = self.y[places]
         if self.task == "regression":
             return rmse(y, outputs[:, 0])
         return float(1 - np.mean((outputs * (np.asarray(self.classes) == y[:, None])).sum(axis=1)))
 
 
 def find_influence(
-    model: Model, rows: CellPicker, y: NDArray[Any], places: Places, *, seconds: float, progress: Progress | None = None
+    model: TestedModel, places: Places, *, seconds: float, progress: Progress | None = None
 ) -> Influence:
     """Return which columns matter, on some of the rows at ``places``, and how answers change with the first few.
 
     The number of rows is a power of two, or all, such that it takes about ``seconds``. Cost: that, at least 16 rows.
     """
-    names = rows.names
+    names = model.rows.names
     if (model.task == "classification" and model.classes is None) or len(places) < 2:
         return Influence([], [], 0)
     began = time.perf_counter()
-    probe = np.resize(places, _PROBE)
-    model.outputs(rows.table(probe))
-    a_row = (time.perf_counter() - began) / len(probe)
+    model.outputs(np.resize(places, _PROBE))
+    a_row = (time.perf_counter() - began) / _PROBE
     count, repeats = min(len(places), MOST_ROWS), REPEATS
     affordable = _SHARE * seconds / a_row / (len(names) * repeats)
     if affordable < min(count, ENOUGH_ROWS):  # rather more rows than more permutations
@@ -111,63 +132,35 @@ def find_influence(
         count = min(count, max(LEAST_ROWS, 2 ** int(np.log2(max(affordable, 1.0)))))
     some = np.random.default_rng(0).permutation(places)[:count]
     tell = _Steps(progress, len(names) * repeats + min(TOP, len(names)) * GRID)
-    importances = _importances(model, rows, y, some, repeats, tell)
+    importances = _importances(model, some, repeats, tell)
     chosen = [one.column for one in importances[:TOP] if one.mean > 0]
     fewer = max(LEAST_ROWS, int((1 - _SHARE) * seconds / a_row / max(len(chosen) * GRID, 1)))
-    return Influence(importances, [_effect(model, rows, name, some[:fewer], places, tell) for name in chosen], count)
+    return Influence(importances, [_effect(model, name, some[:fewer], places, tell) for name in chosen], count)
 
 
-def _importances(
-    model: Model, rows: CellPicker, y: NDArray[Any], some: Places, repeats: int, tell: Callable[[int], None]
-) -> list[Importance]:
-    base = model.error(model.outputs(rows.table(some)), y[some])
-    variants = [
-        (name, np.random.default_rng(repeat).permutation(some)) for name in rows.names for repeat in range(repeats)
-    ]
-    grown: dict[str, list[float]] = {name: [] for name in rows.names}
-    for (name, _), outputs in zip(variants, _asked(model, rows, some, variants, tell), strict=True):
-        grown[name].append(model.error(outputs, y[some]) - base)
+def _importances(model: TestedModel, some: Places, repeats: int, tell: Callable[[int], None]) -> list[Importance]:
+    names, base = model.rows.names, model.error(model.outputs(some), some)
+    orders = [np.random.default_rng(repeat).permutation(some) for repeat in range(repeats)]
+    variants = [(name, order) for name in names for order in orders]
+    errors = [model.error(outputs, some) for outputs in model.each_variant(some, variants, tell)]
+    grown = np.reshape(errors, (len(names), repeats)) - base
     found = [
-        Importance(name, float(np.mean(ones)), rmse(np.array(ones), np.full(len(ones), np.mean(ones))))
-        for name, ones in grown.items()
+        Importance(name, float(np.mean(ones)), rmse(ones, np.full(repeats, np.mean(ones))))
+        for name, ones in zip(names, grown, strict=True)
     ]
     return sorted(found, key=lambda one: -one.mean)
 
 
-def _asked(
-    model: Model, rows: CellPicker, some: Places, variants: Sequence[tuple[str, Places]], tell: Callable[[int], None]
-) -> Iterator[NDArray[np.float64]]:
-    """Yield the outputs of the rows for each variant: a column, and the places (k,) that its cells come from."""
-    size = max(1, _BATCH // len(some))
-    for first in range(0, len(variants), size):
-        batch = variants[first : first + size]
-        together = np.tile(some, len(batch))
-        changed: dict[str, Places] = {}
-        for k, (name, other) in enumerate(batch):
-            mine = changed.setdefault(name, together.copy())
-            mine[k * len(some) : (k + 1) * len(some)] = other
-        outputs = model.outputs(rows.table(together, changed))
-        tell(len(batch))
-        yield from outputs.reshape(len(batch), len(some), -1)
-
-
-def _effect(
-    model: Model, rows: CellPicker, name: str, some: Places, places: Places, tell: Callable[[int], None]
-) -> Effect:
-    cells = rows.cells(name)[places]
+def _effect(model: TestedModel, name: str, some: Places, places: Places, tell: Callable[[int], None]) -> Effect:
+    cells = model.rows.cells(name)[places]
     kind, chosen, counts = _grid(cells)
     variants = [(name, np.full(len(some), places[k])) for k in chosen]
-    means = np.array([outputs.mean(axis=0) for outputs in _asked(model, rows, some, variants, tell)])  # (grid, outputs)
-    labels = (
-        ["prediction"] if model.task == "regression" else [say_label(one) for one in np.asarray(model.classes).tolist()]
-    )
-    if len(labels) == 2:
-        keep = [1]
-    else:
-        keep = np.argsort(-np.ptp(means, axis=0), kind="stable")[:CURVES].tolist()
-    found = cells[chosen]
-    at = [] if kind == "category" else (_days(found) if kind == "date" else found).tolist()
-    words = [say_cell(one if kind == "date" else one.item()) for one in found]
+    means = np.array([outputs.mean(axis=0) for outputs in model.each_variant(some, variants, tell)])  # (grid, outputs)
+    labels = ["prediction"] if model.task == "regression" else list(map(say_label, np.asarray(model.classes).tolist()))
+    keep = [1] if len(labels) == 2 else np.argsort(-np.ptp(means, axis=0), kind="stable")[:CURVES].tolist()
+    tried = cells[chosen]
+    at = [] if kind == "category" else (_days(tried) if kind == "date" else tried).tolist()
+    words = [say_cell(one if kind == "date" else one.item()) for one in tried]
     return Effect(name, kind, at, words, [labels[k] for k in keep], means[:, keep].T.tolist(), counts)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thresher.errors import InvalidInput
 from thresher.interfaces import Progress
-from thresher.runs.answers import ask
+from thresher.runs.answers import ask, classes_of
 from thresher.runs.evaluation import MOST_ROWS, Evaluation, evaluate_rows
 from thresher.runs.record import LEFT_OUT, OF_TEST, Test, Training
 from thresher.runs.recorder import Recorder
@@ -21,8 +21,19 @@ from thresher.runs.scores import average_folds, score_all
 from thresher.tables import INPUT, Frame, read_targets, say_label
 from thresher.tables.frame import column_of
 from thresher.tables.parts import Part, on_disk
+from thresher.training import Result
 
 __all__ = ["Tested", "evaluate", "make_run", "output_names", "test_model"]
+
+
+@runtime_checkable
+class _Chooser(Protocol):
+    """An estimator that tells what it has chosen, and the networks that it has trained, as those of thresher do."""
+
+    results_: list[Result]
+    approximation_: str
+    ridge_: float
+    loo_share_: float
 
 
 class Tested(NamedTuple):
@@ -100,7 +111,7 @@ def test_model(
 
     The other parameters are those of :func:`evaluate_rows`. Cost: one prediction, then that of this function.
     """
-    answers, classes = ask(model, X, task=task), getattr(model, "classes_", None)
+    answers, classes = ask(model, X, task=task), classes_of(model)
     several = getattr(model, "multilabel_", False) or (answers.chances is not None and answers.chances.ndim != 2)
     if several or answers.predicted.ndim != 1:
         raise InvalidInput("the model has several outputs; a report shows one. Fit and evaluate a model of each.")
@@ -141,8 +152,6 @@ def make_run(
     recorder : of a training to zero loss
     more : other fields of :class:`Run`: seconds, seen, command
     """
-    from thresher.estimators import ThresherClassifier, ThresherRegressor
-
     data: dict[str, Any] = {} if file is None else {"file": str(file)}
     data["target"] = target
     data |= {} if rows is None else {"rows trained on": rows}
@@ -151,7 +160,7 @@ def make_run(
         data |= {"rows tested on": tested.test.rows, "tested": _how_tested(tested, refit=refit)}
         data |= {} if rows is not None else {OF_TEST: "yes"}
         told |= tested._asdict()
-    ours = isinstance(model, ThresherRegressor | ThresherClassifier)
+    ours = isinstance(model, _Chooser)
     results = model.results_ if ours else []
     settings = results[0].network.settings if results else None
     source = "" if file is None else f" of {'standard input' if file == INPUT else file.name}"
@@ -168,7 +177,7 @@ def make_run(
         return run
     trainings = [
         Training(name, one.history, one.status, one.message)
-        for name, one in zip(output_names(getattr(model, "classes_", None)), results, strict=bool(results))
+        for name, one in zip(output_names(classes_of(model)), results, strict=bool(results))
     ]
     how = f", with a ridge of {model.ridge_:.2g}" if ours else ""
     network = _network(model) if ours else {}

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 
-__all__ = ["Places", "Split", "choose_rows", "fold", "split"]
+__all__ = ["Places", "TrainTest", "choose_rows", "fold", "split"]
 
 Places = NDArray[np.int64]
 
 
-class Split(NamedTuple):
+class TrainTest(NamedTuple):
     """Rows to train on and rows to test on."""
 
     train: Places
@@ -29,7 +29,7 @@ def choose_rows(targets: NDArray[Any], count: int | None, *, seed: int, classes:
     return np.sort(order[_evenly(len(order), count)])
 
 
-def split(targets: NDArray[Any], share: float, *, seed: int, classes: bool) -> Split:
+def split(targets: NDArray[Any], share: float, *, seed: int, classes: bool) -> TrainTest:
     """Return a split in which about a ``share`` of the rows, and of each class, is for testing.
 
     At least one row is tested on, unless the share is 0 or each class has one row; one row of each class is always
@@ -49,10 +49,10 @@ def split(targets: NDArray[Any], share: float, *, seed: int, classes: bool) -> S
         test = order[:count]
     mask = np.zeros(n, np.bool_)
     mask[test] = True
-    return Split(np.flatnonzero(~mask), np.flatnonzero(mask))
+    return TrainTest(np.flatnonzero(~mask), np.flatnonzero(mask))
 
 
-def fold(targets: NDArray[Any], folds: int, *, seed: int, classes: bool) -> list[Split]:
+def fold(targets: NDArray[Any], folds: int, *, seed: int, classes: bool) -> list[TrainTest]:
     """Return the splits of a cross-validation: each row is tested once, classes are spread evenly. Cost: O(n log n)."""
     n = len(targets)
     if folds > n // 2:
@@ -60,7 +60,7 @@ def fold(targets: NDArray[Any], folds: int, *, seed: int, classes: bool) -> list
     order = _spread(targets, np.random.default_rng(seed), classes=classes)
     turn = np.empty(n, np.int64)
     turn[order] = np.arange(n) % folds
-    parts = [Split(np.flatnonzero(turn != k), np.flatnonzero(turn == k)) for k in range(folds)]
+    parts = [TrainTest(np.flatnonzero(turn != k), np.flatnonzero(turn == k)) for k in range(folds)]
     if classes:
         for one in parts:
             known = np.unique(targets[one.train])

@@ -69,7 +69,7 @@ class Certified(PairShard):
         """Refuse start rows that the loops cannot make by themselves, and steps that shrink the displacement."""
         if settings.start.sequence != "random":
             raise InvalidInput(
-                f"index='certified' needs start rows with sequence='random'; got {settings.start.sequence!r}. "
+                f"index='certified' needs start rows with start='random'; got {settings.start.sequence!r}. "
                 "Use index='scan', 'tournament' or 'dense' for those."
             )
         if penalty:

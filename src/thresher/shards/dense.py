@@ -31,10 +31,11 @@ from thresher.theory import firing_probability
 
 __all__ = ["Dense", "block_bytes", "start_gram"]
 
-_COUNTED, _TILE = 16384, 256  # neurons whose bits are counted at a time; inputs, with as many others, in a task
+_COUNTED = 16384  # neurons whose bits are counted at a time
+_TILE = 256  # inputs that a task counts for, with as many others
 _PAIRS = 1 << 20  # pairs in a block: rows of neurons times inputs
 _MANY = 16  # of so many pairs one may be near the threshold before all are computed again
-_FEW = 16  # where at most one of so many pairs fires, loops over those are cheaper than matrix products
+_FEW = 16  # where at most one of so many pairs fires, loops over the firing pairs are cheaper than matrix products
 _AT_ONCE = 1024  # neurons whose sums are made at a time where few pairs fire
 # Steps beyond the working precision lead to NaN, and are shortened.
 _QUIET = np.errstate(over="ignore", invalid="ignore")
@@ -108,7 +109,7 @@ class Dense(PairShard):
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._inputs, self._neurons = recipe.settings, recipe.inputs, neurons
         self._recipe, self.unit = recipe, unit_roundoff(recipe.dtype)
-        self._shared = Margins(recipe.inputs, recipe.fast_inputs, recipe.settings.shift)
+        self._margins = Margins(recipe.inputs, recipe.fast_inputs, recipe.settings.shift)
         self._copies = recipe.settings.start.copies
         self._moved: Fast = np.zeros((0, recipe.inputs.shape[1]), recipe.dtype)  # none: all at their start
         self._bits = np.zeros((len(neurons), -(-len(recipe.inputs) // 8)), np.uint8)
@@ -139,12 +140,12 @@ class Dense(PairShard):
         """
         leader, n, copies = shards[0], len(shards[0]._inputs), shards[0]._copies
         firsts = [
-            None if step is None else _First(shard, step) for shard, step in zip(shards, first_steps, strict=True)
+            None if step is None else _FirstStep(shard, step) for shard, step in zip(shards, first_steps, strict=True)
         ]
         before, firing = np.zeros(n), 0
         for rows in leader._blocks():
             weights = leader._start_rows(rows)[::copies]
-            margins = leader._shared.of_vectors(weights)
+            margins = leader._margins.of_vectors(weights)
             fires = margins >= 0
             bits = np.repeat(np.packbits(fires, axis=1), copies, axis=0)
             firing += int(np.bitwise_count(bits).sum())
@@ -158,7 +159,7 @@ class Dense(PairShard):
         effort = Effort(looks=len(leader._neurons) * n, firing=firing)
         return [shard._begin(before, effort, first) for shard, first in zip(shards, firsts, strict=True)]
 
-    def _begin(self, before: Matrix, effort: Effort, first: _First | None) -> ShardStarted:
+    def _begin(self, before: Matrix, effort: Effort, first: _FirstStep | None) -> ShardStarted:
         self._share = before
         if first is None:
             return ShardStarted(before, before, effort, Effort())
@@ -176,7 +177,7 @@ class Dense(PairShard):
     def move(self, step: Step) -> ShardMoved:
         """Put the neurons at D <- keep D + Jᵀ v and find which pairs flip. Cost: O(nd) per neuron."""
         self._make_room()
-        push, keep = self._push(step.v), self._shared.fast.dtype.type(step.keep)
+        push, keep = self._push(step.v), self._margins.fast.dtype.type(step.keep)
         outputs, self._distance = np.zeros(len(self._inputs)), 0.0
         firing = flips = 0
         for rows in self._blocks():
@@ -185,7 +186,7 @@ class Dense(PairShard):
             if len(self._moved) and keep:
                 tried += keep * self._moved[rows]
             self._tried[rows] = tried
-            margins = self._shared.of_vectors(self._start_rows(rows), tried)
+            margins = self._margins.of_vectors(self._start_rows(rows), tried)
             bits = np.packbits(margins >= 0, axis=1)
             flips += int(np.bitwise_count(bits ^ self._bits[rows]).sum())
             firing += int(np.bitwise_count(bits).sum())
@@ -244,7 +245,7 @@ class Dense(PairShard):
         """Return the weights at the last ``linearise``."""
         moved = self._moved
         if not len(moved):
-            moved = np.zeros((len(self._neurons), self._inputs.shape[1]), self._shared.fast.dtype)
+            moved = np.zeros((len(self._neurons), self._inputs.shape[1]), self._margins.fast.dtype)
         return DenseWeights(self._settings.start, moved, self._neurons.start)
 
     def rounding(self) -> float:
@@ -310,13 +311,13 @@ class Dense(PairShard):
     def _make_room(self) -> None:
         if self._linearised:
             self._linearised = False
-            self._tried = np.empty((len(self._neurons), self._inputs.shape[1]), self._shared.fast.dtype)
+            self._tried = np.empty((len(self._neurons), self._inputs.shape[1]), self._margins.fast.dtype)
             self._found = np.empty_like(self._bits)
 
     def _push(self, v: Matrix) -> Fast:
         """Return v_i x_i (n, d) in working precision, v_i (n,) where few pairs fire; infinite beyond its range."""
-        fast = v.astype(self._shared.fast.dtype)
-        return fast if self._few else fast[:, None] * self._shared.fast
+        fast = v.astype(self._margins.fast.dtype)
+        return fast if self._few else fast[:, None] * self._margins.fast
 
     def _blocks(self, size: int | None = None) -> Iterator[slice]:
         """Yield blocks of neurons, counted from the first of the shard; twins stay together."""
@@ -333,10 +334,10 @@ class Dense(PairShard):
 
     def _numbers(self, bits: Bits) -> Fast:
         """Return the firing pairs of a block as numbers (rows, n)."""
-        return np.unpackbits(bits, axis=1, count=len(self._inputs)).astype(self._shared.fast.dtype)
+        return np.unpackbits(bits, axis=1, count=len(self._inputs)).astype(self._margins.fast.dtype)
 
 
-class _First:
+class _FirstStep:
     """The first step of a shard, block by block: linear but for pairs near the threshold, which are computed exactly.
 
     Where neurons travel so far that many pairs are near, it gives up: ``far``.
@@ -360,7 +361,7 @@ class _First:
         moved = (shard._settings.scale * pushes).astype(margins.dtype, copy=False)
         squares = np.einsum("kd,kd->k", moved, moved, dtype=np.float64)
         norms = np.linalg.norm(start, axis=1).astype(np.float64) + np.sqrt(squares)
-        reach = reach_of(np.sqrt(squares)) + shard._shared.guard(norms)
+        reach = reach_of(np.sqrt(squares)) + shard._margins.guard(norms)
         pairs, inputs = collect_within(margins, reach)
         self.far = not np.isfinite(reach).all() or len(pairs) * _MANY > margins.size
         if self.far:
@@ -375,9 +376,9 @@ class _First:
             self.products = np.zeros_like(shard._inputs) if self.products is None else self.products
             self.products += copies * (fires.T @ moved)
         self.looks += copies * len(pairs)
-        fired, before = fires[pairs, inputs] > 0, shard._shared.exact(start, None, pairs, inputs)
+        fired, before = fires[pairs, inputs] > 0, shard._margins.exact(start, None, pairs, inputs)
         for twin in range(copies):
-            after = shard._shared.exact(start, tried[:, twin], pairs, inputs)
+            after = shard._margins.exact(start, tried[:, twin], pairs, inputs)
             linear = np.where(fired, after - before, 0.0)  # what the products count
             change = np.maximum(after, 0) - np.maximum(before, 0) - linear
             self.change += np.bincount(inputs, signs[pairs, twin] * change, minlength=len(self.change))

@@ -33,7 +33,7 @@ def wrong_pair(neuron: int, i: int, *, fires: bool, count: int) -> BrokenCertifi
 class PairShard:
     """The part of a shard that follows from its firing pairs, ``pattern()``, and its ``position()``."""
 
-    SHARE, DENSE = 1, False
+    SHARE, DENSE, ON_DEVICE = 1, False, False
     REMEDY = "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs."
 
     _settings: NetworkSettings
@@ -112,6 +112,9 @@ class PairShard:
         out = np.zeros(columns.shape)
         add_gram_product(pattern.bounds, pattern.inputs, self._inputs, columns, out)
         return out.reshape(vector.shape)
+
+    def device_gram(self) -> Any:
+        """Return nothing: the shard lives in this process."""
 
     def sketch(self, sketch: Sketch) -> NDArray[np.float64]:
         """Return this shard's share of a sketch, (n, s); see the sketch for its cost."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
@@ -26,6 +26,7 @@ class Kind(Protocol):
 
     SHARE: int  # shards of this kind are this many times smaller than the largest; 0: all neurons are in one
     REMEDY: str  # what to do if memory does not suffice
+    ON_DEVICE: bool  # whether they live on a GPU
     DENSE: bool  # whether what was added to a neuron is a vector, not coefficients on the inputs it fired on
 
     def __call__(self, recipe: Recipe, neurons: range) -> Shard:
@@ -112,9 +113,9 @@ class Slice:
         """Start the shards of all outputs in one pass over the start weights."""
         return self._kind.start_together(self._shards, first_steps, expected=expected)
 
-    def call(self, output: int, method: str, *arguments: Any) -> Any:
-        """Call a method of the shard of one output."""
-        return getattr(self._shards[output], method)(*arguments)
+    def call(self, output: int, method: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a method of ``Shard``, as the shard of one output has it."""
+        return getattr(self._shards[output], method.__name__)(*arguments)
 
     def release(self, output: int) -> None:
         """Forget the shard of one output."""

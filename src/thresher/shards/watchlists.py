@@ -22,9 +22,9 @@ from thresher.theory import firing_probability
 __all__ = ["StartBlock", "StartScan", "Watchlists", "loop_inputs", "shard_constants"]
 
 _OF_ENTRIES = ("inputs", "start", "expiry", "side")
-_ROOM = 16  # rows of all inputs that fit before room is made
-# The largest share of all pairs that may pass a screen, of rows that are not longer than _SHORT and of longer ones:
-# inputs that pass are looked at one by one, and long ones come from slower caches.
+_ROOM = 16  # room for entries at first, in rows that watch all inputs
+# The largest share of all pairs that may pass a screen, by whether inputs have more than _SHORT columns: those that
+# pass are looked at one by one, and long ones come from slower caches.
 _PASSING, _SHORT = {False: 0.5, True: 0.065}, 256
 
 

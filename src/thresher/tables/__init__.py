@@ -6,18 +6,5 @@ from thresher.tables.table import Table, read_table, split_table
 from thresher.tables.targets import guess_task, read_targets
 from thresher.tables.text_files import INPUT
 
-__all__ = [
-    "INPUT",
-    "Column",
-    "Frame",
-    "ParquetRows",
-    "Table",
-    "guess_task",
-    "is_frame",
-    "read_blocks",
-    "read_frame",
-    "read_table",
-    "read_targets",
-    "say_label",
-    "split_table",
-]
+__all__ = ["INPUT", "Column", "Frame", "ParquetRows", "Table", "guess_task", "is_frame", "read_blocks", "read_frame",
+           "read_table", "read_targets", "say_label", "split_table"]  # fmt: skip

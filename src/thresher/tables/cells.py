@@ -10,20 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "FEW",
-    "NO_VALUE",
-    "ORDERS",
-    "Read",
-    "coded",
-    "find_date_order",
-    "find_decimal",
-    "find_percent",
-    "may_be_thousands",
-    "read_dates",
-    "read_numbers",
-    "read_plain",
-]
+__all__ = ["FEW", "NO_VALUE", "ORDERS", "Read", "coded", "find_date_order", "find_decimal", "find_percent",
+           "may_be_thousands", "read_dates", "read_numbers", "read_plain"]  # fmt: skip
 
 Cells = NDArray[np.object_]
 # What stands for no value among numbers and dates. Among words, only an empty cell does.

@@ -16,8 +16,9 @@ from thresher.errors import InvalidInput
 from thresher.tables.cells import NO_VALUE, ORDERS, Read, coded, read_dates, read_numbers
 from thresher.tables.frame import Column
 
-__all__ = ["Dates", "Kind", "LeftOut", "Levels", "Numbers", "OneHot", "Tokens", "Words", "describe_kind", "numbers_of",
-           "restore_kind", "say_strange", "time_parts", "times_of", "token_sets", "truth_only"]  # fmt: skip
+__all__ = ["ColumnKind", "Dates", "LeftOut", "Levels", "Numbers", "OneHot", "Tokens", "Words", "describe_kind",
+           "numbers_of", "restore_kind", "say_strange", "time_parts", "times_of", "token_sets",
+           "truth_only"]  # fmt: skip
 
 Matrix = NDArray[np.float64]
 TRUTH = {"true": 1.0, "false": 0.0}
@@ -34,7 +35,7 @@ class Tokens(NamedTuple):
     codes: NDArray[np.int64]
 
 
-class Kind(Protocol):
+class ColumnKind(Protocol):
     """What was learnt of a column."""
 
     kind: ClassVar[str]
@@ -291,7 +292,7 @@ def say_strange(column: Column, strange: NDArray[np.bool_], expected: str) -> st
     return f"column {column.name[:40]!r}: {some}{more}; {expected}."
 
 
-def restore_kind(stored: Mapping[str, Any]) -> Kind:
+def restore_kind(stored: Mapping[str, Any]) -> ColumnKind:
     """Return what :func:`describe_kind` described; ValueError, TypeError or KeyError if that cannot be."""
     about = dict(stored)
     kind = {one.kind: one for one in (LeftOut, Numbers, Dates, OneHot, Levels, Words)}[about.pop("kind")]

@@ -22,8 +22,8 @@ from thresher.tables.cells import (
 )
 from thresher.tables.frame import Column, Frame, Seen
 from thresher.tables.kinds import (
+    ColumnKind,
     Dates,
-    Kind,
     LeftOut,
     Levels,
     Numbers,
@@ -108,13 +108,13 @@ def read_column(column: Column) -> NDArray[Any]:
     return numbers_of(column, decimal=seen.how, percent=seen.percent).values
 
 
-def learn(column: Column, *, most: int = MOST_VALUES, targets: Targets | None) -> tuple[Kind, Matrix]:
+def learn(column: Column, *, most: int = MOST_VALUES, targets: Targets | None) -> tuple[ColumnKind, Matrix]:
     """Return what is learnt of a column of training rows, and what these rows become (n, outputs).
 
     The two differ for means of targets alone: those of a training row leave out its fold.
     """
     seen = look(column, most=most)
-    kind: Kind
+    kind: ColumnKind
     if seen.kind == "number":
         kind = _learn_numbers(column, seen)
     elif seen.kind == "date":
@@ -144,7 +144,7 @@ def _words(column: Column, strange: NDArray[np.bool_]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(column.values[strange].tolist()))[:MOST_VALUES]
 
 
-def _learn_numbers(column: Column, seen: Seen) -> Kind:
+def _learn_numbers(column: Column, seen: Seen) -> ColumnKind:
     values, strange = numbers_of(column, decimal=seen.how, percent=seen.percent)
     missing = np.isnan(values)
     there = values[~missing]
@@ -159,7 +159,7 @@ def _learn_numbers(column: Column, seen: Seen) -> Kind:
     return Numbers(float(fill), bool(missing.any()), seen.how, seen.percent, _words(column, strange))
 
 
-def _learn_dates(times: NDArray[Any], order: str, words: tuple[str, ...]) -> Kind:
+def _learn_dates(times: NDArray[Any], order: str, words: tuple[str, ...]) -> ColumnKind:
     missing = np.isnat(times)
     if missing.all():
         return LeftOut("it has no value")
@@ -171,10 +171,10 @@ def _learn_dates(times: NDArray[Any], order: str, words: tuple[str, ...]) -> Kin
     return Dates(order, parts, fill, bool(missing.any()), words)
 
 
-def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Kind, Matrix]:
+def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[ColumnKind, Matrix]:
     values, codes = coded(column.as_text())
     different, rows = len(values) - ("" in values), int((~column.missing).sum())
-    kind: Kind
+    kind: ColumnKind
     if different == 0:
         kind = LeftOut("it has no value")
     elif len(values) == 1:
@@ -198,7 +198,7 @@ def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Kin
     return kind, kind.encode(column)
 
 
-def learn_means(kind: Levels, column: Column, targets: Targets) -> tuple[Kind, Matrix]:
+def learn_means(kind: Levels, column: Column, targets: Targets) -> tuple[ColumnKind, Matrix]:
     """Return the means of other targets for the values of a column, and what training rows become (n, outputs)."""
     return _learn_levels(list(kind.values), kind.places(column), targets)
 
@@ -227,7 +227,7 @@ def _learn_words(tokens: Tokens, most: int) -> Words:
     return Words(tuple(sorted(sorted(common, key=lambda word: (-rows[word], word))[:most])))
 
 
-def _learn_levels(values: list[Any], codes: NDArray[np.int64], targets: Targets | None) -> tuple[Kind, Matrix]:
+def _learn_levels(values: list[Any], codes: NDArray[np.int64], targets: Targets | None) -> tuple[ColumnKind, Matrix]:
     n = len(codes)
     if targets is None:
         counts = np.log1p(np.bincount(codes, minlength=len(values)))[:, None]

@@ -14,7 +14,7 @@ from thresher.tables.frame import Frame, column_of, places_as_names
 __all__ = ["BLOCK", "Part", "Rows", "on_disk", "pick"]
 
 Matrix = NDArray[np.float64]
-Numbers = NDArray[np.int64]
+Places = NDArray[np.int64]
 BLOCK = 4096  # rows that are read at a time where nothing else is said
 
 
@@ -32,7 +32,7 @@ class Rows(Protocol):
         """Yield them in order, ``size`` at a time; the last block may be shorter."""
 
 
-def pick(blocks: Iterable[NDArray[Any]], numbers: Numbers, columns: int) -> Matrix:
+def pick(blocks: Iterable[NDArray[Any]], numbers: Places, columns: int) -> Matrix:
     """Return the rows with some numbers (k, columns), in any order, out of the blocks that hold all rows."""
     order = np.argsort(numbers, kind="stable")
     wanted, found, first = numbers[order], np.empty((len(numbers), columns)), 0
@@ -57,10 +57,10 @@ class Part:
     places : which of them, ascending; None for all
     """
 
-    def __init__(self, rows: NDArray[Any] | Rows, places: Numbers | None = None) -> None:
+    def __init__(self, rows: NDArray[Any] | Rows, places: Places | None = None) -> None:
         self.names = getattr(rows, "names", None)
         self._rows: NDArray[Any] | Rows
-        self._places: Numbers
+        self._places: Places
         if isinstance(rows, Part):  # a part of a part
             self._rows, self._places = rows._rows, rows._places if places is None else rows._places[places]
         else:
@@ -90,7 +90,7 @@ class Part:
                 yield np.asarray(block[self._places[begin:end] - first], np.float64)
             first += len(block)
 
-    def __getitem__(self, numbers: Numbers) -> Matrix:
+    def __getitem__(self, numbers: Places) -> Matrix:
         """Return the rows with some numbers (k, d), in any order. Cost: one pass over rows that are not an array."""
         if not isinstance(self._rows, np.ndarray):
             return pick(self.blocks(BLOCK), numbers, self.shape[1])
@@ -99,7 +99,7 @@ class Part:
         found[order] = self._rows[self._places[numbers[order]]]
         return found
 
-    def take(self, places: Numbers) -> Frame:
+    def take(self, places: Places) -> Frame:
         """Return some rows in memory, by their numbers (k,). Cost: one pass over rows that are not an array."""
         names = self.names or places_as_names(self.shape[1])
         return Frame([column_of(name, column) for name, column in zip(names, self[places].T, strict=True)])

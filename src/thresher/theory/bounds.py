@@ -183,7 +183,6 @@ def check_gram(facts: Facts, *, change: float, smallest: float, drift: float, re
     """
     enough = facts.perturbation_width(residual)
     known = facts.draws * drift / 10 >= math.log(facts.inputs**2 / facts.failure)
-    far = f"from {_say(enough)} neurons on"
     by_drift = Statement(
         name="Gram change by drift",
         label="lem:boundary_of_G",
@@ -201,19 +200,15 @@ def check_gram(facts: Facts, *, change: float, smallest: float, drift: float, re
         measured=change,
         bound=facts.smallest / 2,
         constant="144 (n R₀/λ)² neurons, which makes 3nR at most λ/4",
-        when=far,
+        when=f"from {_say(enough)} neurons on",
         promised=facts.width >= enough,
     )
-    invertible = Statement(
+    invertible = replace(
+        near,
         name="λ in training",
-        label="lem:shifted_small_move_eigenvalue_formal",
         sentence="The Gram matrix stays away from singular, so every step can be computed.",
         measured=smallest,
-        bound=facts.smallest / 2,
         upper=False,
-        constant=near.constant,
-        when=far,
-        promised=facts.width >= enough,
     )
     return by_drift, near, invertible
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,11 @@ from thresher.parallel import core_count, in_order
 
 __all__ = [
     "Limit",
-    "Separability",
     "cofiring_probability",
     "cofiring_slope",
     "firing_probability",
     "largest_shift",
     "limit_kernel",
-    "limit_predictions",
     "probability_table",
     "separability",
     "smallest_eigenvalue",
@@ -153,21 +151,6 @@ def limit_kernel(products: NDArray[np.float64], shift: float, *, symmetric: bool
     return _fill(products, write, symmetric=symmetric)
 
 
-def limit_predictions(
-    inputs: NDArray[np.float64], targets: NDArray[np.float64], others: NDArray[np.float64], *, shift: float
-) -> NDArray[np.float64]:
-    """Return what an infinitely wide network that starts at f = 0 predicts on other inputs (k, d), (k,).
-
-    It is h H⁻¹ y with the limit kernel H of the inputs (n, d) and its values h (k, n) between the others and them; of a
-    singular H the directions that carry something are used.
-
-    Cost: O(n³ + nk).
-    """
-    kernel = limit_kernel(inputs @ inputs.T, shift)
-    weights = np.linalg.lstsq(kernel, targets, rcond=1e-12)[0]
-    return limit_kernel(others @ inputs.T, shift, symmetric=False) @ weights
-
-
 def smallest_eigenvalue(matrix: NDArray[np.float64]) -> float:
     """Return the smallest eigenvalue of a positive semi-definite matrix (n, n); 0 if it is singular to rounding.
 
@@ -192,20 +175,14 @@ def smallest_eigenvalue(matrix: NDArray[np.float64]) -> float:
     return 1 / largest if 1 / largest > rounding else 0.0
 
 
-class Separability(NamedTuple):
-    """How far apart the two closest inputs are, as vectors or as lines (``def:separability``)."""
+def separability(inputs: NDArray[np.float64]) -> float:
+    """Return how far apart the two closest of unit-norm inputs (n, d) are, as vectors or as lines; n is at least 2.
 
-    value: float  # delta, the least ||x_i - x_j|| or ||x_i + x_j||
-    pair: tuple[int, int]  # the inputs it belongs to
-    opposite: bool  # whether they are nearly opposite rather than nearly equal
-
-
-def separability(inputs: NDArray[np.float64]) -> Separability:
-    """Return the separability of unit-norm inputs (n, d), n at least 2.
+    It is the paper's delta (``def:separability``), the least ||x_i - x_j|| or ||x_i + x_j||.
 
     Cost: O(n²d) time, memory for 1024 rows of inner products.
     """
-    best = Separability(math.inf, (0, 0), False)
+    best = math.inf
     for first in range(0, len(inputs), _INPUT_BLOCK):
         block = inputs[first : first + _INPUT_BLOCK]
         products = block @ inputs.T
@@ -215,7 +192,5 @@ def separability(inputs: NDArray[np.float64]) -> Separability:
         nearest = sizes.argmax(axis=1)  # on the sphere large products are short distances
         signs = np.where(products[rows, nearest] < 0, -1.0, 1.0)
         lengths = np.linalg.norm(block - signs[:, None] * inputs[nearest], axis=1)  # no cancellation as in 2 - 2 rho
-        least = int(lengths.argmin())
-        if lengths[least] < best.value:
-            best = Separability(float(lengths[least]), (first + least, int(nearest[least])), bool(signs[least] < 0))
+        best = min(best, float(lengths.min()))
     return best

@@ -99,7 +99,7 @@ class Facts:
             smallest=smallest_eigenvalue(limit),
             target_norm=float(np.linalg.norm(problem.targets)),
             spread=float(np.linalg.norm(problem.inputs, 2)) ** 2,
-            separability=separability(problem.inputs).value if problem.size > 1 else math.sqrt(2),
+            separability=separability(problem.inputs) if problem.size > 1 else math.sqrt(2),
             draws=settings.width // 2 if settings.start.twins else settings.width,
             failure=failure,
         )

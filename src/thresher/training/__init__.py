@@ -1,8 +1,7 @@
 """The loop, its history and its callbacks."""
 
 from thresher.training.history import Callback, History, Iteration, Result, State, Status
-from thresher.training.replay import replay, replay_together
-from thresher.training.restore import restore_result, restore_results
+from thresher.training.restore import replay, replay_together, restore_result, restore_results
 from thresher.training.tensorboard import TensorBoard
 from thresher.training.theorems import CheckTheorems
 from thresher.training.train import train, train_together

@@ -7,7 +7,6 @@ the checkpoint says of them.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -17,15 +16,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import Cholesky, ReusedFactor
 from thresher.errors import InvalidInput
-from thresher.files import Stored, read_file, write_file
-from thresher.interfaces import Gram, Solution, Solver, SolveStatus
+from thresher.files import Stored, WorkFile, fingerprint, read_file
+from thresher.interfaces import Factor, Gram, Solution, Solver, SolveStatus
 from thresher.model.problem import Problem
 
-__all__ = ["Checkpoint", "SolutionLog", "Taken", "fingerprint"]
+__all__ = ["Checkpoint", "SolutionLog", "Taken"]
 
 _KIND, _VERSION = "checkpoint", 2
+_TYPES = [int, float, float, int, int, bool, float, float]  # of what a solution has besides its value and status
 _AGREE = 1e-6  # share of the first residual by which two runs on different machines may differ
 
 
@@ -66,18 +65,16 @@ class SolutionLog:
         added: float | NDArray[np.float64],
         iteration: int = 0,
         x0: NDArray[np.float64] | None = None,
-        shared: Any = None,
+        shared: Factor | None = None,
     ) -> Solution:
         """Return the solution that is known for this iteration, or solve, by the factor that is shared if there is one.
-
-        ``shared`` is a ``DirectFactor`` for a solver that remembers, else any ``Factor``.
 
         Cost: O(1), or that of the solver.
         """
         place = len(self._taken)
         known = self._known[place].solution if place < len(self._known) else None
-        if isinstance(solver, ReusedFactor) and (place == self._last_factor or (shared and known is None)):
-            solver.factor = (shared or Cholesky().prepare(gram, added=added)).lower  # what it remembers from here on
+        if place == self._last_factor or (shared and known is None):
+            solver.learn(gram, added=added, factor=shared)
         if known is None:
             return (shared or solver.prepare(gram, added=added, iteration=iteration)).solve(rhs, x0=x0)
         if known.factored:
@@ -120,8 +117,11 @@ class Checkpoint:
     def __init__(
         self, path: Path | None, resume: Path | bool | None, problems: Sequence[Problem], settings: Mapping[str, Any]
     ) -> None:
-        self._path, self._settings, self._ended = path, dict(settings), False
-        self._problem = fingerprint(problems)
+        self._path, self._ended = path, False
+        data = fingerprint(
+            (problems[0].inputs.shape, len(problems)), (problems[0].inputs, *(one.targets for one in problems))
+        )
+        self._file = WorkFile(path or Path(), _KIND, _VERSION, data, dict(settings))
         resume = _place_to_go_on_from(path, resume)
         if path is not None and path.exists() and resume not in (path, _previous(path)):
             _refuse_unfinished(path)
@@ -161,37 +161,17 @@ class Checkpoint:
             return
         taken = [log.all for log in self.logs]
         steps = [one.solution.value for log in taken for one in log]
-        metadata = {
-            "settings": self._settings,
-            "problem": self._problem,
-            "taken": [[_describe(one) for one in log] for log in taken],
-            "ended": self._ended,
-        }
+        metadata = {"taken": [[_describe(one) for one in log] for log in taken], "ended": self._ended}
         stacked = np.stack(steps) if steps else np.empty((0, 0))
-        previous = _previous(self._path)
-        write_file(self._path, {"steps": stacked}, metadata, kind=_KIND, version=_VERSION, previous=previous)
+        self._file.write({"steps": stacked}, metadata, previous=_previous(self._path))
 
     def _read(self, path: Path, runs: int, inputs: int) -> list[list[Taken]]:
-        tensors, metadata = _read_or_offer(path)
-        settings = metadata.get("settings")
-        for name, now in self._settings.items():
-            then = settings.get(name) if isinstance(settings, dict) else None
-            if then != now:
-                raise InvalidInput(f"{path} was written with {name}={then!r}; this run has {name}={now!r}.")
-        if metadata.get("problem") != self._problem:
-            raise InvalidInput(f"{path} belongs to another problem: inputs or targets differ from these.")
+        file = self._file._replace(path=path)
+        tensors, metadata = file.check(_read_or_offer(path))
         try:
             return _taken(tensors["steps"], metadata["taken"], runs=runs, inputs=inputs)
         except (LookupError, TypeError, ValueError, ArithmeticError):
-            raise InvalidInput(f"{path} is not a checkpoint that thresher wrote: its parts do not fit.") from None
-
-
-def fingerprint(problems: Sequence[Problem]) -> str:
-    """Return a hash of the inputs (n, d) and of the targets (n,) of each problem. Cost: O(nd)."""
-    digest = hashlib.sha256(repr((problems[0].inputs.shape, len(problems))).encode())
-    for values in (problems[0].inputs, *(problem.targets for problem in problems)):
-        digest.update(np.ascontiguousarray(values).tobytes())
-    return digest.hexdigest()
+            raise file.broken() from None
 
 
 def _previous(path: Path) -> Path:
@@ -249,22 +229,9 @@ def _taken(steps: NDArray[Any], described: Any, *, runs: int, inputs: int) -> li
     return [[_one(next(rows), *words) for words in log] for log in described]
 
 
-def _one(
-    value: NDArray[np.float64],
-    status: str,
-    inner: int,
-    relative: float,
-    damping: float,
-    rank: int,
-    rows: int,
-    factored: bool,
-    fraction: float | None,
-    residual: float,
-) -> Taken:
-    numbers = [relative, damping, residual, 0.0 if fraction is None else fraction]
-    if not all(type(one) is int for one in (inner, rank, rows)) or type(factored) is not bool:
+def _one(value: NDArray[np.float64], status: str, *words: Any) -> Taken:
+    *about, fraction, residual = words
+    told = [*about, 0.0 if fraction is None else fraction, residual]
+    if [type(one) for one in told] != _TYPES or not all(map(math.isfinite, told)):
         raise ValueError
-    if not all(type(one) is float and math.isfinite(one) for one in numbers):
-        raise ValueError
-    solution = Solution(value, SolveStatus(status), inner, relative, damping, rank, rows, factored)
-    return Taken(solution, fraction, residual)
+    return Taken(Solution(value, SolveStatus(status), *about), fraction, residual)

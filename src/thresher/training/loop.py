@@ -6,26 +6,27 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra import MatrixGram
 from thresher.engines import start_engines
-from thresher.interfaces import Audit, Effort, Engine, Objective, Solution, Solver, Started, Step
+from thresher.interfaces import Audit, Effort, Engine, Moved, Objective, Solution, Solver, Started, Step
 from thresher.model.network import Network
 from thresher.parallel import uninterrupted
 from thresher.theory import limit_kernel
 from thresher.training.checkpoint import Checkpoint, SolutionLog
 from thresher.training.history import History, Iteration, Result, State, Status
-from thresher.training.line_search import Taken, search_line
 from thresher.training.options import Setup
-from thresher.training.solving import loosened
 
-__all__ = ["run_together", "start_together"]
+__all__ = ["Taken", "run_together", "search_line", "start_together"]
 
 Vector = NDArray[np.float64]
 _ASKED = "A callback asked to stop."
+_HALVINGS = 12  # shortest step tried: 2^-12 of the full one
+_ENOUGH = 1e-4  # share of the gain of a linear network that a step must bring (Armijo's rule)
 
 
 def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Solution] | None = None) -> list[Result]:
@@ -146,7 +147,7 @@ class _Run:
                 return Status.OUT_OF_ITERATIONS, objective.missed(self._remainder())
             self.clock.restart()
             rhs = objective.right_hand_side(self.outputs, self.engine)
-            solver = self.solver if objective.warm else loosened(self.solver, history[-1].contraction)
+            solver = self.solver if objective.warm else self.solver.after(history[-1].contraction)
             solution = self.log.solve(
                 solver, gram, rhs, added=objective.added(gram), iteration=history[-1].iteration,
                 x0=self.value if objective.warm else None,
@@ -235,6 +236,46 @@ class _Run:
             return ""
         from_limit = len(self.history) == 1 and self.setup.first_step == "limit"
         return f"limit, {solution.status.value}" if from_limit else solution.status.value
+
+
+class Taken(NamedTuple):
+    """The step that was taken: its fraction of the full one (0 if none reduced the loss), where it led, its cost."""
+
+    fraction: float
+    outputs: Vector | None
+    loss: float
+    effort: Effort
+
+
+def search_line(
+    engine: Engine,
+    objective: Objective,
+    value: Vector,
+    *,
+    loss: float,
+    gain: float,
+    reached: Moved | None = None,
+) -> Taken:
+    """Take the longest step along a solution (n,) that brings enough, and leave the engine there.
+
+    ``loss`` is that of the point where the step starts; ``reached`` is where the full step leads, if that is known.
+    Deviation: the paper always takes full steps.
+
+    Cost: a move for each step tried.
+    """
+    effort = Effort()
+    for halving in range(_HALVINGS + 1 if value.any() else 1):  # half of no step is none
+        fraction = 0.5**halving
+        moved = engine.move(objective.step(value, fraction)) if reached is None else reached
+        reached = None
+        effort = effort.plus(moved.effort)._replace(
+            flips=moved.effort.flips, firing=moved.effort.firing, moved=moved.effort.moved
+        )
+        there = objective.loss(moved.outputs, engine)
+        if math.isfinite(there) and there < loss - _ENOUGH * fraction * gain:
+            return Taken(fraction, moved.outputs, there, effort)
+    engine.move(objective.step(np.zeros_like(value), 0.0))  # back to where we came from
+    return Taken(0.0, None, loss, effort._replace(flips=0, moved=0))
 
 
 class _Clock:

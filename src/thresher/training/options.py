@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import Cholesky, Sketched, SketchQR
+from thresher.algebra import Cholesky, paper_solver
 from thresher.checks import check_number, check_values, check_whole
 from thresher.devices import find_device
 from thresher.engines import Facts, Footprint, Place, Where, place_of, shard_ranges
-from thresher.errors import InvalidInput, not_installed
+from thresher.errors import InvalidInput, not_installed, warn_of_old
 from thresher.interfaces import Gram, Objective, Solver
 from thresher.memory import allowed_bytes
 from thresher.model.network import NetworkSettings
@@ -35,6 +35,7 @@ __all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "Setup", "check_path", "choose_nam
 
 Choice = TypeVar("Choice")
 DEFAULT_INDEX, PENALTY_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
+STARTS = ("random", "sobol", "poisson", "auto")
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
 _SMALLEST_PENALTY = 1e-200  # and the inverse of the largest: squares of residuals over it must not overflow
 _SPARE = 0.8  # of the memory that is left over, for the limit kernel while the first step is solved for
@@ -135,6 +136,12 @@ class Setup:
             memory_budget=budget,
         )
 
+    def with_first_step(self, first_step: str) -> Setup:
+        """Return the setup of a training whose first steps are known: "given" ones, or those that a file tells of."""
+        if first_step not in ("given", "limit", "gram"):
+            raise ValueError(f"its first step is {str(first_step)[:40]!r}")
+        return replace(self, first_step=first_step)
+
     @property
     def _footprint(self) -> Footprint:
         return Footprint(
@@ -221,21 +228,30 @@ def _facts(problems: Sequence[Problem], settings: NetworkSettings, *, dtype: str
 
 def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any], *, on_gpu: bool) -> NetworkSettings:
     """Return settings with all start rows, or with those alone that fire on the inputs of the problems."""
-    names = ("width", "shift", "seed", "activation", "twins", "sequence")
+    names, start = ("width", "shift", "seed", "activation", "twins"), _start_of(options["start"], options["sequence"])
     dimension = problems[0].dimension if problems else 1
-    settings = NetworkSettings.checked(dimension=dimension, **{name: options[name] for name in names})
-    start = options["start"]
-    if start not in ("scan", "poisson", "auto"):
-        raise InvalidInput(f"start must be 'scan', 'poisson' or 'auto'; got {start!r}.")
+    rows: Literal["random", "sobol"] = "sobol" if start == "sobol" else "random"
+    settings = NetworkSettings.checked(dimension=dimension, sequence=rows, **{name: options[name] for name in names})
     if start == "auto":
         few = bool(problems) and problems[0].size * firing_probability(settings.shift) < _SPARSE
-        plain = settings.start.twins and settings.start.sequence == "random" and settings.shift > 0
-        start = "poisson" if few and plain and not on_gpu else "scan"
-    if start == "scan" or not problems:
+        plain = settings.start.twins and settings.shift > 0
+        start = "poisson" if few and plain and not on_gpu else "random"
+    if start != "poisson" or not problems:
         return settings
     if on_gpu:
-        raise InvalidInput("start='poisson' draws rows on the CPU: use device='cpu', or start='scan'.")
+        raise InvalidInput("start='poisson' draws rows on the CPU: use device='cpu', or start='random'.")
     return settings.drawn_at(problems[0].inputs)
+
+
+def _start_of(start: Any, sequence: Any) -> str:
+    """Return where start rows come from; words of version 0.1 warn."""
+    if sequence is not None:
+        warn_of_old(f"sequence={sequence!r}", f"start={sequence!r}", stacklevel=9)
+        start = sequence if start in ("random", "scan") or sequence != "random" else start
+    if start == "scan":
+        warn_of_old("start='scan'", "start='random'", stacklevel=9)
+        start = "random"
+    return choose_name("start", start, {name: name for name in STARTS})
 
 
 def _moves_far(facts: Facts) -> bool:
@@ -307,11 +323,10 @@ def resolve_method(
         raise InvalidInput(f"method must be 'paper' or None; got {method!r}.")
     if index not in ("tournament", DEFAULT_INDEX):
         raise InvalidInput(f"method='paper' means index='tournament'; got index={index!r} as well. Drop one.")
-    if solver == "sketched" or solver == DEFAULT_SOLVER:
-        return "tournament", Sketched(preconditioner=SketchQR(oversampling=None)), "gram"
-    if isinstance(solver, Sketched):
-        return "tournament", solver, "gram"
-    raise InvalidInput(f"method='paper' means solver='sketched'; got solver={solver!r} as well. Drop one.")
+    theirs = paper_solver(solver)
+    if theirs is None:
+        raise InvalidInput(f"method='paper' means solver='sketched'; got solver={solver!r} as well. Drop one.")
+    return "tournament", theirs, "gram"
 
 
 def choose_name(kind: str, name: str, available: Mapping[str, Choice]) -> Choice:

@@ -1,32 +1,92 @@
-"""Results from files: weights as they were written, or made again from the steps; nothing in a file is believed."""
+"""Networks of a training, made again without a solve: from the steps that were taken, or from files.
+
+Nothing in a file is believed.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.checks import check_fields
+from thresher.checks import check_fields, check_number, check_values
+from thresher.errors import InvalidInput
 from thresher.files import Stored
 from thresher.interfaces import Audit, Step
 from thresher.model.firing import Pattern
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.problem import Problem
 from thresher.model.weights import DenseWeights, Weights
+from thresher.parallel import blas_for_size
 from thresher.training.history import History, Iteration, Result, Status
+from thresher.training.loop import start_together
 from thresher.training.options import Setup
-from thresher.training.replay import remake
 from thresher.training.result_files import Origin
 from thresher.training.train import complete
 
-__all__ = ["restore_result", "restore_results"]
+__all__ = ["remake", "replay", "replay_together", "restore_result", "restore_results"]
 
 Tensors = Mapping[str, NDArray[Any]]
-_FIXED = ("width", "shift", "activation", "seed", "twins", "sequence", "index", "dtype", "start")
+_FIXED = ("width", "shift", "activation", "seed", "twins", "index", "dtype")
+
+
+def replay(problem: Problem, *, steps: Iterable[Step], **options: Any) -> Network:
+    """Return the network that training had arrived at after these steps, to the bit.
+
+    Parameters
+    ----------
+    problem : the one it was trained on
+    steps : ``Result.steps``, in order; fewer of them give the network of an earlier iteration
+    options : those of :func:`train`. Width, shift, seed, activation, twins, start, index, penalty,
+        first_step, method and dtype must be the same as in training. What only a solve needs is not used.
+
+    Cost: the pass O(mnd) of every start, and a move for each step.
+    """
+    if not isinstance(steps, Iterable):
+        raise InvalidInput(f"steps must be a list of steps, as Result.steps is; got {type(steps).__name__}.")
+    return replay_together([problem], steps=[steps], **options)[0]
+
+
+def replay_together(problems: Sequence[Problem], *, steps: Sequence[Iterable[Step]], **options: Any) -> list[Network]:
+    """Return what :func:`replay` would for each of several problems with the same inputs, from one start.
+
+    ``steps`` are those of each problem. Cost: O(mnd) once; per problem O(mn) and its moves.
+    """
+    setup = Setup.of(problems, complete(options))
+    setup.require_memory()
+    if len(steps) != len(problems):
+        raise InvalidInput(f"steps must be given for each problem: {len(problems)} lists; got {len(steps)}.")
+    if not problems:
+        return []
+    return remake(setup, [[_check_step(step, problems[0].size) for step in path] for path in steps])
+
+
+def remake(setup: Setup, paths: Sequence[list[Step]]) -> list[Network]:
+    """Return the networks that these steps lead to, one path per problem. Cost: that of :func:`replay_together`."""
+    together = setup.first_step != "gram"  # the first step is taken within the pass over the start weights
+    first = [path[0] if path and together else None for path in paths]
+    with blas_for_size(setup.problems[0].size):
+        networks = []
+        for (engine, _), path in zip(start_together(setup, first), paths, strict=True):
+            engine.linearise()
+            for step in path[1:] if together else path:
+                engine.move(step)
+                engine.linearise()
+            networks.append(Network(setup.settings, engine.finish()))
+        return networks
+
+
+def _check_step(step: Step, inputs: int) -> Step:
+    if not isinstance(step, Step):
+        raise InvalidInput(f"steps must be those of Result.steps; got {type(step).__name__}.")
+    v = check_values(step.v, "a step", shape="(n,)")
+    if len(v) != inputs:
+        raise InvalidInput(f"a step must have one value for each of the {inputs} inputs; got {len(v)}.")
+    return Step(np.asarray(v), check_number(step.keep, "keep"))
 
 
 def restore_result(stored: Stored, *, threads: int) -> Result:
@@ -49,7 +109,7 @@ def restore_results(
     """
     if not told:
         return []
-    fixed = [{name: one[name] for name in (*_FIXED, "first_step")} for one in told]
+    fixed = [{name: one[name] for name in (*_FIXED, "first_step", "start", "sequence")} for one in told]
     if any(one != fixed[0] for one in fixed):
         raise ValueError("its networks are not of one start")
     steps = [_steps(one, tensors[f"steps{place}"], inputs) for place, one in enumerate(told)]
@@ -70,14 +130,12 @@ def restore_results(
 
 def _setup(fixed: Mapping[str, Any], inputs: NDArray[np.float64], *, outputs: int, threads: int) -> Setup:
     """Return the setup of a training that is only to be repeated: what its solves would need is not there."""
-    first = fixed["first_step"]
-    if first not in ("given", "limit", "gram"):
-        raise ValueError(f"its first step is {str(first)[:40]!r}")
     if fixed["start"] not in ("scan", "poisson"):
         raise ValueError(f"its start is {str(fixed['start'])[:40]!r}")
     problem = Problem(inputs, np.zeros(len(inputs)))
-    options = complete({**{name: fixed[name] for name in _FIXED}, "threads": threads})
-    return replace(Setup.of([problem] * outputs, options), first_step=first)
+    start = "poisson" if fixed["start"] == "poisson" else fixed["sequence"]
+    options = complete({**{name: fixed[name] for name in _FIXED}, "start": start, "threads": threads})
+    return Setup.of([problem] * outputs, options).with_first_step(fixed["first_step"])
 
 
 def _network(setup: Setup, tensors: Tensors, place: int) -> Network:

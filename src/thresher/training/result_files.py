@@ -56,7 +56,7 @@ def describe_results(results: Sequence[Any], form: str) -> tuple[list[dict[str, 
         inputs = len(result.origin.inputs)
         tensors[f"steps{place}"] = np.array([step.v for step in result.steps]).reshape(len(result.steps), inputs)
         if form == "full":
-            tensors |= {f"{name}{place}": value for name, value in _weights(result).items()}
+            tensors |= {f"{name}{place}": value for name, value in result.network.weights.arrays().items()}
     return [_describe(result) for result in results], tensors
 
 
@@ -68,10 +68,6 @@ def save_result(result: Any, path: str | Path, *, form: str) -> str:
     tensors["inputs_"] = result.origin.inputs
     write_file(Path(path), tensors, about, kind=KIND, version=VERSION)
     return form
-
-
-def _weights(result: Any) -> Tensors:
-    return result.network.weights.arrays()
 
 
 def _describe(result: Any) -> dict[str, Any]:

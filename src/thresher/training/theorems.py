@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.checks import check_number
-from thresher.model.weights import DenseWeights, Weights
-from thresher.theory import (
-    Facts,
-    Statement,
+from thresher.theory import Facts, Statement, limit_kernel, smallest_eigenvalue
+from thresher.theory.bounds import (
     check_drift,
     check_firing,
     check_first_outputs,
@@ -21,12 +19,10 @@ from thresher.theory import (
     check_sandwich,
     check_start_eigenvalue,
     check_widths,
-    limit_kernel,
-    smallest_eigenvalue,
 )
 from thresher.training.history import Callback, Iteration, State
 
-__all__ = ["CheckTheorems", "largest_drift"]
+__all__ = ["CheckTheorems"]
 
 _ROUNDING = 1e-6  # share of the first residual below which float32 decides what a step does
 
@@ -80,7 +76,7 @@ class CheckTheorems(Callback):
         self, record: Iteration, state: State, gram: NDArray[np.float64], smallest: float
     ) -> tuple[Statement, ...]:
         facts, residual = self.facts, self._residual
-        drift = largest_drift(state.engine.weights())
+        drift = float(state.engine.weights().distances().max(initial=0.0))  # O(d) per coefficient
         exact = record.step == 1.0 and record.damping == 0 and record.solve.endswith("solved")
         # What the induction needs of this step; of the Gram matrix it came from, the last iteration has seen to it.
         self._proven = self._proven and exact and record.contraction <= 0.5
@@ -98,11 +94,6 @@ class CheckTheorems(Callback):
         )
         self._proven = self._proven and smallest >= facts.smallest / 2
         return statements
-
-
-def largest_drift(weights: Weights | DenseWeights) -> float:
-    """Return the largest distance of a neuron from its start, max ||w_r - w_r(0)||. Cost: O(d) per coefficient."""
-    return float(weights.distances().max(initial=0.0))
 
 
 def _counts(gram: NDArray[np.float64], state: State) -> NDArray[np.float64]:

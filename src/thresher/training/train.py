@@ -17,14 +17,13 @@ from thresher.errors import InvalidInput, MemoryRefused
 from thresher.interfaces import Solver
 from thresher.model.network import Activation
 from thresher.model.problem import Problem
-from thresher.model.start import Sequence as StartRows
 from thresher.parallel import blas_for_size
 from thresher.training.checkpoint import Checkpoint
 from thresher.training.history import Callback, Iteration, Result
 from thresher.training.loop import run_together
 from thresher.training.options import DEFAULT_SOLVER, Setup, check_path
 
-__all__ = ["FILES", "complete", "options_of_train", "train", "train_together"]
+__all__ = ["FILES", "complete", "train", "train_together"]
 
 FILES = ("checkpoint", "resume")  # options of a training as a whole
 
@@ -67,8 +66,8 @@ def train(
     first_step: str = "limit",
     activation: Activation = "relu",
     twins: bool = False,
-    sequence: StartRows = "random",
-    start: str = "scan",
+    start: str = "random",
+    sequence: str | None = None,
     penalty: float | ArrayLike = 0.0,
     tol: float = 1e-6,
     max_iterations: int | None = None,
@@ -109,12 +108,12 @@ def train(
         exists; ``"gram"`` from the Gram matrix itself
     activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant
     twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width
-    sequence : start rows: ``"random"`` ones are independent, ``"sobol"`` ones fill space evenly, which
-        the certified search refuses
-    start : ``"scan"`` makes all start rows and looks which fire; ``"poisson"`` draws only those that fire on an input,
-        of a network whose number of rows is Poisson with mean m / 2: time and memory follow the neurons that fire, n m
-        P(Z >= b), not m. It needs twins, and warns where n P(Z >= b) is above 1: more than m would be drawn. ``"auto"``
-        does so where a row fires on less than half an input on average, and twins are on
+    start : where the start rows come from. ``"random"``: they are independent. ``"sobol"``: they fill space evenly,
+        which the certified search refuses. ``"poisson"``: only those that fire on an input are drawn, of a network
+        whose number of rows is Poisson with mean m / 2: time and memory follow the neurons that fire, n m P(Z >= b),
+        not m. It needs twins, and warns where n P(Z >= b) is above 1: more than m would be drawn. ``"auto"``: as
+        ``"poisson"`` where a row fires on less than half an input on average, and twins are on; else ``"random"``
+    sequence : an old word for ``start="random"`` and ``"sobol"``
     penalty : 0 trains until f = y; a number p > 0, or (n,) of them, minimises ½ Σ (f - y)²/p + ½ ||W - W(0)||²
     tol : stop when ||f - y|| is at most ``tol`` times what it was at the start; with a penalty when the gradient is at
         most ``tol`` times ||y||
@@ -181,22 +180,19 @@ def _defaults() -> Mapping[str, Any]:
     return {name: one.default for name, one in parameters if one.kind is Parameter.KEYWORD_ONLY}
 
 
-def options_of_train(
+def _options_of(
     of: Callable[Concatenate[Any, Any, P], Any],
 ) -> Callable[[Callable[..., R]], Callable[Concatenate[Sequence[Problem], P], R]]:
     """Return a decorator: a function of problems that takes the options of :func:`train`, for IDEs and ``help``."""
 
     def decorate(function: Callable[..., R]) -> Callable[Concatenate[Sequence[Problem], P], R]:
-        own = [one for one in signature(function).parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
-        names = {one.name for one in own}
-
         @wraps(function)
         def call(problems: Sequence[Problem], **given: Any) -> R:
-            options = {name: value for name, value in given.items() if name not in names}
-            return function(problems, **{name: given[name] for name in names & set(given)}, **complete(options))
+            return function(problems, **complete(given))
 
+        problems, _ = signature(function).parameters.values()
         options = [one for one in signature(of).parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
-        call.__signature__ = signature(function).replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        call.__signature__ = signature(function).replace(parameters=[problems, *options])  # type: ignore[attr-defined]
         return call  # type: ignore[return-value]
 
     return decorate
@@ -209,13 +205,13 @@ def _warn_of_rows(setup: Setup) -> None:
         warnings.warn(
             f"start='poisson' will draw about {facts.neurons:,.0f} neurons, {facts.neurons / facts.width:.2g} times "
             "the width, since a row fires on more than one input on average. It will take more time and memory than "
-            "start='scan'; start='auto' takes the cheaper one.",
+            "start='random'; start='auto' takes the cheaper one.",
             UserWarning,
             stacklevel=6,
         )
 
 
-@options_of_train(train)
+@_options_of(train)
 def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
     """Train one network for each of several problems with the same inputs, e.g. one per class, from one start.
 

@@ -109,7 +109,7 @@ class _ClusterMatrix(LimitMatrix):
         """Return the matrix times vectors (r, c), rows beyond r counting as zero: (n, c); workers begin if need be."""
         if self._executor is None:
             self._executor = self._begin_workers(self)
-        return np.concatenate(list(self._executor.map("times", np.ascontiguousarray(vectors, np.float32))))
+        return np.concatenate(list(self._executor.map(KernelRows.times, np.ascontiguousarray(vectors, np.float32))))
 
 
 class _ClusterSweep:
@@ -121,7 +121,7 @@ class _ClusterSweep:
     def sums(self, alpha: Any, tell: Callable[[float], object]) -> tuple[Matrix, Matrix]:
         """Return what :meth:`Sweep.sums` returns, added up over slices."""
         total, held = self._sweep.zeros(alpha)
-        for rows, (added, said) in zip(self._ranges, self._executor.map("sums", alpha), strict=True):
+        for rows, (added, said) in zip(self._ranges, self._executor.map(type(self._sweep).sums, alpha), strict=True):
             places = self._sweep.places[rows.start : rows.stop]
             total += added
             held[places[places >= 0]] = said

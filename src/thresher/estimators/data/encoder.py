@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from thresher.checks import check_whole, guess_name
 from thresher.errors import InvalidInput
 from thresher.tables.frame import Column, Frame, is_frame, say_label
-from thresher.tables.kinds import Kind, LeftOut, Levels, Numbers, OneHot, describe_kind, restore_kind
+from thresher.tables.kinds import ColumnKind, LeftOut, Levels, Numbers, OneHot, describe_kind, restore_kind
 from thresher.tables.learning import MOST_VALUES, Targets, learn, learn_means
 from thresher.tables.saying import name_some, say_all
 
@@ -94,7 +94,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         frame = self._frame(X, reset=True)
         targets = self._targets(y, len(frame))
         chosen = self._categories(frame)
-        kinds: dict[str, Kind] = {}
+        kinds: dict[str, ColumnKind] = {}
         made, wrong = [], []
         for one in frame:
             column = Column(one.name, one.as_text(), True) if one.name in chosen else one
@@ -226,7 +226,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 self.feature_names_in_ = np.array(frame.columns, dtype=object)
         return frame
 
-    def _matched(self, X: Any) -> list[tuple[Column, Kind]]:
+    def _matched(self, X: Any) -> list[tuple[Column, ColumnKind]]:
         """Return the columns of X in the order of the fit, each with its kind."""
         frame = self._frame(X, reset=False)
         if not is_frame(X) or not hasattr(self, "feature_names_in_"):

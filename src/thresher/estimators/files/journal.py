@@ -6,7 +6,6 @@ written down; a fit with the same data and parameters reads it instead of comput
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,12 @@ import numpy as np
 from thresher.errors import InvalidInput
 from thresher.estimators.data.streams import Stream
 from thresher.estimators.judging.holdout import Solved
-from thresher.files import read_file, write_file
+from thresher.files import WorkFile, fingerprint, read_file
 from thresher.tables.parts import BLOCK
 
 __all__ = ["Journal"]
 
-_KIND, _VERSION = "fit in progress", 1
+_KIND, _VERSION = "fit in progress", 2
 
 
 class Journal:
@@ -31,26 +30,21 @@ class Journal:
         self._path, self.place = path, 0  # of the next step
         self._steps: list[dict[str, Any]] = []
         self._arrays: dict[str, Any] = {}
+        self._file = WorkFile(path or Path(), _KIND, _VERSION, "", {})
         if path is None:
             return
-        digest = hashlib.sha256(repr(sorted(about.items())).encode())
-        for array in arrays:
-            digest.update(str(array.shape).encode())
-            for _, block in Stream(array).blocks(BLOCK):
-                digest.update(np.ascontiguousarray(block).tobytes())
-        self._key = digest.hexdigest()
+        blocks = (block for array in arrays for _, block in Stream(array).blocks(BLOCK))
+        settings = {name: one if isinstance(one, int | float | str) else repr(one) for name, one in about.items()}
+        problem = fingerprint([one.shape for one in arrays], blocks)
+        self._file = self._file._replace(problem=problem, settings=settings)
         if not path.parent.is_dir():
             raise InvalidInput(f"the checkpoint {path} is in a folder that does not exist. Make it, or choose another.")
         if path.exists():
-            stored = read_file(path, kind=_KIND, version=_VERSION)
-            if stored.metadata.get("key") != self._key:
-                raise InvalidInput(
-                    f"{path} belongs to a fit of other data or other parameters. Give another name, or delete it."
-                )
+            stored = self._file.check(read_file(path, kind=_KIND, version=_VERSION))
             self._steps, self._arrays = list(stored.metadata.get("steps") or ()), dict(stored.tensors)
             for place, step in enumerate(self._steps):
                 if not _whole(step, self._arrays.get(f"alpha{place}"), self._arrays.get(f"outputs{place}")):
-                    raise InvalidInput(self._not_a_fit())
+                    raise self._file.broken()
 
     def step(self, compute: Callable[[Solved | None], Solved | None]) -> Solved | None:
         """Return the result of the next step: the one in the journal, or what ``compute`` returns.
@@ -79,13 +73,8 @@ class Journal:
     def kept(self, name: str) -> dict[str, Any]:
         """Return the arrays that were kept under a name; none if there are none."""
         begin = f"{name}."
-        return _Kept(
-            self._not_a_fit(),
-            {key.removeprefix(begin): one for key, one in self._arrays.items() if key.startswith(begin)},
-        )
-
-    def _not_a_fit(self) -> str:
-        return f"{self._path} does not describe a fit in progress. Delete it, or give another name."
+        found = {key.removeprefix(begin): one for key, one in self._arrays.items() if key.startswith(begin)}
+        return _Kept(found, self._file.broken())
 
     def finish(self) -> None:
         """Forget everything: the fit is complete."""
@@ -108,21 +97,19 @@ class Journal:
         self._store()
 
     def _store(self) -> None:
-        if self._path is None:
-            return
-        metadata = {"key": self._key, "steps": self._steps}
-        write_file(self._path, self._arrays, metadata, kind=_KIND, version=_VERSION)
+        if self._path is not None:
+            self._file.write(self._arrays, {"steps": self._steps})
 
 
 class _Kept(dict[str, Any]):
     """Arrays of a file; one that is missing is the file's fault."""
 
-    def __init__(self, why: str, arrays: dict[str, Any]) -> None:
+    def __init__(self, arrays: dict[str, Any], error: InvalidInput) -> None:
         super().__init__(arrays)
-        self._why = why
+        self._error = error
 
     def __missing__(self, name: str) -> Any:
-        raise InvalidInput(self._why)
+        raise self._error
 
 
 def _whole(step: Any, alpha: Any, outputs: Any) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra import ConjugateGradient
-from thresher.algebra.cg import Preconditioner
+from thresher.algebra.system import Preconditioner
 from thresher.engines import LOCAL, Where
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.judging.holdout import HoldOut
@@ -67,7 +67,7 @@ def train_penalised(
     start = settings.start
     options = {
         "width": settings.width, "shift": settings.shift, "seed": start.seed, "twins": start.twins,
-        "sequence": start.sequence, "penalty": penalty, "max_iterations": max_iterations,
+        "start": start.sequence, "penalty": penalty, "max_iterations": max_iterations,
         "threads": threads, "callbacks": callbacks, **where._asdict(),
     }  # fmt: skip
     problems = [Problem(inputs, column) for column in np.ascontiguousarray(targets.T)]
@@ -77,7 +77,7 @@ def train_penalised(
         return run_together(setup, Checkpoint(None, None, setup.problems, {}))
     setup = Setup.of(problems, complete(options))
     setup.require_memory()
-    setup = replace(setup, first_step="given", tol=tol)
+    setup = replace(setup.with_first_step("given"), tol=tol)
     if near is not None:
         solver = ConjugateGradient(tol=_INNER_TOLERANCE, preconditioner=near, max_iterations=_MOST_PRODUCTS)
         setup = replace(setup, solvers=[solver for _ in problems])

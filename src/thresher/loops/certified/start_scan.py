@@ -19,7 +19,7 @@ from thresher.loops.certified.judgement import (
     make_scratch,
     norm_bound,
 )  # fmt: skip
-from thresher.loops.instructions.places import EXTRA, NONE, fast_dot, pick, places_at_least, places_of_ones
+from thresher.loops.instructions.places import EXTRA, ZERO, fast_dot, pick, places_at_least, places_of_ones
 from thresher.loops.instructions.vectors import dot_rows, sum_rows
 from thresher.loops.pairs.by_neuron import dot
 from thresher.loops.rounding import expiry_at, norm_of_sum, rounded_down, safely_below
@@ -28,7 +28,8 @@ from thresher.loops.structures import Displacement, Scanned, ScanRoom
 
 __all__ = ["scan_block"]
 
-NEAR, FAR_GATHER = 1 << 21, 48  # bytes of products that caches near the processor hold, and GATHER beyond them
+# GATHER where products of inputs take more bytes than the caches near the processor hold.
+CACHED_BYTES, SLOW_GATHER = 1 << 21, 48
 
 
 @njit(inline="always")
@@ -44,7 +45,7 @@ def _set_levels(rows, first, last, d, low, listed_from, room):
 @njit(inline="always")
 def _reaching(values, near, count, level, fired, kept_inputs):
     """Write those near inputs to ``kept_inputs`` whose value reaches the level, without the fired; return how many."""
-    kept = NONE
+    kept = ZERO
     for c in range(count):
         i = near[c]
         kept_inputs[kept] = i
@@ -67,7 +68,7 @@ def _keep_high(listed, z, count, low, high):
 
     No branches: which ones stay is hard to predict.
     """
-    kept, unsure = NONE, False
+    kept, unsure = ZERO, False
     for c in range(count):
         i, value = listed[c], z[c]
         listed[kept], z[kept] = i, value
@@ -111,7 +112,7 @@ def _keep_near(bounds, changes, listed, count, sign, low):
 
     With a sign of 0 changes have either sign. No branches: they would be hard to predict.
     """
-    kept, low = NONE, bounds.dtype.type(low)
+    kept, low = ZERO, bounds.dtype.type(low)
     either, sign = sign == 0, bounds.dtype.type(sign)
     for c in range(count):
         i, change = listed[c], changes[c]
@@ -152,7 +153,7 @@ def _move(start, changes, firing, count, sign, level, shift, doubt, fuzz, places
 
     Those of inputs that do not fire at the start are left out if they are below the level.
     """
-    kept = NONE
+    kept = ZERO
     for c in range(count):
         value, error = np.float64(start[c]) + sign * np.float64(changes[c]), doubt if c < firing else fuzz
         places[kept], z[kept], margins[kept] = c, value, abs(value - shift) - error
@@ -231,7 +232,7 @@ def _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists,
     fired, fast_vector, places, z, margins = room.fired, room.vector, room.places, room.z, room.margins
     coefficients, pushes, vector = scratch.coefficients, room.pushes, scratch.vector
     # A screen takes changes in 16 bits, twice as many at a time.
-    gather = (GATHER if K.nbytes <= NEAR else FAR_GATHER) * (2 if screened else 1)
+    gather = (GATHER if K.nbytes <= CACHED_BYTES else SLOW_GATHER) * (2 if screened else 1)
     flips = before = after = looks = 0
     low, listed_from, held = Z.dtype.type(safely_below(shift, guard)), safely_below(shift - rows.depth, guard), -1
     for j in range(rows.first, last):

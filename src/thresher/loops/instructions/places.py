@@ -11,9 +11,9 @@ from thresher.loops import helper
 from thresher.loops.instructions import spread
 from thresher.loops.instructions.whole import REGISTER
 
-__all__ = ["EXTRA", "NONE", "ONE", "fast_dot", "ones", "pick", "places_at_least", "places_of_ones", "trailing_zeros"]
+__all__ = ["EXTRA", "ONE", "ZERO", "fast_dot", "ones", "pick", "places_at_least", "places_of_ones", "trailing_zeros"]
 
-NONE, ONE = np.uint64(0), np.uint64(1)  # places in arrays that have no sign: a place below 0 would count from the end
+ZERO, ONE = np.uint64(0), np.uint64(1)  # places in arrays that have no sign: a place below 0 would count from the end
 EXTRA = 4  # places that are written at a time, whether there are so many or not
 
 
@@ -81,7 +81,7 @@ def places_at_least(values, count, low, found):
 
     ``found`` has room for EXTRA more.
     """
-    listed, whole = NONE, count - count % 64
+    listed, whole = ZERO, count - count % 64
     for first in range(0, whole, 64):
         listed = _write_places(_at_least(values, first, low), first, listed, found)
     for i in range(whole, count):
@@ -93,7 +93,7 @@ def places_at_least(values, count, low, found):
 @njit(inline="always")
 def places_of_ones(words, count, found):
     """Write the places of one bits among the first ``count`` to ``found``, with room for EXTRA more; as above."""
-    listed, whole = NONE, count // 64
+    listed, whole = ZERO, count // 64
     for w in range(whole):
         listed = _write_places(words[w], 64 * w, listed, found)
     if count % 64:

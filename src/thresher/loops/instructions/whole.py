@@ -18,7 +18,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from thresher.loops import compiled, helper
-from thresher.loops.instructions import spread
+from thresher.loops.instructions import repeat, spread
 
 __all__ = [
     "COLUMNS", "PLAIN", "REGISTER", "ROWS", "WAYS", "Way", "multiply", "multiply_plainly", "multiply_singly",
@@ -86,32 +86,24 @@ def write_tile(builder, arguments, *, way, adds, lanes, vectors, rows):
         return at(sums, offset, kind)
 
     zero = ir.Constant(kind, [0] * lanes)
-    begun = [[builder.load(place(r, c), align=4) if adds else zero for c in range(vectors)] for r in range(rows)]
-    before = builder.block
-    loop, done = builder.append_basic_block("loop"), builder.append_basic_block("done")
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    k = builder.phi(long)
-    k.add_incoming(ir.Constant(long, 0), before)
-    tile = [[builder.phi(kind) for _ in range(vectors)] for _ in range(rows)]
-    here, there = (builder.mul(k, ir.Constant(long, apart)) for apart in (size * vectors, 4 * rows))
-    places = [builder.add(here, ir.Constant(long, size * c)) for c in range(vectors)]
-    x = [builder.load(at(inputs, place, kind), align=1) for place in places]
-    for r, row in enumerate(tile):
-        w = spread(builder, builder.load(at(words, builder.add(there, ir.Constant(long, 4 * r)), word), align=4), lanes)
-        for c, total in enumerate(row):
-            total.add_incoming(begun[r][c], before)
-            row[c] = multiply(total, x[c], w)
-            total.add_incoming(row[c], loop)
-    following = builder.add(k, ir.Constant(long, 1))
-    k.add_incoming(following, loop)
-    builder.cbranch(builder.icmp_unsigned("<", following, steps), loop, done)
-    builder.position_at_end(done)
+
+    def add_products(k, tile):
+        here, there = (builder.mul(k, ir.Constant(long, apart)) for apart in (size * vectors, 4 * rows))
+        places = [builder.add(here, ir.Constant(long, size * c)) for c in range(vectors)]
+        x, made = [builder.load(at(inputs, place, kind), align=1) for place in places], []
+        for r in range(rows):
+            w = builder.load(at(words, builder.add(there, ir.Constant(long, 4 * r)), word), align=4)
+            w = spread(builder, w, lanes)
+            made += [multiply(total, x[c], w) for c, total in enumerate(tile[r * vectors : (r + 1) * vectors])]
+        return made
+
+    begun = [builder.load(place(r, c), align=4) if adds else zero for r in range(rows) for c in range(vectors)]
+    tile = repeat(builder, steps, begun, add_products)
     some, all_of_row = ir.IntType(lanes), ir.IntType(lanes * vectors)
-    for r, row in enumerate(tile):
+    for r in range(rows):
         level = spread(builder, builder.load(at(levels, ir.Constant(long, 4 * r), word), align=4), lanes)
         reached = ir.Constant(all_of_row, 0)
-        for c, new in enumerate(row):
+        for c, new in enumerate(tile[r * vectors : (r + 1) * vectors]):
             builder.store(new, place(r, c), align=4)
             found = builder.zext(builder.bitcast(builder.icmp_signed(">=", new, level), some), all_of_row)
             reached = builder.or_(reached, builder.shl(found, ir.Constant(all_of_row, lanes * c)))
@@ -206,31 +198,21 @@ def _four_products(typing, vector, first, second, third, fourth, steps, sums):
         if not WAYS:  # nothing calls it
             return context.get_dummy_value()
         vector, *others, steps, sums = arguments
-        long, half = ir.IntType(64), ir.VectorType(ir.IntType(16), 16)
+        half = ir.VectorType(ir.IntType(16), 16)
         kind, zero = ir.VectorType(ir.IntType(32), 8), ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8)
         module = builder.module
         pairs = module.declare_intrinsic("llvm.x86.avx2.pmadd.wd", (), ir.FunctionType(kind, [half, half]))
         beside = module.declare_intrinsic("llvm.x86.avx2.phadd.d", (), ir.FunctionType(kind, [kind, kind]))
 
-        def load(base):
-            return builder.load(builder.inttoptr(builder.add(base, here), half.as_pointer()), align=2)
+        def add_products(k, totals):
+            here = builder.mul(k, ir.Constant(ir.IntType(64), 32))
+            places = [builder.inttoptr(builder.add(base, here), half.as_pointer()) for base in (vector, *others)]
+            one, *rows = (builder.load(place, align=2) for place in places)
+            return [
+                builder.add(total, builder.call(pairs, [one, row])) for total, row in zip(totals, rows, strict=True)
+            ]
 
-        before = builder.block
-        loop, done = builder.append_basic_block("loop"), builder.append_basic_block("done")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        k, totals = builder.phi(long), [builder.phi(kind) for _ in others]
-        k.add_incoming(ir.Constant(long, 0), before)
-        here = builder.mul(k, ir.Constant(long, 32))
-        one, made = load(vector), []
-        for total, other in zip(totals, others, strict=True):
-            total.add_incoming(zero, before)
-            made.append(builder.add(total, builder.call(pairs, [one, load(other)])))
-            total.add_incoming(made[-1], loop)
-        following = builder.add(k, ir.Constant(long, 1))
-        k.add_incoming(following, loop)
-        builder.cbranch(builder.icmp_unsigned("<", following, steps), loop, done)
-        builder.position_at_end(done)
+        made = repeat(builder, steps, [zero] * 4, add_products)
         low, high = (builder.call(beside, made[two : two + 2]) for two in (0, 2))
         both, four = builder.call(beside, [low, high]), ir.VectorType(ir.IntType(32), 4)
         halves = [

@@ -9,7 +9,8 @@ from thresher.loops.instructions.places import ones
 
 __all__ = ["BITS_PER_PAIR", "cheaper_by_bits", "count_bits", "count_pairs", "count_shared"]
 
-BITS_PER_PAIR = 768  # additions of one pair that cost as much as intersecting all sets of bits for one neuron, per n²
+# To count one neuron by bits costs as much as n² / BITS_PER_PAIR pairs counted one by one: 64 neurons share a word.
+BITS_PER_PAIR = 768
 
 
 @compiled(allocates=True)

@@ -23,9 +23,9 @@ _CURVES = (BLUE, ORANGE, GREEN, PINK)
 _LONGEST = 44  # letters of a label
 
 
-def model_pictures(found: Evaluation) -> dict[str, Picture]:
+def model_pictures(evaluation: Evaluation) -> dict[str, Picture]:
     """Return the pictures of an evaluation, in the order in which they are shown."""
-    if found.task == "classification":
+    if evaluation.task == "classification":
         return {
             "calibration": Picture(
                 _calibration,
@@ -33,8 +33,12 @@ def model_pictures(found: Evaluation) -> dict[str, Picture]:
                 "90 % sure means right 9 times out of 10. Bars: 95 % intervals of that share.",
             )
         }
-    sample = "" if len(found.points) == found.rows else f" {len(found.points):,} rows of {found.rows:,} are drawn."
-    bars = " Thin lines: 95 % error bars." if found.coverage and len(found.points) <= _FEW else ""
+    sample = (
+        ""
+        if len(evaluation.points) == evaluation.rows
+        else f" {len(evaluation.points):,} rows of {evaluation.rows:,} are drawn."
+    )
+    bars = " Thin lines: 95 % error bars." if evaluation.coverage and len(evaluation.points) <= _FEW else ""
     return {
         "actual": Picture(_actual, f"Each point is a row; on the line, the prediction is right.{bars}{sample}"),
         "residuals": Picture(_residuals, "How far off predictions are: actual less predicted."),
@@ -50,72 +54,71 @@ def model_pictures(found: Evaluation) -> dict[str, Picture]:
 _FEW = 150  # points that have error bars
 
 
-def effect_pictures(found: Evaluation) -> dict[str, Picture]:
+def effect_pictures(evaluation: Evaluation) -> dict[str, Picture]:
     """Return one picture for each number or date whose effect was found; categories are shown as bars of the page."""
-    curves = [one for one in found.effects if one.kind != "category"]
+    curves = [one for one in evaluation.effects if one.kind != "category"]
     return {
-        f"effect {place}": Picture(partial(_effect, effect=one), f"{one.column}: {_ends(found, one)}.")
+        f"effect {place}": Picture(partial(_effect, effect=one), f"{one.column}: {_ends(evaluation, one)}.")
         for place, one in enumerate(curves, start=1)
     }
 
 
-def _ends(found: Evaluation, effect: Effect) -> str:
+def _ends(evaluation: Evaluation, effect: Effect) -> str:
     """Return between which values the first output of an effect lies."""
-    measure, values = Measure.of(found), effect.values[0]
-    if found.task == "classification":
+    measure, values = Measure.of(evaluation), effect.values[0]
+    if evaluation.task == "classification":
         low, high = (say_like(100 * side(values), 10.0, "%") for side in (min, max))
         return f"the probability of {effect.names[0]} is between {low} and {high}"
     low, high = (measure.say(side(values)) for side in (min, max))
     return f"between {low} and {high}"
 
 
-def _actual(axes: Axes, found: Evaluation) -> str:
-    actual = np.array([one.actual for one in found.points])
-    predicted = np.array([one.predicted for one in found.points])
+def _actual(axes: Axes, evaluation: Evaluation) -> str:
+    actual = np.array([one.actual for one in evaluation.points])
+    predicted = np.array([one.predicted for one in evaluation.points])
     low, high = (float(side(np.concatenate([actual, predicted]))) for side in (np.min, np.max))
     room = 0.04 * (high - low) or abs(high) * 0.1 or 1.0
     ends = (low - room, high + room)
     axes.plot(ends, ends, "--", color=PINK, linewidth=1.2, label="predicted = actual", zorder=1)
-    if found.coverage and len(actual) <= _FEW:
-        lower, upper = ([getattr(one, name) for one in found.points] for name in ("lower", "upper"))
+    if evaluation.coverage and len(actual) <= _FEW:
+        lower, upper = ([getattr(one, name) for one in evaluation.points] for name in ("lower", "upper"))
         axes.vlines(actual, lower, upper, color=SKY, linewidth=0.8, alpha=0.6, zorder=2)
     axes.plot(actual, predicted, "o", color=BLUE, markersize=3.5, alpha=_alpha(len(actual)), markeredgewidth=0)
-    axes.set(xlim=ends, ylim=ends, xlabel=f"actual {_short(found.target)}", ylabel="predicted")
+    axes.set(xlim=ends, ylim=ends, xlabel=f"actual {_short(evaluation.target)}", ylabel="predicted")
     _plain_ticks(axes)
     return (
-        f"Predicted against actual {found.target} of {len(actual):,} rows: the correlation is "
+        f"Predicted against actual {evaluation.target} of {len(actual):,} rows: the correlation is "
         f"{_correlation(actual, predicted)}."
     )
 
 
-def _residuals(axes: Axes, found: Evaluation) -> str:
-    axes.stairs(found.counts, found.edges, fill=True, color=SKY)
+def _residuals(axes: Axes, evaluation: Evaluation) -> str:
+    axes.stairs(evaluation.counts, evaluation.edges, fill=True, color=SKY)
     axes.axvline(0, color=INK, linewidth=1)
-    axes.set(xlabel=f"actual less predicted {_short(found.target)}", ylabel="rows")
+    axes.set(xlabel=f"actual less predicted {_short(evaluation.target)}", ylabel="rows")
     axes.locator_params(axis="y", integer=True)
     _plain_ticks(axes)
-    top = int(np.argmax(found.counts))
-    return (
-        f"Histogram of actual less predicted: most often between {found.edges[top]:.3g} and {found.edges[top + 1]:.3g}."
-    )
+    top = int(np.argmax(evaluation.counts))
+    low, high = evaluation.edges[top : top + 2]
+    return f"Histogram of actual less predicted: most often between {low:.3g} and {high:.3g}."
 
 
-def _against(axes: Axes, found: Evaluation) -> str | None:
-    if len(found.points) < 2:
+def _against(axes: Axes, evaluation: Evaluation) -> str | None:
+    if len(evaluation.points) < 2:
         return None
-    predicted = np.array([one.predicted for one in found.points])
-    errors = np.array([one.actual for one in found.points]) - predicted
+    predicted = np.array([one.predicted for one in evaluation.points])
+    errors = np.array([one.actual for one in evaluation.points]) - predicted
     axes.axhline(0, color=PINK, linestyle="--", linewidth=1.2)
     axes.plot(predicted, errors, "o", color=BLUE, markersize=3.5, alpha=_alpha(len(errors)), markeredgewidth=0)
-    axes.set(xlabel=f"predicted {_short(found.target)}", ylabel="actual less predicted")
+    axes.set(xlabel=f"predicted {_short(evaluation.target)}", ylabel="actual less predicted")
     _plain_ticks(axes)
     return f"Errors of {len(errors):,} rows against their predictions: the largest is {np.abs(errors).max():.3g}."
 
 
-def _coverage(axes: Axes, found: Evaluation) -> str | None:
-    if not found.coverage:
+def _coverage(axes: Axes, evaluation: Evaluation) -> str | None:
+    if not evaluation.coverage:
         return None
-    nominal, observed = ([100 * getattr(one, name) for one in found.coverage] for name in ("nominal", "observed"))
+    nominal, observed = ([100 * getattr(one, name) for one in evaluation.coverage] for name in ("nominal", "observed"))
     axes.plot([0, 100], [0, 100], "--", color=PINK, linewidth=1.2, label="honest error bars")
     axes.plot(nominal, observed, "o-", color=BLUE, label="measured")
     axes.set(xlim=(0, 103), ylim=(0, 103), xlabel="should be within the error bars, %", ylabel="are within, %")
@@ -123,10 +126,10 @@ def _coverage(axes: Axes, found: Evaluation) -> str | None:
     return f"Rows within error bars, observed of promised: {told}."
 
 
-def _calibration(axes: Axes, found: Evaluation) -> str | None:
-    if not found.calibration:
+def _calibration(axes: Axes, evaluation: Evaluation) -> str | None:
+    if not evaluation.calibration:
         return None
-    said, right, rows = (np.array([getattr(one, name) for one in found.calibration], np.float64)
+    said, right, rows = (np.array([getattr(one, name) for one in evaluation.calibration], np.float64)
                          for name in ("confidence", "right", "rows"))  # fmt: skip
     low, high = _wilson(right, rows)
     axes.plot([0, 100], [0, 100], "--", color=PINK, linewidth=1.2, label="as sure as it should be")
@@ -138,8 +141,8 @@ def _calibration(axes: Axes, found: Evaluation) -> str | None:
     return f"Calibration: {told}."
 
 
-def _effect(axes: Axes, found: Evaluation, *, effect: Effect) -> str:
-    at, scale = np.array(effect.at), 100.0 if found.task == "classification" else 1.0
+def _effect(axes: Axes, evaluation: Evaluation, *, effect: Effect) -> str:
+    at, scale = np.array(effect.at), 100.0 if evaluation.task == "classification" else 1.0
     for name, values, colour in zip(effect.names, effect.values, _CURVES, strict=False):
         label = _short(name) if len(effect.names) > 1 else None
         axes.plot(at, scale * np.array(values), "o-", color=colour, markersize=3.5, label=label)
@@ -148,7 +151,7 @@ def _effect(axes: Axes, found: Evaluation, *, effect: Effect) -> str:
     room = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
     axes.set(xlabel=_short(effect.column), ylim=(low - room, high + room))
     of_class = f"probability of {_short(effect.names[0], 14)}, %" if len(effect.names) == 1 else "probability, %"
-    axes.set_ylabel(of_class if found.task == "classification" else f"predicted {_short(found.target, 30)}")
+    axes.set_ylabel(of_class if evaluation.task == "classification" else f"predicted {_short(evaluation.target, 30)}")
     if effect.kind == "date":
         _plain_ticks(axes, x=False)
         _date_ticks(axes, at)

@@ -37,13 +37,13 @@ class Measure(NamedTuple):
     error: float
 
     @classmethod
-    def of(cls, found: Evaluation) -> Measure:
+    def of(cls, evaluation: Evaluation) -> Measure:
         """Return the measure of an evaluation; a unit stands in brackets at the end of the name, or nowhere."""
-        if found.task == "classification":
-            return cls(found.target, "%", 100.0)
-        match = re.fullmatch(r"(.*\S)\s*[\[(]([^\[\]()]{1,12})[\])]", found.target)
-        error = found.scores["RMSE"] or found.scores["RMSE of the guess"] / 100
-        return cls(match[1], match[2], error) if match else cls(found.target, "", error)
+        if evaluation.task == "classification":
+            return cls(evaluation.target, "%", 100.0)
+        match = re.fullmatch(r"(.*\S)\s*[\[(]([^\[\]()]{1,12})[\])]", evaluation.target)
+        error = evaluation.scores["RMSE"] or evaluation.scores["RMSE of the guess"] / 100
+        return cls(match[1], match[2], error) if match else cls(evaluation.target, "", error)
 
     def say(self, value: float, *, size: float | None = None) -> str:
         """Return a number of the target with its unit, and as many digits as its error makes sensible."""
@@ -62,15 +62,15 @@ def title(run: Record) -> str:
     return f"Predicting {target} from {count} column{'s' if count != 1 else ''}{of_file}"
 
 
-def lead(found: Evaluation) -> str:
+def lead(evaluation: Evaluation) -> str:
     """Return how good the model is, in plain words."""
-    scores, measure = found.scores, Measure.of(found)
-    unseen = f"{found.rows:,} row{'s' if found.rows != 1 else ''} that it had not seen"
-    if found.task == "classification":
+    scores, measure = evaluation.scores, Measure.of(evaluation)
+    unseen = f"{evaluation.rows:,} row{'s' if evaluation.rows != 1 else ''} that it had not seen"
+    if evaluation.task == "classification":
         commonest = f"always giving the commonest answer would get {_percent(scores['accuracy of the guess'])}"
         right = f"{_percent(scores['accuracy'])} of its answers are right; {commonest}."
         if "log loss of the guess" in scores and not math.isnan(scores["log loss"]):
-            return f"On {unseen}, {_of_chances(found)} {right[0].upper()}{right[1:]}"
+            return f"On {unseen}, {_of_chances(evaluation)} {right[0].upper()}{right[1:]}"
         verdict = "" if scores["accuracy"] > scores["accuracy of the guess"] else " It is no better than that."
         return f"On {unseen}, {right}{verdict}"
     off, guess = scores["mean error"], scores["mean error of the guess"]
@@ -79,16 +79,16 @@ def lead(found: Evaluation) -> str:
         verdict = (
             f" Its error is {100 * off / guess:.2g}\u202f% of that." if off < guess else " It is no better than that."
         )
-    middle = f"; half of them by less than {measure.say(scores['median error'])}" if found.rows > 1 else ""
+    middle = f"; half of them by less than {measure.say(scores['median error'])}" if evaluation.rows > 1 else ""
     return (
         f"On {unseen}, predictions of {measure.name} are off by {measure.say(off)} on average{middle}. A constant "
         f"guess, {measure.say(scores['guess'])}, is off by {measure.say(guess)}.{verdict}"
     )
 
 
-def _of_chances(found: Evaluation) -> str:
+def _of_chances(evaluation: Evaluation) -> str:
     """Return how good probabilities are against the shares of the classes, in sentences."""
-    scores = found.scores
+    scores = evaluation.scores
     loss, guess = scores["log loss"], scores["log loss of the guess"]
     said = (say_like(one, guess / 10) for one in (loss, guess))
     both = "log loss {}; of the base rate, the same shares of classes for every row, {}".format(*said)
@@ -96,7 +96,7 @@ def _of_chances(found: Evaluation) -> str:
         return f"its probabilities are no better than the base rate ({both})."
     ranks = ""
     if not math.isnan(scores["AUC"]):
-        what = f"a row of {found.rarer}" if found.rarer else "a row of one class"
+        what = f"a row of {evaluation.rarer}" if evaluation.rarer else "a row of one class"
         ranks = f" In {_percent(scores['AUC'])} of pairs {what} has a higher probability of it than another row (AUC)."
     below = f"{100 * (1 - loss / guess):.2g}\u202f%"
     return f"its probabilities have an error {below} below that of the base rate ({both}).{ranks}"
@@ -128,11 +128,11 @@ def validated(run: Record) -> str:
     )
 
 
-def facts(found: Evaluation) -> Iterator[tuple[str, str]]:
+def facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     """Yield the numbers to know first, and what each means."""
-    scores, measure = found.scores, Measure.of(found)
-    if found.task == "classification":
-        yield from _facts_of_chances(found)
+    scores, measure = evaluation.scores, Measure.of(evaluation)
+    if evaluation.task == "classification":
+        yield from _facts_of_chances(evaluation)
         yield (
             _percent(scores["accuracy"]),
             f"right (accuracy); a constant guess: {_percent(scores['accuracy of the guess'])}",
@@ -149,53 +149,57 @@ def facts(found: Evaluation) -> Iterator[tuple[str, str]]:
     if not math.isnan(scores["R2"]):
         share = f"{scores['R2']:.3f}" if scores["R2"] >= 0 else f"{scores['R2']:.2g}"
         yield share, "R²: the share of the variance that it explains"
-    for level in found.coverage:
+    for level in evaluation.coverage:
         if level.nominal == 0.95:
             yield _percent(level.observed), "of the rows lie within the 95 % error bars"
 
 
-def _facts_of_chances(found: Evaluation) -> Iterator[tuple[str, str]]:
+def _facts_of_chances(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     """Yield the scores of probabilities beside those of the base rate; nothing for a model without probabilities."""
     order = "how well rows are ordered; 0.5 is chance, 1 is perfect"
-    order += "" if found.rarer else ". The mean of each class against the rest"
-    for name, meaning in (("AUC", order), ("average precision", f"of {found.rarer}"), ("log loss", "of probabilities")):
-        value, guess = (found.scores.get(one, math.nan) for one in (name, f"{name}{GUESS}"))
+    order += "" if evaluation.rarer else ". The mean of each class against the rest"
+    for name, meaning in (
+        ("AUC", order),
+        ("average precision", f"of {evaluation.rarer}"),
+        ("log loss", "of probabilities"),
+    ):
+        value, guess = (evaluation.scores.get(one, math.nan) for one in (name, f"{name}{GUESS}"))
         if not math.isnan(value):
             size = guess / 10 if name == "log loss" else 0.01
             base = "" if math.isnan(guess) else f"; the base rate: {say_like(guess, size)}"
             yield say_like(value, size), f"{name}{' ' if base else ': '}{meaning}{base}"
 
 
-def thresholds_of(found: Evaluation) -> list[list[str]]:
+def thresholds_of(evaluation: Evaluation) -> list[list[str]]:
     """Return the rows of the table of thresholds: probability, cost, answers, recall, precision."""
-    rows = {one.name: one.rows for one in found.classes}.get(found.rarer, 0)
+    rows = {one.name: one.rows for one in evaluation.classes}.get(evaluation.rarer, 0)
     return [
         [
             _percent(one.probability), f"{say_number(float(f'{one.cost:.2g}'))}", f"{one.answers:,}",
             _percent(one.right / rows if rows else math.nan),
             _percent(one.right / one.answers if one.answers else math.nan),
         ]
-        for one in found.thresholds
+        for one in evaluation.thresholds
     ]  # fmt: skip
 
 
-def bars_of_importance(found: Evaluation) -> list[Bar]:
+def bars_of_importance(evaluation: Evaluation) -> list[Bar]:
     """Return a bar for each column: by how much the error grows without what it says."""
-    scale = 100.0 if found.task == "classification" else 1.0
-    measure, most = Measure.of(found), max([one.mean for one in found.importances], default=0.0)
+    scale = 100.0 if evaluation.task == "classification" else 1.0
+    measure, most = Measure.of(evaluation), max([one.mean for one in evaluation.importances], default=0.0)
     bars = []
-    for one in found.importances:
+    for one in evaluation.importances:
         size = max(scale * most / 10, scale * one.deviation) or 1.0
-        unit = "points" if found.task == "classification" else measure.unit
+        unit = "points" if evaluation.task == "classification" else measure.unit
         spread = f" ± {say_like(scale * one.deviation, size)}" if one.deviation else ""
         words = f"{say_like(scale * one.mean, size)}{spread}{f' {unit}' if unit else ''}"
         bars.append(Bar(one.column, 0.0, 100 * max(one.mean, 0.0) / most if most > 0 else 0.0, words))
     return bars
 
 
-def bars_of_effect(found: Evaluation, effect: Effect) -> list[tuple[str, list[Bar]]]:
+def bars_of_effect(evaluation: Evaluation, effect: Effect) -> list[tuple[str, list[Bar]]]:
     """Return the bars of each output of a category, by its values."""
-    scale, measure = 100.0 if found.task == "classification" else 1.0, Measure.of(found)
+    scale, measure = 100.0 if evaluation.task == "classification" else 1.0, Measure.of(evaluation)
     told = []
     for name, values in zip(effect.names, effect.values, strict=True):
         shown = [scale * value for value in values]
@@ -207,13 +211,13 @@ def bars_of_effect(found: Evaluation, effect: Effect) -> list[tuple[str, list[Ba
                 say_like(value, size, measure.unit))
             for word, value, rows in both
         ]  # fmt: skip
-        told.append((name if found.task == "classification" else "", bars))
+        told.append((name if evaluation.task == "classification" else "", bars))
     return told
 
 
-def classes_of(found: Evaluation) -> list[dict[str, Any]]:
+def classes_of(evaluation: Evaluation) -> list[dict[str, Any]]:
     """Return the classes with recall and precision in words; where there are many, those found least come first."""
-    ordered = list(found.classes)
+    ordered = list(evaluation.classes)
     if len(ordered) > MOST_CLASSES:
         ordered.sort(key=lambda one: (math.isnan(one.recall), one.recall))
     return [
@@ -225,32 +229,32 @@ def classes_of(found: Evaluation) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def matrix_of(found: Evaluation) -> dict[str, Any]:
+def matrix_of(evaluation: Evaluation) -> dict[str, Any]:
     """Return the confusion matrix of a few classes, or the largest confusions of many."""
-    names = [one.name for one in found.classes]
-    totals = {one.name: one.rows for one in found.classes}
+    names = [one.name for one in evaluation.classes]
+    totals = {one.name: one.rows for one in evaluation.classes}
     if len(names) <= MOST_CLASSES:
-        counted = {(one.actual, one.predicted): one.rows for one in found.confusions}
+        counted = {(one.actual, one.predicted): one.rows for one in evaluation.confusions}
         table = [
             (name, [(counted.get((name, other), 0), counted.get((name, other), 0) / max(totals[name], 1), name == other)
                     for other in names])
             for name in names
         ]  # fmt: skip
         return {"names": names, "table": table, "wrong": []}
-    wrong = sorted((one for one in found.confusions if one.actual != one.predicted), key=lambda one: -one.rows)
+    wrong = sorted((one for one in evaluation.confusions if one.actual != one.predicted), key=lambda one: -one.rows)
     rows = [
         (one.actual, one.predicted, f"{one.rows:,}", _percent(one.rows / totals[one.actual])) for one in wrong[:_WRONG]
     ]
     return {"names": [], "table": [], "wrong": rows}
 
 
-def examples_of(found: Evaluation) -> tuple[list[str], list[list[str]]]:
+def examples_of(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of the table of examples."""
-    measure = Measure.of(found)
-    columns = list(found.examples[0].cells) if found.examples else []
+    measure = Measure.of(evaluation)
+    columns = list(evaluation.examples[0].cells) if evaluation.examples else []
     rows = []
-    for one in found.examples:
-        if found.task == "classification":
+    for one in evaluation.examples:
+        if evaluation.task == "classification":
             answers = [one.actual, one.predicted, "" if one.probability is None else _percent(one.probability)]
         else:
             actual, predicted = float(one.actual), float(one.predicted)
@@ -261,7 +265,7 @@ def examples_of(found: Evaluation) -> tuple[list[str], list[list[str]]]:
                 measure.say(actual - predicted),
             ]
         rows.append([f"{one.row:,}", *answers, *one.cells.values()])
-    last = "how sure it was" if found.task == "classification" else "actual less predicted"
+    last = "how sure it was" if evaluation.task == "classification" else "actual less predicted"
     return ["row", "actual", "predicted", last, *columns], rows
 
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 
-from thresher.theory.statements import Facts, Statement
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["check_growth", "check_inner_iterations", "check_limit", "check_search", "check_sketch"]
+from thresher.theory import Facts, Statement, limit_kernel
+
+__all__ = [
+    "check_growth",
+    "check_inner_iterations",
+    "check_limit",
+    "check_search",
+    "check_sketch",
+    "limit_predictions",
+]
 
 
 def check_search(
@@ -114,3 +124,18 @@ def check_limit(exponent: float, *, converged: bool, why_none: str = "") -> Stat
 
 def _exponent(why_none: str) -> str:
     return f"not measured, {why_none}" if why_none else "exponent of the width"
+
+
+def limit_predictions(
+    inputs: NDArray[np.float64], targets: NDArray[np.float64], others: NDArray[np.float64], *, shift: float
+) -> NDArray[np.float64]:
+    """Return what an infinitely wide network that starts at f = 0 predicts on other inputs (k, d), (k,).
+
+    It is h H⁻¹ y with the limit kernel H of the inputs (n, d) and its values h (k, n) between the others and them; of a
+    singular H the directions that carry something are used.
+
+    Cost: O(n³ + nk).
+    """
+    kernel = limit_kernel(inputs @ inputs.T, shift)
+    weights = np.linalg.lstsq(kernel, targets, rcond=1e-12)[0]
+    return limit_kernel(others @ inputs.T, shift, symmetric=False) @ weights
