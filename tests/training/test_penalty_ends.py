@@ -23,6 +23,7 @@ from thresher.engines import Footprint
 from thresher.engines.engine import ShardEngine
 from thresher.estimators.models import networks
 from thresher.estimators.models.networks import train_penalised
+from thresher.interfaces import Shard
 from thresher.shards import SHARDS, Slice, start_gram
 
 
@@ -93,7 +94,7 @@ class TestEnds:
 
         def interrupted(self, output, method, *arguments):
             found = call(self, output, method, *arguments)
-            if method == "move":
+            if method is Shard.move:
                 moves.append(arguments)
                 if len(moves) == 2:
                     raise KeyboardInterrupt
