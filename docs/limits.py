@@ -69,7 +69,7 @@ CHOICES = [
 TABLES = [
     Limit("values of a column of words up to which each becomes a column of zeros and ones", "tables", "MOST_VALUES"),
     Limit("share of words among numbers or dates up to which they count as missing", "tables", "FEW"),
-    Limit("share of different values from which they are names of rows, and left out", "tables", "_OWN"),
+    Limit("share of different values from which they are names of rows, and left out", "tables", "_NEARLY_ALL"),
     Limit("words of a cell, on average, from which a column is free text", "tables", "_SENTENCE"),
     Limit("parts of the rows for means of targets by category", "tables", "_FOLDS"),
     Limit("rows that the mean of all targets counts as in such a mean", "tables", "_PRIOR"),

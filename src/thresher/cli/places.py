@@ -14,8 +14,9 @@ from thresher.runs.pair import MODEL_FILE, NEW, RUN_FILE
 __all__ = ["CHECKPOINT", "forget_checkpoint", "new_file", "new_folders", "new_places", "say_kept"]
 
 CHECKPOINT = "checkpoint"
-_LAST = (MODEL_FILE, RUN_FILE, CHECKPOINT, f"{CHECKPOINT}.previous")
-_HALF = {f"{name}{end}" for name in _LAST for end in (NEW, ".unfinished", f"{NEW}.unfinished")}  # as a kill leaves them
+_FILES_OF_A_RUN = (MODEL_FILE, RUN_FILE, CHECKPOINT, f"{CHECKPOINT}.previous")
+# What is left of them if the process is killed.
+_UNFINISHED = {f"{name}{end}" for name in _FILES_OF_A_RUN for end in (NEW, ".unfinished", f"{NEW}.unfinished")}
 
 
 @contextmanager
@@ -98,14 +99,14 @@ def _check_folder(save: Path, *, force: bool, resume: bool) -> None:
         raise InvalidInput(f"{save} holds an interrupted run. Add --resume to go on with it, or --force to replace it.")
     if (save / RUN_FILE).exists() and not force:
         raise InvalidInput(f"{save} holds a run already. Give --save another folder, or add --force to replace it.")
-    names = set(os.listdir(save)) - _HALF
-    if not names & {RUN_FILE, CHECKPOINT} and names - set(_LAST):
+    names = set(os.listdir(save)) - _UNFINISHED
+    if not names & {RUN_FILE, CHECKPOINT} and names - set(_FILES_OF_A_RUN):
         raise InvalidInput(f"{save} is a folder with other files in it. Give --save a new folder.")
     if names and not force:
         raise InvalidInput(
             f"{save} holds a model without a run. Give --save another folder, or add --force to replace it."
         )
-    for name in _LAST:
+    for name in _FILES_OF_A_RUN:
         place_of(save / name, remedy="Choose another folder with --save.")
     if not os.access(save, os.W_OK):
         raise InvalidInput(f"cannot write to {save}: permission denied. Choose another place with --save.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,7 +107,7 @@ class SavedModel(NamedTuple):
         """
         names = self.names
         count = len(names)
-        if self._go_by_place(names, frame.columns):
+        if self._goes_by_place(frame):
             if frame.shape[1] not in (count, count + 1):
                 raise InvalidInput(f"the table has {frame.shape[1]} columns without names; the model wants {count}.")
             if any(name not in frame for name in names):
@@ -122,7 +122,7 @@ class SavedModel(NamedTuple):
     def _others(self, frame: Frame) -> list[str]:
         """Return the columns of a file that are neither the target nor among those the model was trained on."""
         names = self.names
-        by_place = self._go_by_place(names, frame.columns)
+        by_place = self._goes_by_place(frame)
         return [] if by_place else [one for one in frame.columns if one not in {*names, self.target}]
 
     def _check_decimals(self, frame: Frame, *, source: str) -> None:
@@ -156,10 +156,11 @@ class SavedModel(NamedTuple):
                     f"first; expected the {_FIRST[kind.order]} first, as in training rows. Write dates as 2024-12-31."
                 )
 
-    def _go_by_place(self, names: list[str], found: Sequence[str]) -> bool:
-        """Whether a file with columns ``found`` has no names, and ``names`` of the model do not say otherwise."""
-        if list(found) != places_as_names(len(found)):
+    def _goes_by_place(self, frame: Frame) -> bool:
+        """Whether a file has no names of columns, and the names of the model do not say otherwise."""
+        if frame.has_names:
             return False
+        names = self.names
         known = set(places_as_names(len(names) + 1))  # of a table without names and its target, wherever that stood
         return names == places_as_names(len(names)) or {*names, self.target} == known or not known & set(names)
 

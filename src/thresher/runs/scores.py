@@ -20,7 +20,7 @@ __all__ = ["GUESS", "UNKNOWN", "ClassScore", "Confusion", "Threshold", "average_
 UNKNOWN = "rows of classes that were not trained on"
 GUESS = " of the guess"  # ends the name of what the best constant answer gets
 # What the constant answer of each score is called.
-_SAID = {"average precision": "base rate", "log loss": "base rate", "accuracy": "commonest class"}
+_GUESS_NAMES = {"average precision": "base rate", "log loss": "base rate", "accuracy": "commonest class"}
 _MOST_CLASSES = 6  # whose recall is said; of more, the lowest
 _COSTS = (1, 2, 5, 10, 20, 50, 100)  # of a missed row, in false alarms
 _FEW = 0.5  # recall of the rarer class below which another threshold is proposed
@@ -242,8 +242,8 @@ def say_scores(scores: Mapping[str, Any], errors: Mapping[str, float] | None = N
             error = (errors or {}).get(name, math.nan)
             if not math.isnan(error):
                 shown += f" ± {error:.1%}" if name == "accuracy" else f" ± {say_number(float(f'{error:.1g}'))}"
-            if name in _SAID and not math.isnan(guess := scores.get(f"{name}{GUESS}", math.nan)):
-                shown += f" ({_SAID[name]} {_say_score(name, guess)})"
+            if name in _GUESS_NAMES and not math.isnan(guess := scores.get(f"{name}{GUESS}", math.nan)):
+                shown += f" ({_GUESS_NAMES[name]} {_say_score(name, guess)})"
             of = f" of {scores['rarer class'][:40]}" if name == "average precision" and "rarer class" in scores else ""
             said.append(f"{name}{of} {shown}")
         elif name == UNKNOWN:

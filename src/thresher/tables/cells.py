@@ -18,7 +18,7 @@ Cells = NDArray[np.object_]
 NO_VALUE = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "nil", "?", "-", "--", "."})
 FEW = 0.1  # share of cells among numbers, or dates, that may be words, and are missing then
 _YEARS = range(1000, 3000)  # of dates
-_FACE = "€$£¥% \u00a0\u202f\u2009"  # signs before or after a number, which are left out
+_AROUND = "€$£¥% \u00a0\u202f\u2009"  # signs before or after a number, which are left out
 _GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}([ \u00a0\u202f\u2009'’_])\d{3}(?:\1\d{3})*(?:[.,]\d*)?")  # of thousands
 _NEGATIVE = re.compile(r"\(([^()+\u2212-]*\d[^()+\u2212-]*)\)")  # between parentheses
 _BETWEEN = str.maketrans("", "", " \u00a0\u202f\u2009'’_")
@@ -111,9 +111,9 @@ def _bare(cell: str) -> str:
 
     ``(5)``, as accountants write it, and a minus sign of typesetters become ``-5``.
     """
-    bare = cell.strip(_FACE)
+    bare = cell.strip(_AROUND)
     if "(" in bare and (found := _NEGATIVE.fullmatch(bare)) is not None:
-        bare = f"-{found[1].strip(_FACE)}"
+        bare = f"-{found[1].strip(_AROUND)}"
     bare = bare.replace("\u2212", "-")
     return bare.translate(_BETWEEN) if _GROUPS.fullmatch(bare) else bare
 

@@ -37,7 +37,7 @@ _FILL_IN = (
 )
 
 
-def read_frame(path: Path, *, how: Reading = ITSELF, like: Like | None = None, drop: Sequence[str] = ()) -> Frame:
+def read_frame(path: Path, *, how: Reading = ITSELF, like: Like | None = None) -> Frame:
     """Return the columns of a file, in order. In an .npz file ``y`` is the last one.
 
     Parameters
@@ -47,7 +47,6 @@ def read_frame(path: Path, *, how: Reading = ITSELF, like: Like | None = None, d
     how : how a CSV file is read: a header, the delimiter, the decimal sign, the encoding. What it leaves open the file
         tells; a header is a first line with text that does not come again
     like : another file, as which a CSV file is read where ``how`` leaves that open; InvalidInput if it plainly differs
-    drop : columns to leave out before anything is checked, one by one or several between commas
 
     Raises
     ------
@@ -56,7 +55,7 @@ def read_frame(path: Path, *, how: Reading = ITSELF, like: Like | None = None, d
 
     Cost: O(nd).
     """
-    frame, wrong, _ = gather(path, how=how, like=like, drop=drop)
+    frame, wrong, _ = gather(path, how=how, like=like)
     say_all(wrong, source=str(path))
     return frame
 

@@ -16,7 +16,7 @@ from thresher.tables.cells import coded
 from thresher.tables.reading import Reading
 from thresher.tables.saying import refuse_twice
 
-__all__ = ["TRUTHS", "Column", "Frame", "Seen", "column_of", "is_frame", "places_as_names", "say_label"]
+__all__ = ["TRUTHS", "CellFormat", "Column", "Frame", "column_of", "is_frame", "places_as_names", "say_label"]
 
 TRUTHS = {"true": "True", "false": "False"}
 _WHOLE = re.compile(r"(-?\d+)\.0*")
@@ -24,7 +24,7 @@ _EXACT = 1 << 53  # whole numbers beyond which float64 cannot tell them apart
 _TIMES = (datetime.datetime, datetime.date, datetime.time)
 
 
-class Seen(NamedTuple):
+class CellFormat(NamedTuple):
     """What a column looks like: "number", "date" or "text"; its decimal sign or order of dates; if it has percents."""
 
     kind: str
@@ -36,15 +36,15 @@ class Column(NamedTuple):
     """A column: its name, and its values (n,): float64, datetime64[us] or text (objects).
 
     What is missing is NaN, NaT or "". ``category`` says that values are names, whatever they look like; ``decimal`` is
-    the sign that all cells of the file tell, and ``seen`` what they look like; None where that is not known. Rows that
-    are taken from a file are read as the file is.
+    the sign that all cells of the file tell, and ``cell_format`` what they look like; None where that is not known.
+    Rows that are taken from a file are read as the file is.
     """
 
     name: str
     values: NDArray[Any]
     category: bool = False
     decimal: str | None = None
-    seen: Seen | None = None
+    cell_format: CellFormat | None = None
 
     @property
     def is_text(self) -> bool:

@@ -22,8 +22,7 @@ __all__ = ["ColumnKind", "Dates", "LeftOut", "Levels", "Numbers", "OneHot", "Tok
 
 Matrix = NDArray[np.float64]
 TRUTH = {"true": 1.0, "false": 0.0}
-_TWINS = {"True": "1", "False": "0", "1": "True", "0": "False"}  # as types and as text
-_NEW = "a value that no training row has"
+_OTHER_FORM = {"True": "1", "False": "0", "1": "True", "0": "False"}  # truth values, as numbers and as text
 _WORD = re.compile(r"\w+")
 _DAY = np.timedelta64(86_400_000_000, "us")
 
@@ -77,8 +76,44 @@ class LeftOut(_Known):
         return np.zeros((len(column.values), 0))
 
 
+class _Written:
+    """Cells that are read: they may be missing, or words that cannot be read."""
+
+    indicator: bool
+    words: tuple[str, ...]
+
+    def read(self, column: Column) -> Read:
+        """Return the values (n,) of a column, and which of its cells (n,) cannot be read."""
+        raise NotImplementedError
+
+    def unseen(self, column: Column) -> NDArray[np.bool_]:
+        """Return which cells (n,) are words that no training row has, or are missing though none was before."""
+        values, strange = self.read(column)
+        if not self.indicator:
+            return np.isnan(values)
+        return strange & ~np.isin(column.values.astype(np.str_), self.words) if strange.any() else strange
+
+
+class _Named:
+    """Cells that are names, each with numbers of its own."""
+
+    strange: ClassVar[str] = "a value that no training row has"
+    values: tuple[str, ...]
+
+    def unseen(self, column: Column) -> NDArray[np.bool_]:
+        """Return which values (n,) no training row has."""
+        return (self.places(column) < 0) & ~column.missing
+
+    def places(self, column: Column) -> NDArray[np.int64]:
+        """Return the place (n,) of each value of a column among those known, -1 where it is none of them; True is 1."""
+        known = {value: place for place, value in enumerate(self.values)}
+        different, codes = coded(column.as_text())
+        found = [known.get(cell, known.get(_OTHER_FORM.get(cell, cell), -1)) for cell in different]
+        return np.array(found, np.int64)[codes]
+
+
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(_Written):
     """Numbers. Where one is missing stands a neutral one, and 1 in a column of its own if training rows had some.
 
     The decimal sign is that of a column's own file, or else that of the training rows. ``words`` are cells of training
@@ -99,22 +134,18 @@ class Numbers:
 
     def encode(self, column: Column) -> Matrix:
         """Return the numbers, and 1 where they are missing."""
-        values = self._read(column).values
+        values = self.read(column).values
         missing = np.isnan(values)
         filled = np.where(missing, self.fill, values)
         return np.column_stack([filled, missing] if self.indicator else [filled])
 
-    def unseen(self, column: Column) -> NDArray[np.bool_]:
-        """Return which cells (n,) cannot be read, or are missing though none was in training rows."""
-        values, strange = self._read(column)
-        return _unseen(column, strange, np.isnan(values), self)
-
-    def _read(self, column: Column) -> Read:
+    def read(self, column: Column) -> Read:
+        """Return the numbers (n,) of a column, and which of its cells (n,) are none."""
         return numbers_of(column, decimal=column.decimal or self.decimal, percent=self.percent)
 
 
 @dataclass(frozen=True)
-class Dates:
+class Dates(_Written):
     """Times, as the parts that differ among training rows. ``words`` are their cells that were no dates."""
 
     kind: ClassVar[str] = "date"
@@ -131,23 +162,21 @@ class Dates:
 
     def encode(self, column: Column) -> Matrix:
         """Return the parts, those of a missing time by their means, and 1 where it is missing."""
-        times = times_of(column, order=self.order).values
+        times = self.read(column).values
         found, missing = time_parts(times), np.isnat(times)
         columns = [np.where(missing, fill, found[part]) for part, fill in zip(self.parts, self.fill, strict=True)]
         return np.column_stack([*columns, missing] if self.indicator else columns).astype(np.float64)
 
-    def unseen(self, column: Column) -> NDArray[np.bool_]:
-        """Return which cells (n,) cannot be read, or are missing though none was in training rows."""
-        times, strange = times_of(column, order=self.order)
-        return _unseen(column, strange, np.isnat(times), self)
+    def read(self, column: Column) -> Read:
+        """Return the times (n,) of a column, and which of its cells (n,) are none."""
+        return times_of(column, order=self.order)
 
 
 @dataclass(frozen=True)
-class OneHot:
+class OneHot(_Named):
     """A column of zeros and ones for each value; "" is a missing one. Rows with others have zeros only."""
 
     kind: ClassVar[str] = "category"
-    strange: ClassVar[str] = _NEW
     values: tuple[str, ...]
 
     def outputs(self, name: str) -> list[str]:
@@ -156,19 +185,14 @@ class OneHot:
 
     def encode(self, column: Column) -> Matrix:
         """Return the zeros and ones."""
-        return np.vstack([np.eye(len(self.values)), np.zeros(len(self.values))])[_places(self.values, column)]
-
-    def unseen(self, column: Column) -> NDArray[np.bool_]:
-        """Return which values (n,) are others."""
-        return (_places(self.values, column) < 0) & ~column.missing
+        return np.vstack([np.eye(len(self.values)), np.zeros(len(self.values))])[self.places(column)]
 
 
 @dataclass(frozen=True)
-class Levels:
+class Levels(_Named):
     """Many values, each with numbers of its own: means of the targets, or how often it comes, as a logarithm."""
 
     kind: ClassVar[str] = "levels"
-    strange: ClassVar[str] = _NEW
     values: tuple[str, ...]
     what: tuple[str, ...]  # names of the numbers
     levels: tuple[tuple[float, ...], ...]  # (values, what)
@@ -181,14 +205,6 @@ class Levels:
     def encode(self, column: Column) -> Matrix:
         """Return the numbers of the values."""
         return np.array([*self.levels, self.otherwise])[self.places(column)]
-
-    def unseen(self, column: Column) -> NDArray[np.bool_]:
-        """Return which values (n,) have no numbers of their own."""
-        return (self.places(column) < 0) & ~column.missing
-
-    def places(self, column: Column) -> NDArray[np.int64]:
-        """Return the place (n,) of each value of a column among those known, -1 where it is none of them."""
-        return _places(self.values, column)
 
 
 @dataclass(frozen=True)
@@ -246,12 +262,6 @@ def times_of(column: Column, *, order: str) -> Read:
             return Read(np.full(len(column.values), np.datetime64("NaT"), "datetime64[us]"), none)
         raise InvalidInput(f"column {column.name[:40]!r} holds numbers; expected dates.")
     return read_dates(column.values, order=order)
-
-
-def _unseen(column: Column, strange: NDArray[np.bool_], missing: NDArray[np.bool_], kind: Any) -> NDArray[np.bool_]:
-    """Return which cells (n,) are words that no training row has, or are missing though no training row lacks one."""
-    new = strange & ~np.isin(column.values.astype(np.str_), kind.words) if strange.any() else strange
-    return new if kind.indicator else missing
 
 
 def time_parts(times: NDArray[np.datetime64]) -> dict[str, Matrix]:
@@ -329,13 +339,6 @@ def _valid(made: Any) -> bool:
         whole = all(len(row) == len(made.what) for row in (*made.levels, made.otherwise))
         return whole and len(made.levels) == len(made.values)
     return True
-
-
-def _places(values: tuple[str, ...], column: Column) -> NDArray[np.int64]:
-    """Return the place (n,) of each value of a column among others, -1 where it is none of them; True is 1."""
-    known = {value: place for place, value in enumerate(values)}
-    different, codes = coded(column.as_text())
-    return np.array([known.get(cell, known.get(_TWINS.get(cell, cell), -1)) for cell in different], np.int64)[codes]
 
 
 def truth_only(column: Column) -> bool:

@@ -20,7 +20,7 @@ from thresher.tables.cells import (
     read_numbers,
     read_plain,
 )
-from thresher.tables.frame import Column, Frame, Seen
+from thresher.tables.frame import CellFormat, Column, Frame
 from thresher.tables.kinds import (
     ColumnKind,
     Dates,
@@ -41,7 +41,7 @@ __all__ = ["MOST_VALUES", "Targets", "encode_rows", "learn", "learn_means", "loo
 
 Matrix = NDArray[np.float64]
 MOST_VALUES = 30  # of a category that becomes zeros and ones
-_OWN = 0.9  # share of different values from which on they are names of rows
+_NEARLY_ALL = 0.9  # share of different values from which on they are names of rows
 _SENTENCE = 4  # words of a cell from which on it is free text, on average
 _NUMBER = r"[+-]?\d[\d.,]*"
 _UNIT = re.compile(rf"(?P<code>[A-Z]{{3}}) ?{_NUMBER}|{_NUMBER}\s*(?P<unit>[^\d\s.,][^\d]{{0,9}})")
@@ -56,7 +56,7 @@ class Targets(NamedTuple):
     names: tuple[str, ...]
 
 
-def look(column: Column, *, most: int = MOST_VALUES) -> Seen:
+def look(column: Column, *, most: int = MOST_VALUES) -> CellFormat:
     """Return what a column looks like; InvalidInput if a number is infinite.
 
     Text is numbers, or dates, if all cells are, or all but less than a tenth: these count as missing then. Numbers
@@ -65,34 +65,34 @@ def look(column: Column, *, most: int = MOST_VALUES) -> Seen:
     Cost: O(n) for the cells, and a closer look at each different one.
     """
     if column.category:
-        return Seen("text")
-    if column.seen is not None:
-        return column.seen
+        return CellFormat("text")
+    if column.cell_format is not None:
+        return column.cell_format
     if column.values.dtype.kind == "M":
-        return Seen("date", "ymd")
+        return CellFormat("date", "ymd")
     if not column.is_text:
         numbers_of(column, decimal=".")
-        return Seen("number", ".")
+        return CellFormat("number", ".")
     if column.decimal != "," and (plain := read_plain(column.values)) is not None:
         if np.isinf(plain).any():
             numbers_of(column, decimal=".")  # refuses them as they are written
-        return Seen("number", ".")
+        return CellFormat("number", ".")
     order = find_date_order(column.values)
     if order is not None:
         times, strange = read_dates(column.values, order=order)
         if strange.sum() < FEW * (~np.isnat(times) | strange).sum():
-            return Seen("date", order)
+            return CellFormat("date", order)
     if truth_only(column):
-        return Seen("number", ".")
+        return CellFormat("number", ".")
     sign = column.decimal or find_decimal(column.values) or "."
     percent = find_percent(column.values, decimal=sign)
     values, strange = read_numbers(column.values, decimal=sign, percent=percent)
     there = ~np.isnan(values)
     few = strange.sum() < FEW * (there | strange).sum() and len(np.unique(values[there])) > most
     if strange.any() and not few:
-        return Seen("text")
+        return CellFormat("text")
     numbers_of(column, decimal=sign, percent=percent)
-    return Seen("number", sign, percent)
+    return CellFormat("number", sign, percent)
 
 
 def read_column(column: Column) -> NDArray[Any]:
@@ -100,12 +100,12 @@ def read_column(column: Column) -> NDArray[Any]:
 
     Words for true and false stay text. Cost: that of :func:`look`.
     """
-    seen = look(column)
-    if seen.kind == "text" or not column.is_text or truth_only(column):
+    form = look(column)
+    if form.kind == "text" or not column.is_text or truth_only(column):
         return column.values
-    if seen.kind == "date":
-        return times_of(column, order=seen.how).values
-    return numbers_of(column, decimal=seen.how, percent=seen.percent).values
+    if form.kind == "date":
+        return times_of(column, order=form.how).values
+    return numbers_of(column, decimal=form.how, percent=form.percent).values
 
 
 def learn(column: Column, *, most: int = MOST_VALUES, targets: Targets | None) -> tuple[ColumnKind, Matrix]:
@@ -113,13 +113,13 @@ def learn(column: Column, *, most: int = MOST_VALUES, targets: Targets | None) -
 
     The two differ for means of targets alone: those of a training row leave out its fold.
     """
-    seen = look(column, most=most)
+    form = look(column, most=most)
     kind: ColumnKind
-    if seen.kind == "number":
-        kind = _learn_numbers(column, seen)
-    elif seen.kind == "date":
-        times, strange = times_of(column, order=seen.how)
-        kind = _learn_dates(times, seen.how, _words(column, strange))
+    if form.kind == "number":
+        kind = _learn_numbers(column, form)
+    elif form.kind == "date":
+        times, strange = times_of(column, order=form.how)
+        kind = _learn_dates(times, form.how, _words(column, strange))
         column = column._replace(values=times)
     else:
         return _learn_text(column, most, targets)
@@ -144,8 +144,8 @@ def _words(column: Column, strange: NDArray[np.bool_]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(column.values[strange].tolist()))[:MOST_VALUES]
 
 
-def _learn_numbers(column: Column, seen: Seen) -> ColumnKind:
-    values, strange = numbers_of(column, decimal=seen.how, percent=seen.percent)
+def _learn_numbers(column: Column, form: CellFormat) -> ColumnKind:
+    values, strange = numbers_of(column, decimal=form.how, percent=form.percent)
     missing = np.isnan(values)
     there = values[~missing]
     if not len(there):
@@ -156,7 +156,7 @@ def _learn_numbers(column: Column, seen: Seen) -> ColumnKind:
     share = float((there == high).mean())
     two = bool(((there == low) | (there == high)).all())
     fill = low * (1 - share) + high * share if two else np.quantile(there, 0.5, method="lower")
-    return Numbers(float(fill), bool(missing.any()), seen.how, seen.percent, _words(column, strange))
+    return Numbers(float(fill), bool(missing.any()), form.how, form.percent, _words(column, strange))
 
 
 def _learn_dates(times: NDArray[Any], order: str, words: tuple[str, ...]) -> ColumnKind:
@@ -188,7 +188,7 @@ def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Col
     ):
         words = _learn_words(tokens, most)
         return words, words.count(tokens)
-    elif different >= _OWN * rows:
+    elif different >= _NEARLY_ALL * rows:
         unit = _unit_of(values)
         kind = LeftOut(
             "nearly every row has a value of its own" + (f"; without {unit!r} these are numbers" if unit else "")

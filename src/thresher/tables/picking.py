@@ -36,7 +36,7 @@ class CellPicker(NamedTuple):
         :class:`Frame` that is numbers or dates by the whole file is read, once for all uses.
         """
         if isinstance(X, Frame):
-            columns = {one.name: one.values if one.seen is None else read_column(one) for one in X}
+            columns = {one.name: one.values if one.cell_format is None else read_column(one) for one in X}
             return cls(columns, encode or partial(_frame, X), X.__getitem__)
         if not isinstance(X, Mapping) and is_frame(X):
             arrays = hasattr(X, "iloc")  # pandas, whose arrays keep their types; series of polars are used as they are

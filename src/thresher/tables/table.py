@@ -95,15 +95,15 @@ def read_table(
         wrong.append(f"it must have at least 2 columns, inputs and a target; it has {len(names)}{hint}")
     if len(frame) < 2:
         wrong.append(f"it must have at least 2 rows; it has {len(frame)}")
-    seen: list[Column] = []
+    columns: list[Column] = []
     named = set(split_names(categorical, names))
     for one in features:
         try:
             column = one._replace(values=one.as_text(), category=True) if one.name in named else one
-            seen.append(column._replace(seen=look(column)))
+            columns.append(column._replace(cell_format=look(column)))
         except InvalidInput as error:
             wrong.append(f"{error} Correct them, leave the column out with --drop, or take it as names: --categorical")
-    features = Frame(seen, notes=frame.notes, reading=frame.reading)
+    features = Frame(columns, notes=frame.notes, reading=frame.reading)
     try:
         targets = read_targets(frame, target, missing=missing)
     except InvalidInput as error:

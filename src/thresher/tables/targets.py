@@ -28,12 +28,12 @@ def read_targets(frame: Frame, target: str, *, missing: bool = False) -> NDArray
     and ``true`` are True. Cost: O(n).
     """
     column = frame[target]
-    seen = look(column)
-    if seen.kind == "date":
+    form = look(column)
+    if form.kind == "date":
         raise InvalidInput(
             f"the target {column.name[:40]!r} holds dates; expected numbers or text. Name another with --target."
         )
-    text = seen.kind == "text" or (column.is_text and truth_only(column))
+    text = form.kind == "text" or (column.is_text and truth_only(column))
     if text:
         different, codes = coded(column.values)
         values = np.array(["" if one.lower() in _NO_CLASS else TRUTHS.get(one.lower(), one) for one in different])[
@@ -41,7 +41,7 @@ def read_targets(frame: Frame, target: str, *, missing: bool = False) -> NDArray
         ]
         none = values == ""
     else:
-        values, strange = numbers_of(column, decimal=seen.how, percent=seen.percent)
+        values, strange = numbers_of(column, decimal=form.how, percent=form.percent)
         if strange.any():
             raise InvalidInput(say_strange(column, strange, "the target must be numbers, as in other rows"))
         none = np.isnan(values)

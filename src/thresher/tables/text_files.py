@@ -30,7 +30,7 @@ _GZIP, _CHUNK = b"\x1f\x8b", 1 << 22
 _DELIMITERS = ",;\t|"
 _SOME = 100  # lines that tell the delimiter
 _MOST = 0.9  # share of lines that tell how many cells there are
-_SAID = re.compile(r"sep=([^\w\r\n\".+-])\r?\n?", re.IGNORECASE)
+_SEPARATOR_LINE = re.compile(r"sep=([^\w\r\n\".+-])\r?\n?", re.IGNORECASE)
 _WHOLE = re.compile(r"[0-9]{1,15}")
 _NO_TEXT = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")
 _ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
@@ -60,7 +60,7 @@ def read_sheet(path: Path, *, how: Reading = ITSELF, like: Like | None = None, r
     Cost: O(bytes).
     """
     text, encoding, notes = _decode(_unpacked(path), path, how, like, remedy)
-    if said := _SAID.match(text):
+    if said := _SEPARATOR_LINE.match(text):
         text, how = text[said.end() :], how._replace(delimiter=how.delimiter or said[1])
     delimiter = how.delimiter or _find_delimiter(text, path, like)
     try:
