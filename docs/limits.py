@@ -38,27 +38,6 @@ TRAINING = [
     Limit("distance of the norm of an input from 1 that is accepted", "loops", "NORM_TOLERANCE"),
     Limit("numbers that a sketch S Jᵀ has at most", "algebra", "_MOST_ENTRIES"),
 ]
-SIZES = [
-    Limit("distinct rows up to which rows are few", "estimators", "MANY"),
-    Limit("rows up to which a processor always makes an exact fit", "estimators", "DEAR"),
-    Limit("rows up to which a fit may be exact", "estimators", "EXACT"),
-    Limit("observations from which scales are compared", "estimators", "_FOR_SCALES"),
-    Limit("observations from which column weights are tried", "estimators", "_FOR_COLUMNS"),
-    Limit("columns up to which features are learnt unasked, and scales by rank are tried", "estimators", "COLUMNS"),
-    Limit("rows up to which the span of fewer rows than columns is used", "estimators", "_SPANNED"),
-    Limit("few rows: those that are left out, one at a time, to find the ridge", "estimators", "SEARCHED"),
-    Limit("few rows: those that a metric is learnt on, and in its last round", "estimators: fitting.py", "_LEARNT"),
-    Limit("rows that column weights are learnt on", "estimators: fitting.py", "_WEIGHED"),
-    Limit("many rows: those that are left out together at most, a fifth of all at most", "estimators", "HELD"),
-    Limit("many rows: those on which scale, bias and shift are chosen", "estimators", "SMALL"),
-    Limit("many rows: those that features are learnt from", "estimators", "LARGE"),
-    Limit("centres that are tried first, and taken if they are better than leaves", "estimators", "CENTRES"),
-    Limit("rows of a leaf", "estimators", "LEAF"),
-    Limit("rank of the preconditioner of an exact fit", "estimators", "RANK"),
-    Limit("pivots of the error bars of many rows", "estimators", "PIVOTS"),
-    Limit("rows that a fit of few rows is asked about in the end", "estimators", "ASKED"),
-    Limit("rows beyond which a cluster makes products with the kernel", "estimators: clustered.py", "FEW"),
-]
 CHOICES = [
     Limit("biases that are tried, regression", "estimators", "ThresherRegressor._biases"),
     Limit("biases that are tried, classification", "estimators", "ThresherClassifier._biases"),
@@ -157,7 +136,7 @@ def table(limits: list[Limit]) -> str:
 
 def page(text: str) -> str:
     """Return the page with the tables of today's code."""
-    sizes = fields("estimators", "Sizes") or SIZES
+    sizes = fields("estimators", "Sizes")
     parts = {"training": TRAINING, "sizes": sizes, "choices": CHOICES, "tables": TABLES}
     for part, limits in parts.items():
         begin, end = f"<!-- {part}: python docs/limits.py writes from here -->", "<!-- to here -->"

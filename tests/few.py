@@ -2,15 +2,25 @@
 
 from sklearn.datasets import make_friedman1
 
-from thresher.estimators import base, regressor
-from thresher.estimators.fits import many
+from thresher.estimators.base import ThresherEstimator
+
+FEW = {"one_by_one": 300, "held": 150, "small": 200, "large": 500}
 
 
-def let_few_be_many(monkeypatch):
-    for module in (base, many, regressor):
-        monkeypatch.setattr(module, "MANY", 300)
-    for name, size in (("HELD", 150), ("SMALL", 200), ("LARGE", 500)):
-        monkeypatch.setattr(many, name, size)
+def with_sizes(model, **sizes):
+    """Return the same estimator, with other sizes at which its fit changes its ways."""
+    model._sizes = model._sizes._replace(**sizes)
+    return model
+
+
+def of_few(model, **sizes):
+    """Return the same estimator, for which a few hundred rows are many."""
+    return with_sizes(model, **{**FEW, **sizes})
+
+
+def let_few_be_many(monkeypatch, **sizes):
+    """Do so for estimators that a test does not make itself."""
+    monkeypatch.setattr(ThresherEstimator, "_sizes", ThresherEstimator._sizes._replace(**{**FEW, **sizes}))
 
 
 def friedman(n, seed=0, noise=0.5):

@@ -333,3 +333,30 @@ def calibration(confidences, right, bins):
                 (sum(c for c, _ in inside) / len(inside), sum(r for _, r in inside) / len(inside), len(inside))
             )
     return found
+
+
+def lifted(rows, last, metric=None):
+    """Rows (n, d), under a metric, with one more coordinate ``last``, each divided by its norm."""
+    found = []
+    for row in rows:
+        turned = row if metric is None else np.array([row @ column for column in np.asarray(metric).T])
+        longer = np.append(turned, last)
+        found.append(longer / np.sqrt(np.sum(longer**2)))
+    return np.array(found)
+
+
+def limit_kernel(X, Y, shift):
+    """<x, y> P(Z >= shift on both) for inputs X (k, d) and Y (n, d) of unit norm: an integral over one of the two."""
+    z, step = np.linspace(shift, shift + 10.0, 2_001, retstep=True)
+    simpson = step / 3 * np.r_[1, np.tile([4, 2], 999), 4, 1]
+    found = np.empty((len(X), len(Y)))
+    for i, x in enumerate(X):
+        for j, y in enumerate(Y):
+            rho = float(np.clip(x @ y, -1.0, 1.0))
+            if abs(rho) > 1 - 1e-12:
+                both = norm.sf(shift) if rho > 0 else max(0.0, 1 - 2 * norm.cdf(shift))
+            else:
+                values = norm.pdf(z) * norm.sf((shift - rho * z) / np.sqrt(1 - rho**2))
+                both = simpson @ values
+            found[i, j] = rho * both
+    return found

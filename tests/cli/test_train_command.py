@@ -14,7 +14,15 @@ from test_cli import run
 from thresher import History, estimators, tables
 from thresher.cli.fit import Work
 from thresher.cli.live import Live
+from thresher.estimators.base import ThresherEstimator
 from thresher.runs import read_run, write_run
+
+
+def let_sizes_be(monkeypatch, **sizes):
+    """Of the estimators that the command makes, and of what it reads for them."""
+    given = estimators.Sizes(**sizes)
+    monkeypatch.setattr(ThresherEstimator, "_sizes", given)
+    monkeypatch.setattr(estimators, "Sizes", lambda: given)
 
 
 class TestTrain:
@@ -64,8 +72,7 @@ class TestTrain:
         assert (tmp_path / "run" / "run.thresher").is_file()
 
     def test_many_rows_have_no_network(self, capsys, tmp_path, monkeypatch):
-        for module in (estimators, estimators.base, estimators.fits.many, estimators.regressor):
-            monkeypatch.setattr(module, "MANY", 100)
+        let_sizes_be(monkeypatch, one_by_one=100)
         table = str(write_csv(tmp_path / "t.csv", rows=300))
         folder, page = str(tmp_path / "run"), tmp_path / "page.html"
         code, out, _ = run(capsys, "train", table, "--target", "y", "--save", folder, "--report", str(page))
@@ -86,11 +93,7 @@ class TestTrain:
         pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet'")
         from pyarrow import parquet
 
-        for module in (estimators, estimators.base, estimators.fits.many):
-            monkeypatch.setattr(module, "EXACT", 200)
-        for module in (estimators, estimators.base, estimators.fits.many, estimators.regressor):
-            monkeypatch.setattr(module, "MANY", 100)
-        monkeypatch.setattr("thresher.estimators.fits.beyond.CENTRES", (40, 60))
+        let_sizes_be(monkeypatch, one_by_one=100, exact=200, centres=40, more_centres=60)
         rng = np.random.default_rng(0)
         columns = {name: rng.normal(size=500) for name in "abc"} | {
             "kind": ["red", "blue"] * 250 if text else [1, 2] * 250

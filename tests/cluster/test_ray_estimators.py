@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'thresher[ray]'")
-from few import friedman, let_few_be_many
+from few import FEW, friedman, of_few
 from test_cli import run
 from test_ray import told
 
@@ -16,10 +16,9 @@ from thresher import (
 )
 from thresher.engines import ray_cluster
 from thresher.engines.threads import Threads
-from thresher.estimators.fits import beyond, many
-from thresher.estimators.fits.centres import fit_centres
-from thresher.estimators.kernels import clustered
-from thresher.estimators.kernels.clustered import Clustered
+from thresher.estimators.backends.cluster import Clustered
+from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.models.centres import fit_centres
 from thresher.runs import read_run
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("ten_slices")]
@@ -37,16 +36,14 @@ def test_estimators_on_a_cluster(cluster, diabetes, ridge):
 
 
 @pytest.fixture
-def limit(monkeypatch):
+def limit():
     """A function that fits the limit to rows that count as many, and predicts them."""
-    let_few_be_many(monkeypatch)
-    monkeypatch.setattr(beyond, "CENTRES", (60, 100))
-    monkeypatch.setattr(clustered, "FEW", many.LARGE + many.HELD)
+    sizes = {"centres": 60, "more_centres": 100, "on_cluster": FEW["large"] + FEW["held"]}
     X, y = friedman(900)
 
     def fit(engine, way, **more):
         model = ThresherRegressor(engine=engine, approximation=way, feature_learning=0, random_state=0, **more)
-        return model.fit(X, y).predict(X)
+        return of_few(model, **sizes).fit(X, y).predict(X)
 
     return fit
 
@@ -61,19 +58,19 @@ class Here:
 def products_and_passes(made):
     """What comes of the answers of slices of 900 rows, in some calls of each kind."""
     rng = np.random.default_rng(0)
-    rows, device = to_sphere(rng.normal(size=(900, 5))).astype(np.float32), Clustered(made, 1)
-    matrix, vectors = device.matrix(rows, 0.4, memory=0.0), rng.normal(size=(800, 2))
+    rows, backend = to_sphere(rng.normal(size=(900, 5))).astype(np.float32), Clustered(made, 1, few=800)
+    kernel = SphereKernel(1.0, 0.4)
+    matrix, vectors = backend.operator(kernel, rows, memory=0.0), rng.normal(size=(800, 2))
     order, y = rng.permutation(900), rng.normal(size=(900, 1))
     said = [matrix.times(one) for one in (vectors, y, vectors)]
     del matrix  # with its workers, which have all the processors
-    options = {"kept": order[:800], "held": order[800:], "shift": 0.4, "ridges": [0.1, 1.0], "centres": 50}
-    fit = fit_centres(rows, y, np.ones(900), device=device, **options)
+    options = {"kept": order[:800], "held": order[800:], "kernel": kernel, "ridges": [0.1, 1.0], "centres": 50}
+    fit = fit_centres(rows, y, np.ones(900), backend=backend, **options)
     return [*said, fit.alpha, fit.held_outputs]
 
 
 @pytest.mark.slow
-def test_slices_of_rows_that_are_killed_change_no_bit(cluster, kill, monkeypatch):
-    monkeypatch.setattr(clustered, "FEW", 800)
+def test_slices_of_rows_that_are_killed_change_no_bit(cluster, kill):
     begun = kill({0: [("times", 2), ("nothing", 1), ("sums", 2)]})
     there = products_and_passes(ray_cluster.Cluster(Ray(workers=2)))
     assert begun == [0, 1, 0] * 2

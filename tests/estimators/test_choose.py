@@ -5,28 +5,27 @@ import pytest
 from sklearn.base import clone
 
 from thresher import ThresherClassifier, ThresherRegressor, to_sphere
-from thresher.estimators.choosing.choose import Choice, choose, fit_kernel, leave_one_out, solve_kernel
-from thresher.estimators.choosing.features import (
-    MILD,
-    STRONG,
-    Plan,
-    choose_plan,
-    next_metric,
-)
+from thresher.estimators.backends.dense import ArrayKernel
+from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.lift import lift_rows, typical_norm
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.kernels.device import Cpu
+from thresher.estimators.judging.leave_one_out import LeaveOneOut, fit_kernel, leave_one_out
+from thresher.estimators.judging.search import search
 from thresher.estimators.kernels.gradients import (
+    MILD,
     limit_gradients,
     mix_outputs,
+    next_metric,
     outer_product,
     row_gradients,
     sum_outer_products,
 )
-from thresher.estimators.kernels.kernels import ArrayKernel, limit_of
+from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.options import Plan
+from thresher.estimators.pipeline.plans import STRONG, choose_plan
 from thresher.theory import cofiring_probability, cofiring_slope, firing_probability, limit_kernel
 
-CPU = Cpu(1)
+CPU, KERNEL = Cpu(1), SphereKernel(1.0, 0.5)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.01, 0.5, 2.0])
@@ -46,18 +45,15 @@ def test_the_best_ridge_is_a_minimum():
     rng = np.random.default_rng(1)
     X = to_sphere(rng.normal(size=(60, 5)))
     data = Observations.merged(X, X[:, :1] ** 2 + 0.1 * rng.normal(size=(60, 1)))
-    K = CPU.kernel(data.X, 0.5)
-    errors = {
-        power: leave_one_out(K, data, ridge=10 ** (power / 2), diagonal=firing_probability(0.5)).error
-        for power in range(-16, 5)
-    }
+    K, asked = CPU.dense(KERNEL, data.X), {"diagonal": firing_probability(0.5), "last": 60}
+    errors = {power: leave_one_out(K, data, ridge=10 ** (power / 2), **asked).error for power in range(-16, 5)}
     for guess in (1e-8, 1e-2, 10.0):
-        fit = fit_kernel(K, data, shift=0.5, ridge=None, guess=guess)
+        fit = fit_kernel(K, data, ridge=None, guess=guess, **asked)
         assert fit.error == pytest.approx(min(errors.values()))
-    fixed = fit_kernel(K, data, shift=0.5, ridge=0.5)
+    fixed = fit_kernel(K, data, ridge=0.5, **asked)
     assert fixed.ridge == 0.5
-    np.testing.assert_allclose(solve_kernel(K, data, shift=0.5, ridge=0.5), fixed.alpha)
-    assert solve_kernel(ArrayKernel(-K.dense()), data, shift=0.5, ridge=1e-6) is None
+    np.testing.assert_allclose(K.solve(KERNEL.penalty(0.5, data.weights), data.targets), fixed.alpha)
+    assert ArrayKernel(-K.dense()).solve(KERNEL.penalty(1e-6, data.weights), data.targets) is None
 
 
 @pytest.fixture
@@ -67,28 +63,33 @@ def waves():
 
 
 def test_choice_is_the_least_of_what_was_tried(waves):
-    choice = choose(waves, biases=(1.0, 0.5), shifts=(0.5, 0.0, 1.0), ridge=None, kernel_of=CPU.kernel)
+    judge = LeaveOneOut(waves, CPU)
+    choice = search(judge, KERNEL, biases=(1.0, 0.5), shifts=(0.5, 0.0, 1.0), ridge=None, guess=1e-2)
     assert len(choice.tried) == 4
     assert choice.error == min(error for *_, error in choice.tried)
-    assert (choice.bias, choice.shift, choice.ridge, choice.error) in choice.tried
-    fixed = choose(waves, biases=[2.0], shifts=[0.3], ridge=0.1, kernel_of=CPU.kernel)
-    assert fixed[:3] == (2.0, 0.3, 0.1)
+    assert (choice.kernel.bias, choice.kernel.shift, choice.ridge, choice.error) in choice.tried
+    fixed = search(judge, KERNEL, biases=[2.0], shifts=[0.3], ridge=0.1, guess=1e-2)
+    assert fixed[:2] == (SphereKernel(2.0, 0.3), 0.1)
 
 
 def test_a_favourite_keeps_its_place_unless_another_is_clearly_better(waves):
-    lists = {"biases": (1.0, 0.5, 2.0), "shifts": (0.5, 0.0, 1.0), "ridge": None}
-    plain = choose(waves, **lists, kernel_of=CPU.kernel)
-    worst = max(plain.tried, key=lambda one: one[3])
-    assert plain.error < 0.99 * worst[3]
-    over = choose(waves, **lists, favourite=Choice(*worst, []), kernel_of=CPU.kernel)
+    lists = {"biases": (1.0, 0.5, 2.0), "shifts": (0.5, 0.0, 1.0), "ridge": None, "guess": 1e-2}
+    plain = search(LeaveOneOut(waves, CPU), KERNEL, **lists)
+    worst = max(plain.tried, key=lambda one: one.error)
+    assert plain.error < 0.99 * worst.error
+    favourite = SphereKernel(worst.bias, worst.shift)
+    over = search(LeaveOneOut(waves, CPU), KERNEL, **lists, favourite=favourite)
     assert over.tried[0][:2] == worst[:2]
-    assert (over.bias, over.shift) != worst[:2]
+    assert over.kernel != favourite
 
-    def alike(inputs, shift):  # kernels that hardly differ
-        return ArrayKernel(np.eye(50) * firing_probability(shift) * (1 + 1e-5 * shift))
+    class Alike(Cpu):
+        def dense(self, kernel, inputs, *, gradients=False):  # kernels that hardly differ, others a little better
+            known = 1e-4 * (kernel != favourite) * waves.targets @ waves.targets.T
+            return ArrayKernel(kernel.diagonal * (np.eye(50) + known))
 
-    kept = choose(waves, **lists, favourite=Choice(*worst, []), kernel_of=alike)
-    assert (kept.bias, kept.shift) == worst[:2]
+    kept = search(LeaveOneOut(waves, Alike(1)), KERNEL, **lists, favourite=favourite)
+    assert 0.99 * kept.error < min(one.error for one in kept.tried) < kept.error
+    assert kept.kernel == favourite
 
 
 def test_gradients_of_the_limit():
@@ -108,7 +109,7 @@ def test_gradients_by_rows_are_those_through_the_lift():
     rng = np.random.default_rng(4)
     rows, metric, alpha, step = rng.normal(size=(9, 3)), rng.normal(size=(3, 2)), rng.normal(size=(9, 1)), 1e-6
     inputs, norms = lift_rows(rows @ metric, 1.5)
-    gradients = limit_gradients(inputs, alpha, kernel=limit_of(inputs, 0.5), shift=0.5)
+    gradients = limit_gradients(inputs, alpha, kernel=limit_kernel(inputs @ inputs.T, 0.5), shift=0.5)
     found = next(row_gradients(gradients, inputs=inputs, norms=norms, columns=2)) @ metric.T
     for i in range(9):
         others = np.arange(9) != i
@@ -136,7 +137,7 @@ def test_outer_products_are_those_of_the_gradients(outputs, columns):
 
 
 def metric_after_a_round(inputs, norms, alpha, *, power, metric):
-    gradients = limit_gradients(inputs, alpha, kernel=limit_of(inputs, 0.5), shift=0.5)
+    gradients = limit_gradients(inputs, alpha, kernel=limit_kernel(inputs @ inputs.T, 0.5), shift=0.5)
     by_row = row_gradients(gradients, inputs=inputs, norms=norms, columns=len(metric))
     outer = outer_product(by_row, weights=np.ones(len(inputs)), metric=metric)
     return next_metric(outer, metric=metric, power=power)
@@ -146,14 +147,14 @@ def test_the_metric_finds_the_direction_that_matters():
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(200, 6))
     data = Observations.merged(rows, np.sin(2 * rows[:, :1]))
-    learning = choose_plan(data, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=False, device=CPU)
+    learning = choose_plan(data, KERNEL, ridge=None, guess=1e-2, columns=False, backend=CPU)
     assert learning.plan.rounds >= 1
     assert not learning.plan.columns
     errors = learning.errors[learning.plan.name]
     assert errors[learning.plan.rounds] == min(map(min, learning.errors.values())) < 0.7 * errors[0]
     assert learning.error == min(errors)
     inputs, norms = lift_rows(data.X, 2.0)
-    fit = fit_kernel(CPU.kernel(inputs, 0.5), data, shift=0.5, ridge=None)
+    fit = fit_kernel(CPU.dense(KERNEL, inputs), data, diagonal=KERNEL.diagonal, ridge=None, last=200)
     metric = metric_after_a_round(inputs, norms, fit.alpha, power=0.25, metric=np.eye(6))
     assert (metric**2).sum() == pytest.approx(6)
     assert metric[0, 0] > 1.5 * np.diag(metric)[1:].max()
@@ -163,7 +164,7 @@ def test_columns_are_weighed_where_few_of_them_matter():
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(200, 10))
     data = Observations.merged(rows, np.sin(2 * rows[:, :1]) * np.sign(rows[:, 1:2]))
-    asked = {"bias": 1.0, "shift": 0.5, "ridge": None, "guess": 1e-2, "device": CPU}
+    asked = {"kernel": KERNEL, "ridge": None, "guess": 1e-2, "backend": CPU}
     learning = choose_plan(data, columns=True, **asked)
     assert learning.plan.columns
     assert Plan(columns=True).name in learning.errors
@@ -179,13 +180,13 @@ def test_the_error_without_learning_is_that_of_the_folds(bias, ridge):
     rows = rng.normal(size=(25, 3))[rng.integers(25, size=60)]
     targets = np.sin(rows[:, :1]) + rng.normal(size=(60, 1))
     data = Observations.merged(rows, targets, weights=rng.choice([0.2, 1.0, 3.0], 60))
-    learning = choose_plan(data, bias=bias, shift=0.5, ridge=ridge, guess=1e-2, columns=False, device=CPU)
+    learning = choose_plan(data, SphereKernel(bias, 0.5), ridge=ridge, guess=1e-2, columns=False, backend=CPU)
     squares = 0.0
     for kept, held in data.folds(4):
         last = bias * typical_norm(kept.X, kept.weights)
         (inputs, _), (others, _) = lift_rows(kept.X, last), lift_rows(held.X[held.row], last)
         noise = ridge * firing_probability(0.5) / kept.weights
-        alpha = np.linalg.solve(limit_of(inputs, 0.5) + np.diag(noise), kept.targets)
+        alpha = np.linalg.solve(limit_kernel(inputs @ inputs.T, 0.5) + np.diag(noise), kept.targets)
         outputs = limit_kernel(others @ inputs.T, 0.5, symmetric=False) @ alpha
         squares += held.weight @ (outputs - held.target)[:, 0] ** 2
     assert learning.errors[Plan().name][0] == pytest.approx(squares / data.weight.sum())
@@ -215,7 +216,7 @@ def test_noise_is_not_learnt():
     np.testing.assert_array_equal(next_metric(np.zeros((5, 5)), metric=np.eye(5), power=0.25), np.eye(5))
     nothing = Observations.merged(rows, np.zeros((80, 1)))
     for columns in (False, True):
-        learning = choose_plan(nothing, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=columns, device=CPU)
+        learning = choose_plan(nothing, KERNEL, ridge=None, guess=1e-2, columns=columns, backend=CPU)
         assert learning.plan == Plan()
 
 

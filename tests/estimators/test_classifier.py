@@ -10,8 +10,7 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import log_loss
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
-from thresher.estimators import base
-from thresher.estimators.fits import fitting
+from thresher.estimators.pipeline import budget, few_rows
 
 SMALL = {"width": 512, "random_state": 0}
 FIXED = {"width": 128, "random_state": 0, "shift": 0.5, "bias": 1.0, "ridge": 0.3, "feature_learning": 0}
@@ -58,10 +57,10 @@ class TestProbabilities:
         centres = rng.normal(size=(100, 16))
         y = np.repeat(np.arange(100), 4)
         X = centres[y] + 0.3 * rng.normal(size=(400, 16))
-        monkeypatch.setattr(fitting, "WORSE", math.inf)  # networks, whatever they lose
+        monkeypatch.setattr(few_rows, "WORSE", math.inf)  # networks, whatever they lose
         model = ThresherClassifier(random_state=0, feature_learning=0).fit(X, y)
         assert len(model.networks_) == 100
-        assert sum(network.width for network in model.networks_) <= base._MOST_NEURONS
+        assert sum(network.width for network in model.networks_) <= budget._MOST_NEURONS
         assert len({network.settings for network in model.networks_}) == 1
         assert model.score(centres, np.arange(100)) > 0.9
 

@@ -5,7 +5,7 @@ import weakref
 
 import numpy as np
 import pytest
-from few import friedman, let_few_be_many
+from few import FEW, friedman, of_few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import examples
@@ -13,13 +13,15 @@ from properties import examples
 from thresher import MemoryRefused, ThresherClassifier, ThresherRegressor, to_sphere
 from thresher.engines.cluster import Node, deal, require_nodes, room_for
 from thresher.engines.worker import Call, Worker, here
+from thresher.estimators.backends.cluster import Clustered, KernelRows, row_ranges
+from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.streams import Stream, lift_single
-from thresher.estimators.fits import beyond, many
-from thresher.estimators.fits.centres import fit_centres
-from thresher.estimators.kernels import clustered
-from thresher.estimators.kernels.clustered import Clustered, KernelRows, row_ranges
-from thresher.estimators.kernels.device import Cpu
+from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.models.centres import fit_centres
+from thresher.estimators.sizes import Sizes
 from thresher.tables.parts import Part
+
+KERNEL = SphereKernel(1.0, 0.4)
 
 
 class Workers:
@@ -64,11 +66,6 @@ class Executor:
             yield from value
 
 
-@pytest.fixture
-def many_rows(monkeypatch):
-    monkeypatch.setattr(clustered, "FEW", 100)
-
-
 def inputs_of(n, seed=0):
     return to_sphere(np.random.default_rng(seed).normal(size=(n, 4))).astype(np.float32)
 
@@ -88,15 +85,13 @@ def test_products_are_those_of_one_process_whatever_is_kept_and_lost(n, share, o
     inputs, rng = inputs_of(n, n), np.random.default_rng(n)
     vectors = rng.normal(size=(max(int(share * n), 1), outputs))
     said = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clustered, "FEW", 100)
-        for cluster in (Workers(1), Workers(2, memory=600e6 + 4 * n * n * kept), Workers(3, lost={2})):
-            matrix = Clustered(cluster, 1).matrix(inputs, 0.4, memory=0.0)
-            assert not cluster.made  # columns need no workers
-            said += [matrix.times(vectors), matrix.times(vectors)]
+    for cluster in (Workers(1), Workers(2, memory=600e6 + 4 * n * n * kept), Workers(3, lost={2})):
+        matrix = Clustered(cluster, 1, few=100).operator(KERNEL, inputs, memory=0.0)
+        assert not cluster.made  # columns need no workers
+        said += [matrix.times(vectors), matrix.times(vectors)]
     for one in said:
         np.testing.assert_array_equal(one, said[0])
-    alone = Cpu(1).matrix(inputs, 0.4, memory=0.0).times(vectors)
+    alone = Cpu(1).operator(KERNEL, inputs, memory=0.0).times(vectors)
     np.testing.assert_allclose(said[0], alone, atol=1e-5)
 
 
@@ -118,14 +113,14 @@ def test_centres_are_those_of_one_process(seed, outputs, kind):
     rows, n = rng.normal(size=(900, 3)), 900
     targets, weights = np.sin(rows[:, :outputs]) + 0.1 * rng.normal(size=(n, outputs)), rng.uniform(0.5, 2.0, n)
     order = rng.permutation(n)
-    options = {"kept": order[:700], "held": order[750:], "shift": 0.5, "ridges": [1e-2, 1.0], "centres": 40}
+    options = {"kept": order[:700], "held": order[750:], "ridges": [1e-2, 1.0], "centres": 40}
+    options["kernel"] = SphereKernel(1.0, 0.5)
     stream = Stream(Part(rows) if kind == "part" else rows, lambda block: lift_single(block, 1.0))
     stream = Stream(lift_single(rows, 1.0)) if kind == "lifted" else stream
-    alone = fit_centres(stream, targets, weights, device=Cpu(1), **options)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clustered, "FEW", 800)
-        clusters = [Workers(1), Workers(2), Workers(3, lost={2, 3})]
-        fits = [fit_centres(stream, targets, weights, device=Clustered(one, 1), **options) for one in clusters]
+    alone = fit_centres(stream, targets, weights, backend=Cpu(1), **options)
+    clusters = [Workers(1), Workers(2), Workers(3, lost={2, 3})]
+    backends = [Clustered(one, 1, few=800) for one in clusters]
+    fits = [fit_centres(stream, targets, weights, backend=one, **options) for one in backends]
     assert all(set(one.calls) == {"sums"} and len(one.made) == 1 for one in clusters)
     for one in fits:
         for name in ("inputs", "alpha", "held_outputs"):
@@ -135,7 +130,7 @@ def test_centres_are_those_of_one_process(seed, outputs, kind):
     np.testing.assert_allclose(fits[0].held_outputs, alone.held_outputs, rtol=1e-6, atol=1e-8)
 
 
-def test_a_worker_receives_its_own_rows_alone(many_rows):
+def test_a_worker_receives_its_own_rows_alone():
     recipes = []
 
     class Watched(Workers):
@@ -146,29 +141,25 @@ def test_a_worker_receives_its_own_rows_alone(many_rows):
 
     rng = np.random.default_rng(0)
     stream = Stream(lift_single(rng.normal(size=(3072, 30)), 1.0))
-    kept = {"kept": np.arange(3000), "held": np.arange(3000, 3072), "shift": 0.5, "ridges": [0.1], "centres": 20}
-    fit_centres(stream, rng.normal(size=(3072, 1)), np.ones(3072), device=Clustered(Watched(4), 1), **kept)
+    kept = {"kept": np.arange(3000), "held": np.arange(3000, 3072), "ridges": [0.1], "centres": 20}
+    kept["kernel"], backend = SphereKernel(1.0, 0.5), Clustered(Watched(4), 1, few=100)
+    fit_centres(stream, rng.normal(size=(3072, 1)), np.ones(3072), backend=backend, **kept)
     assert len(recipes) == 4
     assert sum(recipes) < 1.5 * stream.rows.nbytes
 
 
 @pytest.mark.parametrize("way", ["exact", "centres", "auto"])
-def test_estimators_fit_many_rows_on_a_cluster(monkeypatch, many_rows, way):
-    let_few_be_many(monkeypatch)
-    monkeypatch.setattr(beyond, "LEAF", 120)
-    monkeypatch.setattr(beyond, "CENTRES", (60, 100))
-    monkeypatch.setattr("thresher.estimators.fits.leaves._ENOUGH", 40)
-    monkeypatch.setattr(clustered, "FEW", many.LARGE + many.HELD)
-    if way == "auto":
-        monkeypatch.setattr(many, "EXACT", 600)
+def test_estimators_fit_many_rows_on_a_cluster(monkeypatch, way):
+    sizes = {"leaf": 120, "leaves_judged": 40, "centres": 60, "more_centres": 100}
+    sizes |= {"on_cluster": FEW["large"] + FEW["held"], "exact": 600 if way == "auto" else Sizes().exact}
     X, y = friedman(1000)
     kind, y = (ThresherClassifier, y > np.median(y)) if way == "auto" else (ThresherRegressor, y)
     options = {"random_state": 0, "feature_learning": 0, "approximation": way, "n_jobs": 1}
-    alone = kind(**options).fit(X, y)
+    alone = of_few(kind(**options), **sizes).fit(X, y)
     said = []
     for cluster in (Workers(1), Workers(3, lost={2, 5})):
         monkeypatch.setattr("thresher.estimators.engine.place_of", lambda where, made=cluster: made)
-        model = kind(engine="ray", **options).fit(X, y)
+        model = of_few(kind(engine="ray", **options), **sizes).fit(X, y)
         assert set(cluster.calls) == {"times" if way == "exact" else "sums"}
         assert not [one for one in cluster.made if one() is not None]  # nothing holds workers after a fit
         assert model.approximation_ == alone.approximation_
@@ -182,16 +173,16 @@ def test_estimators_fit_many_rows_on_a_cluster(monkeypatch, many_rows, way):
 
 def test_few_rows_stay_here():
     cluster = Workers(2)
-    device, inputs = Clustered(cluster, 1), inputs_of(300)
+    backend, inputs = Clustered(cluster, 1, few=Sizes().on_cluster), inputs_of(300)
     np.testing.assert_array_equal(
-        device.matrix(inputs, 0.4, memory=1e9).times(np.ones((300, 1))),
-        Cpu(1).matrix(inputs, 0.4, memory=1e9).times(np.ones((300, 1))),
+        backend.operator(KERNEL, inputs, memory=1e9).times(np.ones((300, 1))),
+        Cpu(1).operator(KERNEL, inputs, memory=1e9).times(np.ones((300, 1))),
     )
     assert not cluster.made
 
 
-def test_what_no_machine_has_room_for_is_refused(many_rows):
-    matrix = Clustered(Workers(2, memory=1e8), 1).matrix(inputs_of(300), 0.4, memory=0.0)
+def test_what_no_machine_has_room_for_is_refused():
+    matrix = Clustered(Workers(2, memory=1e8), 1, few=100).operator(KERNEL, inputs_of(300), memory=0.0)
     with pytest.raises(MemoryRefused, match=r"each of 2 workers needs .* room for 0\. Use approximation='centres'"):
         matrix.times(np.ones((300, 1)))
 

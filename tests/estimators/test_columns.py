@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thresher.estimators.choosing.columns import learn_columns, likelihood
+from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.kernels.device import Cpu
+from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.pipeline.columns import learn_columns, likelihood
 from thresher.theory import firing_probability, limit_kernel
 
-CPU = Cpu(1)
+CPU, KERNEL = Cpu(1), SphereKernel(1.0, 0.5)
 
 
 def by_hand(values, data, shift):
@@ -41,20 +42,19 @@ ridges = st.floats(-6.0, 2.0)
 @given(observations(), st.tuples(places, places), st.tuples(ridges, ridges), st.sampled_from([0.0, 0.5, 1.5]))
 def test_it_is_that_of_single_observations(data, weights, ridges, shift):
     one, other = (np.array([*part, 0.3 * part[0], ridge]) for part, ridge in zip(weights, ridges, strict=True))
-    found = likelihood(one, data, shift=shift, device=CPU)[0] - likelihood(other, data, shift=shift, device=CPU)[0]
+    kernel = KERNEL._replace(shift=shift)
+    found = likelihood(one, data, kernel, CPU)[0] - likelihood(other, data, kernel, CPU)[0]
     expected = by_hand(one, data, shift) - by_hand(other, data, shift)
     assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 @given(observations(), places, ridges, st.sampled_from([0.0, 0.5, 1.5]))
 def test_the_gradient_is_that_of_the_value(data, weights, ridge, shift):
-    values = np.array([*weights, 0.2, ridge])
+    values, kernel = np.array([*weights, 0.2, ridge]), KERNEL._replace(shift=shift)
     step = 1e-3  # far above the rounding of a diagonal, where the kernel is sharp
-    gradient = likelihood(values, data, shift=shift, device=CPU)[1]
+    gradient = likelihood(values, data, kernel, CPU)[1]
     for k in range(5):
-        ahead, behind = (
-            likelihood(values + sign * step * np.eye(5)[k], data, shift=shift, device=CPU)[0] for sign in (1, -1)
-        )
+        ahead, behind = (likelihood(values + sign * step * np.eye(5)[k], data, kernel, CPU)[0] for sign in (1, -1))
         assert gradient[k] == pytest.approx((ahead - behind) / (2 * step), rel=1e-3, abs=1e-4)
 
 
@@ -63,7 +63,7 @@ def test_columns_of_noise_are_switched_off():
     X = rng.normal(size=(150, 8))
     y = np.sin(2 * X[:, 0]) + X[:, 3] + 0.05 * rng.normal(size=150)
     data = Observations.merged(X, ((y - y.mean()) / y.std())[:, None])
-    found = learn_columns(data, bias=1.0, shift=0.5, ridge=1e-2, device=CPU)
+    found = learn_columns(data, KERNEL, ridge=1e-2, backend=CPU)
     noise = np.delete(found.weights, [0, 3])
     assert found.weights[[0, 3]].min() > 5 * noise.max()
     assert np.mean(found.weights**2) == pytest.approx(1)
@@ -75,15 +75,15 @@ def test_they_are_likelier_than_equal_ones():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 4))
     data = Observations.merged(X, np.abs(X[:, :1]) - 0.8)
-    found = learn_columns(data, bias=1.0, shift=0.5, ridge=1e-2, device=CPU)
+    found = learn_columns(data, KERNEL, ridge=1e-2, backend=CPU)
     length = [np.sqrt(np.mean(((X * weights) ** 2).sum(axis=1))) for weights in (1.0, found.weights)]
     start = np.append(np.zeros(4), np.log([length[0], 1e-2]))
     end = np.concatenate([np.log(found.weights), np.log([found.bias * length[1], found.ridge])])
-    assert likelihood(end, data, shift=0.5, device=CPU)[0] < likelihood(start, data, shift=0.5, device=CPU)[0] - 0.3
+    assert likelihood(end, data, KERNEL, CPU)[0] < likelihood(start, data, KERNEL, CPU)[0] - 0.3
 
 
 def test_targets_that_say_nothing_teach_nothing():
     X = np.random.default_rng(0).normal(size=(20, 3))
-    found = learn_columns(Observations.merged(X, np.zeros((20, 1))), bias=1.0, shift=0.5, ridge=1e-2, device=CPU)
+    found = learn_columns(Observations.merged(X, np.zeros((20, 1))), KERNEL, ridge=1e-2, backend=CPU)
     assert np.isfinite(found.weights).all()
     assert np.isfinite([found.bias, found.ridge]).all()

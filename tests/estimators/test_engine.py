@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from few import with_sizes
 from sklearn.base import clone
 
 from thresher import (
@@ -41,10 +42,9 @@ def test_engines_that_cannot_be(kind, options, error, words):
 
 
 def test_the_limit_that_width_auto_means_is_refused_on_gpus_too(monkeypatch):
-    monkeypatch.setattr("thresher.estimators.base.MANY", 10)
     monkeypatch.setattr("thresher.estimators.engine.place_of", lambda where: None)  # with or without Ray
     with pytest.raises(NotAvailable, match="the limit of infinite width"):
-        ThresherRegressor(device="cuda", engine="ray").fit(X, y)
+        with_sizes(ThresherRegressor(device="cuda", engine="ray"), one_by_one=10).fit(X, y)
 
 
 def test_a_clone_has_the_same_cluster():

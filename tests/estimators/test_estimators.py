@@ -16,7 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import Callback, InvalidInput, SphereLift, ThresherClassifier, ThresherRegressor
 from thresher.estimators.files.progress import Progress
-from thresher.estimators.fits import fitting, intervals
+from thresher.estimators.models import intervals
+from thresher.estimators.pipeline import budget
 
 SMALL = {"width": 512, "random_state": 0}
 TWICE = "the same row comes with different targets, which ridge=0 refuses"
@@ -196,7 +197,7 @@ def test_lifting_can_be_undone_unless_lengths_are_lost(bias):
 @pytest.mark.parametrize(("n", "outputs"), [(100, 1000), (400, 3)])
 def test_the_estimate_of_memory_covers_what_is_taken(monkeypatch, n, outputs):
     asked = []
-    monkeypatch.setattr(fitting, "require", lambda taken, **_: asked.append(taken))
+    monkeypatch.setattr(budget, "require", lambda taken, **_: asked.append(taken))
     monkeypatch.setattr(intervals, "_fit_variances", lambda *_: np.ones(2))  # takes time, not memory
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(n, 3)), rng.normal(size=(n, outputs))

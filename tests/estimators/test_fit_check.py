@@ -5,18 +5,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from few import friedman, let_few_be_many
+from few import friedman, of_few
 from naive import kernel_ridge
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from thresher import InvalidInput, ThresherRegressor
 from thresher.algebra.descent import Descent
-from thresher.estimators.choosing.holdout import refine
+from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.lift import lift_rows
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.fits import beyond, exact, fit_check, fitting, interpolation, many, networks
-from thresher.estimators.fits.fit_check import Asked, check_answers
-from thresher.estimators.kernels.device import Cpu
+from thresher.estimators.judging.holdout import refine
+from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.models import beyond, exact, fit_check, interpolation, networks
+from thresher.estimators.models.fit_check import Asked, check_answers
+from thresher.estimators.pipeline.few_rows import FewRows
 from thresher.model.network import Network
 from thresher.model.problem import Problem
 from thresher.training import Status
@@ -43,7 +45,8 @@ def table():
 def model_of(way):
     width = {"network": 256, "many networks": 256}.get(way, math.inf)
     approximation = way if way in ("centres", "leaves") else "exact"
-    return ThresherRegressor(**GIVEN, ridge=RIDGE, width=width, approximation=approximation)
+    model = ThresherRegressor(**GIVEN, ridge=RIDGE, width=width, approximation=approximation)
+    return model if way in ("few", "network") else of_few(model)
 
 
 def spoilt(fault, alpha):
@@ -58,17 +61,14 @@ class Sabotage:
 
     def __init__(self, monkeypatch, way, fault, times):
         self.fault, self.left = fault, times
-        if way not in ("few", "network"):
-            let_few_be_many(monkeypatch)
-        name = {"network": "train_penalised", "many networks": "train_many"}.get(way, f"fit_{way}")
         if way == "few":
-            self.wrap(monkeypatch, fitting.Fitting, "_fit_kernel", self.few)
+            self.wrap(monkeypatch, FewRows, "_solved", self.few)
         elif way == "exact":
             self.wrap(monkeypatch, exact, "refine", self.refine)
+        elif way in ("network", "many networks"):
+            self.wrap(monkeypatch, networks, "train_penalised", self.network)
         else:
-            room = {"network": fitting, "many networks": many}.get(way, beyond)
-            wrong = {"network": self.network, "many networks": self.networks}.get(way, self.approximate)
-            self.wrap(monkeypatch, room, name, wrong)
+            self.wrap(monkeypatch, beyond, f"fit_{way}", self.approximate)
 
     def wrap(self, monkeypatch, room, name, wrong):
         right = getattr(room, name)
@@ -81,12 +81,12 @@ class Sabotage:
 
         monkeypatch.setattr(room, name, solve)
 
-    def few(self, right, fit, kernel, choice, ridge):
-        found = right(fit, kernel, choice, ridge)
+    def few(self, right, route, matrix, ridge):
+        found = right(route, matrix, ridge)
         if self.fault == "another ridge":  # with what the right one claims
-            return found._replace(alpha=right(fit, kernel, choice, 100 * ridge).alpha)
-        alpha = spoilt(self.fault, found.alpha)
-        return found._replace(alpha=alpha, outputs=fit.data.targets - found.noise / fit.data.weights[:, None] * alpha)
+            return found._replace(alpha=right(route, matrix, 100 * ridge).alpha)
+        alpha, data = spoilt(self.fault, found.alpha), route._at
+        return found._replace(alpha=alpha, outputs=data.targets - found.noise / data.weights[:, None] * alpha)
 
     def refine(self, right, matrix, low, data, **more):
         alpha, residual = right(matrix, low, data, **more)
@@ -105,12 +105,6 @@ class Sabotage:
         factor = math.nan if self.fault == "nan" else 1.0
         worse = [one.network if factor == 1.0 else _not_numbers(one.network) for one in bad]
         return [replace(one, network=network) for one, network in zip(good, worse, strict=True)]
-
-    def networks(self, right, inputs, *args, **more):
-        with pytest.MonkeyPatch.context() as patch:
-            honest = networks.train_penalised
-            patch.setattr(networks, "train_penalised", lambda *a, **k: self.network(honest, *a, **k))
-            return right(inputs, *args, **more)
 
     def approximate(self, right, *args, ridges, **more):
         made = right(*args, ridges=ridges, **more)
@@ -154,7 +148,6 @@ class TestWithoutAnyWorkingSolver:
 
     @pytest.mark.parametrize("way", ["exact", "centres", "leaves"])
     def test_conjugate_gradients_that_return_zeros(self, way, table, monkeypatch):
-        let_few_be_many(monkeypatch)
         step = Descent.step
 
         def nothing(descent):
@@ -230,9 +223,9 @@ def test_a_solve_never_ends_farther_off_than_it_began(kind, monkeypatch):
     rows = np.repeat(rng.normal(size=(100, 3)), 6, axis=0) + 1e-6 * rng.normal(size=(600, 3))
     inputs = lift_rows(rows, 1.0)[0].astype(np.float32)
     data = Observations(rows, row=np.arange(600), target=np.sin(rows[:, :1]), unit=np.ones(600), count=np.ones(600))
-    device = Cpu(1)
-    matrix = device.matrix(inputs, 0.5, memory=math.inf)
-    low = device.pivots(matrix, rank=60)
+    backend = Cpu(1)
+    matrix = backend.operator(SphereKernel(1.0, 0.5), inputs, memory=math.inf)
+    low = backend.pivots(matrix, rank=60)
     if kind == "not a number":
         step = Descent.step
 
@@ -241,7 +234,7 @@ def test_a_solve_never_ends_farther_off_than_it_began(kind, monkeypatch):
             descent.values, descent._residual = math.nan * descent.values, math.nan * descent._residual
 
         monkeypatch.setattr(Descent, "step", broken)
-    solve = {"device": device, "residual": 1e-9, "steps": 60, "ridge": 1e-5}
+    solve = {"backend": backend, "residual": 1e-9, "steps": 60, "ridge": 1e-5}
     start = np.zeros((600, 1))
     for _ in range(3):  # goes on from where it ended
         alpha, claimed = refine(matrix, low, data, start=start, **solve)
@@ -256,16 +249,14 @@ def test_a_solve_never_ends_farther_off_than_it_began(kind, monkeypatch):
 @pytest.mark.parametrize("way", ["exact", "centres", "leaves"])
 @pytest.mark.parametrize("part", ["left out", "kept"])
 @pytest.mark.parametrize("others", ["noisy", "equal"])
-def test_one_target_far_from_all_others_is_no_fault(way, part, others, monkeypatch):
+def test_one_target_far_from_all_others_is_no_fault(way, part, others):
     """It affects its neighbours, and a fit to few rows may not have it."""
-    let_few_be_many(monkeypatch)
-    monkeypatch.setattr(many, "ASKED", 64)
     X, y = friedman(600, noise=1.0)
     y = (y - y.mean()) / y.std() if others == "noisy" else np.zeros_like(y)
     data = Observations.merged(X, y[:, None])
     place = data.random_order()[110 if part == "left out" else -1]  # 120 are left out
     y[np.flatnonzero((data.X[place] == X).all(axis=1))] = 1e3
-    model = ThresherRegressor(**GIVEN, width=math.inf, approximation=way).fit(X, y)
+    model = of_few(ThresherRegressor(**GIVEN, width=math.inf, approximation=way), few_rows=64).fit(X, y)
     assert model.fit_check_.repeated == 0
 
 

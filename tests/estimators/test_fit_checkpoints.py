@@ -2,18 +2,17 @@
 
 import numpy as np
 import pytest
-from few import friedman, let_few_be_many
+from few import FEW, friedman, of_few
 
 from thresher import InvalidInput, ThresherRegressor
-from thresher.estimators.choosing.holdout import HoldOut, solve_ridges
+from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.files.journal import Journal
-from thresher.estimators.fits import beyond, centres, exact, leaves, many
-from thresher.estimators.kernels.device import Cpu
+from thresher.estimators.judging.holdout import HoldOut, solve_ridges
+from thresher.estimators.models import centres, exact, leaves
 
 
-@pytest.fixture(autouse=True)
-def few_are_many(monkeypatch):
-    let_few_be_many(monkeypatch)
+def regressor(sizes=None, **options):
+    return of_few(ThresherRegressor(**{"random_state": 0, **options}), **sizes or {})
 
 
 @pytest.fixture(scope="module")
@@ -28,29 +27,30 @@ class Stop(Exception):
 def test_a_fit_that_was_stopped_goes_on(table, tmp_path, monkeypatch):
     X, y = table
     path = tmp_path / "progress"
-    whole = ThresherRegressor(random_state=0).fit(X, y)
+    whole = regressor().fit(X, y)
     work = []
-    real = HoldOut.fit
+    real = HoldOut.evaluate
 
     def counted(self, *arguments, **more):
-        if len(self.kept) > many.SMALL:
+        if len(self.data) > FEW["small"]:
             work.append(1)
             if len(work) == 3:
                 raise Stop
         return real(self, *arguments, **more)
 
-    monkeypatch.setattr(HoldOut, "fit", counted)
+    monkeypatch.setattr(HoldOut, "evaluate", counted)
     with pytest.raises(Stop):
-        ThresherRegressor(random_state=0, checkpoint=path).fit(X, y)
+        regressor(checkpoint=path).fit(X, y)
     assert path.exists()
     with pytest.raises(InvalidInput, match="belongs to another problem: inputs or targets differ"):
-        ThresherRegressor(random_state=0, checkpoint=path).fit(X, y + 1)
+        regressor(checkpoint=path).fit(X, y + 1)
     before = len(work)
-    again = ThresherRegressor(random_state=0, checkpoint=path).fit(X, y)
+    again = regressor(checkpoint=path).fit(X, y)
     straight = []
-    monkeypatch.setattr(HoldOut, "fit", lambda self, *a, **k: straight.append(len(self.kept)) or real(self, *a, **k))
-    ThresherRegressor(random_state=0).fit(X, y)
-    assert len(work) - before == sum(size > many.SMALL for size in straight) - 2  # two were in the journal
+    spy = lambda self, *a, **k: straight.append(len(self.data)) or real(self, *a, **k)  # noqa: E731
+    monkeypatch.setattr(HoldOut, "evaluate", spy)
+    regressor().fit(X, y)
+    assert len(work) - before == sum(size > FEW["small"] for size in straight) - 2  # two were in the journal
     np.testing.assert_allclose(again.predict(X[:50]), whole.predict(X[:50]), rtol=1e-9)
     assert not path.exists()
 
@@ -58,7 +58,7 @@ def test_a_fit_that_was_stopped_goes_on(table, tmp_path, monkeypatch):
 def test_the_last_solve_goes_on_too(table, tmp_path, monkeypatch):
     X, y = table
     path, options = tmp_path / "progress", {"random_state": 0, "feature_learning": 0}
-    whole = ThresherRegressor(**options).fit(X, y)
+    whole = regressor(**options).fit(X, y)
     real, steps = exact.refine, []
 
     def stopped(*arguments, save, **more):
@@ -70,10 +70,10 @@ def test_the_last_solve_goes_on_too(table, tmp_path, monkeypatch):
 
     monkeypatch.setattr(exact, "refine", stopped)
     with pytest.raises(Stop):
-        ThresherRegressor(**options, checkpoint=path).fit(X, y)
+        regressor(**options, checkpoint=path).fit(X, y)
     monkeypatch.setattr(exact, "refine", real)
     monkeypatch.setattr(exact, "solve_ridges", lambda *a, **k: steps.append(1) or solve_ridges(*a, **k))
-    again = ThresherRegressor(**options, checkpoint=path).fit(X, y)
+    again = regressor(**options, checkpoint=path).fit(X, y)
     assert not steps
     np.testing.assert_allclose(again.predict(X[:50]), whole.predict(X[:50]), atol=0.02 * y.std())
 
@@ -81,33 +81,30 @@ def test_the_last_solve_goes_on_too(table, tmp_path, monkeypatch):
 def test_bad_checkpoints_are_refused_in_one_line(table, tmp_path):
     X, y = table
     with pytest.raises(InvalidInput, match="in a folder that does not exist"):
-        ThresherRegressor(checkpoint=tmp_path / "no" / "file").fit(X, y)
+        regressor(checkpoint=tmp_path / "no" / "file").fit(X, y)
     path = tmp_path / "other"
     path.write_bytes(b"something else")
     with pytest.raises(InvalidInput, match="is not a fit in progress"):
-        ThresherRegressor(checkpoint=path).fit(X, y)
-    model = ThresherRegressor(random_state=0, feature_learning=0, checkpoint=tmp_path / "progress").fit(X, y)
+        regressor(checkpoint=path).fit(X, y)
+    model = regressor(feature_learning=0, checkpoint=tmp_path / "progress").fit(X, y)
     model.save(tmp_path / "model")  # a path is no JSON
     with pytest.raises(InvalidInput, match="beyond single precision"):
-        ThresherRegressor(shift=20.0).fit(X, y)
+        regressor(shift=20.0).fit(X, y)
 
 
 @pytest.mark.parametrize("way", ["centres", "leaves", "auto"])
 @pytest.mark.parametrize("stop", [1, 3])
 def test_centres_and_leaves_go_on_too(table, tmp_path, monkeypatch, way, stop):
     """To the bit: the file has all that the next step depends on."""
-    monkeypatch.setattr(beyond, "LEAF", 120)
-    monkeypatch.setattr(beyond, "CENTRES", (100, 200))
+    sizes = {"exact": 600, "leaf": 120, "leaves_judged": 40, "centres": 100, "more_centres": 200}
     monkeypatch.setattr(centres, "_SAMPLE", 2)  # with all rows in the sample one step may be enough, or not
-    monkeypatch.setattr(many, "EXACT", 600)
-    monkeypatch.setattr("thresher.estimators.fits.leaves._ENOUGH", 40)
     X, y = table
     path, options = tmp_path / "progress", {"random_state": 0, "feature_learning": 0, "approximation": way}
     work, saved = [], []
     for place, name in ((centres.Sweep, "sums"), (leaves, "_fit_leaf")):
         real = getattr(place, name)
         monkeypatch.setattr(place, name, lambda *a, real=real, **k: work.append(1) or real(*a, **k))
-    whole = ThresherRegressor(**options).fit(X, y)
+    whole = regressor(sizes, **options).fit(X, y)
     straight, real = len(work), Journal.keep
 
     def stopped(self, *arguments):
@@ -118,9 +115,9 @@ def test_centres_and_leaves_go_on_too(table, tmp_path, monkeypatch, way, stop):
 
     monkeypatch.setattr(Journal, "keep", stopped)
     with pytest.raises(Stop):
-        ThresherRegressor(**options, checkpoint=path).fit(X, y)
+        regressor(sizes, **options, checkpoint=path).fit(X, y)
     work.clear()
-    again = ThresherRegressor(**options, checkpoint=path).fit(X, y)
+    again = regressor(sizes, **options, checkpoint=path).fit(X, y)
     assert len(work) < straight
     assert again.approximation_errors_ == whole.approximation_errors_
     for name in ("alpha_", "inputs_", "noise_"):
@@ -132,9 +129,8 @@ def test_centres_and_leaves_go_on_too(table, tmp_path, monkeypatch, way, stop):
 @pytest.mark.parametrize("other", ["device", "width"])
 def test_a_fit_that_would_compare_others_does_not_go_on(table, tmp_path, monkeypatch, other):
     """The steps of a checkpoint have no names: another device, or a network, would take one for another."""
-    monkeypatch.setattr(many, "DEAR", 600)
     X, y = table
-    path, options = tmp_path / "progress", {"random_state": 0, "feature_learning": 0}
+    path, options = tmp_path / "progress", {"random_state": 0, "feature_learning": 0, "sizes": {"exact_cheap": 600}}
     real = Journal.step
 
     def stopped(self, compute):
@@ -143,11 +139,11 @@ def test_a_fit_that_would_compare_others_does_not_go_on(table, tmp_path, monkeyp
 
     monkeypatch.setattr(Journal, "step", stopped)
     with pytest.raises(Stop):
-        ThresherRegressor(**options, checkpoint=path).fit(X, y)
+        regressor(**options, checkpoint=path).fit(X, y)
     monkeypatch.setattr(Journal, "step", real)
     if other == "device":
         monkeypatch.setattr(Cpu, "dear", False)
     else:
         options["width"] = 64
     with pytest.raises(InvalidInput, match="was written with compared="):
-        ThresherRegressor(**options, checkpoint=path).fit(X, y)
+        regressor(**options, checkpoint=path).fit(X, y)

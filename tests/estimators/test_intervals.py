@@ -3,14 +3,14 @@
 import naive
 import numpy as np
 import pytest
-from few import friedman, let_few_be_many
+from few import friedman, of_few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
 import thresher
 from thresher import InvalidInput, ThresherRegressor
-from thresher.estimators.fits.intervals import LEVELS, _quantiles_of, residuals_at
+from thresher.estimators.models.intervals import LEVELS, _quantiles_of, residuals_at
 
 LIMIT = {"width": float("inf"), "random_state": 0}
 FIXED = {"shift": 0.5, "bias": 1.0, "ridge": 0.1, "scale": "standardise", "feature_learning": 0, **LIMIT}
@@ -42,14 +42,13 @@ class TestOrder:
     @pytest.mark.parametrize("weights", ["none", "whole", "any"])
     @pytest.mark.parametrize("outputs", [None, 1, 2])
     @pytest.mark.parametrize("target", ["linear", "log"])
-    def test_quantiles_ascend_and_intervals_are_nested(self, monkeypatch, rows, weights, outputs, target):
-        let_few_be_many(monkeypatch)  # 400 are
+    def test_quantiles_ascend_and_intervals_are_nested(self, rows, weights, outputs, target):
         X, y, others, _ = noisy(rows)
         Y = np.exp(y) if outputs is None else np.column_stack([np.exp(y), y**2])[:, :outputs]
         given_weights = weights_of(weights, rows)
         if weights == "whole":
             given_weights[:2] = 1
-        model = ThresherRegressor(target=target, **FIXED).fit(X, Y, given_weights)
+        model = of_few(ThresherRegressor(target=target, **FIXED)).fit(X, Y, given_weights)  # 400 are many
         others = np.vstack([others[:20], 50 * others[:5], X[:2]])
         found = model.predict_quantiles(others, QUANTILES)
         assert found.shape == (27, *(() if outputs is None else (outputs,)), len(QUANTILES))
@@ -93,16 +92,15 @@ class TestCoverage:
     @pytest.mark.parametrize("target", ["linear", "log"])
     @pytest.mark.parametrize("noise", ["normal", "heavy", "skewed", "uneven", "tiny"])
     @pytest.mark.parametrize("rows", [250, 400])
-    def test_as_many_targets_are_inside_as_should_be(self, monkeypatch, noise, target, rows):
+    def test_as_many_targets_are_inside_as_should_be(self, noise, target, rows):
         """Bars of a normal distribution held 96 % of errors with heavy tails."""
-        let_few_be_many(monkeypatch)  # 400 are
         found = []
         for seed in range(4):
             X, y, others, wanted = noisy(rows, seed=seed, noise=noise)
             if target == "log":
                 y, wanted = np.exp(np.minimum(y, 5)), np.exp(np.minimum(wanted, 5))
             options = {**FIXED, "ridge": 1e-3} if noise == "tiny" else FIXED
-            model = ThresherRegressor(target=target, **options).fit(X, y)
+            model = of_few(ThresherRegressor(target=target, **options)).fit(X, y)  # 400 are many
             places = model.predict_quantiles(others, [0.05, 0.25, 0.75, 0.95])
             found.append((wanted[:, None] < places).mean(axis=0))
         left_out = 4 * (80 if rows == 400 else 250)
@@ -134,10 +132,10 @@ class TestCoverage:
         lower, upper = ThresherRegressor(**options).fit(X[:150], y[:150]).predict_interval(X[150:])
         assert np.mean((lower <= y[150:]) & (y[150:] <= upper)) > 0.8
 
-    def test_rows_that_are_fitted_in_the_end_make_bars_shorter(self, monkeypatch):
-        let_few_be_many(monkeypatch)
+    def test_rows_that_are_fitted_in_the_end_make_bars_shorter(self):
         (X, y), (others, wanted) = friedman(750, noise=0.0), friedman(2000, seed=1, noise=0.0)
-        lower, upper = ThresherRegressor(**FIXED | {"ridge": 1e-4}).fit(X, y).predict_interval(others)
+        model = of_few(ThresherRegressor(**FIXED | {"ridge": 1e-4}))
+        lower, upper = model.fit(X, y).predict_interval(others)
         assert 0.86 < np.mean((lower <= wanted) & (wanted <= upper)) < 0.935  # 0.94 to 0.95 without
 
 

@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 from properties import examples
 
 from thresher import InvalidInput
+from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.streams import lift_single
-from thresher.estimators.fits import leaves as module
-from thresher.estimators.fits.leaves import Leaves, fit_leaves
-from thresher.estimators.fits.tree import Kernel, Tree, grow
-from thresher.estimators.kernels.device import Cpu
+from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.models import leaves as module
+from thresher.estimators.models.leaves import Leaves, fit_leaves
+from thresher.estimators.models.tree import Tree, grow
 from thresher.theory import firing_probability, limit_kernel
 
 SHIFT, BIAS = 0.5, 1.0
-KERNEL = Kernel(BIAS, SHIFT, (0.1,))
+KERNEL = SphereKernel(BIAS, SHIFT)
 
 
 def rows_and_targets(n, d=3, outputs=1, seed=0):
@@ -27,7 +28,14 @@ def rows_and_targets(n, d=3, outputs=1, seed=0):
 
 
 def parted(rows, targets, weights, size=64, seed=0):
-    options = {"kernel": KERNEL, "size": size, "device": Cpu(1), "seed": seed, "tell": lambda share: None}
+    options = {
+        "kernel": KERNEL,
+        "ridge": 0.1,
+        "size": size,
+        "backend": Cpu(1),
+        "seed": seed,
+        "tell": lambda share: None,
+    }
     return grow(rows, targets, weights, **options)
 
 
@@ -36,7 +44,7 @@ def parted(rows, targets, weights, size=64, seed=0):
 def test_one_leaf_is_the_exact_model(seed, outputs, ridge):
     rows, targets, weights = rows_and_targets(150, outputs=outputs, seed=seed)
     others = rows_and_targets(50, seed=seed + 1)[0]
-    fit = fit_leaves(rows, targets, weights, held=0, bias=BIAS, shift=SHIFT, ridges=[ridge], size=150)
+    fit = fit_leaves(rows, targets, weights, held=0, kernel=KERNEL, ridges=[ridge], size=150)
     assert len(fit.starts) == 2
     last = BIAS * np.sqrt(np.average((rows**2).sum(axis=1), weights=weights))
     inputs, asked = (lift_single(some, last).astype(np.float64) for some in (rows, others))
@@ -80,7 +88,7 @@ def test_the_first_border_lies_across_the_direction_that_matters():
 @pytest.fixture(scope="module")
 def fitted():
     rows, targets, weights = rows_and_targets(1500, outputs=2)
-    return fit_leaves(rows, targets, weights, held=300, bias=BIAS, shift=SHIFT, ridges=[1e-2, 1e-1], size=200)
+    return fit_leaves(rows, targets, weights, held=300, kernel=KERNEL, ridges=[1e-2, 1e-1], size=200)
 
 
 @settings(max_examples=examples(30))
@@ -110,7 +118,7 @@ def test_leaves_predict_better_than_the_mean_and_say_what_they_predict(fitted):
 def test_the_ridge_that_held_out_rows_prefer_is_taken():
     rows, targets, weights = rows_and_targets(1500)
     targets += np.random.default_rng(1).normal(size=targets.shape)
-    options = {"held": 300, "bias": BIAS, "shift": SHIFT, "size": 200}
+    options = {"held": 300, "kernel": KERNEL, "size": 200}
     both = fit_leaves(rows, targets, weights, ridges=[1e-3, 10**0.5], **options)
     alone = fit_leaves(rows, targets, weights, ridges=[10**0.5], **options)
     assert both.ridge == 10**0.5
@@ -130,7 +138,7 @@ def two_halves(n):
 
 def test_leaves_learn_metrics_of_their_own_where_that_helps():
     rows, targets, weights = two_halves(1600)
-    options = {"held": 600, "bias": BIAS, "shift": SHIFT, "ridges": [1e-2], "size": 600}
+    options = {"held": 600, "kernel": KERNEL, "ridges": [1e-2], "size": 600}
     plain, learnt = (fit_leaves(rows, targets, weights, rounds=rounds, **options) for rounds in (0, 2))
     assert plain.metrics.shape == (0, 6, 6)
     assert learnt.metrics.shape == (len(learnt.starts) - 1, 6, 6)
@@ -146,7 +154,7 @@ def test_leaves_learn_metrics_of_their_own_where_that_helps():
 def test_metrics_are_kept_only_if_held_out_rows_say_so(seed):
     rows, _, weights = rows_and_targets(1200, seed=seed)
     noise = np.random.default_rng(seed).normal(size=(1200, 1))
-    fit = fit_leaves(rows, noise, weights, held=400, bias=BIAS, shift=SHIFT, ridges=[1.0], size=300)
+    fit = fit_leaves(rows, noise, weights, held=400, kernel=KERNEL, ridges=[1.0], size=300)
     assert bool(len(fit.metrics)) == (fit.rounds[1] < module._WORTH * fit.rounds[0])
 
 
@@ -161,8 +169,8 @@ def test_arrays_and_back(fitted):
 
 def test_results_do_not_depend_on_threads():
     rows, targets, weights = rows_and_targets(900)
-    options = {"held": 100, "bias": BIAS, "shift": SHIFT, "ridges": [1e-2, 1e-1], "size": 150}
-    one, other = (fit_leaves(rows, targets, weights, device=Cpu(threads), **options).to_arrays() for threads in (1, 3))
+    options = {"held": 100, "kernel": KERNEL, "ridges": [1e-2, 1e-1], "size": 150}
+    one, other = (fit_leaves(rows, targets, weights, backend=Cpu(threads), **options).to_arrays() for threads in (1, 3))
     for name, value in one.items():
         np.testing.assert_array_equal(value, other[name])
 
@@ -176,13 +184,13 @@ def test_an_interrupt_comes_through(least):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit_leaves(rows, targets, weights, held=0, bias=BIAS, shift=SHIFT, ridges=[0.1], size=150, tell=tell)
+        fit_leaves(rows, targets, weights, held=0, kernel=KERNEL, ridges=[0.1], size=150, tell=tell)
 
 
 def test_progress_only_grows():
     rows, targets, weights = rows_and_targets(900)
     shares = []
-    options = {"held": 100, "bias": BIAS, "shift": SHIFT, "ridges": [0.1], "size": 150}
+    options = {"held": 100, "kernel": KERNEL, "ridges": [0.1], "size": 150}
     fit_leaves(rows, targets, weights, tell=shares.append, **options)
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
@@ -190,4 +198,4 @@ def test_progress_only_grows():
 
 def test_a_choice_needs_held_out_rows():
     with pytest.raises(InvalidInput, match="Hold some rows out"):
-        fit_leaves(*rows_and_targets(50), held=0, bias=BIAS, shift=SHIFT, ridges=[0.1, 1.0])
+        fit_leaves(*rows_and_targets(50), held=0, kernel=KERNEL, ridges=[0.1, 1.0])

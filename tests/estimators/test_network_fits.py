@@ -10,9 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import thresher
 from thresher import MemoryRefused, ThresherRegressor, TooNarrow
-from thresher.estimators.choosing import choose
-from thresher.estimators.fits import fitting, networks
-from thresher.estimators.kernels import device
+from thresher.estimators import options as options_module
+from thresher.estimators.backends import processor
+from thresher.estimators.models import networks
 from thresher.shards.dense import start_gram
 
 SMALL = {"width": 512, "random_state": 0}
@@ -73,7 +73,7 @@ class TestTheirOwnKernel:
             asked.append((len(inputs), settings.width))
             return start_gram(inputs, settings, threads=threads)
 
-        monkeypatch.setattr(device, "start_gram", spy)
+        monkeypatch.setattr(processor, "start_gram", spy)
         X = np.random.default_rng(0).normal(size=(1024, 3))
         options = {"feature_learning": 0, "scale": "standardise", "target": "linear"}
         model = ThresherRegressor(width=3000, random_state=0, **options).fit(X, np.sin(2 * X[:, 0]))
@@ -89,9 +89,9 @@ class TestTheirOwnKernel:
             gram = start_gram(inputs, settings, threads=threads)
             return gram if settings.shift == 0 else np.eye(len(gram)) * gram.diagonal().mean()
 
-        monkeypatch.setattr(choose, "SHIFTS", (1.0,))
+        monkeypatch.setattr(options_module, "SHIFTS", (1.0,))
         assert ThresherRegressor(feature_learning=0, width=float("inf")).fit(X, y).shift_ == 1
-        monkeypatch.setattr(device, "start_gram", partial_to_zero)
+        monkeypatch.setattr(processor, "start_gram", partial_to_zero)
         assert ThresherRegressor(feature_learning=0, **SMALL).fit(X, y).shift_ == 0
         assert ThresherRegressor(feature_learning=0, shift=1.0, **SMALL).fit(X, y).shift_ == 1
 
@@ -107,7 +107,7 @@ class TestWhatAReviewFound:
         def refuse(*_, **__):
             raise MemoryRefused("no room")
 
-        monkeypatch.setattr(fitting, "train_penalised", refuse)
+        monkeypatch.setattr(networks, "train_penalised", refuse)
         with pytest.raises(MemoryRefused):
             model.fit(X, 1000 * np.exp(y / 50))
         np.testing.assert_array_equal(model.predict(others), before)

@@ -1,25 +1,30 @@
 """Tables that are mostly noise: what is learnt must not be worse than the plain kernel."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from benchmarks.noisy import KINDS, noisy_table
-from few import let_few_be_many
+from few import of_few
 
 from thresher import ThresherRegressor
-from thresher.estimators.choosing.choose import Choice, mean_square
-from thresher.estimators.choosing.columns import ColumnWeights
-from thresher.estimators.choosing.features import Plan, _worthwhile
-from thresher.estimators.choosing.holdout import HoldOut, Solved
-from thresher.estimators.choosing.ridges import RIDGES
-from thresher.estimators.choosing.rounds import Rounds
+from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.files.journal import Journal
-from thresher.estimators.fits import many
-from thresher.estimators.kernels.device import Cpu
-from thresher.theory import firing_probability
+from thresher.estimators.judging.holdout import HoldOut, Solved
+from thresher.estimators.judging.measures import mean_square
+from thresher.estimators.judging.ridges import RIDGES
+from thresher.estimators.judging.search import Choice
+from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.options import Plan
+from thresher.estimators.pipeline.columns import ColumnWeights
+from thresher.estimators.pipeline.plans import _worthwhile
+from thresher.estimators.pipeline.rounds import Rounds
+from thresher.estimators.sizes import Sizes
 
 pytestmark = pytest.mark.filterwarnings("ignore:Values far outside")  # heavy tails are on purpose
+KERNEL = SphereKernel(1.0, 0.5)
 NO_WORSE = 1.01  # times the root mean square error of the plain kernel
 
 
@@ -38,46 +43,46 @@ def halves(rows, *, kind="skewed", scale="quantile", seed=0):
 @pytest.mark.parametrize("kind", ["skewed", "nothing"])
 def test_rows_left_out_find_the_ridge_from_any_guess(kind, guess):
     """Ridges that are too small, stopped early or not, must not pass for the best: all are solved by hand."""
-    hold = HoldOut(*halves(600, kind=kind), judge=mean_square, device=Cpu(1))
-    found = hold.fit(None, bias=1.0, shift=0.5, ridge=None, guess=guess)
-    inputs, others, _ = hold.lifted(None, 1.0)
-    kernel = Cpu(1).kernel(np.concatenate([inputs, others]).astype(float), 0.5)
+    hold = HoldOut(*halves(600, kind=kind), Cpu(1))
+    found = hold.evaluate(KERNEL, guess=guess)
+    inputs, others, _ = hold.lifted(KERNEL)
+    matrix = Cpu(1).dense(KERNEL, np.concatenate([inputs, others]).astype(float))
     errors = [
-        hold.judge(kernel.rest(kernel.solve(np.full(300, ridge * firing_probability(0.5)), hold.kept.targets)))
+        hold.error(matrix.rest(matrix.solve(np.full(300, ridge * KERNEL.diagonal), hold.data.targets)))
         for ridge in RIDGES
     ]
     assert found.error <= 1.005 * min(errors)
 
 
 @pytest.mark.parametrize("plain", [0.7, 0.9])
-def test_many_rows_decide_between_a_metric_and_none_however_much_few_rows_gain(monkeypatch, plain):
-    small, large = (HoldOut(*halves(rows), judge=mean_square, device=Cpu(1)) for rows in (100, 200))
-    options = type("Options", (), {"plan": None, "ridge": None})
-    rounds, fit = Rounds(small, large, options, Cpu(1), Journal(None), lambda share: None), Rounds.fit
-    errors = {(True, True): 1.0, (True, False): 0.5, (False, True): plain, (False, False): 0.8}
+def test_many_rows_decide_between_a_metric_and_none_however_much_few_rows_gain(plain):
+    errors = {(50, True): 1.0, (50, False): 0.5, (100, True): plain, (100, False): 0.8}
 
-    def told(self, hold, metric, choice, begun=None):
-        error = errors[hold is small, metric is None]
-        outputs = (1 - error**0.5) * hold.held.targets
-        return fit(self, hold, metric, choice, begun)._replace(error=error, outputs=outputs)
+    class Told(HoldOut):
+        def evaluate(self, kernel, **asked):
+            error = errors[len(self.data), kernel.metric is None]
+            outputs = (1 - error**0.5) * self.held.targets
+            return super().evaluate(kernel, **asked)._replace(error=error, outputs=outputs)
 
-    monkeypatch.setattr(Rounds, "fit", told)
-    first = Choice(1.0, 0.5, 1.0, np.inf, [])
-    metric, _, learning = rounds.learn(first, lambda metric, guess: first._replace(ridge=guess))
-    assert (metric is None) == (plain < 0.8)
+    small, large = (Told(*halves(rows), Cpu(1)) for rows in (100, 200))
+    options = SimpleNamespace(ridge=None, sizes=Sizes())
+    rounds = Rounds(small, large, options, Journal(None), lambda share: None)
+    first = Choice(KERNEL, 1.0, np.inf, [])
+    choice, learning = rounds.learn(first, lambda kernel, guess: first._replace(kernel=kernel, ridge=guess))
+    assert (choice.kernel.metric is None) == (plain < 0.8)
     assert (learning.plan == Plan()) == (plain < 0.8)
     assert [plain] in learning.errors.values()
 
 
 def test_better_by_chance_is_not_better():
-    hold = HoldOut(*halves(400, kind="nothing"), judge=mean_square, device=Cpu(1))
+    hold = HoldOut(*halves(400, kind="nothing"), Cpu(1))
     rng, targets = np.random.default_rng(0), hold.held.targets
     plain = Solved(
         1.0, np.zeros((200, 1)), np.zeros_like(targets), mean_square(hold.held, 0 * hold.held.target), 0.0, 1
     )
     lucky = max(rng.normal(size=(20, *targets.shape)), key=lambda noise: float((noise * targets).sum()))
     signal = plain._replace(outputs=0.3 * targets, error=0.49 * plain.error)
-    chance = plain._replace(outputs=0.02 * lucky, error=hold.judge(0.02 * lucky))
+    chance = plain._replace(outputs=0.02 * lucky, error=hold.error(0.02 * lucky))
     assert chance.error < plain.error
     assert not hold.surely_better(chance, plain)
     assert hold.surely_better(signal, plain)
@@ -114,14 +119,11 @@ def test_a_round_must_gain_more_than_noise_does():
 
 
 @pytest.mark.parametrize("kind", ["linear", "nothing"])
-def test_the_default_is_no_worse_than_the_plain_kernel(monkeypatch, kind):
-    let_few_be_many(monkeypatch)
-    for name, size in (("HELD", 400), ("SMALL", 400), ("LARGE", 1600)):
-        monkeypatch.setattr(many, name, size)
+def test_the_default_is_no_worse_than_the_plain_kernel(kind):
     X, y = noisy_table(4000, kind=kind, seed=0)
     options = {"random_state": 0, "target": "linear"}
     model, plain = (
-        ThresherRegressor(**options, **more).fit(X[:2000], y[:2000])
+        of_few(ThresherRegressor(**options, **more), held=400, small=400, large=1600).fit(X[:2000], y[:2000])
         for more in ({}, {"feature_learning": 0, "scale": "quantile"})
     )
     assert root_mean_square(model, X[2000:], y[2000:]) < NO_WORSE * root_mean_square(plain, X[2000:], y[2000:])

@@ -9,12 +9,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from thresher import to_sphere
-from thresher.estimators.choosing import choose
-from thresher.estimators.choosing.choose import leave_one_out, mean_square
+from thresher.estimators.backends.dense import ArrayKernel
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.kernels.kernels import ArrayKernel
+from thresher.estimators.judging.leave_one_out import leave_one_out
+from thresher.estimators.judging.measures import mean_square
 from thresher.theory import limit_kernel
 
+MOST = 1024  # rows at which observations are left out: more than any table here has
 WEIGHTS = {
     "none": (1.0,),
     "whole": (1.0, 2.0, 3.0),
@@ -247,7 +248,7 @@ class TestLeavingOneOut:
     def test_it_is_fitting_again_without_it(self, table, ridge):
         data, diagonal = table.merged(), 0.4
         K = limit_kernel(data.X @ data.X.T, 0.5)
-        fit = leave_one_out(ArrayKernel(K), data, ridge=ridge, diagonal=diagonal)
+        fit = leave_one_out(ArrayKernel(K), data, ridge=ridge, diagonal=diagonal, last=MOST)
         X, targets, units, weights = table.singles()
         place = np.array([np.flatnonzero((x == data.X).all(axis=1))[0] for x in X])
         outputs, variances = naive.left_out(K, place, targets, weights, units, ridge * diagonal)
@@ -265,12 +266,13 @@ class TestLeavingOneOut:
     def test_the_slope_is_that_of_the_error(self, table, ridge):
         data, step = table.merged(), 1e-4
         K = limit_kernel(data.X @ data.X.T, 0.5)
-        fit = leave_one_out(ArrayKernel(K), data, ridge=ridge, diagonal=0.4, slope=True)
+        fit = leave_one_out(ArrayKernel(K), data, ridge=ridge, diagonal=0.4, last=MOST, slope=True)
         assert fit.error == pytest.approx(
-            leave_one_out(ArrayKernel(K), data, ridge=ridge, diagonal=0.4).error, rel=1e-5
+            leave_one_out(ArrayKernel(K), data, ridge=ridge, diagonal=0.4, last=MOST).error, rel=1e-5
         )
         ahead, behind = (
-            leave_one_out(ArrayKernel(K), data, ridge=ridge * np.exp(by), diagonal=0.4).error for by in (step, -step)
+            leave_one_out(ArrayKernel(K), data, ridge=ridge * np.exp(by), diagonal=0.4, last=MOST).error
+            for by in (step, -step)
         )
         assert fit.slope == pytest.approx((ahead - behind) / (2 * step), rel=1e-4, abs=1e-5 * fit.error)
 
@@ -278,10 +280,9 @@ class TestLeavingOneOut:
     def test_of_many_rows_the_last_are_left_out(self, table, most):
         data = table.merged().shuffled(most)
         K, last = limit_kernel(data.X @ data.X.T, 0.5), data.last(most)
-        exact = leave_one_out(ArrayKernel(K), data, ridge=0.1, diagonal=0.4)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(choose, "SEARCHED", most)
-            fit = leave_one_out(ArrayKernel(K), data, ridge=0.1, diagonal=0.4)
+        exact, fit = (
+            leave_one_out(ArrayKernel(K), data, ridge=0.1, diagonal=0.4, last=number) for number in (len(data), most)
+        )
         asked = data.row >= len(data) - len(last)
         np.testing.assert_allclose(fit.left_out(last), exact.left_out(data)[asked])
         np.testing.assert_allclose(fit.left_out_variance(last), exact.left_out_variance(data)[asked], atol=1e-12)
@@ -293,7 +294,7 @@ class TestLeavingOneOut:
         assume((table.weights > 0).any())
         data, noise = table.merged(), 0.05
         K = limit_kernel(data.X @ data.X.T, 0.5)
-        fit = leave_one_out(ArrayKernel(K), data, ridge=noise, diagonal=1.0)
+        fit = leave_one_out(ArrayKernel(K), data, ridge=noise, diagonal=1.0, last=MOST)
         rows, targets, units = expanded(data)
         cross, inner = (limit_kernel(one @ rows.T, 0.5, symmetric=False) for one in (data.X, rows))
         np.testing.assert_allclose(
@@ -306,9 +307,11 @@ class TestLeavingOneOut:
         X, y = np.eye(3), np.array([[1.0], [-1.0], [0.0]])
         twice = Observations.merged(np.repeat(X, 2, axis=0), np.repeat(y, 2, axis=0))
         torn = Observations.merged(np.repeat(X, 2, axis=0), np.tile([[1.0], [-1.0]], (3, 1)))
-        assert leave_one_out(ArrayKernel(np.eye(3)), twice, ridge=1e-3, diagonal=1.0).error < 1e-5
-        assert leave_one_out(ArrayKernel(np.eye(3)), torn, ridge=1e-3, diagonal=1.0).error == pytest.approx(4, rel=1e-2)
+        assert leave_one_out(ArrayKernel(np.eye(3)), twice, ridge=1e-3, diagonal=1.0, last=MOST).error < 1e-5
+        assert leave_one_out(ArrayKernel(np.eye(3)), torn, ridge=1e-3, diagonal=1.0, last=MOST).error == pytest.approx(
+            4, rel=1e-2
+        )
 
     def test_a_matrix_that_is_not_positive_has_no_fit(self):
         data = Observations.merged(np.arange(4.0)[:, None], np.ones((4, 1)))
-        assert leave_one_out(ArrayKernel(-np.eye(4)), data, ridge=1e-6, diagonal=0.3) is None
+        assert leave_one_out(ArrayKernel(-np.eye(4)), data, ridge=1e-6, diagonal=0.3, last=MOST) is None

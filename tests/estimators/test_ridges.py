@@ -1,36 +1,40 @@
 """One grid of ridges: every search chooses from it, and can reach both of its ends."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thresher.estimators.choosing import choose, columns, holdout, ridges
-from thresher.estimators.choosing.choose import Choice, fit_kernel, mean_square
-from thresher.estimators.choosing.holdout import HoldOut
-from thresher.estimators.choosing.ridges import RIDGES, best_ridge, nearest, ridge_beyond, ridges_from, ridges_near
+from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.lift import lift_rows
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.files.journal import Journal
-from thresher.estimators.fits import centres, exact, leaves, many, networks
-from thresher.estimators.fits.centres import fit_centres
-from thresher.estimators.fits.exact import Table, fit_exact
-from thresher.estimators.fits.leaves import fit_leaves
-from thresher.estimators.fits.networks import ridge_of_networks
-from thresher.estimators.kernels.device import Cpu
+from thresher.estimators.judging import holdout, leave_one_out, ridges
+from thresher.estimators.judging.holdout import HoldOut
+from thresher.estimators.judging.leave_one_out import fit_kernel
+from thresher.estimators.judging.measures import mean_square
+from thresher.estimators.judging.ridges import RIDGES, best_ridge, nearest, ridge_beyond, ridges_from, ridges_near
+from thresher.estimators.kernels.kernel import SphereKernel, Start
+from thresher.estimators.models import centres, exact, leaves
+from thresher.estimators.models.centres import fit_centres
+from thresher.estimators.models.exact import fit_exact
+from thresher.estimators.models.fitted import Task
+from thresher.estimators.models.leaves import fit_leaves
+from thresher.estimators.models.networks import ridge_of_networks
+from thresher.estimators.pipeline import columns, many_rows
+from thresher.estimators.sizes import Sizes
 
 LEAST, LARGEST = RIDGES[0], RIDGES[-1]
-SHIFT = 0.5
+KERNEL = SphereKernel(1.0, 0.5)
 
 
 def test_there_is_one_grid_and_one_way_to_go_beyond_what_was_tried():
-    assert choose.RIDGES is columns.RIDGES is RIDGES
-    assert {one.best_ridge for one in (holdout, centres, leaves, networks)} == {ridges.best_ridge}
+    assert leave_one_out.RIDGES is columns.RIDGES is RIDGES
+    assert {one.best_ridge for one in (holdout, centres, leaves)} == {ridges.best_ridge}
     assert exact.search_ridges is holdout.search_ridges
-    assert many.ridges_near is holdout.ridges_near is ridges.ridges_near
+    assert many_rows.ridges_near is holdout.ridges_near is ridges.ridges_near
     assert (LEAST, LARGEST) == (1e-5, 1e3)
     assert all(nearest(ridge) == place for place, ridge in enumerate(RIDGES))
 
@@ -69,25 +73,25 @@ def noise_only():
 @pytest.mark.parametrize("way", ["some rows", "exact", "centres", "leaves", "networks"])
 def test_every_search_reaches_the_ridge_for_noise(guess, way):
     data, kept, held = noise_only()
-    order, weights, some = np.concatenate([kept, held]), np.ones(400), {"shift": SHIFT, "ridges": ridges_near(guess)}
+    order, weights, some = np.concatenate([kept, held]), np.ones(400), {"kernel": KERNEL, "ridges": ridges_near(guess)}
     inputs = lift_rows(data.X, 1.0)[0].astype(np.float32)
-    hold = HoldOut(data.at(kept), data.at(held), judge=mean_square, device=Cpu(1))
+    hold = HoldOut(data.at(kept), data.at(held), Cpu(1))
     if way == "some rows":
-        found = hold.fit(None, bias=1.0, shift=SHIFT, ridge=None, guess=guess).ridge
+        found = hold.evaluate(KERNEL, guess=guess).ridge
     elif way == "exact":
-        table = Table(data, kept, held, 1.0, **some, judge=mean_square, device=Cpu(1))
-        found = fit_exact(inputs, table, journal=Journal(None), tell=lambda share: None).ridge
+        task = Task(data, kept, held, **some, measure=mean_square, backend=Cpu(1), sizes=Sizes())
+        found = fit_exact(inputs, task, journal=Journal(None), tell=lambda share: None).ridge
     elif way == "centres":
         made = fit_centres(inputs, data.targets, weights, kept=kept, held=held, **some, centres=100)
         assert np.mean(made.held_outputs**2) == pytest.approx(made.errors[made.ridge])
         found = made.ridge
     elif way == "leaves":
-        made = fit_leaves(data.X[order], data.targets[order], weights, held=100, bias=1.0, **some, size=150, rounds=0)
+        made = fit_leaves(data.X[order], data.targets[order], weights, held=100, **some, size=150, rounds=0)
         assert made.ridge == made.ridges[made.errors.argmin()]
         found = made.ridge
     else:
-        asked = SimpleNamespace(ridge=None, width=2000, device=Cpu(1), seed=0, sequence="sobol")
-        found, _ = ridge_of_networks(hold, None, Choice(1.0, SHIFT, guess, 1.0, []), asked, whole=400)
+        kernel = KERNEL._replace(start=Start(2000, 400, 0, "sobol"))
+        found, _ = ridge_of_networks(hold, kernel, ridge=None, guess=guess)
     assert found == LARGEST
 
 
@@ -97,6 +101,6 @@ def test_few_rows_reach_both_ends():
     ends = []
     for targets in (rng.normal(size=(60, 1)), rows[:, :1]):
         data = Observations.merged(rows, targets)
-        kernel = Cpu(1).kernel(lift_rows(data.X, 1.0)[0], SHIFT)
-        ends += [fit_kernel(kernel, data, shift=SHIFT, ridge=None, guess=guess).ridge for guess in (LEAST, LARGEST)]
+        matrix, asked = Cpu(1).dense(KERNEL, lift_rows(data.X, 1.0)[0]), {"diagonal": KERNEL.diagonal, "last": 60}
+        ends += [fit_kernel(matrix, data, ridge=None, guess=guess, **asked).ridge for guess in (LEAST, LARGEST)]
     assert ends == [LARGEST, LARGEST, LEAST, LEAST]

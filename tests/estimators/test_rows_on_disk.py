@@ -4,47 +4,54 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from few import with_sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import examples
 from sklearn.datasets import make_friedman1
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
-from thresher.estimators import base, regressor
 from thresher.estimators.data import observations, scaling, streams
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.streams import hash_rows
-from thresher.estimators.fits import beyond, centres, many
+from thresher.estimators.pipeline import many_rows
 from thresher.tables import parts
 from thresher.tables.parts import Part
 
 OPTIONS = {"random_state": 0, "feature_learning": 1, "target": "linear"}
 
 
+SIZES = {
+    "one_by_one": 200,
+    "exact": 600,
+    "held": 150,
+    "small": 150,
+    "large": 200,
+    "scaled": 200,
+    "sorted": 10_000,
+    "centres": 40,
+    "more_centres": 60,
+    "sample": 200,
+    "leaf": 200,
+    "pivots": 20,
+    "known": 200,
+}
+
+
 @pytest.fixture(autouse=True)
-def few_are_many(monkeypatch):
-    for module in (base, many, regressor):
-        monkeypatch.setattr(module, "MANY", 200)
-    for module in (base, many):
-        monkeypatch.setattr(module, "EXACT", 600)
-    for name, size in (
-        ("HELD", 150),
-        ("SMALL", 150),
-        ("LARGE", 200),
-        ("_SCALED", 200),
-        ("_SORTED", 10_000),
-        ("BLOCK", 64),
-    ):
-        monkeypatch.setattr(many, name, size)
-    for module in (parts, streams, scaling, observations):
+def blocks_are_small(monkeypatch):
+    for module in (parts, streams, scaling, observations, many_rows):
         monkeypatch.setattr(module, "BLOCK", 64)
     monkeypatch.setattr(scaling, "_FEWEST", 200)
     monkeypatch.setattr(scaling, "_SORTED", 20_000)
-    monkeypatch.setattr(beyond, "CENTRES", (40, 60))
-    monkeypatch.setattr(beyond, "LEAF", 200)
-    monkeypatch.setattr(beyond, "_KNOWN", 200)
-    monkeypatch.setattr(beyond, "PIVOTS", 20)
-    monkeypatch.setattr(centres, "_LARGEST", 200)
+
+
+def regressor(**options):
+    return with_sizes(ThresherRegressor(**options), **SIZES)
+
+
+def classifier(**options):
+    return with_sizes(ThresherClassifier(**options), **SIZES)
 
 
 def table(n=1200, d=6, seed=0):
@@ -72,8 +79,8 @@ def test_a_model_of_a_file_is_that_of_its_rows(kind, dtype, tmp_path):
     X, y = table()
     X = X.astype(dtype)
     stored = kind(tmp_path / "X.npy", X)
-    expected = ThresherRegressor(**OPTIONS, approximation="centres").fit(X, y)
-    model = ThresherRegressor(**OPTIONS).fit(stored, y)
+    expected = regressor(**OPTIONS, approximation="centres").fit(X, y)
+    model = regressor(**OPTIONS).fit(stored, y)
     assert model.approximation_ == "centres"
     assert model.n_features_in_ == 6
     for one, other in zip(model.predict(stored, return_std=True), expected.predict(X, return_std=True), strict=True):
@@ -86,10 +93,10 @@ def test_a_classifier(tmp_path):
     X, y = table()
     labels = np.digitize(y, np.quantile(y, [0.3, 0.6]))
     stored = mapped(tmp_path / "X.npy", X)
-    model = ThresherClassifier(random_state=0, feature_learning=0, class_weight="balanced").fit(stored, labels)
-    expected = ThresherClassifier(
-        random_state=0, feature_learning=0, class_weight="balanced", approximation="centres"
-    ).fit(X, labels)
+    model = classifier(random_state=0, feature_learning=0, class_weight="balanced").fit(stored, labels)
+    expected = classifier(random_state=0, feature_learning=0, class_weight="balanced", approximation="centres").fit(
+        X, labels
+    )
     np.testing.assert_allclose(model.predict_proba(stored), expected.predict_proba(X), rtol=1e-6)
     assert model.score(stored, labels) > 0.7
 
@@ -100,11 +107,11 @@ def test_few_rows_are_in_memory_at_a_time(tmp_path):
     stored = mapped(tmp_path / "X.npy", X)
     size, few = X.nbytes, mapped(tmp_path / "few.npy", X[:800])
     options = {**OPTIONS, "feature_learning": 0, "scale": "standardise", "n_jobs": 1}
-    ThresherRegressor(**options).fit(few, y[:800])  # all is compiled
+    regressor(**options).fit(few, y[:800])  # all is compiled
     del X
     tracemalloc.start()
     try:
-        model = ThresherRegressor(**options).fit(stored, y)
+        model = regressor(**options).fit(stored, y)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.reset_peak()
         model.predict(stored)
@@ -120,8 +127,8 @@ def test_the_row_that_is_not_finite_is_named(kind, tmp_path):
     X, y = table()
     X[1100, 3] = np.nan
     with pytest.raises(InvalidInput, match=r"row 110\d.*column ('c3'|3)"):
-        ThresherRegressor().fit(kind(tmp_path / "X.npy", X), y)
-    model = ThresherRegressor(**OPTIONS).fit(X[:300], y[:300])
+        regressor().fit(kind(tmp_path / "X.npy", X), y)
+    model = regressor(**OPTIONS).fit(X[:300], y[:300])
     with pytest.raises(InvalidInput, match=r"row 110\d.*column ('c3'|3)"):
         model.predict(kind(tmp_path / "X.npy", X))
 
@@ -130,8 +137,8 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
     X, y = table()
     stored = in_parquet(tmp_path / "X.parquet", X)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        ThresherRegressor().fit(stored, y[1:])
-    model = ThresherRegressor(**OPTIONS).fit(stored, y)
+        regressor().fit(stored, y[1:])
+    model = regressor(**OPTIONS).fit(stored, y)
     assert list(model.feature_names_in_) == stored.names
     stored.names = stored.names[::-1]
     with pytest.raises(InvalidInput, match="columns of the fit"):
@@ -139,16 +146,16 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="columns of the fit"):
         model.predict(mapped(tmp_path / "less.npy", X[:, 1:]))
     with pytest.raises(InvalidInput, match="must be numbers"):
-        ThresherRegressor().fit(mapped(tmp_path / "text.npy", X.astype("U5")), y)
+        regressor().fit(mapped(tmp_path / "text.npy", X.astype("U5")), y)
 
 
 def test_what_needs_all_rows_reads_them(tmp_path):
     X, y = table(800)
     stored = mapped(tmp_path / "X.npy", X)
     for way in ("leaves", "exact"):
-        model = ThresherRegressor(**OPTIONS, approximation=way).fit(stored, y)
+        model = regressor(**OPTIONS, approximation=way).fit(stored, y)
         assert model.approximation_ == way
-        expected = ThresherRegressor(**OPTIONS, approximation=way).fit(X, y)
+        expected = regressor(**OPTIONS, approximation=way).fit(X, y)
         np.testing.assert_allclose(model.predict(X[:50]), expected.predict(X[:50]), rtol=1e-6)
 
 
@@ -156,7 +163,7 @@ def test_the_order_of_rows_does_not_matter_and_equal_ones_are_one(tmp_path):
     X, y = table()
     order = np.random.default_rng(0).permutation(np.repeat(np.arange(len(X)), 2))
     models = [
-        ThresherRegressor(**OPTIONS).fit(mapped(tmp_path / f"{k}.npy", rows), targets, sample_weight=weights)
+        regressor(**OPTIONS).fit(mapped(tmp_path / f"{k}.npy", rows), targets, sample_weight=weights)
         for k, (rows, targets, weights) in enumerate(
             [(X, y, np.full(len(X), 2.0)), (X[order], y[order], None), (X[::-1], y[::-1], np.full(len(X), 2.0))]
         )
@@ -197,8 +204,8 @@ def test_a_hash_tells_rows_apart():
 def test_weights_of_zero_may_leave_few_rows(tmp_path):
     X, y = table(1200)
     weight = (np.arange(len(y)) < 300) * 1.0
-    few = ThresherRegressor(**OPTIONS).fit(mapped(tmp_path / "rows.npy", X), y, sample_weight=weight)
-    same = ThresherRegressor(**OPTIONS).fit(X, y, sample_weight=weight)
+    few = regressor(**OPTIONS).fit(mapped(tmp_path / "rows.npy", X), y, sample_weight=weight)
+    same = regressor(**OPTIONS).fit(X, y, sample_weight=weight)
     np.testing.assert_array_equal(few.predict(X), same.predict(X))
 
 
@@ -216,7 +223,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
 
 def test_predictions_check_what_they_get(tmp_path):
     X, y = table(1200)
-    fitted = ThresherRegressor(**OPTIONS).fit(mapped(tmp_path / "rows.npy", X), y)
+    fitted = regressor(**OPTIONS).fit(mapped(tmp_path / "rows.npy", X), y)
     odd = np.memmap(tmp_path / "odd", np.complex128, mode="w+", shape=X.shape)
     with pytest.raises(InvalidInput, match="must be numbers"):
         fitted.predict(odd)

@@ -9,8 +9,9 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from thresher import InvalidInput, ThresherRegressor
-from thresher.estimators.fits import fitting as fitting_module
-from thresher.estimators.fits.intervals import _fit_variances
+from thresher.estimators.judging.leave_one_out import LeaveOneOut
+from thresher.estimators.models.intervals import _fit_variances
+from thresher.estimators.pipeline.few_rows import FewRows
 
 SMALL = {"width": 512, "random_state": 0}
 
@@ -196,8 +197,15 @@ class TestErrorBars:
 
     def test_a_ridge_too_small_for_the_limit_is_no_lost_training(self, diabetes, monkeypatch):
         X, y, *_ = diabetes
-        monkeypatch.setattr(fitting_module, "leave_one_out", lambda *_, **__: None)  # not positive
+
+        class NotPositive(LeaveOneOut):  # the limit of all rows; the kernel of the network is
+            def evaluate(self, kernel, **_):
+                tried.append(kernel.start)
+
+        tried = []
+        monkeypatch.setattr(FewRows, "_judge_of_all", lambda route: NotPositive(route._at, route._options.backend))
         model = ThresherRegressor(feature_learning=0, **SMALL).fit(X, y)
+        assert tried == [None]
         assert (model.predict(X, return_std=True)[1] > 0).all()
         model.penalty_ = -model.penalty_
         with pytest.raises(InvalidInput, match="too small for deviations"):

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor, TooNarrow, load, to_sphere
-from thresher.estimators import base
-from thresher.estimators.choosing import choose, features
-from thresher.estimators.choosing.choose import fit_kernel, leave_one_out
+from thresher.estimators.backends.dense import ArrayKernel
+from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.fits import fitting
-from thresher.estimators.kernels.device import Cpu
-from thresher.estimators.kernels.kernels import ArrayKernel, limit_of
-from thresher.theory import firing_probability
+from thresher.estimators.judging.leave_one_out import fit_kernel, leave_one_out
+from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.pipeline import budget, few_rows, plans
+from thresher.estimators.sizes import Sizes
 
-POWERS, CPU = range(-10, 5), Cpu(1)
+POWERS, CPU, KERNEL, MOST = range(-10, 5), Cpu(1), SphereKernel(1.0, 0.5), Sizes().left_out
 
 
 def rough_table(seed, *, rows, noise):
@@ -38,13 +37,12 @@ def hard():
 class TestTheRidge:
     @pytest.mark.parametrize("seed", range(6))
     def test_that_of_some_rows_is_as_good_as_the_best_of_all(self, seed):
-        data = rough_table(seed, rows=choose.SEARCHED + 300, noise=(0.03, 0.3, 1.0)[seed % 3]).shuffled(choose.SEARCHED)
-        kernel, shift = CPU.kernel(data.X, 0.5), 0.5
-        diagonal = firing_probability(shift)
-        fits = [leave_one_out(kernel, data, ridge=10 ** (power / 2), diagonal=diagonal) for power in POWERS]
-        found = fit_kernel(kernel, data, shift=shift, ridge=None)
+        data = rough_table(seed, rows=MOST + 300, noise=(0.03, 0.3, 1.0)[seed % 3]).shuffled(MOST)
+        kernel, asked = CPU.dense(KERNEL, data.X), {"diagonal": KERNEL.diagonal, "last": MOST}
+        fits = [leave_one_out(kernel, data, ridge=10 ** (power / 2), **asked) for power in POWERS]
+        found = fit_kernel(kernel, data, ridge=None, **asked)
         assert found.error <= 1.01 * min(fit.error for fit in fits)
-        exact = leave_one_out(kernel, data, ridge=found.ridge, diagonal=diagonal)  # of all rows, as what is found
+        exact = leave_one_out(kernel, data, ridge=found.ridge, **asked)  # of all rows, as what is found
         np.testing.assert_array_equal(found.alpha, exact.alpha)
         assert found.error == exact.error
 
@@ -57,54 +55,53 @@ class TestTheRidge:
 
         invert = ArrayKernel.invert
         monkeypatch.setattr(ArrayKernel, "invert", counted)
-        data = rough_table(0, rows=choose.SEARCHED + 40, noise=0.1)
-        fit_kernel(CPU.kernel(data.X, 0.5), data, shift=0.5, ridge=None)
+        data = rough_table(0, rows=MOST + 40, noise=0.1)
+        fit_kernel(CPU.dense(KERNEL, data.X), data, diagonal=KERNEL.diagonal, ridge=None, last=MOST)
         assert sizes.count(len(data)) == 1
-        assert set(sizes) == {choose.SEARCHED, len(data)}
+        assert set(sizes) == {MOST, len(data)}
 
-    def test_a_larger_one_is_taken_where_all_rows_need_it(self, monkeypatch):
-        monkeypatch.setattr(choose, "SEARCHED", 20)
+    def test_a_larger_one_is_taken_where_all_rows_need_it(self):
         X = to_sphere(np.random.default_rng(1).normal(size=(60, 3)))
         data = Observations.merged(X, X[:, :1])
-        kernel = limit_of(data.X, 0.5)
+        kernel, asked = CPU.dense(KERNEL, data.X).dense(), {"diagonal": KERNEL.diagonal, "ridge": None, "last": 20}
         rest = 0, 1  # not of the last 20
         kernel[rest[0], rest[1]] = kernel[rest[1], rest[0]] = 1.001 * kernel[rest[0], rest[0]]  # not positive
-        found = fit_kernel(ArrayKernel(kernel), data, shift=0.5, ridge=None)
-        some = fit_kernel(ArrayKernel(kernel[-20:, -20:]), data.last(20), shift=0.5, ridge=None)
+        found = fit_kernel(ArrayKernel(kernel), data, **asked)
+        some = fit_kernel(ArrayKernel(kernel[-20:, -20:]), data.last(20), **asked)
         assert found.ridge > some.ridge
-        assert fit_kernel(ArrayKernel(kernel - 1e3 * np.eye(60)), data, shift=0.5, ridge=None) is None
+        assert fit_kernel(ArrayKernel(kernel - 1e3 * np.eye(60)), data, **asked) is None
 
 
 class TestFolds:
     def test_what_precedes_the_first_round_is_made_once(self, monkeypatch):
         folds = []
 
-        def counted(self, fold, metric, *more):
-            folds.append((id(self._folds[fold]), metric.tobytes()))
-            return hold_out(self, fold, metric, *more)
+        def counted(self, fold, kernel, *more):
+            folds.append((id(self._folds[fold]), kernel.metric.tobytes()))
+            return hold_out(self, fold, kernel, *more)
 
-        hold_out = features._Folds._hold_out
-        monkeypatch.setattr(features._Folds, "_hold_out", counted)
+        hold_out = plans._Folds._hold_out
+        monkeypatch.setattr(plans._Folds, "_hold_out", counted)
         rng = np.random.default_rng(0)
         X = rng.normal(size=(160, 6))
         data = Observations.merged(X, np.sin(2 * X[:, :1]) + 0.1 * rng.normal(size=(160, 1)))
-        found = features.choose_plan(data, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=True, device=CPU)
+        found = plans.choose_plan(data, KERNEL, ridge=None, guess=1e-2, columns=True, backend=CPU)
         assert len(found.errors) >= 3  # both powers, and columns
         assert len(set(folds)) == len(folds)
 
     def test_column_weights_that_are_behind_are_given_up(self, monkeypatch):
         learnt = []
 
-        def misled(data, **more):
+        def misled(data, kernel, **more):
             learnt.append(len(data))
-            return weigh(data, **more)._replace(weights=np.array([0.0, 0.0, 1.0]))
+            return weigh(data, kernel, **more)._replace(weights=np.array([0.0, 0.0, 1.0]))
 
-        weigh = features.learn_columns
-        monkeypatch.setattr(features, "learn_columns", misled)
+        weigh = plans.learn_columns
+        monkeypatch.setattr(plans, "learn_columns", misled)
         rng = np.random.default_rng(1)
         X = rng.normal(size=(200, 3))
         data = Observations.merged(X, X[:, :1])
-        found = features.choose_plan(data, bias=1.0, shift=0.5, ridge=None, guess=1e-2, columns=True, device=CPU)
+        found = plans.choose_plan(data, KERNEL, ridge=None, guess=1e-2, columns=True, backend=CPU)
         assert len(learnt) == 1
         assert not any("columns" in name for name in found.errors)
 
@@ -140,13 +137,13 @@ class TestTheWidth:
             ThresherRegressor(width=math.inf, random_state=0, feature_learning=0).fit(X, y)
 
     def test_a_network_as_good_as_its_limit_tries_no_other_bias(self, hard, monkeypatch):
-        monkeypatch.setattr(fitting, "WORSE", math.inf)
+        monkeypatch.setattr(few_rows, "WORSE", math.inf)
         X, y = hard
         assert len(ThresherRegressor(width=256, random_state=0, feature_learning=0).fit(X, y).tried_) == 1
 
     @pytest.mark.parametrize("rows", [10, 1000, 2000, 4000])
     def test_auto_widths_are_bounded_by_the_work_of_counting(self, rows):
         width = ThresherRegressor()._width(rows, 1)
-        assert width == base._LEAST_WIDTH or width * rows**2 <= base._MOST_PAIRS
+        assert width == budget._LEAST_WIDTH or width * rows**2 <= budget._MOST_PAIRS
         assert width % 2 == 0
         assert ThresherRegressor()._width(4097, 1) == math.inf

@@ -1,4 +1,4 @@
-"""Kernels of few rows on a GPU, and fits with them: those of the processor, see ``estimators/kernels.py``."""
+"""Kernels of few rows on a GPU, and fits with them: those of the processor, see ``estimators/backends/dense.py``."""
 
 import numpy as np
 import pytest
@@ -10,12 +10,13 @@ from sklearn.datasets import make_friedman1  # noqa: E402
 
 import thresher  # noqa: E402
 from thresher import ThresherClassifier, ThresherRegressor  # noqa: E402
-from thresher.estimators.choosing.columns import likelihood  # noqa: E402
+from thresher.estimators.backends import dense as arrays  # noqa: E402
+from thresher.estimators.backends import processor  # noqa: E402
+from thresher.estimators.backends.processor import Cpu, backend_of  # noqa: E402
 from thresher.estimators.data.observations import Observations  # noqa: E402
-from thresher.estimators.kernels import device as processor  # noqa: E402
-from thresher.estimators.kernels import kernels as arrays  # noqa: E402
-from thresher.estimators.kernels.device import Cpu, device_of  # noqa: E402
 from thresher.estimators.kernels.gradients import mix_outputs  # noqa: E402
+from thresher.estimators.kernels.kernel import SphereKernel  # noqa: E402
+from thresher.estimators.pipeline.columns import likelihood  # noqa: E402
 from thresher.gpu.gram import start_rows  # noqa: E402
 from thresher.gpu.kernels import limit as kernels  # noqa: E402
 from thresher.model.network import Network, NetworkSettings  # noqa: E402
@@ -32,7 +33,7 @@ SINGLE = {"rtol": 1e-4, "atol": 1e-5}  # what the processor makes in single prec
 
 @pytest.fixture(scope="module")
 def gpu():
-    return device_of("cuda", 1)
+    return backend_of("cuda", 1)
 
 
 def sphere(n, d=6, seed=0):
@@ -50,7 +51,7 @@ def both(request, gpu):
     """The same kernel on the processor and on the GPU, of fifty inputs."""
     inputs = problem()[0]
     if request.param != "network":
-        return [one.kernel(inputs, request.param) for one in (CPU, gpu)]
+        return [one.dense(SphereKernel(1.0, request.param), inputs) for one in (CPU, gpu)]
     settings = NetworkSettings.checked(width=512, dimension=6, shift=0.5, twins=True, sequence="sobol")
     return [one.start_gram(inputs, settings) for one in (CPU, gpu)]
 
@@ -101,36 +102,43 @@ class TestTheLimit:
     def test_outer_products_of_gradients(self, gpu, shift, outputs, columns):
         inputs, scale, alpha = problem(outputs=outputs)
         expected, found = (
-            one.kernel(inputs, shift, gradients=True).outer_products(alpha, scale=scale, columns=columns)
+            one.dense(SphereKernel(1.0, shift), inputs, gradients=True).outer_products(
+                alpha, scale=scale, columns=columns
+            )
             for one in (CPU, gpu)
         )
         np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
 
     def test_quick_gradients(self, gpu, shift):
-        inputs, penalty, targets = problem(outputs=20)
-        expected, found = (one.quick_gradients(inputs, targets, penalty, shift, mix_outputs) for one in (CPU, gpu))
-        assert found.shape == (16, 50, 6)
+        """From so many rows on the processor makes them in single precision; a GPU never needs to."""
+        inputs, penalty, targets = problem(520)
+        kernel, data = SphereKernel(1.0, shift), Observations.merged(inputs, targets, weights=0.1 / penalty)
+        assert CPU.quick_gradients(kernel, inputs, targets, penalty, mix_outputs).shape == (2, 520, 6)
+        assert gpu.quick_gradients(kernel, inputs, targets, penalty, mix_outputs) is None
+        expected, found = (kernel.outer_products(data, 0.1, one) for one in (CPU, gpu))
         np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
 
     def test_the_likelihood_and_its_slopes(self, gpu, shift):
         rng = np.random.default_rng(1)
         rows = rng.normal(size=(30, 4))[rng.integers(30, size=50)]
         data = Observations.merged(rows, rng.normal(size=(50, 2)), weights=rng.uniform(0.5, 2.0, 50))
-        values = np.array([0.1, -0.5, 0.3, 0.0, 0.2, -2.0])
-        expected, found = (likelihood(values, data, shift=shift, device=one) for one in (CPU, gpu))
+        values, kernel = np.array([0.1, -0.5, 0.3, 0.0, 0.2, -2.0]), SphereKernel(1.0, shift)
+        expected, found = (likelihood(values, data, kernel, one) for one in (CPU, gpu))
         assert found[0] == pytest.approx(expected[0], rel=1e-10)
         np.testing.assert_allclose(found[1], expected[1], atol=1e-5 * np.abs(expected[1]).max())
-        assert gpu.evidence(sphere(5), shift, np.full(5, -1.0), np.ones((5, 1))) is None
+        few = gpu.dense(kernel, sphere(5), gradients=True)
+        assert few.evidence(np.full(5, -1.0), np.ones((5, 1))) is None
 
     def test_products_and_variances_at_others(self, gpu, shift, monkeypatch):
         monkeypatch.setattr("thresher.gpu.limit._BLOCK", 1000)  # several blocks
         inputs, penalty, vectors = problem()
         others = np.concatenate([sphere(33, seed=1), inputs[:2], -inputs[:2]])
-        expected, found = (one.exact_product(others, inputs, vectors, shift) for one in (CPU, gpu))
+        kernel = SphereKernel(1.0, shift)
+        expected, found = (one.product(kernel, others, inputs, vectors, double=True) for one in (CPU, gpu))
         np.testing.assert_allclose(found, expected, atol=1e-7)  # opposite inputs: the kernel has a kink there
-        expected, found = (one.explained(inputs, shift, penalty)(others) for one in (CPU, gpu))
+        expected, found = (one.dense(kernel, inputs).explained(penalty)(others) for one in (CPU, gpu))
         np.testing.assert_allclose(found, expected, atol=1e-7)
-        assert gpu.explained(inputs, shift, penalty - 1.0) is None
+        assert gpu.dense(kernel, inputs).explained(penalty - 1.0) is None
 
 
 class TestStartRows:
@@ -208,7 +216,7 @@ class TestFits:
         np.testing.assert_allclose(loaded, found.predict(others), atol=1e-6 * y.std())
 
     def test_features_are_learnt(self):
-        rng = np.random.default_rng(5)
+        rng = np.random.default_rng(8)
         X = rng.normal(size=(130, 4))
         y = np.sin(2 * X[:, 0]) * np.sign(X[:, 1])
         options = {"width": float("inf"), "target": "linear", "scale": "standardise", "shift": 0.5}
@@ -234,7 +242,7 @@ class TestFits:
             raise AssertionError("on the processor")
 
         for module, names in (
-            (processor, ("start_gram", "limit_of", "limit_kernel")),
+            (processor, ("start_gram", "ArrayLimit", "limit_kernel")),
             (arrays, ("factor", "limit_kernel")),
         ):
             for name in names:

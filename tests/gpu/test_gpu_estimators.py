@@ -8,26 +8,28 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'thresher[gpu]'")
 pytest.importorskip("triton", reason="needs triton: pip install 'thresher[gpu]'")
 
+from few import with_sizes  # noqa: E402
 from sklearn.datasets import make_friedman1  # noqa: E402
 
 import thresher  # noqa: E402
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor  # noqa: E402
-from thresher.estimators import base, regressor  # noqa: E402
-from thresher.estimators.fits import beyond, exact, many  # noqa: E402
-from thresher.estimators.fits.centres import fit_centres  # noqa: E402
-from thresher.estimators.fits.deviations import Variance  # noqa: E402
-from thresher.estimators.fits.leaves import fit_leaves  # noqa: E402
-from thresher.estimators.kernels.device import Cpu, descend, device_of  # noqa: E402
-from thresher.estimators.kernels.gradients import mix_outputs  # noqa: E402
+from thresher.estimators.backends.processor import Cpu, backend_of, descend  # noqa: E402
+from thresher.estimators.data.observations import Observations  # noqa: E402
+from thresher.estimators.kernels.kernel import SphereKernel  # noqa: E402
+from thresher.estimators.models import exact  # noqa: E402
+from thresher.estimators.models.centres import fit_centres  # noqa: E402
+from thresher.estimators.models.leaves import fit_leaves  # noqa: E402
+from thresher.estimators.models.variance import Variance  # noqa: E402
 from thresher.theory import firing_probability, limit_kernel  # noqa: E402
 
 CPU = Cpu(1)
+KERNEL = SphereKernel(1.0, 0.5)
 SHIFTS = [0.0, 0.02, 0.5, 1.5]  # of 0.02 the polynomials are not close enough
 
 
 @pytest.fixture(scope="module")
 def gpu():
-    return device_of("cuda", 1)
+    return backend_of("cuda", 1)
 
 
 def sphere(n, d=6, seed=0):
@@ -49,11 +51,11 @@ def kernel_of(inputs, shift):
 
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_a_block_is_the_kernel(gpu, shift):
-    left, right = sphere(70), sphere(50, seed=1)
-    found = gpu.get(gpu.block(gpu.put(single(left)), gpu.put(single(right)), shift))
+    left, right, kernel = sphere(70), sphere(50, seed=1), SphereKernel(1.0, shift)
+    found = gpu.get(gpu.block(kernel, gpu.put(single(left)), gpu.put(single(right))))
     expected = limit_kernel(left @ right.T, shift, symmetric=False)
     np.testing.assert_allclose(found, expected, atol=2e-5 * firing_probability(shift))
-    opposite = gpu.get(gpu.block(gpu.put(single(left)), gpu.put(single(-left)), shift)).diagonal()
+    opposite = gpu.get(gpu.block(kernel, gpu.put(single(left)), gpu.put(single(-left)))).diagonal()
     np.testing.assert_allclose(opposite, 0.0, atol=4e-4)  # there the kernel has a kink
 
 
@@ -63,13 +65,13 @@ def test_products_with_the_matrix(gpu, kept, rows, monkeypatch):
     monkeypatch.setattr("thresher.gpu.limit._BLOCK", 1000)  # several panels
     monkeypatch.setattr("thresher.gpu.limit._COLUMNS", 32)
     inputs, vectors = sphere(90), np.random.default_rng(1).normal(size=(rows, 3))
-    matrix = gpu.matrix(inputs, 0.5, memory=kept * 4 * 90**2)
+    matrix = gpu.operator(KERNEL, inputs, memory=kept * 4 * 90**2)
     assert matrix.kept == pytest.approx(kept)
     expected = kernel_of(inputs, 0.5)[:, :rows] @ vectors
     for _ in range(2):  # what is kept, and what is made again
         np.testing.assert_allclose(gpu.get(matrix.times(gpu.put(vectors))), expected, atol=1e-5 * max(rows, 1) ** 0.5)
     other = sphere(90, seed=5)
-    found = gpu.get(matrix.renewed(other, 1.0).times(gpu.put(vectors)))
+    found = gpu.get(matrix.renewed(SphereKernel(1.0, 1.0), other).times(gpu.put(vectors)))
     np.testing.assert_allclose(found, kernel_of(other, 1.0)[:, :rows] @ vectors, atol=1e-5 * max(rows, 1) ** 0.5)
     some = np.array([3, 80, 7])
     np.testing.assert_allclose(gpu.get(matrix.columns(some)), kernel_of(other, 1.0)[some], atol=1e-5)
@@ -80,26 +82,27 @@ def test_gradients(gpu, shift, monkeypatch):
     monkeypatch.setattr("thresher.gpu.limit._BLOCK", 1000)
     inputs, alpha = sphere(80), np.random.default_rng(2).normal(size=(80, 2))
     others = np.concatenate([inputs[:30], sphere(20, seed=3)])  # pairs of equal inputs count nothing
-    found = gpu.gradients(single(others), single(inputs), alpha, shift)
+    kernel = SphereKernel(1.0, shift)
+    found = gpu.gradients(kernel, single(others), single(inputs), alpha)
     assert found.shape == (2, 50, 6)
-    expected = CPU.gradients(single(others), single(inputs), alpha, shift)
+    expected = CPU.gradients(kernel, single(others), single(inputs), alpha)
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_gradients_of_a_fit(gpu, shift):
-    inputs, targets = sphere(60), np.random.default_rng(4).normal(size=(60, 2))
-    penalty = np.random.default_rng(5).uniform(0.01, 0.1, size=60)
-    found = gpu.fit_gradients(inputs, targets, penalty, shift, mix_outputs)
-    expected = CPU.fit_gradients(inputs, targets, penalty, shift, mix_outputs)
+    targets, weights = np.random.default_rng(4).normal(size=(60, 2)), np.random.default_rng(5).uniform(1, 10, size=60)
+    data, kernel = Observations.merged(sphere(60), targets, weights=weights), SphereKernel(1.0, shift)
+    found, expected = (kernel.outer_products(data, 0.1, one) for one in (gpu, CPU))
+    assert found.shape == (6, 6)
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
-    assert gpu.fit_gradients(inputs, targets, penalty - 1.0, shift, mix_outputs) is None
+    assert kernel.outer_products(data, -10.0, gpu) is None
 
 
 @pytest.mark.parametrize("n", [50, 500])
 def test_pivots_and_their_inverse(gpu, n):
     inputs, rank = sphere(n), 40
-    mine, theirs = (one.pivots(one.matrix(inputs, 0.5, memory=0.0), rank=rank, seed=3) for one in (gpu, CPU))
+    mine, theirs = (one.pivots(one.operator(KERNEL, inputs, memory=0.0), rank=rank, seed=3) for one in (gpu, CPU))
     np.testing.assert_array_equal(mine.pivots, theirs.pivots)
     np.testing.assert_allclose(gpu.get(mine.factor), theirs.factor, atol=1e-3)
     assert mine.left == pytest.approx(theirs.left, abs=1e-5)
@@ -113,7 +116,7 @@ def test_pivots_and_their_inverse(gpu, n):
 
 
 def test_weights_too_far_apart_still_have_an_inverse(gpu):
-    low = gpu.pivots(gpu.matrix(sphere(60), 0.5, memory=0.0), rank=30)
+    low = gpu.pivots(gpu.operator(KERNEL, sphere(60), memory=0.0), rank=30)
     added = np.geomspace(1e-20, 1e20, 60)
     assert np.isfinite(gpu.get(gpu.inverse(low, added)(gpu.put(np.ones((60, 1)))))).all()
 
@@ -123,7 +126,7 @@ def test_conjugate_gradients_arrive(gpu, start):
     inputs, rng = sphere(120), np.random.default_rng(8)
     kernel, targets = kernel_of(inputs, 0.5), rng.normal(size=(100, 2))
     added = rng.uniform(0.05, 0.1, size=100)
-    matrix = gpu.matrix(inputs, 0.5, memory=np.inf)
+    matrix = gpu.operator(KERNEL, inputs, memory=np.inf)
     descent = descend(
         gpu,
         matrix.times,
@@ -146,15 +149,15 @@ def test_conjugate_gradients_arrive(gpu, start):
 def test_products_for_predictions(gpu, monkeypatch):
     monkeypatch.setattr("thresher.gpu.limit._BLOCK", 1000)
     inputs, others, alpha = sphere(80), sphere(33, seed=1), np.random.default_rng(9).normal(size=(80, 3))
-    found = gpu.product(others, inputs, alpha, 0.5)
-    np.testing.assert_allclose(found, CPU.product(others, inputs, alpha, 0.5), atol=1e-5)
-    assert gpu.product(others[:0], inputs, alpha, 0.5).shape == (0, 3)
+    found = gpu.product(KERNEL, others, inputs, alpha)
+    np.testing.assert_allclose(found, CPU.product(KERNEL, others, inputs, alpha), atol=1e-5)
+    assert gpu.product(KERNEL, others[:0], inputs, alpha).shape == (0, 3)
 
 
 def test_variances(gpu):
     inputs, penalty = sphere(90), np.random.default_rng(10).uniform(0.01, 0.1, size=90)
     found = [
-        Variance.of_pivots(inputs[:30], 0.5, device=one).with_rows(inputs[:50], penalty[:50]).with_rows(
+        Variance.of_pivots(inputs[:30], KERNEL, backend=one).with_rows(inputs[:50], penalty[:50]).with_rows(
             inputs[50:], penalty[50:]
         ).at(sphere(40, seed=2))
         for one in (gpu, CPU)
@@ -182,12 +185,8 @@ def test_too_many_rows_are_refused_with_the_number_that_fits(gpu, monkeypatch):
 # ---- whole fits, of few rows that count as many
 
 
-@pytest.fixture
-def few_are_many(monkeypatch):
-    for module in (base, many, regressor):
-        monkeypatch.setattr(module, "MANY", 300)
-    for name, size in (("HELD", 100), ("SMALL", 150), ("LARGE", 300)):
-        monkeypatch.setattr(many, name, size)
+def of_few(model, **sizes):
+    return with_sizes(model, **{"one_by_one": 300, "held": 100, "small": 150, "large": 300, **sizes})
 
 
 FIXED = {"scale": "robust", "shift": 0.5, "bias": 1.0, "ridge": 1e-2, "feature_learning": 0, "n_jobs": 1}
@@ -197,12 +196,12 @@ def friedman(n, seed=0):
     return make_friedman1(n, n_features=6, noise=1.0, random_state=seed)
 
 
-def both(estimator, *data, **options):
+def both(estimator, *data, sizes=None, **options):
     options = {"n_jobs": 1, "random_state": 0, **options}
-    return [estimator(device=name, **options).fit(*data) for name in ("cpu", "cuda")]
+    return [of_few(estimator(device=name, **options), **sizes or {}).fit(*data) for name in ("cpu", "cuda")]
 
 
-def test_a_regressor_is_that_of_the_processor(few_are_many, tmp_path):
+def test_a_regressor_is_that_of_the_processor(tmp_path):
     X, y = friedman(450)
     expected, found = both(ThresherRegressor, X, y, target="linear", scale="robust", ridge=1e-2)
     others = friedman(50, seed=1)[0]
@@ -215,12 +214,12 @@ def test_a_regressor_is_that_of_the_processor(few_are_many, tmp_path):
         np.testing.assert_allclose(mine, theirs, atol=0.02 * y.std())
     np.testing.assert_allclose(found.feature_importances_, expected.feature_importances_, atol=0.01)
     found.save(tmp_path / "model")
-    loaded = thresher.load(tmp_path / "model")
+    loaded = of_few(thresher.load(tmp_path / "model"))
     assert loaded.device == "cpu"  # a file is read anywhere
     np.testing.assert_allclose(loaded.predict(others), found.predict(others), atol=1e-4 * y.std())
 
 
-def test_a_classifier_is_that_of_the_processor(few_are_many):
+def test_a_classifier_is_that_of_the_processor():
     X, y = friedman(450)
     labels = np.digitize(y, np.quantile(y, [0.2, 0.4, 0.6, 0.8]))
     expected, found = both(ThresherClassifier, X, labels, feature_learning=0, scale="robust", ridge=1e-2)
@@ -229,22 +228,20 @@ def test_a_classifier_is_that_of_the_processor(few_are_many):
     assert np.mean(found.predict(others) == expected.predict(others)) > 0.98
 
 
-def test_what_does_not_fit_on_the_device_is_made_again(few_are_many, gpu, monkeypatch):
+def test_what_does_not_fit_on_the_device_is_made_again(gpu, monkeypatch):
     X, y = friedman(350)
     options = {"target": "linear", "random_state": 0, "device": "cuda", **FIXED}
-    whole = ThresherRegressor(**options).fit(X, y)
+    whole = of_few(ThresherRegressor(**options)).fit(X, y)
     monkeypatch.setattr(exact, "_ROOM", 0.0)
-    nothing = ThresherRegressor(**options).fit(X, y)
+    nothing = of_few(ThresherRegressor(**options)).fit(X, y)
     np.testing.assert_allclose(nothing.predict(X[:50]), whole.predict(X[:50]), rtol=1e-3)
 
 
 @pytest.mark.parametrize("way", ["centres", "leaves", "auto"])
-def test_beyond_the_exact_fit(few_are_many, monkeypatch, way):
-    monkeypatch.setattr(many, "EXACT", 400)
-    monkeypatch.setattr(beyond, "LEAF", 150)
-    monkeypatch.setattr(beyond, "CENTRES", (60, 100))
+def test_beyond_the_exact_fit(way):
+    sizes = {"exact": 400, "leaf": 150, "centres": 60, "more_centres": 100}
     X, y = friedman(500)
-    expected, found = both(ThresherRegressor, X, y, target="linear", approximation=way, **FIXED)
+    expected, found = both(ThresherRegressor, X, y, sizes=sizes, target="linear", approximation=way, **FIXED)
     assert found.approximation_ == expected.approximation_
     others = friedman(60, seed=1)[0]
     for mine, theirs in zip(
@@ -258,8 +255,8 @@ def test_centres(gpu, outputs):
     inputs, rng = single(sphere(700)), np.random.default_rng(11)
     targets = np.column_stack([inputs[:, 0] > 0, inputs[:, 1] * inputs[:, 2]])[:, :outputs] - 0.2
     weights = rng.uniform(0.5, 2.0, size=700)
-    options = {"kept": rng.permutation(600), "held": np.arange(600, 700), "shift": 0.5, "ridges": [1e-3, 1e-2]}
-    expected, found = (fit_centres(inputs, targets, weights, **options, centres=50, device=one) for one in (CPU, gpu))
+    options = {"kept": rng.permutation(600), "held": np.arange(600, 700), "kernel": KERNEL, "ridges": [1e-3, 1e-2]}
+    expected, found = (fit_centres(inputs, targets, weights, **options, centres=50, backend=one) for one in (CPU, gpu))
     np.testing.assert_array_equal(found.inputs, expected.inputs)
     assert found.ridge == expected.ridge
     np.testing.assert_allclose(found.held_outputs, expected.held_outputs, atol=1e-2)
@@ -268,25 +265,25 @@ def test_centres(gpu, outputs):
 def test_leaves_learn_metrics(gpu):
     X, y = friedman(500)
     rows, targets, weights = X - X.mean(axis=0), (y[:, None] - y.mean()) / y.std(), np.ones(500)
-    options = {"held": 100, "bias": 1.0, "shift": 0.5, "ridges": [1e-2], "size": 150}
-    expected, found = (fit_leaves(rows, targets, weights, **options, device=one) for one in (CPU, gpu))
+    options = {"held": 100, "kernel": KERNEL, "ridges": [1e-2], "size": 150}
+    expected, found = (fit_leaves(rows, targets, weights, **options, backend=one) for one in (CPU, gpu))
     np.testing.assert_allclose(found.tree.thresholds, expected.tree.thresholds, atol=1e-6)
     np.testing.assert_allclose(found.rounds, expected.rounds, rtol=1e-2)
     np.testing.assert_allclose(found.held_outputs, expected.held_outputs, atol=3e-2)
 
 
-def test_without_the_device_a_fit_is_refused_and_a_prediction_warns(few_are_many, monkeypatch):
+def test_without_the_device_a_fit_is_refused_and_a_prediction_warns(monkeypatch):
     X, y = friedman(400)
-    model = ThresherRegressor(random_state=0, target="linear", device="cuda", **FIXED).fit(X, y)
+    model = of_few(ThresherRegressor(random_state=0, target="linear", device="cuda", **FIXED)).fit(X, y)
     expected = model.predict(X[:20])
 
     def missing(name):
         raise thresher.NotAvailable("there is none")
 
     with monkeypatch.context() as patched:
-        patched.setattr("thresher.estimators.kernels.device.find_device", missing)
+        patched.setattr("thresher.estimators.backends.processor.find_device", missing)
         with pytest.raises(thresher.NotAvailable, match="there is none"):
-            ThresherRegressor(device="cuda").fit(X, y)
+            of_few(ThresherRegressor(device="cuda")).fit(X, y)
         with pytest.warns(UserWarning, match="Predicting on the CPU: there is none"):
             found = model.predict(X[:20])
     np.testing.assert_allclose(found, expected, atol=1e-4 * y.std())

@@ -10,7 +10,8 @@ from properties import examples
 
 from thresher import InvalidInput
 from thresher.estimators.data.streams import Stream, lift_single
-from thresher.estimators.fits.centres import fit_centres
+from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.models.centres import fit_centres
 from thresher.tables import ParquetRows, parts
 
 pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet'")
@@ -58,7 +59,7 @@ def test_a_model_of_a_file_is_that_of_its_rows(table):
     options = {
         "kept": np.arange(800),
         "held": np.arange(800, 1000),
-        "shift": 0.5,
+        "kernel": SphereKernel(1.0, 0.5),
         "ridges": [1e-2, 1e-1],
         "centres": 50,
     }

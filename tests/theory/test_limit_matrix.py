@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from thresher import to_sphere
+from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.theory import cofiring_slope, firing_probability, limit_kernel
 from thresher.theory.limit_matrix import (
     LimitMatrix,
@@ -58,7 +59,7 @@ def test_the_memory_of_another_matrix_can_be_used_again():
     first, second = sphere(600, 4), sphere(600, 4, seed=3)
     matrix, vectors = LimitMatrix(first, 0.5, memory=1e9), np.ones((600, 1))
     before = matrix.times(vectors)
-    after = matrix.renewed(second, 1.0).times(vectors)
+    after = matrix.renewed(SphereKernel(1.0, 1.0), second).times(vectors)
     np.testing.assert_allclose(after, LimitMatrix(second, 1.0, memory=0).times(vectors), rtol=1e-6)
     assert np.abs(after - before).max() > 1
 

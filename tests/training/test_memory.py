@@ -8,7 +8,7 @@ import pytest
 
 from thresher import Problem, ThresherRegressor, to_sphere, train_together
 from thresher.engines import Footprint, footprint
-from thresher.estimators.fits import fitting
+from thresher.estimators.pipeline import budget
 from thresher.model.network import NetworkSettings
 from thresher.shards import SHARDS
 
@@ -54,7 +54,7 @@ def test_fits_take_what_is_estimated(n, d, width, monkeypatch):
     X = rng.normal(size=(n, d))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=n)
     estimates = []
-    monkeypatch.setattr(fitting, "require", lambda estimate, **_: estimates.append(estimate))
+    monkeypatch.setattr(budget, "require", lambda estimate, **_: estimates.append(estimate))
     model = ThresherRegressor(width=width, feature_learning=1, scale="standardise", random_state=0, n_jobs=1)
     ThresherRegressor(width=100, random_state=0).fit(X[:60], y[:60])  # all is compiled
     peak = peak_of(lambda: model.fit(X, y))

@@ -16,8 +16,8 @@ from thresher import (
 )
 from thresher.algebra import Cholesky, DirectFactor, MatrixGram
 from thresher.engines import engine as engines
-from thresher.estimators.fits import networks
-from thresher.estimators.fits.networks import train_penalised
+from thresher.estimators.models import networks
+from thresher.estimators.models.networks import train_penalised
 from thresher.model.network import NetworkSettings
 from thresher.shards import start_gram
 from thresher.theory import firing_probability

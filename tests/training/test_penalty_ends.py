@@ -21,8 +21,9 @@ from thresher.algebra import DirectFactor, MatrixGram
 from thresher.datasets import random_problem
 from thresher.engines import Footprint
 from thresher.engines.engine import ShardEngine
-from thresher.estimators.fits import networks
-from thresher.estimators.fits.networks import train_penalised
+from thresher.estimators.models import networks
+from thresher.estimators.models.networks import train_penalised
+from thresher.interfaces import Shard
 from thresher.shards import SHARDS, Slice, start_gram
 
 
@@ -93,7 +94,7 @@ class TestEnds:
 
         def interrupted(self, output, method, *arguments):
             found = call(self, output, method, *arguments)
-            if method == "move":
+            if method is Shard.move:
                 moves.append(arguments)
                 if len(moves) == 2:
                     raise KeyboardInterrupt

@@ -60,9 +60,9 @@ class Work:
 
         With few ``--rows`` of a file they are read into memory, where missing ones are filled in.
         """
-        from thresher.estimators import EXACT
+        from thresher.estimators import Sizes
 
-        return self.table.rows(places, in_memory=(self.options["rows"] or math.inf) <= EXACT)
+        return self.table.rows(places, in_memory=(self.options["rows"] or math.inf) <= Sizes().exact)
 
     def fit(self, places: Places, *, quiet: bool = False) -> Any:
         """Return an estimator that was fitted to some rows."""
@@ -78,14 +78,14 @@ class Work:
 
     def _say_choices(self, model: Any) -> None:
         """Say what was done to columns, and if there is no network though there could be, once."""
-        from thresher.estimators import MANY
+        from thresher.estimators import Sizes
 
         lines = [] if model.encoder_ is None else model.encoder_.summary()
         if (
             model.width == "auto"
             and not model.results_
             and model.approximation_ == "exact"
-            and len(model.inputs_) <= MANY
+            and len(model.inputs_) <= Sizes().one_by_one
         ):
             lines += [_LIMIT]
         for line in lines:

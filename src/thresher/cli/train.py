@@ -106,11 +106,11 @@ def train(file: Path, **options: Any) -> None:
 
 def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]:
     """Do it all; return how the trainings ended."""
-    from thresher.estimators import EXACT, hash_rows_of
+    from thresher.estimators import Sizes, hash_rows_of
 
     began, typed = time.perf_counter(), click.get_current_context().obj
     given = {name: options[name] for name in ("target", "drop", "categorical")}
-    table = read_table(file, how=take_reading(options), **given, most=EXACT, missing=True)
+    table = read_table(file, how=take_reading(options), **given, most=Sizes().exact, missing=True)
     known = rows_with_target(table.targets, table.target)
     task = _say_task(table, known, options, file, console)
     table = table if task == "regression" else table._replace(targets=as_labels(table.targets))

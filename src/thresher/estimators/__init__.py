@@ -9,16 +9,15 @@ from thresher.estimators.data.lift import SphereLift
 from thresher.estimators.data.rows import hash_rows_of
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.files.model_files import load_model
-from thresher.estimators.fits.interpolation import WIDTH
-from thresher.estimators.fits.many import EXACT, MANY
+from thresher.estimators.models.interpolation import WIDTH
 from thresher.estimators.regressor import ThresherRegressor
+from thresher.estimators.sizes import Sizes
 
 __all__ = [
-    "EXACT",
-    "MANY",
     "WIDTH",
     "FarOutside",
     "Scaling",
+    "Sizes",
     "SphereLift",
     "TableEncoder",
     "ThresherClassifier",

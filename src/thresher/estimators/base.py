@@ -18,24 +18,27 @@ from sklearn.utils.validation import check_is_fitted
 from thresher.checks import check_number, check_whole
 from thresher.devices import DEVICES
 from thresher.errors import InvalidInput, NotAvailable, warn_of_old
-from thresher.estimators.choosing.choose import Judge, mean_square
-from thresher.estimators.choosing.features import Plan
-from thresher.estimators.choosing.scales import Options
+from thresher.estimators.backends.processor import Cpu, backend_of
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import names_categories, new_rows, numeric_targets, training_rows
 from thresher.estimators.data.scaling import SCALES, far_values, say_far
 from thresher.estimators.data.streams import checked_part, joined
-from thresher.estimators.engine import Engine, check_where, device_for, start_of
+from thresher.estimators.engine import Engine, backend_for, check_where, start_of
 from thresher.estimators.files.exporting import arrays_of
 from thresher.estimators.files.model_files import save_model
 from thresher.estimators.files.progress import Progress
-from thresher.estimators.fits.fit_check import FitCheck, ensure
-from thresher.estimators.fits.fitted import Fitted, LeftOut
-from thresher.estimators.fits.fitting import WORSE, Fitting
-from thresher.estimators.fits.interpolation import WIDTH, check_interpolation, interpolate
-from thresher.estimators.fits.many import EXACT, MANY, ManyFitting
-from thresher.estimators.kernels.device import Cpu, Device, device_of
+from thresher.estimators.interfaces import Backend, Measure
+from thresher.estimators.judging.measures import mean_square
+from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.models.fit_check import FitCheck, ensure
+from thresher.estimators.models.fitted import Fitted, LeftOut
+from thresher.estimators.models.interpolation import WIDTH, check_interpolation, interpolate
+from thresher.estimators.options import Options, Plan
+from thresher.estimators.pipeline.budget import auto_width, fewer_neurons
+from thresher.estimators.pipeline.few_rows import WORSE
+from thresher.estimators.pipeline.pipeline import Pipeline
+from thresher.estimators.sizes import Sizes
 from thresher.export import Arrays, Exports
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
@@ -47,9 +50,6 @@ from thresher.training.options import check_path
 __all__ = ["FarOutside", "ThresherEstimator", "TooNarrow"]
 
 Matrix = NDArray[np.float64]
-_MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # for all outputs together, and for one, with width="auto"
-_MOST_PAIRS = 1 << 39  # width times the square of the rows, with width="auto": a second or two of counting bits
-_PER_ROW = 32  # neurons for each training row, between bounds: the noise of a kernel grows with rows over neurons
 _FAR = 0.2  # remainder, as a share of the targets, above which training counts as failed
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
 SEQUENCES = ("sobol", "random")
@@ -80,6 +80,7 @@ class ThresherEstimator(Exports, BaseEstimator):
     _task: str  # what an encoder is told
     encoder_: TableEncoder | None
     _rows: int  # number of rows on which bias, shift and features are chosen; the ridge on 1024
+    _sizes = Sizes()
     _auto_widths: tuple[int, int]  # fewest and most neurons per output with width="auto", if there are few outputs
 
     def __init__(
@@ -120,36 +121,36 @@ class ThresherEstimator(Exports, BaseEstimator):
         """
         if more.get("y_numeric"):
             more["y"] = numeric_targets(more["y"])
-        if on_disk(X) and (len(X) > EXACT or not isinstance(X, np.ndarray)):
+        if on_disk(X) and (len(X) > self._sizes.exact or not isinstance(X, np.ndarray)):
             if names_categories(self):
                 raise InvalidInput("rows on disk are numbers alone. Leave categorical_features out, or read the rows.")
             part, targets = checked_part(self, X, **more)
             self.encoder_ = None
-            return part if len(part) > EXACT else part[np.arange(len(part))], targets
+            return part if len(part) > self._sizes.exact else part[np.arange(len(part))], targets
         return training_rows(self, X, task=self._task, weights=weights, **more)
 
     def _observations(self, rows: Any, targets: Matrix, **more: Any) -> Observations:
         """Return the observations at rows, which stay where they are if they are many and need not be in memory."""
-        if len(rows) <= EXACT:  # in memory, also where weights of zero leave few of those on disk
+        if len(rows) <= self._sizes.exact:  # in memory, also where weights of zero leave few of those on disk
             rows = rows[np.arange(len(rows))] if isinstance(rows, Part) else rows
             return Observations.merged(rows, targets, **more)
         data = Observations.streamed(Part(rows), targets, **more)
         whole = self._interpolates or self.approximation in ("exact", "leaves") or self.width not in ("auto", math.inf)
-        return data.with_rows(data.X[np.arange(len(data))]) if whole or len(data) <= EXACT else data
+        return data.with_rows(data.X[np.arange(len(data))]) if whole or len(data) <= self._sizes.exact else data
 
-    def _fit(self, data: Observations, judge: Judge = mean_square) -> LeftOut:
+    def _fit(self, data: Observations, measure: Measure = mean_square) -> LeftOut:
         """Fit observations whose targets have the weighted mean 0; return the results of leaving them out."""
-        options = self._options(data, judge)
+        options = self._options(data, measure)
         self._warn_far(data.X)
         with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
             try:
-                made = (Fitting if len(data) <= MANY else ManyFitting)(data, options, progress).run()
+                made = Pipeline(data, options, progress).run()
             except KeyboardInterrupt as error:
                 if options.checkpoint is not None and options.checkpoint.exists():
                     error.add_note(f"The work done so far is in {options.checkpoint}: the same fit goes on from there.")
                 raise
             fitted, self.fit_check_ = self._checked(made)
-        self._warn(fitted.loss)
+        self._warn(0.0 if fitted.networks is None else fitted.networks.loss)
         return fitted.left_out
 
     def _checked(self, made: Fitted) -> tuple[Fitted, FitCheck]:
@@ -162,18 +163,19 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _adopt(self, fitted: Fitted) -> None:
         """Take over everything that came out of a fit."""
-        choice, lift = fitted.choice, fitted.lift
-        self.bias_, self.shift_, self.ridge_ = choice.bias, choice.shift, fitted.ridge
-        self.loo_error_, self.tried_ = fitted.error, choice.tried
+        choice, lift, limit, networks = fitted.choice, fitted.lift, fitted.limit, fitted.networks
+        self.bias_, self.shift_, self.ridge_ = choice.kernel.bias, choice.kernel.shift, fitted.ridge
+        self.loo_error_, self.tried_ = limit.error, [tuple(one) for one in choice.tried]
         plan = fitted.learning.plan
         self.feature_learning_, self.columns_weighed_ = plan.rounds, plan.columns
         self.feature_learning_errors_ = fitted.learning.errors
         self.feature_importances_ = self._by_column(fitted.importances)
         self.scale_, self.lift_ = lift.scale, lift
-        self.inputs_, self.alpha_, self.penalty_ = fitted.inputs, fitted.alpha, fitted.penalty
-        self.gains_, self.results_ = fitted.gains, fitted.results
-        self.pivots_, self.core_, self.leaves_ = fitted.pivots, fitted.core, fitted.leaves
-        self.approximation_, self.approximation_errors_ = fitted.way, fitted.ways
+        self.inputs_, self.alpha_, self.penalty_ = limit.inputs, limit.alpha, fitted.penalty
+        self.gains_ = np.ones(limit.alpha.shape[1]) if networks is None else networks.gains
+        self.results_ = [] if networks is None else networks.results
+        self.pivots_, self.core_, self.leaves_ = limit.pivots, limit.core, limit.leaves
+        self.approximation_, self.approximation_errors_ = limit.way, limit.errors
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
 
     def _by_column(self, shares: Matrix) -> Matrix:
@@ -197,7 +199,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             more["device"] = "cpu"
         interpolate(self, data, options, train_options=more, callbacks=told, verbose=said)
 
-    def _options(self, data: Observations, judge: Judge = mean_square) -> Options:
+    def _options(self, data: Observations, measure: Measure = mean_square) -> Options:
         def chosen(value: Any) -> float | None:
             return None if value == "auto" else float(value)
 
@@ -215,12 +217,13 @@ class ThresherEstimator(Exports, BaseEstimator):
             sequence=cast(SequenceName, start_of(self.start, self.sequence)),
             tol=_TOL[self._interpolates] if tol is None else tol,
             max_iterations=_ITERATIONS[self._interpolates] if most is None else int(most),
-            seed=int(check_random_state(self.random_state).randint(2**31)),
+            seed=self._seed,
             threads=self._threads(),
             biases=self._biases,
             rows=self._rows,
-            device=device_for(where, self._threads()),
-            judge=judge,
+            backend=backend_for(where, self._threads(), self._sizes),
+            measure=measure,
+            sizes=self._sizes,
             checkpoint=check_path("checkpoint", self.checkpoint),
             approximation=self.approximation,
             or_limit=self.width == "auto",
@@ -228,6 +231,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         )
 
     def _check_parameters(self) -> None:
+        self._seed = int(check_random_state(self.random_state).randint(2**31))  # once, whatever is tried
         if self.width not in ("auto", math.inf):
             check_whole(self.width, "width", least=1)
         for name, least in (("shift", 0.0), ("bias", 0.0)):
@@ -258,14 +262,10 @@ class ThresherEstimator(Exports, BaseEstimator):
         check_interpolation(self, interpolates=self._interpolates)
 
     def _width(self, rows: int, outputs: int) -> int | float:
+        if self.width == "auto" and self._interpolates:
+            return fewer_neurons(WIDTH, outputs)
         if self.width == "auto":
-            least, most = (WIDTH, WIDTH) if self._interpolates else self._auto_widths
-            enough = min(max(_PER_ROW * rows, least), most)
-            if rows > MANY and not self._interpolates:
-                return math.inf
-            if not self._interpolates:
-                enough = min(enough, max(_LEAST_WIDTH, _MOST_PAIRS // rows**2 // 2 * 2))
-            return min(enough, max(_LEAST_WIDTH, _MOST_NEURONS // outputs // 2 * 2))
+            return auto_width(rows, outputs, self._auto_widths, self._sizes)
         if self.width == math.inf:
             return math.inf
         return 2 * math.ceil(check_whole(self.width, "width", least=1) / 2)
@@ -367,25 +367,29 @@ class ThresherEstimator(Exports, BaseEstimator):
             return self._by_limit(inputs)
         networks, threads = self.networks_, self._threads()
         if networks[0].weights.dense:
-            device = self._predicting()
-            with device.session():
-                return device.predict_twins(networks, inputs) * self.gains_
+            backend = self._predicting()
+            with backend.session():
+                return backend.predict_twins(networks, inputs) * self.gains_
         return np.column_stack([network.predict(inputs, threads=threads) for network in networks]) * self.gains_
 
     def _by_limit(self, inputs: Matrix) -> Matrix:
-        device = self._predicting()
-        with device.session():
+        backend = self._predicting()
+        with backend.session():
             if self.leaves_ is not None:
                 rows = inputs[:, :-1] * (self.lift_.last_ / inputs[:, -1:])
-                return self.leaves_.predict(rows, device=device)
-            single = len(self.inputs_) > MANY or self.approximation_ == "centres"
-            product = device.product if single else device.exact_product
-            return product(inputs, self.inputs_, self.alpha_, self.shift_)
+                return self.leaves_.predict(rows, backend=backend)
+            double = len(self.inputs_) <= self._sizes.one_by_one and self.approximation_ != "centres"
+            return backend.product(self._kernel, inputs, self.inputs_, self.alpha_, double=double)
 
-    def _predicting(self) -> Device:
-        """Return the device; where it is missing, as it may be after a move to another machine, the CPU."""
+    @property
+    def _kernel(self) -> SphereKernel:
+        """The kernel of inputs, which are lifted."""
+        return SphereKernel(self.bias_, self.shift_)
+
+    def _predicting(self) -> Backend:
+        """Return the backend of the device; where that is missing, as after a move to another machine, the CPU."""
         try:
-            return device_of(self.device, self._threads())
+            return backend_of(self.device, self._threads())
         except NotAvailable as error:
             warnings.warn(f"Predicting on the CPU: {error}", UserWarning, stacklevel=5)
             return Cpu(self._threads())

@@ -18,11 +18,11 @@ from sklearn.utils.validation import column_or_1d
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
-from thresher.estimators.choosing.choose import share_of_guess
 from thresher.estimators.data.lift import check_weights
 from thresher.estimators.data.streams import some_of
 from thresher.estimators.engine import Engine
-from thresher.estimators.fits.fitted import LeftOut
+from thresher.estimators.judging.measures import share_of_guess
+from thresher.estimators.models.fitted import LeftOut
 from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherClassifier"]

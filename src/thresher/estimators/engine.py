@@ -7,10 +7,12 @@ from typing import Any
 
 from thresher.engines import Ray, Where, place_of
 from thresher.errors import InvalidInput, NotAvailable, warn_of_old
-from thresher.estimators.kernels.clustered import Clustered
-from thresher.estimators.kernels.device import Device, device_of
+from thresher.estimators.backends.cluster import Clustered
+from thresher.estimators.backends.processor import backend_of
+from thresher.estimators.interfaces import Backend
+from thresher.estimators.sizes import Sizes
 
-__all__ = ["Engine", "check_where", "device_for", "start_of"]
+__all__ = ["Engine", "backend_for", "check_where", "start_of"]
 
 Engine = str | Ray
 
@@ -29,11 +31,11 @@ def check_where(engine: Any, device: str, *, width: Any) -> Where:
     return where
 
 
-def device_for(where: Where, threads: int) -> Device:
+def backend_for(where: Where, threads: int, sizes: Sizes) -> Backend:
     """Return what computes with kernels: a device of this machine, with processors of a cluster for many rows."""
     if not where.on_cluster:
-        return device_of(where.device, threads)
-    return device_of("cpu", threads) if where.on_gpu else Clustered(place_of(where), threads)
+        return backend_of(where.device, threads)
+    return backend_of("cpu", threads) if where.on_gpu else Clustered(place_of(where), threads, few=sizes.on_cluster)
 
 
 def start_of(start: str, sequence: str | None) -> str:

@@ -14,8 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
-from thresher.estimators.choosing.choose import Judge, mean_square, share_of_guess
-from thresher.estimators.choosing.scales import error_left_out
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.lift import check_weights
 from thresher.estimators.data.observations import Observations
@@ -23,10 +21,11 @@ from thresher.estimators.data.rows import some_cells
 from thresher.estimators.data.scaling import CANDIDATES, Scaling
 from thresher.estimators.data.streams import some_of
 from thresher.estimators.engine import Engine
-from thresher.estimators.fits.deviations import Variance
-from thresher.estimators.fits.intervals import calibrate, check_coverage, check_quantiles, deviations_of, residuals_at
-from thresher.estimators.fits.many import MANY
-from thresher.estimators.kernels.device import Device
+from thresher.estimators.interfaces import Backend, Measure
+from thresher.estimators.judging.measures import mean_square, share_of_guess
+from thresher.estimators.models.intervals import calibrate, check_coverage, check_quantiles, deviations_of, residuals_at
+from thresher.estimators.models.variance import Variance
+from thresher.estimators.pipeline.scale import error_left_out
 from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherRegressor"]
@@ -199,10 +198,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         else:
             chosen = [self.ridge, self.bias, self.shift].count("auto")
             # Exponentials of what is learnt are medians, which absolute errors judge.
-            judge = mean_square if floor is None else self._judge(raw, weights, scaling, floor, power=1)
-            left_out = self._fit(data, judge)
+            measure = mean_square if floor is None else self._measure(raw, weights, scaling, floor, power=1)
+            left_out = self._fit(data, measure)
             self.loo_error_ = self.loo_error_ if floor is None else mean_square(left_out.data, left_out.outputs)
-            self.noise_, self.residuals_ = calibrate(left_out, self.shift_, fitted=1 + _CHOSEN * chosen)
+            self.noise_, self.residuals_ = calibrate(left_out, self._kernel.diagonal, fitted=1 + _CHOSEN * chosen)
             # Shares do not depend on units and means: of logarithms a factor of their exponentials is left out.
             own = np.asarray if floor is None else lambda values: np.exp(values * scaling.unit)
             self.loo_share_ = max(left_out.optimism, 1.0) * share_of_guess(left_out.data, left_out.outputs, own)
@@ -311,8 +310,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         least = columns.min(axis=0)
         below = np.nextafter(least, -np.inf)  # where a share of the unit is lost in rounding
         floors = [np.minimum(least - above * unit, below) for above in _ABOVE]
-        many = len(rows) > MANY
-        some = np.random.default_rng(0).permutation(len(rows))[:MANY] if many else np.arange(len(rows))
+        few = self._sizes.one_by_one
+        many = len(rows) > few
+        some = np.random.default_rng(0).permutation(len(rows))[:few] if many else np.arange(len(rows))
 
         @cache
         def rows_of(place: int | None) -> Matrix:
@@ -351,46 +351,48 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         power: int,
         quick: bool,
     ) -> float:
-        """Return the squared leave-one-out error of the limit, in units of the targets' deviation: see :meth:`_judge`.
+        """Return the leave-one-out error of the limit, as a square: see :meth:`_measure`.
 
         Infinity where it cannot be computed. ``quick``: see :func:`error_left_out`.
         """
         told = columns if floor is None else np.log(columns - floor)
         scaling = Scaling.of(told, scale="standardise", weights=weights)
         data = Observations.merged(rows, scaling.apply(told), weights=weights)
-        options = self._options(data, self._judge(columns, weights, scaling, floor, power))
+        options = self._options(data, self._measure(columns, weights, scaling, floor, power))
         if many and options.scale is None:  # the scale is chosen later, on more rows
             options = options._replace(scale=CANDIDATES[0])
         return error_left_out(data, options, quick=quick)
 
     @staticmethod
-    def _judge(columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None, power: int) -> Judge:
-        """Return a function that judges outputs in the units of the targets, also when logarithms are learnt.
+    def _measure(
+        columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None, power: int
+    ) -> Measure:
+        """Return the error of outputs in the units of the targets, also when logarithms are learnt.
 
         It returns the mean of this power of the errors, summed over outputs, as a square: that of the mean absolute
         error, or the mean square.
         """
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit
 
-        def judge(data: Observations, outputs: Matrix) -> float:
+        def measure(data: Observations, outputs: Matrix) -> float:
             both = np.stack([data.target, outputs]) * scaling.unit + scaling.mean
             with np.errstate(over="ignore"):
                 wanted, found = (both if floor is None else np.exp(both)) / unit
                 errors = (np.abs(found - wanted) ** power).sum(axis=1)
                 return float(np.average(errors, weights=data.weight) ** (2 / power))
 
-        return judge
+        return measure
 
     def _deviations(self, inputs: Matrix) -> Matrix:
-        device = self._predicting()
-        with device.session():
-            about = self._variance(device)
+        backend = self._predicting()
+        with backend.session():
+            about = self._variance(backend)
             if about is None:
                 raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger ridge.")
-            return deviations_of(about.at(inputs), self.noise_, self.shift_)
+            return deviations_of(about.at(inputs), self.noise_, self._kernel.diagonal)
 
-    def _variance(self, device: Device) -> Variance | None:
+    def _variance(self, backend: Backend) -> Variance | None:
         """Return what the limit knows, from all training rows, or from pivots where they are many."""
         if self.pivots_ is None:
-            return Variance.exact(self.inputs_, self.penalty_, self.shift_, device)
-        return Variance.of_pivots(self.pivots_, self.shift_, self.core_, device=device)
+            return Variance.exact(self.inputs_, self.penalty_, self._kernel, backend)
+        return Variance.of_pivots(self.pivots_, self._kernel, self.core_, backend=backend)

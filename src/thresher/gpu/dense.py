@@ -1,4 +1,4 @@
-"""Kernels of few inputs on a GPU, in double precision: ``estimators/kernels.py`` with tensors."""
+"""Kernels of few inputs on a GPU, in double precision: ``estimators/backends/dense.py`` with tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from thresher.gpu.solver import factor
 from thresher.theory import cofiring_slope, limit_kernel
 from thresher.theory.kernel import probability_table
 
-__all__ = ["TensorKernel", "TensorLimit", "evidence", "explained", "limit_of"]
+__all__ = ["TensorKernel", "TensorLimit", "limit_of"]
 
 Matrix = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ def limit_of(products: Any, shift: float, *, slopes: bool = False) -> tuple[Any,
 
 
 class TensorKernel:
-    """A kernel (n, n); see ``DenseKernel`` in ``estimators/device.py``."""
+    """A kernel (n, n); see ``DenseOperator`` in ``estimators/interfaces.py``."""
 
     def __init__(self, matrix: Any, gpu: Any) -> None:
         self._matrix, self._gpu = matrix, gpu
@@ -97,7 +97,7 @@ class TensorLimit(TensorKernel):
         self._inputs = gpu.put(inputs)
         products = self._inputs @ self._inputs.T
         matrix, self._slopes = limit_of(products, shift, slopes=gradients)
-        self._products = products if gradients else None
+        self._products, self._shift = products if gradients else None, shift
         super().__init__(matrix, gpu)
 
     def outer_products(self, alpha: Matrix, *, scale: Matrix, columns: int) -> Matrix:
@@ -122,38 +122,33 @@ class TensorLimit(TensorKernel):
         matrix.diagonal().add_(added * (radial**2).sum(dim=1))
         return np.asarray(self._gpu.get(some.T @ (matrix @ some)))
 
+    def evidence(self, penalty: Matrix, targets: Matrix) -> Evidence | None:
+        """Return what the likelihood of targets (n, k) needs. Cost: O(n³ + n²d)."""
+        gpu, rows, products, slopes = self._gpu, self._inputs, self._products, self._slopes
+        made = factor(self._matrix, gpu.put(penalty))
+        if made is None:
+            return None
+        inverse, logarithms = torch.cholesky_inverse(made.lower), made.lower.diagonal().log()
+        found = gpu.get(torch.column_stack([made.solve(gpu.put(targets)), inverse.diagonal(), logarithms]))
 
-def evidence(inputs: Matrix, shift: float, penalty: Matrix, targets: Matrix, gpu: Any) -> Evidence | None:
-    """Return what the likelihood of targets (n, k) needs of the limit of inputs (n, d). Cost: O(n³ + n²d)."""
-    rows = gpu.put(inputs)
-    products = rows @ rows.T
-    kernel, slopes = limit_of(products, shift, slopes=True)
-    made = factor(kernel, gpu.put(penalty))
-    if made is None:
-        return None
-    inverse, logarithms = torch.cholesky_inverse(made.lower), made.lower.diagonal().log()
-    found = gpu.get(torch.column_stack([made.solve(gpu.put(targets)), inverse.diagonal(), logarithms]))
+        def pull(columns: Matrix, times: float) -> Matrix:
+            both = gpu.put(columns)
+            by_product = torch.addmm(inverse, both, both.T, alpha=-1.0) * slopes * times
+            pulled = (rows * (by_product @ rows)).sum(dim=0)
+            shrunk = ((by_product * products).sum(dim=1)[:, None] * rows**2).sum(dim=0)
+            return np.asarray(gpu.get(pulled - shrunk))
 
-    def pull(columns: Matrix, times: float) -> Matrix:
-        both = gpu.put(columns)
-        by_product = torch.addmm(inverse, both, both.T, alpha=-1.0) * slopes * times
-        pulled = (rows * (by_product @ rows)).sum(dim=0)
-        shrunk = ((by_product * products).sum(dim=1)[:, None] * rows**2).sum(dim=0)
-        return np.asarray(gpu.get(pulled - shrunk))
+        return Evidence(np.ascontiguousarray(found[:, :-2]), float(found[:, -1].sum()), found[:, -2], pull)
 
-    return Evidence(np.ascontiguousarray(found[:, :-2]), float(found[:, -1].sum()), found[:, -2], pull)
+    def explained(self, penalty: Matrix) -> Callable[[Matrix], Matrix] | None:
+        """Return what tells how much of a variance is known. Cost: O(n³/3), then O(n²) for each input."""
+        gpu, made = self._gpu, factor(self._matrix, self._gpu.put(penalty))
+        if made is None:
+            return None
+        lower = made.lower
 
+        def known(others: Matrix) -> Matrix:
+            cross = limit_of(self._inputs @ gpu.put(others).T, self._shift)[0]
+            return np.asarray(gpu.get((torch.linalg.solve_triangular(lower, cross, upper=False) ** 2).sum(dim=0)))
 
-def explained(inputs: Matrix, shift: float, penalty: Matrix, gpu: Any) -> Callable[[Matrix], Matrix] | None:
-    """Return what tells how much of the variance at other inputs is known. Cost: O(n³/3), then O(n²) for each."""
-    rows = gpu.put(inputs)
-    made = factor(limit_of(rows @ rows.T, shift)[0], gpu.put(penalty))
-    if made is None:
-        return None
-    lower = made.lower
-
-    def known(others: Matrix) -> Matrix:
-        cross = limit_of(rows @ gpu.put(others).T, shift)[0]
-        return np.asarray(gpu.get((torch.linalg.solve_triangular(lower, cross, upper=False) ** 2).sum(dim=0)))
-
-    return known
+        return known

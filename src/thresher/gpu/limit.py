@@ -1,4 +1,4 @@
-"""A GPU as a device of the estimators, see ``estimators/device.py``, and the limit kernel of many inputs there.
+"""A GPU as a device of the estimators, see ``estimators/interfaces.py``, and the limit kernel of many inputs there.
 
 A float32 matrix of n² numbers stays on the GPU, as many of its rows as fit; the others are made again for each product.
 Products of inputs are in full single precision: those of tensor cores (TF32) keep ten bits, too few.
@@ -16,9 +16,8 @@ import torch
 from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
-from thresher.algebra.ridge import Evidence
 from thresher.devices import device_bytes
-from thresher.gpu.dense import TensorKernel, TensorLimit, evidence, explained, limit_of
+from thresher.gpu.dense import TensorKernel, TensorLimit, limit_of
 from thresher.gpu.gram import start_gram
 from thresher.gpu.kernels.limit import evaluate, evaluate_slope
 from thresher.gpu.pivots import Inverse, random_pivots
@@ -26,7 +25,7 @@ from thresher.gpu.solver import Lower, factor
 from thresher.gpu.twins import predict_twins
 from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings
-from thresher.theory import cofiring_slope, limit_kernel
+from thresher.theory import Limit, cofiring_slope, limit_kernel
 from thresher.theory.limit_matrix import KINK, LimitInputs, polynomials
 
 __all__ = ["Gpu", "GpuMatrix"]
@@ -94,25 +93,26 @@ class Gpu:
         """Return the values of a tensor."""
         return np.asarray(values.cpu().numpy())
 
-    def matrix(self, inputs: NDArray[Any], shift: float, *, memory: float) -> GpuMatrix:
+    def operator(self, kernel: Limit, inputs: NDArray[Any], *, memory: float) -> GpuMatrix:
         """Return the kernel, as many of its rows as may be kept."""
-        return GpuMatrix(inputs, shift, memory=memory, gpu=self)
+        return GpuMatrix(kernel, inputs, memory=memory, gpu=self)
 
-    def pivots(self, matrix: Any, *, rank: int, seed: int = 0) -> LowRank:
+    def pivots(self, operator: Any, *, rank: int, seed: int = 0) -> LowRank:
         """Return a factor of low rank. Cost: O(nr(r + d))."""
-        return random_pivots(matrix, rank=rank, seed=seed)
+        return random_pivots(operator, rank=rank, seed=seed)
 
     def inverse(self, low: LowRank, added: Matrix) -> Callable[[Any], Any]:
         """Return what nearly applies (K + added)⁻¹. Cost: O(nr²) and O(r³), then O(nr) per vector."""
         return Inverse(low.factor[:, : len(added)], self.put(1 / (added + low.left)))
 
-    def block(self, left: Any, right: Any, shift: float, out: Any = None) -> Any:
+    def block(self, kernel: Limit, left: Any, right: Any, out: Any = None) -> Any:
         """Return the kernel (k, n), float32. Cost: O(d) per entry."""
+        shift = float(kernel.shift)
         products = torch.mm(left, right.T, out=out)
-        if polynomials(float(shift)) is None:  # a shift that polynomials do not reach
+        if polynomials(shift) is None:  # a shift that polynomials do not reach
             products.copy_(self.put(limit_kernel(self.get(products.double()), shift, symmetric=False)))
         else:
-            evaluate(products, *_coefficients(float(shift), self.device))
+            evaluate(products, *_coefficients(shift, self.device))
         return products
 
     def factor(self, matrix: Any, added: float) -> Lower | None:
@@ -123,20 +123,26 @@ class Gpu:
         """Return L⁻¹ times columns, in double precision. Cost: O(n²k)."""
         return torch.linalg.solve_triangular(self.put(lower), columns.double(), upper=False)
 
-    def product(self, others: NDArray[Any], inputs: NDArray[Any], vectors: Matrix, shift: float) -> Matrix:
+    def product(
+        self, kernel: Limit, others: NDArray[Any], inputs: NDArray[Any], vectors: Matrix, *, double: bool = False
+    ) -> Matrix:
         """Return the kernel times vectors, in blocks. Cost: O(nd) per row of the others."""
+        if double:
+            left, right, columns = self.put(others), self.put(inputs), self.put(vectors)
+            parts = self.slices(len(left), len(right))
+            return self.get(torch.cat([limit_of(left[rows] @ right.T, kernel.shift)[0] @ columns for rows in parts]))
         left, right, columns = (self.put(np.asarray(one, np.float32)) for one in (others, inputs, vectors))
         found = torch.empty((len(left), columns.shape[1]), dtype=torch.float64, device=self.device)
         for rows in self.slices(len(left), len(right)):
-            found[rows] = multiply(self.block(left[rows], right, shift), columns)
+            found[rows] = multiply(self.block(kernel, left[rows], right), columns)
         return self.get(found)
 
-    def gradients(self, others: Single, inputs: Single, alpha: Matrix, shift: float) -> Matrix:
+    def gradients(self, kernel: Limit, others: Single, inputs: Single, alpha: Matrix) -> Matrix:
         """Return the gradients (c, k, d). Cost: O(nd) per output and row."""
         left, right, columns = (self.put(np.asarray(one, np.float32)) for one in (others, inputs, alpha))
         found = torch.empty((columns.shape[1], *left.shape), device=self.device)
         for rows in self.slices(len(left), len(right)):
-            slopes = self._slopes(left[rows], right, shift)
+            slopes = self._slopes(left[rows], right, kernel.shift)
             for output, one in enumerate(columns.T):
                 found[output, rows] = slopes @ (one[:, None] * right)
         return self.get(found.double())
@@ -150,42 +156,17 @@ class Gpu:
         slopes = cofiring_slope(exact, limit_kernel(exact, shift, symmetric=False), shift)
         return self.put(np.where(np.abs(exact) < 1 - KINK, slopes, 0.0).astype(np.float32))
 
-    def fit_gradients(
-        self, inputs: Matrix, targets: Matrix, penalty: Matrix, shift: float, mix: Callable[[Matrix], Matrix]
-    ) -> Matrix | None:
-        """Return the gradients (c, n, d), all in double precision. Cost: O(n³ + n²d)."""
-        rows = self.put(inputs)
-        kernel, slopes = limit_of(rows @ rows.T, shift, slopes=True)
-        made = factor(kernel, self.put(penalty))
-        if made is None:
-            return None
-        columns = self.put(mix(self.get(made.solve(self.put(targets)))))
-        return self.get(torch.stack([slopes @ (one[:, None] * rows) for one in columns.T]))
+    def quick_gradients(self, *_: Any) -> None:
+        """Return nothing: double precision is fast here."""
 
-    quick_gradients = fit_gradients  # double precision is fast here
-
-    def kernel(self, inputs: Matrix, shift: float, *, gradients: bool = False) -> TensorLimit:
+    def dense(self, kernel: Limit, inputs: Matrix, *, gradients: bool = False) -> TensorLimit:
         """Return the limit kernel. Cost: O(n²d)."""
-        return TensorLimit(inputs, shift, self, gradients=gradients)
+        return TensorLimit(inputs, kernel.shift, self, gradients=gradients)
 
     def start_gram(self, inputs: Matrix, settings: NetworkSettings) -> TensorKernel:
         """Return the Gram matrix of a start. Cost: O(mn(n + d))."""
         rows = settings.neurons // (2 if settings.start.twins else 1)
         return TensorKernel(start_gram(self.put(inputs), settings, self.slices(rows, len(inputs))), self)
-
-    def evidence(self, inputs: Matrix, shift: float, penalty: Matrix, targets: Matrix) -> Evidence | None:
-        """Return what the likelihood needs. Cost: O(n³ + n²d)."""
-        return evidence(inputs, shift, penalty, targets, self)
-
-    def explained(self, inputs: Matrix, shift: float, penalty: Matrix) -> Callable[[Matrix], Matrix] | None:
-        """Return what tells how much is known. Cost: O(n³/3), then O(n²) for each input."""
-        return explained(inputs, shift, penalty, self)
-
-    def exact_product(self, others: Matrix, inputs: Matrix, vectors: Matrix, shift: float) -> Matrix:
-        """Return the kernel times vectors, in blocks. Cost: O(nd) per row of the others."""
-        left, right, columns = self.put(others), self.put(inputs), self.put(vectors)
-        blocks = [limit_of(left[rows] @ right.T, shift)[0] @ columns for rows in self.slices(len(left), len(right))]
-        return self.get(torch.cat(blocks))
 
     def predict_twins(self, networks: Sequence[Network], inputs: Matrix) -> Matrix:
         """Return the outputs of networks. Cost: O(md/2) per row, and as much per network."""
@@ -203,15 +184,16 @@ class Gpu:
 class GpuMatrix(LimitInputs):
     """The limit kernel (n, n) of inputs (n, d), as an operator; ``memory`` are the bytes that may be kept, of 4 n²."""
 
-    def __init__(self, inputs: NDArray[Any], shift: float, *, memory: float, gpu: Gpu) -> None:
+    def __init__(self, kernel: Limit, inputs: NDArray[Any], *, memory: float, gpu: Gpu) -> None:
         self._gpu, self.device = gpu, gpu.device
         kept = int(min(len(inputs), max(memory, 0.0) // (4 * len(inputs))))
         self._store = torch.empty((kept, len(inputs)), device=self.device)
-        self.renewed(inputs, shift)
+        self.renewed(kernel, inputs)
 
-    def renewed(self, inputs: NDArray[Any], shift: float) -> GpuMatrix:
+    def renewed(self, kernel: Limit, inputs: NDArray[Any]) -> GpuMatrix:
         """Return the matrix of other inputs, as many, in the memory of this one, which is lost."""
-        self._take(inputs, shift)
+        self._take(inputs, kernel.shift)
+        self._kernel = kernel
         self._rows, self._made = self._gpu.put(self.inputs), False
         return self
 
@@ -223,7 +205,7 @@ class GpuMatrix(LimitInputs):
     def columns(self, rows: NDArray[np.int64]) -> Any:
         """Return some rows of the matrix (k, n), which are its columns too. Cost: O(nd) each."""
         places = self._gpu.put(rows)
-        found = self._gpu.block(self._rows[places], self._rows, self.shift)
+        found = self._gpu.block(self._kernel, self._rows[places], self._rows)
         found[torch.arange(len(rows), device=self.device), places] = self.diagonal
         return found
 
@@ -247,7 +229,7 @@ class GpuMatrix(LimitInputs):
 
     def _panel(self, first: int, out: Any) -> Any:
         """Write rows of the matrix, from the first on, to ``out`` (k, n); products of float32 miss its diagonal."""
-        self._gpu.block(self._rows[first : first + len(out)], self._rows, self.shift, out)
+        self._gpu.block(self._kernel, self._rows[first : first + len(out)], self._rows, out)
         out[:, first : first + len(out)].fill_diagonal_(self.diagonal)
         return out
 

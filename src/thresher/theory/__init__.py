@@ -1,6 +1,7 @@
 """The paper's promises: the limit of infinite width, and both sides of every inequality."""
 
 from thresher.theory.kernel import (
+    Limit,
     cofiring_probability,
     cofiring_slope,
     firing_probability,
@@ -13,6 +14,7 @@ from thresher.theory.statements import Facts, Statement, say_count
 
 __all__ = [
     "Facts",
+    "Limit",
     "Statement",
     "cofiring_probability",
     "cofiring_slope",

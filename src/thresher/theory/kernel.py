@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from thresher.loops.limit import differentiate, interpolate, interpolate_slopes
 from thresher.parallel import core_count, in_order
 
 __all__ = [
+    "Limit",
     "cofiring_probability",
     "cofiring_slope",
     "firing_probability",
@@ -30,6 +32,18 @@ _BLOCK = 64  # rows of the kernel that a thread fills at a time
 _SHARED = 1 << 18  # entries of a kernel from which threads share them
 _SMALL = 512  # rows of a matrix whose smallest eigenvalue is found directly
 _INPUT_BLOCK = 1024  # rows of inner products that are looked at together
+
+
+class Limit(Protocol):
+    """A kernel of inputs of unit norm that is the limit of networks, as what computes it sees it."""
+
+    @property
+    def shift(self) -> float:
+        """The threshold above which a neuron fires."""
+
+    @property
+    def diagonal(self) -> float:
+        """The kernel of an input and itself: :func:`firing_probability`."""
 
 
 def firing_probability(shift: float) -> float:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from thresher.loops.limit import FAR, NEAR, differentiate, evaluate, evaluate_slope
 from thresher.parallel import core_count, in_order
-from thresher.theory.kernel import cofiring_probability, firing_probability, limit_kernel
+from thresher.theory.kernel import Limit, cofiring_probability, firing_probability, limit_kernel
 
 __all__ = [
     "KINK",
@@ -200,9 +200,9 @@ class LimitMatrix(LimitInputs):
         self._made = set[int]()
         self._dense_until, self._room = 0, np.empty((0, 0), np.float32)
 
-    def renewed(self, inputs: NDArray[Any], shift: float) -> LimitMatrix:
+    def renewed(self, kernel: Limit, inputs: NDArray[Any]) -> LimitMatrix:
         """Return the matrix of other inputs, as many, in the memory of this one, which is lost."""
-        self._take(inputs, shift)
+        self._take(inputs, kernel.shift)
         self._made.clear()
         self._dense_until = 0
         return self

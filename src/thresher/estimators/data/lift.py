@@ -74,9 +74,9 @@ class SphereLift(TransformerMixin, BaseEstimator):
         self.scale, self.bias, self.weights, self.metric, self.rest = scale, bias, weights, metric, rest
 
     @classmethod
-    def made(cls, scaling: Scaling, *, scale: str, bias: float, metric: Matrix | None, last: float) -> Self:
+    def made(cls, scaling: Scaling, *, last: float, **parameters: Any) -> Self:
         """Return a fitted lift from a scaling and the value of the bias coordinate."""
-        lift = cls(scale=scale, bias=bias, metric=metric)
+        lift = cls(**parameters)
         lift.scaling_, lift.last_, lift.n_features_in_ = scaling, last, len(scaling.mean)
         return lift
 

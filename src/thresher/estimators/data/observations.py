@@ -71,6 +71,11 @@ class Observations:
         return cls(distinct, row=cells[:, 0].astype(np.int64), target=cells[:, 2:], unit=unit, count=count)
 
     @classmethod
+    def of_rows(cls, X: Matrix, targets: Matrix, weights: Matrix) -> Observations:
+        """Return one observation at each of the rows X (n, d), with targets (n, k) and weights (n,)."""
+        return cls(X, row=np.arange(len(X)), target=targets, unit=weights, count=np.ones(len(X)))
+
+    @classmethod
     def streamed(
         cls, rows: Part, targets: Matrix, *, weights: Matrix | None = None, importance: Matrix | None = None
     ) -> Observations:

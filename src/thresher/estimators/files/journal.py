@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from thresher.errors import InvalidInput
-from thresher.estimators.choosing.holdout import Solved
 from thresher.estimators.data.streams import Stream
+from thresher.estimators.judging.holdout import Solved
 from thresher.files import WorkFile, fingerprint, read_file
 from thresher.tables.parts import BLOCK
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from thresher.checks import check_number, check_whole
 from thresher.estimators.data.scaling import BY_RANK, PULLED, SCALES
-from thresher.estimators.fits.intervals import LEVELS
+from thresher.estimators.models.intervals import LEVELS
 from thresher.model.network import NetworkSettings
 
 __all__ = ["check_fitted", "check_model"]

@@ -19,7 +19,7 @@ from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.lift import SphereLift
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.files.model_checks import check_fitted, check_model
-from thresher.estimators.fits.leaves import Leaves, check_leaves
+from thresher.estimators.models.leaves import Leaves, check_leaves
 from thresher.files import Stored, read_file, write_file
 from thresher.memory import require
 from thresher.parallel import core_count

@@ -9,10 +9,20 @@ from numpy.typing import NDArray
 
 from thresher.theory import cofiring_slope
 
-__all__ = ["MIXED", "limit_gradients", "mix_outputs", "outer_product", "row_gradients", "sum_outer_products"]
+__all__ = [
+    "MILD",
+    "MIXED",
+    "limit_gradients",
+    "mix_outputs",
+    "next_metric",
+    "outer_product",
+    "row_gradients",
+    "sum_outer_products",
+]
 
 Matrix = NDArray[np.float64]
 MIXED = 16  # outputs whose gradients are taken one by one
+MILD = 0.25  # power of the outer products that is a metric, unless more is known
 
 
 def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: float) -> Iterator[Matrix]:
@@ -95,3 +105,16 @@ def outer_product(gradients: Iterator[Matrix], *, weights: Matrix, metric: Matri
     scaled = (np.sqrt(weights)[:, None] * one for one in gradients)
     inner = sum((one.T @ one for one in scaled), np.zeros(()))  # of a product with itself BLAS makes one triangle
     return metric @ inner @ metric.T
+
+
+def next_metric(outer: Matrix, *, metric: Matrix, power: float) -> Matrix:
+    """Return the next metric (d, d): a power of the outer products (d, d), scaled so that its squares sum to d.
+
+    If nothing depends on the inputs, the metric does not change. Cost: O(d³).
+    """
+    values, vectors = np.linalg.eigh(outer)
+    if not values[-1] > 0:
+        return metric
+    powers = np.maximum(values / values[-1], 0.0) ** power
+    found = (vectors * powers) @ vectors.T
+    return found * np.sqrt(len(metric) / (found**2).sum())

@@ -1,0 +1,127 @@
+"""Kernels of few inputs as matrices in the memory of the processor, in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+from thresher.algebra import DirectFactor, MatrixGram
+from thresher.algebra.cholesky import factor
+from thresher.algebra.ridge import Evidence, Inverse, invert, invert_factor
+from thresher.estimators.kernels.gradients import sum_outer_products
+from thresher.loops.limit import multiply_symmetric
+from thresher.parallel import blas_for_size
+from thresher.theory import cofiring_slope, limit_kernel
+
+__all__ = ["ArrayKernel", "ArrayLimit"]
+
+Matrix = NDArray[np.float64]
+_MOST_WORK = 10**9  # multiplications in one call
+
+
+class ArrayKernel:
+    """A kernel (n, n); see :class:`~thresher.estimators.interfaces.DenseOperator`."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._matrix = matrix
+
+    def __len__(self) -> int:
+        """Return n."""
+        return len(self._matrix)
+
+    def dense(self) -> Matrix:
+        """Return the matrix itself."""
+        return self._matrix
+
+    def last(self, size: int) -> ArrayKernel:
+        """Return the kernel of the last inputs, as a view."""
+        return ArrayKernel(self._matrix[-size:, -size:])
+
+    def solve(self, penalty: Matrix, targets: Matrix) -> Matrix | None:
+        """Return (H + penalty)⁻¹ targets. Cost: O(n³/3)."""
+        made = factor(self._matrix[: len(penalty), : len(penalty)], added=penalty)
+        return None if made is None else made.solve(targets)
+
+    def invert(self, penalty: Matrix, targets: Matrix, *, last: int, whole: bool) -> Inverse | None:
+        """Return what leaving out needs of (H + penalty)⁻¹. Cost: O(n³)."""
+        return invert(self._matrix, penalty, targets, last=last, whole=whole)
+
+    def near(self, penalty: Matrix) -> DirectFactor:
+        """Return the kernel with a penalty as a preconditioner, factored when that is first needed. Cost: O(n³/3)."""
+        return DirectFactor(MatrixGram(self._matrix), penalty)
+
+    def rest(self, alpha: Matrix) -> Matrix:
+        """Return the rows beyond those of alpha times alpha. Cost: O(n²) per column."""
+        return self._matrix[len(alpha) :, : len(alpha)] @ alpha
+
+
+class ArrayLimit(ArrayKernel):
+    """The limit kernel of inputs (n, d); for gradients their inner products (n, n) are kept."""
+
+    def __init__(self, inputs: Matrix, shift: float, *, gradients: bool) -> None:
+        products = _products_of(inputs)
+        super().__init__(limit_kernel(products, shift))
+        self._inputs, self._shift, self._products = inputs, shift, products if gradients else None
+
+    def outer_products(self, alpha: Matrix, *, scale: Matrix, columns: int) -> Matrix:
+        """Return sums of outer products of gradients; see :func:`sum_outer_products`."""
+        assert self._products is not None
+        return sum_outer_products(
+            self._inputs,
+            alpha,
+            products=self._products,
+            kernel=self._matrix,
+            shift=self._shift,
+            scale=scale,
+            columns=columns,
+        )
+
+    def evidence(self, penalty: Matrix, targets: Matrix) -> Evidence | None:
+        """Return what the likelihood needs; what is for slopes only is in single precision. Cost: O(n³ + n²d)."""
+        products, kernel, inputs, shift = self._products, self._matrix, self._inputs, self._shift
+        assert products is not None
+        matrix = kernel.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
+        matrix[np.diag_indices(len(inputs))] += penalty
+        with blas_for_size(len(inputs)):
+            lower, failed = dpotrf(matrix, lower=1, overwrite_a=1)
+            if failed:
+                return None
+            alpha = dpotrs(lower, targets, lower=1)[0]
+            single, unit = invert_factor(lower)
+            inverse = single / unit
+
+        def pull(columns: Matrix, times: float) -> Matrix:
+            with blas_for_size(len(inputs)):
+                by_product = cofiring_slope(products, kernel, shift, symmetric=True)
+                multiply_symmetric(inverse.T, columns, by_product)
+                by_product *= times
+                pulled = (inputs * (by_product @ inputs)).sum(axis=0)
+                shrunk = (np.einsum("ij,ij->i", by_product, products)[:, None] * inputs**2).sum(axis=0)
+            return np.asarray(pulled - shrunk)
+
+        half = float(np.log(np.diag(lower)).sum())
+        return Evidence(alpha, half, inverse.diagonal(), pull)
+
+    def explained(self, penalty: Matrix) -> Callable[[Matrix], Matrix] | None:
+        """Return what tells how much of a variance is known. Cost: O(n³/3), then O(n²) for each input."""
+        made = factor(self._matrix, added=penalty)
+        if made is None:
+            return None
+
+        def known(others: Matrix) -> Matrix:
+            cross = limit_kernel(others @ self._inputs.T, self._shift, symmetric=False)
+            return np.asarray((made.half_solve(cross.T) ** 2).sum(axis=0))
+
+        return known
+
+
+def _products_of(inputs: Matrix) -> Matrix:
+    """Return the inner products (n, n) of inputs (n, d). Cost: O(n²d)."""
+    products = np.empty((len(inputs), len(inputs)))
+    rows = max(1, _MOST_WORK // inputs.size)
+    for first in range(0, len(inputs), rows):  # an interrupt takes effect between two of these
+        np.matmul(inputs[first : first + rows], inputs.T, out=products[first : first + rows])
+    return products

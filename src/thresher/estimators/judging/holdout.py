@@ -1,0 +1,312 @@
+"""A judge that holds some of many rows out: ridge regression by conjugate gradients, for several ridges at once.
+
+Exact leave-one-out costs O(n³). With thousands of rows some can be held out instead: the fit to the others predicts
+them at no extra cost, as they are further rows of the matrix in every product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.algebra.pivots import LowRank
+from thresher.estimators.backends.processor import descend
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.interfaces import Backend, Kernel, Measure, Operator
+from thresher.estimators.judging.measures import mean_square
+from thresher.estimators.judging.ridges import best_ridge, ridges_from, ridges_near
+from thresher.estimators.kernels.gradients import mix_outputs, outer_product, row_gradients
+
+__all__ = ["HoldOut", "Solved", "Stop", "refine", "search_ridges", "share_that_remains", "solve_ridges"]
+
+Matrix = NDArray[np.float64]
+Single = NDArray[np.float32]
+_RANK = 768  # of a preconditioner, at the most
+_WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many times another's for so many steps
+_LOST = 100.0  # times the least residual: conjugate gradients go up by much less before they go down again
+_SURE = 2.0  # standard errors of a gain from which on it is no chance
+_STEEPEST = 2.0  # power of the number of rows by which errors are believed to fall
+_ARRIVED = 2e-2  # relative residual from which on errors hardly change
+
+
+class Stop(NamedTuple):
+    """When conjugate gradients have done enough."""
+
+    steps: int = 60  # at the most
+    residual: float = 1e-3  # relative, of all columns
+    patience: int = 6  # steps without a gain in the error on rows left out
+    gain: float = 1e-3  # what counts as one
+
+
+class Solved(NamedTuple):
+    """The best ridge, its coefficients, and what they do on rows left out."""
+
+    ridge: float
+    alpha: Matrix  # (n, k)
+    outputs: Matrix  # (h, k), on the rows left out
+    error: float
+    residual: float  # relative, where it stopped
+    steps: int
+
+
+def solve_ridges(
+    matrix: Operator,
+    low: LowRank,
+    data: Observations,
+    *,
+    backend: Backend,
+    ridges: Sequence[float],
+    error_of: Callable[[Matrix], float],
+    stop: Stop,
+    start: Matrix | None = None,
+    done: int = 0,
+    tell: Callable[[float], object] = lambda share: None,
+    save: Callable[[Solved], object] = lambda best: None,
+) -> Solved | None:
+    """Return the best of some ridges for observations at the first rows of a matrix; those after them are left out.
+
+    ``error_of`` returns the error of outputs (h, k) on the rows left out. Every ridge takes part in every
+    product. It stops when no ridge has gained for some steps. ``tell`` is called with the share of the steps that are
+    done at the most, ``save`` with the best so far; ``done`` steps led to the start. None if nothing finite came out.
+
+    Cost: O(n²) per step for each ridge and output, and O(nr²) for a preconditioner from a factor of rank r.
+    """
+    n, outputs = data.targets.shape
+    ridges = sorted(ridges)
+    alive = list(range(len(ridges)))  # places in ridges
+    middle = ridges[len(ridges) // 2] * matrix.diagonal  # near enough to all: most of the diagonal is the factor's rest
+    added = np.concatenate([np.outer(ridge * matrix.diagonal / data.weights, np.ones(outputs)) for ridge in ridges], 1)
+    descent = descend(
+        backend,
+        matrix.times,
+        np.tile(data.targets, len(ridges)),
+        added=added,
+        inverse=backend.inverse(low, middle / data.weights),
+        start=None if start is None else np.tile(start, len(ridges)),
+    )
+    best: Solved | None = None
+    gained, behind = 0, dict.fromkeys(alive, 0)
+    while descent.steps < stop.steps and descent.steps - gained < stop.patience:
+        descent.step()
+        tell(descent.steps / stop.steps)
+        left = np.split(backend.get(descent.images[n:]), len(alive), axis=1)
+        residuals = backend.get(descent.residuals).reshape(len(alive), -1)
+        errors = [error_of(one) for one in left]
+        here = int(np.argmin(errors))
+        if math.isfinite(errors[here]) and (best is None or errors[here] < best.error):
+            if best is None or errors[here] < (1 - stop.gain) * best.error:
+                gained = descent.steps
+            alpha = backend.get(descent.values[:, here * outputs : (here + 1) * outputs])
+            residual = float(residuals[here].max())
+            best = Solved(
+                ridges[alive[here]], alpha.copy(), left[here].copy(), errors[here], residual, done + descent.steps
+            )
+            save(best)
+        if residuals.max() <= stop.residual or not np.isfinite(errors).all():
+            break
+        for at, place in enumerate(alive):
+            # First steps say nothing: the preconditioner is that of another ridge. It must have arrived itself.
+            worse = residuals[at].max() < _ARRIVED and errors[at] > _WORSE * min(errors)
+            behind[place] = behind[place] + 1 if worse else 0
+        stay = [behind[place] < _WHILE for place in alive]
+        if not all(stay):
+            descent.keep(np.flatnonzero(np.repeat(stay, outputs)).tolist())
+            alive = [place for place, one in zip(alive, stay, strict=True) if one]
+    return best
+
+
+def search_ridges(
+    solve: Callable[[list[float], Solved | None], Solved | None], ridges: list[float], begun: Solved | None = None
+) -> Solved | None:
+    """Return the best of some ridges; if that is at an end of them, the search goes on beyond it.
+
+    ``solve`` returns the best of some ridges, from a solution on. A larger ridge starts from nothing: steps from a
+    solution that follows noise, which lead away from it, would be taken for errors of that ridge.
+    """
+    best = solve(ridges, begun)
+    errors = dict.fromkeys(ridges, math.inf)
+    if best is not None:
+        errors[best.ridge] = best.error
+
+    def attempt(ridge: float) -> float:
+        nonlocal best
+        found = solve([ridge], best if best is not None and ridge < best.ridge else None)
+        if found is None:
+            return math.inf
+        best = found if best is None or found.error < best.error else best
+        return found.error
+
+    best_ridge(errors, attempt)
+    return best
+
+
+def refine(
+    matrix: Operator,
+    low: LowRank,
+    data: Observations,
+    *,
+    backend: Backend,
+    ridge: float,
+    residual: float,
+    steps: int,
+    start: Matrix,
+    tell: Callable[[float], object] = lambda share: None,
+    save: Callable[[Matrix], object] = lambda values: None,
+) -> tuple[Matrix, float]:
+    """Return the solution (n, k) for all rows of a matrix, from a start (n, k) on, and its relative residual.
+
+    It stops at a relative residual, or after some steps. In single precision the matrix of rows that are all but equal
+    has eigenvalues below zero, down to about -1e-4 of its diagonal. With a smaller ridge the system is then not
+    positive, and after some steps residuals grow without bound: what is returned is the solution of the least residual,
+    the start if no step has a lower one.
+    """
+    level = ridge * matrix.diagonal
+    descent = descend(
+        backend,
+        matrix.times,
+        data.targets,
+        added=np.outer(level / data.weights, np.ones(start.shape[1])),
+        inverse=backend.inverse(low, level / data.weights),
+        start=start,
+    )
+    best, values = float(descent.residuals.max()), descent.values
+    while descent.steps < steps and best > residual:
+        descent.step()
+        tell(descent.steps / steps)
+        left = float(descent.residuals.max())
+        if left < best:
+            best, values = left, descent.values
+            save(backend.get(values))
+        elif not left < _LOST * best:  # nothing comes back from there, nor from what is not a number
+            break
+    return backend.get(values), best
+
+
+def share_that_remains(before: float, after: float, *, few: int, kept: int, whole: int) -> float:
+    """Return the share of a squared error that remains when all rows are fitted instead of those kept.
+
+    From few rows to those kept it fell from ``before`` to ``after``, as a power of their number, and goes on to do so.
+    """
+    if kept <= few or not 0 < after < before:
+        return 1.0
+    power = math.log(before / after) / math.log(kept / few)
+    return float((kept / whole) ** min(power, _STEEPEST))
+
+
+class HoldOut:
+    """Observations to fit, and others, at other rows, to judge by.
+
+    Parameters
+    ----------
+    data, held : observations that are fitted at rows (n, r), and that are left out at rows (h, r)
+    backend : that computes
+    measure : of what :meth:`measured` returns
+    """
+
+    def __init__(
+        self, data: Observations, held: Observations, backend: Backend, *, measure: Measure = mean_square
+    ) -> None:
+        self.data, self.held = data, held
+        self._backend, self._measure = backend, measure
+        self._matrix: Operator | None = None
+
+    def lifted(self, kernel: Kernel) -> tuple[Single, Single, Matrix]:
+        """Return the inputs to fit (n, d) and to judge by (h, d), and the norms of the first before (n,)."""
+        inputs, norms, last = kernel.lift(self.data.X, self.data.weights)
+        return inputs.astype(np.float32), kernel.lift(self.held.X, last=last).inputs.astype(np.float32), norms
+
+    def evaluate(
+        self,
+        kernel: Kernel,
+        *,
+        ridge: float | None = None,
+        guess: float = 1e-2,
+        rival: float = math.inf,
+        start: Solved | None = None,
+    ) -> Solved | None:
+        """Return the fit with this ridge, or with the best, searched for from a guess on; None if there is none.
+
+        If it starts from another solution, its ridge is the guess, and the search goes no further than next to it. A
+        ``rival`` does not shorten it: all ridges share their products.
+
+        Cost: O(n²) for each step.
+        """
+        inputs, others, _ = self.lifted(kernel)
+        both = np.concatenate([inputs, others])
+        if self._matrix is None:
+            self._matrix = self._backend.operator(kernel, both, memory=math.inf)
+        matrix, rank = self._matrix.renewed(kernel, both), min(_RANK, len(both) // 12)
+        low = self._backend.pivots(matrix, rank=rank)
+
+        def solve(ridges: list[float], begun: Solved | None) -> Solved | None:
+            return solve_ridges(
+                matrix,
+                low,
+                self.data,
+                backend=self._backend,
+                ridges=ridges,
+                error_of=self.error,
+                stop=Stop(steps=20, residual=2e-2),
+                start=None if begun is None else begun.alpha,
+            )
+
+        ridges = ridges_near(guess) if ridge is None else [ridge]
+        return search_ridges(solve, ridges) if start is None else solve(ridges, start)
+
+    def evaluate_start(self, kernel: Kernel, *, ridge: float | None, guess: float, tried: int = 5) -> Solved:
+        """Return the same for the kernel of a network at its start, which is a matrix: by Cholesky.
+
+        Such a kernel is noisy and needs a larger ridge than the limit, whose is the guess: so many are ``tried`` first,
+        upwards. The error is infinite if none makes the matrix positive. Cost: O(r³) for each ridge, on r rows.
+        """
+        inputs, _, last = kernel.lift(self.data.X, self.data.weights)
+        both = np.concatenate([inputs, kernel.lift(self.held.X, last=last).inputs])
+        matrix, solved = kernel.matrix(both, self._backend), dict[float, Solved]()
+
+        def attempt(ridge: float) -> float:
+            alpha = matrix.solve(kernel.penalty(ridge, self.data.weights), self.data.targets)
+            outputs = np.zeros_like(self.held.targets) if alpha is None else matrix.rest(alpha)
+            error = math.inf if alpha is None else self.error(outputs)
+            coefficients = np.zeros_like(self.data.targets) if alpha is None else alpha
+            solved[ridge] = Solved(ridge, coefficients, outputs, error, 0.0, 0)
+            return error
+
+        ridges = ridges_from(guess, tried) if ridge is None else [ridge]
+        return solved[best_ridge({one: attempt(one) for one in ridges}, attempt)]
+
+    def error(self, outputs: Matrix) -> float:
+        """Return the weighted mean of squared errors of outputs (h, k) at the rows left out."""
+        return mean_square(self.held, outputs[self.held.row])
+
+    def left_out(self, judged: Solved) -> Matrix:
+        """Return what the fit predicts for the observations left out (c, k)."""
+        return judged.outputs[self.held.row]
+
+    def measured(self, judged: Solved) -> float:
+        """Return the error of these predictions."""
+        return judged.error if self._measure is mean_square else self._measure(self.held, self.left_out(judged))
+
+    def outer_products(self, kernel: Kernel, judged: Solved, *, most: int) -> Matrix:
+        """Return the sum (r, r) of outer products of the gradients of a fit, by coordinates after the metric.
+
+        At no more than ``most`` of the rows that are fitted. Cost: O(n) for each of them, coordinate and output.
+        """
+        inputs, _, norms = self.lifted(kernel)
+        some, columns = inputs[:most], self.data.X.shape[1]
+        found = self._backend.gradients(kernel, some, inputs, mix_outputs(judged.alpha))
+        by_row = row_gradients(iter(found), inputs=some.astype(np.float64), norms=norms[:most], columns=columns)
+        return outer_product(by_row, weights=self.data.weights[:most], metric=np.eye(columns))
+
+    def surely_better(self, one: Solved, other: Solved) -> bool:
+        """Return whether one fit is better on the rows left out, by more than chance: two standard errors of the gain.
+
+        One that was chosen from many, on these rows, is better than another even if all is noise.
+        """
+        before, after = (((fit.outputs - self.held.targets) ** 2).sum(axis=1) for fit in (other, one))
+        gains = self.held.weights * (before - after)
+        deviation = math.sqrt(len(gains)) * float(np.std(gains))
+        return self.measured(one) < self.measured(other) and float(gains.sum()) > _SURE * deviation

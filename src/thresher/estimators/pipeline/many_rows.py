@@ -1,0 +1,297 @@
+"""The route of many rows: some are held out, and kernels are operators. Nothing costs more than O(n²) per step.
+
+Rows are held out while everything is chosen, down to the ridge of all others. An exact fit then goes on from there to
+all rows; one on centres, or in leaves, leaves them out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.data.scaling import Scaling
+from thresher.estimators.data.streams import Stream, norm_of_blocks
+from thresher.estimators.files.journal import Journal
+from thresher.estimators.files.progress import Progress
+from thresher.estimators.judging.holdout import HoldOut, share_that_remains
+from thresher.estimators.judging.measures import mean_square
+from thresher.estimators.judging.ridges import ridges_near
+from thresher.estimators.judging.search import Choice, search
+from thresher.estimators.kernels.kernel import Coordinates, SphereKernel
+from thresher.estimators.models.beyond import fit_beyond
+from thresher.estimators.models.centres import fit_centres
+from thresher.estimators.models.exact import fit_exact
+from thresher.estimators.models.fit_check import SINGLE, SOLVED, Asked
+from thresher.estimators.models.fitted import LimitFit, Networks, Task
+from thresher.estimators.models.networks import promise_of, train_many
+from thresher.estimators.options import Learning, Options, Plan
+from thresher.estimators.pipeline.budget import on_disk
+from thresher.estimators.pipeline.columns import learn_columns
+from thresher.estimators.pipeline.rounds import Rounds
+from thresher.estimators.pipeline.route import Features, Made
+from thresher.estimators.pipeline.scale import Scale, Trials, choose_scale
+from thresher.parallel import blas_for_size
+from thresher.tables.parts import BLOCK
+
+__all__ = ["ManyRows"]
+
+Matrix = NDArray[np.float64]
+_CLEARLY = 0.98  # share of the error of centres that an exact fit must leave
+_NOT_DECISIVE = ("threads", "checkpoint", "measure", "seed", "sequence", "tol", "max_iterations", "width", "or_limit",
+                 "backend", "where")  # fmt: skip
+# Shares of the error of rows left out by which answers may miss what is promised at most: after an exact solve, which
+# may have stopped early, and where answers for the same rows are there already.
+_HALF, _AGREE = 0.5, 0.1
+
+
+class ManyRows:
+    """One fit of observations at many raw rows."""
+
+    def __init__(self, data: Observations, options: Options, progress: Progress) -> None:
+        self._data, self._options, self._progress = data, options, progress
+        sizes, (n, d) = options.sizes, data.X.shape
+        self._bare = data.with_rows(np.zeros((n, 0)))  # without the inputs, which are large
+        self._held, self._kept = np.split(data.random_order(), [min(sizes.held, n // 5)])
+        some = max(sizes.large, min(sizes.scaled, sizes.sorted // d))
+        self._few = data.at(self._kept[:some])  # in memory, as those held out
+        self._left = data.at(self._held)
+        self._journal = Journal(
+            options.checkpoint,
+            data.X,
+            data.row,
+            data.target,
+            data.weight,
+            compared=(options.backend.dear, options.width == math.inf),  # decide which fits are made
+            **{name: value for name, value in options._asdict().items() if name not in _NOT_DECISIVE},
+        )
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Use the threads of ``parallel``: BLAS's own would wait for work beside them."""
+        with blas_for_size(0), self._options.backend.session():
+            yield
+
+    def choose_scale(self) -> Scale:
+        """Return the scale, by rows held out; those that are close are compared on more rows.
+
+        On more still where nothing else is learnt.
+        """
+        sizes, d = self._options.sizes, self._data.X.shape[1]
+        closer = sizes.large if d > sizes.columns else sizes.held
+        trials = Trials(
+            rows=self._few.at(np.arange(min(sizes.held, len(self._few)))),
+            judge=partial(self._part, sizes.small, Coordinates()),
+            closer=partial(self._part, closer, Coordinates()),
+            all_kernels=False,
+            looked=1 / 0.98,
+            clearly=0.995,
+            most=2,
+        )
+        return choose_scale(self._few, trials, self._options)
+
+    def choose_kernel(self, scale: Scale) -> Features:
+        """Return the kernel, by rounds on rows held out, and how all rows will be fitted."""
+        options, sizes, progress = self._options, self._options.sizes, self._progress
+        progress.begin("choosing bias, shift and features")
+        coordinates, scaling = Coordinates(), scale.scaling
+        small = self._part(sizes.small, coordinates, scaling)
+        first = Choice(options.first_kernel, scale.choice.ridge, math.inf, [])
+        d, plan = self._data.X.shape[1], options.plan
+        choice = (
+            None if plan is None and options.learns(d) and d > 1 else self._search(small, first.kernel, first.ridge)
+        )
+        if plan is not None and plan.columns and choice is not None:
+            few = self._part(sizes.weighed, coordinates, scaling).data
+            learnt = learn_columns(few, choice.kernel, ridge=choice.ridge, backend=options.backend)
+            coordinates = Coordinates(weights=learnt.weights)
+            bias = learnt.bias if options.bias is None else choice.kernel.bias
+            choice = choice._replace(kernel=choice.kernel._replace(bias=bias), ridge=learnt.ridge)
+            small = self._part(sizes.small, coordinates, scaling)
+        large = self._part(sizes.large, coordinates, scaling)
+        rounds = Rounds(small, large, options, self._journal, progress.share)
+        if choice is None:
+            choice, learning = rounds.learn(first, partial(self._search, small))
+        elif plan is None or plan == Plan():
+            learning = Learning(Plan(), {})
+        else:
+            choice, learning = rounds.as_planned(plan, choice, partial(self._search, small))
+        if self._data.targets.shape[1] > sizes.ridge_outputs and options.ridge is None:
+            solved = rounds.fit(large, choice)
+            choice = choice if solved is None else choice._replace(ridge=solved.ridge)
+        progress.begin("fitting all rows")
+        self._way, self._errors = self._choose_way(rounds, large, choice)
+        self._small, self._chosen = small, choice
+        self._rows = partial(_coordinates, scaling, coordinates, choice.kernel)
+        return Features(coordinates, choice, learning, small.data)
+
+    def fit(self, ridge: float | None) -> Made:
+        """Return the fit of all rows, exact or not, and networks if they were asked for."""
+        last, limit = self._fit_all(ridge)
+        limit = limit._replace(errors=self._errors | limit.errors)
+        limit = limit._replace(left_out=limit.left_out._replace(optimism=self._gain(limit)))
+        if self._options.width == math.inf:
+            return Made(limit, None, self._asked(last, limit, None), last)
+        inputs = _inputs(self._rows, self._chosen.kernel._replace(metric=None), last, self._data.X)
+        networks = self._train(inputs, limit, ridge)
+        asked = self._asked(last, limit, networks)
+        worse, left_out = 1 + networks.loss, limit.left_out  # errors of rows left out are those of the limit
+        left_out = left_out._replace(optimism=worse * left_out.optimism)
+        return Made(limit._replace(inputs=inputs, error=limit.error * worse, left_out=left_out), networks, asked, last)
+
+    def finish(self) -> None:
+        """Forget the journal: the fit is complete."""
+        self._journal.finish()
+
+    def _part(self, size: int, coordinates: Coordinates, scaling: Scaling) -> HoldOut:
+        """Return no more than ``size`` of the rows to fit, and as many that are held out, at some coordinates."""
+        parts = [one.at(np.arange(min(size, len(one)))) for one in (self._few, self._left)]
+        kept, held = (one.with_rows(coordinates.apply(scaling.apply(one.X))) for one in parts)
+        return HoldOut(kept, held, self._options.backend, measure=self._options.measure)
+
+    def _search(
+        self, hold: HoldOut, kernel: SphereKernel, guess: float, favourite: SphereKernel | None = None
+    ) -> Choice:
+        options = self._options
+        asked: dict[str, Any] = {"biases": options.tried_biases, "shifts": options.tried_shifts}
+        return search(hold, kernel, **asked, ridge=options.ridge, guess=guess, favourite=favourite)
+
+    def _ridges(self, choice: Choice) -> list[float]:
+        return ridges_near(choice.ridge) if self._options.ridge is None else [self._options.ridge]
+
+    def _choose_way(self, rounds: Rounds, large: HoldOut, choice: Choice) -> tuple[str, dict[str, float]]:
+        """Return how all rows are fitted, and the errors of the fits to some rows that this was decided by.
+
+        From some number of rows on an exact fit costs several times as much as others. It is made if it is clearly
+        better than centres on as many rows as features are learnt from; more rows make it better still.
+        """
+        n, way, options, sizes = len(self._data), self._options.approximation, self._options, self._options.sizes
+        cheap = sizes.exact_cheap if options.backend.dear else sizes.exact
+        if way != "auto" or n > sizes.exact or n <= cheap or options.width != math.inf:
+            return ("exact" if way == "auto" and n <= sizes.exact else way), {}
+        exact = rounds.fit(large, choice)
+        inputs, others, _ = large.lifted(choice.kernel)
+        few, held = large.data, large.held
+        made = fit_centres(
+            np.concatenate([inputs, others]),
+            np.concatenate([few.targets, held.targets]),
+            np.concatenate([few.weights, held.weights]),
+            kept=np.arange(len(few)),
+            held=len(few) + np.arange(len(held)),
+            kernel=choice.kernel,
+            ridges=self._ridges(choice),
+            centres=sizes.centres,
+            sample=sizes.sample,
+            backend=options.backend,
+        )
+        errors = {
+            "exact": math.inf if exact is None else large.measured(exact),
+            "centres": options.measure(held, made.held_outputs[held.row]),
+        }
+        way = "exact" if errors["exact"] < _CLEARLY * errors["centres"] else "auto"
+        return way, {f"{name} on {len(few):,} rows": error for name, error in errors.items()}
+
+    def _fit_all(self, ridge: float | None) -> tuple[float, LimitFit]:
+        """Return the bias coordinate of inputs, and the fit to all rows, exact or not.
+
+        If a ridge is given, the fit is made again with that one and with more care.
+        """
+        options, data, choice, kernel = self._options, self._data, self._chosen, self._chosen.kernel
+        ridges, journal = (self._ridges(choice), self._journal) if ridge is None else ([ridge], Journal(None))
+        if ridge is None and data.targets.shape[1] > options.sizes.ridge_outputs and options.ridge is None:
+            ridges = [choice.ridge]  # each costs as much as all outputs
+        task = Task(
+            self._bare, self._kept, self._held, kernel, ridges, options.measure, options.backend, options.sizes,
+            careful=ridge is not None,
+        )  # fmt: skip
+        weights = np.zeros(len(data))
+        weights[self._kept] = data.weights[self._kept]
+        last = kernel.bias * norm_of_blocks(data.X, self._rows, weights)
+        lift = partial(_inputs, self._rows, kernel._replace(metric=None), last)
+        tell = self._progress.share
+        if self._way == "exact":
+            return last, fit_exact(lift(data.X).astype(np.float32), task, journal=journal, tell=tell)
+        stream, order = Stream(data.X, lift), np.concatenate([self._kept, self._held])
+        told: dict[str, Any] = {"way": self._way, "journal": journal, "tell": tell}
+        if on_disk(data):
+            return last, fit_beyond(stream, None, task, **told)
+        rows_of = partial(_in_blocks, self._rows, data.X, order) if kernel.bias > 0 else None
+        return last, fit_beyond(stream.in_memory(), rows_of, task, **told)
+
+    def _gain(self, limit: LimitFit) -> float:
+        """Return what share of the squared error on rows left out remains when they are fitted as well, if they are."""
+        if limit.way != "exact":
+            return 1.0
+        small, choice = self._small, self._chosen
+        few = small.evaluate(choice.kernel, ridge=self._options.ridge, guess=choice.ridge)
+        if few is None:
+            return 1.0
+        after = mean_square(limit.left_out.data, limit.left_out.outputs)
+        sizes = {"few": len(small.data), "kept": len(self._kept), "whole": len(self._data)}
+        return share_that_remains(few.error, after, **sizes)
+
+    def _train(self, inputs: Matrix, limit: LimitFit, ridge: float | None) -> Networks:
+        """Return the networks that were asked for; those of a fit that is made again have its ridge."""
+        self._progress.begin("training")
+        kernel, data = self._chosen.kernel._replace(start=self._options.start(len(self._data))), self._data
+        options = self._options if ridge is None else self._options._replace(ridge=ridge)
+        return train_many(inputs, limit, data, self._small, kernel, options, callbacks=[self._progress.records()])
+
+    def _asked(self, last: float, limit: LimitFit, networks: Networks | None) -> Asked:
+        """Return the rows left out, and what the fit says of them. Cost: O(r³), r = 1024."""
+        left, kernel, backend = self._left, self._chosen.kernel, self._options.backend
+        few = self._few.at(np.arange(min(self._options.sizes.few_rows, len(self._few))))
+        inputs = _inputs(self._rows, kernel._replace(metric=None), last, np.concatenate([few.X, left.X]))
+        matrix = backend.dense(kernel, inputs)
+        alpha = matrix.solve(kernel.penalty(limit.ridge, few.weights), few.targets)
+        asked = Asked(
+            rows=left.X,
+            data=left,
+            left_out=limit.left_out.outputs,
+            promised=None,
+            residual=0.0,
+            rounding=SINGLE * float(np.linalg.norm(limit.alpha)) / math.sqrt(len(limit.alpha)),
+            few_rows=None if alpha is None else matrix.rest(alpha),
+            size=math.sqrt(mean_square(self._bare, np.zeros_like(self._bare.target))),
+        )
+        if networks is not None:
+            outputs, lost, stopped = promise_of(networks.results, self._data.targets, networks.penalty, networks.gains)
+            outputs = None if outputs is None else outputs[self._held]
+            worse = math.sqrt(1 + networks.loss)  # errors of rows left out are those of the limit
+            asked = asked._replace(left_out=left.target + worse * (asked.left_out - left.target))
+            return asked.of_networks(outputs, lost, interrupted=stopped)
+        error = math.sqrt(mean_square(left, asked.left_out))
+        if limit.way == "exact":
+            held, targets = self._held, self._data.targets
+            away = kernel.penalty(limit.ridge, self._data.weights)[held, None] * limit.alpha[held]
+            # As if all of the residual were at the rows that had been left out.
+            size = float(np.linalg.norm(targets)) / math.sqrt(len(held))
+            most = min(SOLVED * limit.residual * size, _HALF * error)
+            return asked._replace(promised=targets[held] - away, residual=most)
+        said = np.empty_like(left.targets)
+        said[left.row] = asked.left_out
+        return asked._replace(promised=said, residual=_AGREE * error)
+
+
+Rows = Callable[[Matrix], Matrix]  # makes of raw rows (k, d) what they are before they are divided by their norms
+
+
+def _coordinates(scaling: Scaling, coordinates: Coordinates, kernel: SphereKernel, rows: Matrix) -> Matrix:
+    return kernel.coordinates(coordinates.apply(scaling.apply(rows)))
+
+
+def _inputs(coordinates: Rows, kernel: SphereKernel, last: float, rows: Matrix) -> Matrix:
+    """Return the inputs of raw rows, with this bias coordinate; the kernel has no metric: that was applied."""
+    return kernel.lift(coordinates(rows), last=last).inputs
+
+
+def _in_blocks(coordinates: Rows, rows: Any, order: NDArray[np.int64]) -> Matrix:
+    """Return the coordinates of raw rows, in this order, block by block."""
+    parts = [coordinates(rows[order[first : first + BLOCK]]) for first in range(0, len(order), BLOCK)]
+    return np.concatenate(parts)

@@ -1,0 +1,100 @@
+"""From observations to a fitted model: scale, kernel, features, ridge, fit, network; the same steps for any rows.
+
+How each step is taken depends on how observations are left out, and that on the number of rows: one at a time, exactly,
+with matrices (``few_rows.py``), or some rows together, with operators (``many_rows.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.estimators.data.lift import SphereLift
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.files.progress import Progress
+from thresher.estimators.models.fitted import Fitted
+from thresher.estimators.options import Options
+from thresher.estimators.pipeline.budget import check_sizes, costs, require_memory
+from thresher.estimators.pipeline.few_rows import FewRows
+from thresher.estimators.pipeline.many_rows import ManyRows
+from thresher.estimators.pipeline.route import Features, Made, Route
+from thresher.estimators.pipeline.scale import Scale
+
+__all__ = ["Pipeline"]
+
+Matrix = NDArray[np.float64]
+
+
+class Pipeline:
+    """One fit of observations at raw rows."""
+
+    def __init__(self, data: Observations, options: Options, progress: Progress) -> None:
+        self._options, self._progress = options, progress
+        check_sizes(data, options)
+        require_memory(data, options)
+        few = len(data) <= options.sizes.one_by_one
+        self._route: Route = (FewRows if few else ManyRows)(data, options, progress)
+        progress.plan(costs(data, options))
+
+    def run(self) -> Fitted:
+        """Return what was chosen, learnt and trained. Cost: see :class:`ThresherRegressor`."""
+        route, progress = self._route, self._progress
+        with route.computing():
+            progress.begin("choosing the scale")
+            scale = route.choose_scale()
+            features = route.choose_kernel(scale)
+            progress.begin("fitting all rows")
+            importances = self._importances(features)
+
+            def fit(ridge: float | None) -> Fitted:
+                return _fitted(scale, features, route.fit(ridge), importances, again)
+
+            def again(ridge: float) -> Fitted:
+                with route.computing():
+                    return fit(ridge)
+
+            fitted = fit(None)
+        progress.end()
+        route.finish()
+        return fitted
+
+    def _importances(self, features: Features) -> Matrix:
+        """Return the mean square of the gradient by each scaled column (d,), as a share of the sum of all."""
+        (weights, basis), choice = features.coordinates, features.choice
+        kernel = choice.kernel._replace(start=None)
+        inner = kernel.outer_products(features.some, choice.ridge, self._options.backend)
+        matrix = features.coordinates.matrix(kernel.metric)
+        d = features.some.X.shape[1] if basis is None else len(basis)
+        if inner is None:
+            return np.full(d, 1 / d)
+        squares = np.maximum(inner.diagonal() if matrix is None else ((matrix @ inner) * matrix).sum(axis=1), 0.0)
+        squares = squares if weights is None else squares * weights**2
+        return squares / squares.sum() if squares.sum() > 0 else np.full(d, 1 / d)
+
+
+def _fitted(
+    scale: Scale, features: Features, made: Made, importances: Matrix, again: Callable[[float], Fitted]
+) -> Fitted:
+    """Return everything that came out of a fit."""
+    kernel, coordinates = features.choice.kernel, features.coordinates
+    lift = SphereLift.made(
+        scale.scaling,
+        scale=scale.name,
+        bias=kernel.bias,
+        weights=coordinates.weights,
+        metric=coordinates.matrix(kernel.metric),
+        rest=kernel.rest and kernel.metric is None,
+        last=made.last,
+    )
+    return Fitted(
+        lift=lift,
+        choice=features.choice,
+        learning=features.learning,
+        limit=made.limit,
+        networks=made.networks,
+        importances=importances,
+        asked=made.asked,
+        again=again,
+    )

@@ -1,0 +1,53 @@
+"""What the two routes of a fit have in common: the steps, and what each of them hands on."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.judging.search import Choice
+from thresher.estimators.kernels.kernel import Coordinates
+from thresher.estimators.models.fit_check import Asked
+from thresher.estimators.models.fitted import LimitFit, Networks
+from thresher.estimators.options import Learning
+from thresher.estimators.pipeline.scale import Scale
+
+__all__ = ["Features", "Made", "Route"]
+
+
+class Features(NamedTuple):
+    """The kernel that was chosen, on coordinates made of scaled columns."""
+
+    coordinates: Coordinates
+    choice: Choice
+    learning: Learning
+    some: Observations  # at these coordinates, some rows by which importances are told
+
+
+class Made(NamedTuple):
+    """A model of all rows, its networks if there are any, and rows whose answers are known."""
+
+    limit: LimitFit
+    networks: Networks | None
+    asked: Asked
+    last: float  # the bias coordinate of its inputs
+
+
+class Route(Protocol):
+    """How the steps are taken for some number of rows."""
+
+    def computing(self) -> AbstractContextManager[object]:
+        """Return a context for everything that follows."""
+
+    def choose_scale(self) -> Scale:
+        """Return the scale of the columns."""
+
+    def choose_kernel(self, scale: Scale) -> Features:
+        """Return the kernel, with the features that help, and a ridge to begin with."""
+
+    def fit(self, ridge: float | None) -> Made:
+        """Return the model of all rows; if a ridge is given, it is made again with that one and with more care."""
+
+    def finish(self) -> None:
+        """Forget what was kept for a fit that is stopped."""
