@@ -8,13 +8,18 @@ OLDEST := .venv-oldest
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: pyproject.toml
+# The package alone is enough for the demo; tests, docs and benchmarks add theirs.
+$(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "thresher needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.ready: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@
 
-demo: setup
+demo: $(VENV)/.installed
 	@$(BIN)/thresher demo
 
 test: setup check
