@@ -76,5 +76,5 @@ def test_an_engine_among_the_options_of_training_warns():
 
 def test_the_old_word_for_start_warns_once_where_fit_is_called():
     with pytest.warns(FutureWarning, match="sequence='random' is now start='random'") as told:
-        ThresherRegressor(sequence="random", width=8).fit(X, y)
+        ThresherRegressor(sequence="random", width=math.inf).fit(X, y)
     assert [one.filename for one in told if one.category is FutureWarning] == [__file__]

@@ -1,6 +1,7 @@
 """Model files: both forms, and files that lie."""
 
 import json
+import math
 import warnings
 
 import numpy as np
@@ -263,7 +264,7 @@ def test_what_was_fitted_is_saved_whatever_was_set_since(ridge, tmp_path):
 
 def test_a_file_with_the_old_word_for_start_loads_and_fits_without_a_warning(tmp_path):
     X, path = np.random.default_rng(0).normal(size=(12, 2)), tmp_path / "model"
-    ThresherRegressor(width=64, start="random").fit(X, X[:, 0]).save(path)
+    ThresherRegressor(width=math.inf, start="random").fit(X, X[:, 0]).save(path)
     tensors, about = read_file(path, kind="model", version=VERSION)
     about["parameters"]["sequence"] = about["parameters"].pop("start")
     write_file(path, tensors, about, kind="model", version=VERSION)
