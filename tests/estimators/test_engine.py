@@ -72,3 +72,9 @@ def test_an_engine_among_the_options_of_training_warns():
     np.testing.assert_array_equal(
         model.predict(X), ThresherRegressor(ridge=0, width=512, random_state=0).fit(X, y).predict(X)
     )
+
+
+def test_the_old_word_for_start_warns_once_where_fit_is_called():
+    with pytest.warns(FutureWarning, match="sequence='random' is now start='random'") as told:
+        ThresherRegressor(sequence="random", width=math.inf).fit(X, y)
+    assert [one.filename for one in told if one.category is FutureWarning] == [__file__]

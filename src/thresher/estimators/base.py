@@ -214,7 +214,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             bias=chosen(self.bias),
             plan=None if asked == "auto" else plan,
             scale=None if self.scale == "auto" else self.scale,
-            sequence=cast(SequenceName, start_of(self.start, self.sequence)),
+            sequence=cast(SequenceName, self.start if self.sequence is None else self.sequence),
             tol=_TOL[self._interpolates] if tol is None else tol,
             max_iterations=_ITERATIONS[self._interpolates] if most is None else int(most),
             seed=self._seed,

@@ -121,6 +121,8 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     parameters = dict(about["parameters"])
     if parameters["width"] == "inf":
         parameters["width"] = math.inf
+    if "start" not in parameters:  # an earlier version wrote the old word; nobody said it here
+        parameters["start"] = parameters.pop("sequence", "sobol")
     if isinstance(parameters.get("class_weight"), list):
         parameters["class_weight"] = dict(parameters["class_weight"])
     estimator: Any = kinds[about["estimator"]](**parameters)
