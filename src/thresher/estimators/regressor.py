@@ -143,6 +143,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     beyond O(n). Prediction O(md) per row and output, O(nd) for the limit.
     """
 
+    target: str
     _task = "regression"
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 18, 1 << 18)
 
@@ -171,9 +172,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         categorical_features: Any = "from_dtype",
         sequence: str | None = None,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name not in ("self", "__class__", "target")}
-        super().__init__(**given)
-        self.target = target
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d), dense, sparse or on disk (see docs/many_rows.md), and targets y (n,) or (n, k)."""

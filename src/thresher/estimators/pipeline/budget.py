@@ -82,7 +82,7 @@ def _many_bytes(data: Observations, options: Options) -> tuple[float, float]:
 
 def learns(data: Observations, options: Options) -> bool:
     """Return whether features may be learnt from observations at few rows."""
-    if options.plan is None and data.count.sum() < options.sizes.guess:
+    if options.plan is None and data.count.sum() < options.sizes.for_judging:
         return False
     return options.learns(min(data.X.shape[1], len(data)))
 
