@@ -309,9 +309,9 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         least = columns.min(axis=0)
         below = np.nextafter(least, -np.inf)  # where a share of the unit is lost in rounding
         floors = [np.minimum(least - above * unit, below) for above in _ABOVE]
-        few = self._sizes.one_by_one
-        many = len(rows) > few
-        some = np.random.default_rng(0).permutation(len(rows))[:few] if many else np.arange(len(rows))
+        most = self._sizes.one_by_one
+        many = len(rows) > most
+        some = np.random.default_rng(0).permutation(len(rows))[:most] if many else np.arange(len(rows))
 
         @cache
         def rows_of(place: int | None) -> Matrix:
@@ -319,9 +319,15 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             return encoded[some] if many else encoded
 
         def error(place: int | None, *, power: int = 1, quick: bool = False) -> float:
-            floor, few = (None if place is None else floors[place]), columns[some]
-            chosen = None if weights is None else weights[some]
-            return self._left_out_error(rows_of(place), few, chosen, floor=floor, many=many, power=power, quick=quick)
+            return self._left_out_error(
+                rows_of(place),
+                columns[some],
+                None if weights is None else weights[some],
+                floor=None if place is None else floors[place],
+                many=many,
+                power=power,
+                quick=quick,
+            )
 
         if self.target == "auto":  # most often a look at one kernel is enough
             plain = error(None, quick=True)

@@ -99,8 +99,13 @@ class Observations:
         return len(self.X)
 
     @property
+    def on_disk(self) -> bool:
+        """Whether the rows stay in a file."""
+        return isinstance(self.X, Part) and self.X.on_disk
+
+    @property
     def weight(self) -> Matrix:
-        """Weight of all observations of a cell (c,)."""
+        """Weight of all observations of each cell (c,)."""
         return self.unit * self.count
 
     @cached_property

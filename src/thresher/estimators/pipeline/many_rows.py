@@ -32,7 +32,6 @@ from thresher.estimators.models.fit_check import SINGLE, SOLVED, Asked
 from thresher.estimators.models.fitted import LimitFit, Networks, RowsToFit
 from thresher.estimators.models.networks import promise_of, train_many
 from thresher.estimators.options import Learning, Options, Plan
-from thresher.estimators.pipeline.budget import on_disk
 from thresher.estimators.pipeline.columns import learn_columns
 from thresher.estimators.pipeline.rounds import Rounds
 from thresher.estimators.pipeline.route import Features, Model
@@ -226,7 +225,7 @@ class ManyRows:
             return last, fit_exact(lift(data.X).astype(np.float32), given, journal=journal, tell=tell)
         stream, order = Stream(data.X, lift), np.concatenate([self._kept, self._held])
         told: dict[str, Any] = {"way": self._way, "journal": journal, "tell": tell}
-        if on_disk(data):
+        if data.on_disk:
             return last, fit_beyond(stream, None, given, **told)
         rows_of = partial(_in_blocks, self._to_coordinates, data.X, order) if kernel.bias > 0 else None
         return last, fit_beyond(stream.in_memory(), rows_of, given, **told)
