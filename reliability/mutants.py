@@ -36,12 +36,12 @@ from reliability.changes import SOURCE, Mutant, mutants
 
 SURVIVORS = Path("reliability/survivors.json")
 ROOMS = ("shards", "algebra", "loops", "estimators")  # with the folders in them
-NETWORKS = "certified watchlists search solvers sketches inner limit training theory edges replay soak audit generator"
+NETWORKS = "algebra engines internals model shards theory training reliability/test_soak.py"
 LONGEST = 8.0  # seconds of a test that mutants are shown to
 # Before anything is compiled:
 PLAIN = "tests/internals/test_uncompiled.py::test_no_loop_leaves_its_arrays_and_every_audit_passes"
 # Tests that are not among the default ones, and that mutants are shown to as well.
-MORE = (PLAIN, "tests/estimators/test_character.py::test_small_fits")
+MORE = (PLAIN, "tests/reliability/test_soak.py", "tests/estimators/test_character.py::test_small_fits")
 LOOPS_EVERY = 20  # mutants: those of loops cost most, since they must be compiled
 # Imported once; processes for mutants are copies of this one. Nothing of the package may be among them.
 HEAVY = """numba scipy.fft scipy.optimize scipy.sparse.linalg scipy.stats scipy.special sklearn.datasets
@@ -255,7 +255,7 @@ def tests_of(rooms: Sequence[str]) -> list[str]:
     """Return the files and folders of tests for some rooms."""
     tests = ["tests/estimators"] if any(room.startswith("estimators") for room in rooms) else []
     if not all(room.startswith("estimators") for room in rooms):
-        tests += [str(next(Path("tests").rglob(f"test_{name}.py"))) for name in NETWORKS.split()] + [PLAIN]
+        tests += [f"tests/{name}" for name in NETWORKS.split()]
     return tests
 
 
