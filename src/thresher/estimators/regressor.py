@@ -312,6 +312,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         most = self._sizes.one_by_one
         many = len(rows) > most
         some = np.random.default_rng(0).permutation(len(rows))[:most] if many else np.arange(len(rows))
+        few, weighed = columns[some], None if weights is None else weights[some]
 
         @cache
         def rows_of(place: int | None) -> Matrix:
@@ -319,15 +320,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             return encoded[some] if many else encoded
 
         def error(place: int | None, *, power: int = 1, quick: bool = False) -> float:
-            return self._left_out_error(
-                rows_of(place),
-                columns[some],
-                None if weights is None else weights[some],
-                floor=None if place is None else floors[place],
-                many=many,
-                power=power,
-                quick=quick,
-            )
+            floor = None if place is None else floors[place]
+            return self._left_out_error(rows_of(place), few, weighed, floor=floor, many=many, power=power, quick=quick)
 
         if self.target == "auto":  # most often a look at one kernel is enough
             plain = error(None, quick=True)
