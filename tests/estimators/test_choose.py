@@ -92,11 +92,16 @@ def test_a_favourite_keeps_its_place_unless_another_is_clearly_better(waves):
     assert kept.kernel == favourite
 
 
+def slopes_of(inputs):
+    products = inputs @ inputs.T
+    return cofiring_slope(products, limit_kernel(products, 0.5), 0.5, symmetric=True)
+
+
 def test_gradients_of_the_limit():
     rng = np.random.default_rng(3)
     X, alpha = to_sphere(rng.normal(size=(12, 4))), rng.normal(size=(12, 2))
     step = 1e-6
-    for output, found in enumerate(limit_gradients(X, alpha, kernel=limit_kernel(X @ X.T, 0.5), shift=0.5)):
+    for output, found in enumerate(limit_gradients(X, alpha, slopes_of(X))):
         for i in range(12):
             others = np.arange(12) != i  # the kernel bends at its own input
             for k in range(4):
@@ -109,7 +114,7 @@ def test_gradients_by_rows_are_those_through_the_lift():
     rng = np.random.default_rng(4)
     rows, metric, alpha, step = rng.normal(size=(9, 3)), rng.normal(size=(3, 2)), rng.normal(size=(9, 1)), 1e-6
     inputs, norms = lift_rows(rows @ metric, 1.5)
-    gradients = limit_gradients(inputs, alpha, kernel=limit_kernel(inputs @ inputs.T, 0.5), shift=0.5)
+    gradients = limit_gradients(inputs, alpha, slopes_of(inputs))
     found = next(row_gradients(gradients, inputs=inputs, norms=norms, columns=2)) @ metric.T
     for i in range(9):
         others = np.arange(9) != i
@@ -127,7 +132,7 @@ def test_outer_products_are_those_of_the_gradients(outputs, columns):
     inputs, norms = lift_rows(rows, 1.5)
     products = inputs @ inputs.T
     kernel, expected = limit_kernel(products, 0.5), np.zeros((columns, columns))
-    gradients = limit_gradients(inputs, alpha, kernel=kernel, shift=0.5)
+    gradients = limit_gradients(inputs, alpha, slopes_of(inputs))
     for one in row_gradients(gradients, inputs=inputs, norms=norms, columns=columns):
         expected += sum(weight * np.outer(row, row) for weight, row in zip(weights, one, strict=True))
     found = sum_outer_products(
@@ -137,10 +142,10 @@ def test_outer_products_are_those_of_the_gradients(outputs, columns):
 
 
 def metric_after_a_round(inputs, norms, alpha, *, power, metric):
-    gradients = limit_gradients(inputs, alpha, kernel=limit_kernel(inputs @ inputs.T, 0.5), shift=0.5)
+    gradients = limit_gradients(inputs, alpha, slopes_of(inputs))
     by_row = row_gradients(gradients, inputs=inputs, norms=norms, columns=len(metric))
-    outer = outer_product(by_row, weights=np.ones(len(inputs)), metric=metric)
-    return next_metric(outer, metric=metric, power=power)
+    inner = outer_product(by_row, weights=np.ones(len(inputs)))
+    return next_metric(metric @ inner @ metric.T, metric=metric, power=power)
 
 
 def test_the_metric_finds_the_direction_that_matters():

@@ -15,7 +15,8 @@ from thresher.engines.cluster import Node, deal, require_nodes, room_for
 from thresher.engines.worker import Call, Worker, here
 from thresher.estimators.backends.cluster import Clustered, KernelRows, row_ranges
 from thresher.estimators.backends.processor import Cpu
-from thresher.estimators.data.streams import Stream, lift_single
+from thresher.estimators.data.lift import lift_single
+from thresher.estimators.data.streams import Stream
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.models.centres import fit_centres
 from thresher.estimators.sizes import Sizes

@@ -81,10 +81,10 @@ class Sabotage:
 
         monkeypatch.setattr(room, name, solve)
 
-    def few(self, right, route, matrix, ridge):
-        found = right(route, matrix, ridge)
+    def few(self, right, route, judge, matrix, ridge):
+        found = right(route, judge, matrix, ridge)
         if self.fault == "another ridge":  # with what the right one claims
-            return found._replace(alpha=right(route, matrix, 100 * ridge).alpha)
+            return found._replace(alpha=right(route, judge, matrix, 100 * ridge).alpha)
         alpha, data = spoilt(self.fault, found.alpha), route._at
         return found._replace(alpha=alpha, outputs=data.targets - found.noise / data.weights[:, None] * alpha)
 

@@ -142,7 +142,7 @@ def test_a_fit_that_would_compare_others_does_not_go_on(table, tmp_path, monkeyp
         regressor(**options, checkpoint=path).fit(X, y)
     monkeypatch.setattr(Journal, "step", real)
     if other == "device":
-        monkeypatch.setattr(Cpu, "dear", False)
+        monkeypatch.setattr(Cpu, "exact_is_costly", False)
     else:
         options["width"] = 64
     with pytest.raises(InvalidInput, match="was written with compared="):

@@ -9,7 +9,7 @@ from properties import examples
 
 from thresher import InvalidInput
 from thresher.estimators.backends.processor import Cpu
-from thresher.estimators.data.streams import lift_single
+from thresher.estimators.data.lift import lift_single
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.models import leaves as module
 from thresher.estimators.models.leaves import Leaves, fit_leaves

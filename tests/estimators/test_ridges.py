@@ -20,7 +20,7 @@ from thresher.estimators.kernels.kernel import SphereKernel, Start
 from thresher.estimators.models import centres, exact, leaves
 from thresher.estimators.models.centres import fit_centres
 from thresher.estimators.models.exact import fit_exact
-from thresher.estimators.models.fitted import Task
+from thresher.estimators.models.fitted import RowsToFit
 from thresher.estimators.models.leaves import fit_leaves
 from thresher.estimators.models.networks import ridge_of_networks
 from thresher.estimators.pipeline import columns, many_rows
@@ -79,7 +79,7 @@ def test_every_search_reaches_the_ridge_for_noise(guess, way):
     if way == "some rows":
         found = hold.evaluate(KERNEL, guess=guess).ridge
     elif way == "exact":
-        task = Task(data, kept, held, **some, measure=mean_square, backend=Cpu(1), sizes=Sizes())
+        task = RowsToFit(data, kept, held, **some, measure=mean_square, backend=Cpu(1), sizes=Sizes())
         found = fit_exact(inputs, task, journal=Journal(None), tell=lambda share: None).ridge
     elif way == "centres":
         made = fit_centres(inputs, data.targets, weights, kept=kept, held=held, **some, centres=100)

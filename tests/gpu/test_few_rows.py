@@ -12,7 +12,7 @@ import thresher  # noqa: E402
 from thresher import ThresherClassifier, ThresherRegressor  # noqa: E402
 from thresher.estimators.backends import dense as arrays  # noqa: E402
 from thresher.estimators.backends import processor  # noqa: E402
-from thresher.estimators.backends.processor import Cpu, backend_of  # noqa: E402
+from thresher.estimators.backends.processor import Cpu, local_backend  # noqa: E402
 from thresher.estimators.data.observations import Observations  # noqa: E402
 from thresher.estimators.kernels.gradients import mix_outputs  # noqa: E402
 from thresher.estimators.kernels.kernel import SphereKernel  # noqa: E402
@@ -33,7 +33,7 @@ SINGLE = {"rtol": 1e-4, "atol": 1e-5}  # what the processor makes in single prec
 
 @pytest.fixture(scope="module")
 def gpu():
-    return backend_of("cuda", 1)
+    return local_backend("cuda", 1)
 
 
 def sphere(n, d=6, seed=0):

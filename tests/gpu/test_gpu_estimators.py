@@ -13,7 +13,7 @@ from sklearn.datasets import make_friedman1  # noqa: E402
 
 import thresher  # noqa: E402
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor  # noqa: E402
-from thresher.estimators.backends.processor import Cpu, backend_of, descend  # noqa: E402
+from thresher.estimators.backends.processor import Cpu, descend, local_backend  # noqa: E402
 from thresher.estimators.data.observations import Observations  # noqa: E402
 from thresher.estimators.kernels.kernel import SphereKernel  # noqa: E402
 from thresher.estimators.models import exact  # noqa: E402
@@ -29,7 +29,7 @@ SHIFTS = [0.0, 0.02, 0.5, 1.5]  # of 0.02 the polynomials are not close enough
 
 @pytest.fixture(scope="module")
 def gpu():
-    return backend_of("cuda", 1)
+    return local_backend("cuda", 1)
 
 
 def sphere(n, d=6, seed=0):

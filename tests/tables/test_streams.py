@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from properties import examples
 
 from thresher import InvalidInput
-from thresher.estimators.data.streams import Stream, lift_single
+from thresher.estimators.data.lift import lift_single
+from thresher.estimators.data.streams import Stream
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.models.centres import fit_centres
 from thresher.tables import ParquetRows, parts

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from thresher.checks import check_number, check_whole
 from thresher.devices import DEVICES
 from thresher.errors import InvalidInput, NotAvailable, warn_of_old
-from thresher.estimators.backends.processor import Cpu, backend_of
+from thresher.estimators.backends.processor import Cpu, local_backend
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import names_categories, new_rows, numeric_targets, training_rows
@@ -74,7 +74,28 @@ class TooNarrow(UserWarning):
 
 
 class ThresherEstimator(Exports, BaseEstimator):
-    """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there."""
+    """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there for the parameters."""
+
+    width: int | float | str
+    shift: float | str
+    ridge: float | str
+    bias: float | str
+    feature_learning: int | str
+    scale: str
+    start: str
+    tol: float | str
+    max_iterations: int | str
+    train_options: Mapping[str, Any] | None
+    random_state: int | np.random.RandomState | None
+    n_jobs: int | None
+    device: str
+    engine: Engine
+    approximation: str
+    checkpoint: str | Path | None
+    verbose: int
+    callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None
+    categorical_features: Any
+    sequence: str | None
 
     _biases: tuple[float, ...]  # the biases that bias="auto" chooses from
     _task: str  # what an encoder is told
@@ -82,37 +103,6 @@ class ThresherEstimator(Exports, BaseEstimator):
     _rows: int  # number of rows on which bias, shift and features are chosen; the ridge on 1024
     _sizes = Sizes()
     _auto_widths: tuple[int, int]  # fewest and most neurons per output with width="auto", if there are few outputs
-
-    def __init__(
-        self,
-        *,
-        width: int | float | str = "auto",
-        shift: float | str = "auto",
-        ridge: float | str = "auto",
-        bias: float | str = "auto",
-        feature_learning: int | str = "auto",
-        scale: str = "auto",
-        start: str = "sobol",
-        tol: float | str = "auto",
-        max_iterations: int | str = "auto",
-        train_options: Mapping[str, Any] | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        engine: Engine = "local",
-        approximation: str = "auto",
-        checkpoint: str | Path | None = None,
-        verbose: int = 0,
-        callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
-        categorical_features: Any = "from_dtype",
-        sequence: str | None = None,
-    ) -> None:
-        self.width, self.shift, self.ridge, self.bias = width, shift, ridge, bias
-        self.feature_learning, self.scale, self.start, self.sequence = feature_learning, scale, start, sequence
-        self.tol, self.max_iterations, self.train_options = tol, max_iterations, train_options
-        self.random_state, self.n_jobs, self.device, self.checkpoint = random_state, n_jobs, device, checkpoint
-        self.approximation, self.verbose, self.callbacks, self.engine = approximation, verbose, callbacks, engine
-        self.categorical_features = categorical_features
 
     def _table(self, X: Any, *, weights: Any = None, **more: Any) -> Any:
         """Return checked training rows (n, d), dense, and targets.
@@ -349,6 +339,11 @@ class ThresherEstimator(Exports, BaseEstimator):
         """The floor of the targets (outputs,) if the networks learn logarithms of the distance from it, else None."""
         return None
 
+    @property
+    def _class_labels(self) -> NDArray[Any] | None:
+        """The labels (classes,) of a classifier; None of a regressor."""
+        return None
+
     def _outputs(self, X: Any) -> Matrix:
         """Return the outputs (k, outputs) of the networks for raw rows (k, d)."""
         return self._in_blocks(X, self._outputs_of)
@@ -389,7 +384,7 @@ class ThresherEstimator(Exports, BaseEstimator):
     def _predicting(self) -> Backend:
         """Return the backend of the device; where that is missing, as after a move to another machine, the CPU."""
         try:
-            return backend_of(self.device, self._threads())
+            return local_backend(self.device, self._threads())
         except NotAvailable as error:
             warnings.warn(f"Predicting on the CPU: {error}", UserWarning, stacklevel=5)
             return Cpu(self._threads())

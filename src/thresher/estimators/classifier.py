@@ -58,6 +58,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     trained one after the other, each by all threads.
     """
 
+    class_weight: dict[Any, float] | str | None
     _task = "classification"
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0), 256, (1 << 12, 1 << 14)
 
@@ -86,9 +87,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         categorical_features: Any = "from_dtype",
         sequence: str | None = None,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name not in ("self", "__class__", "class_weight")}
-        super().__init__(**given)
-        self.class_weight = class_weight
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d), dense or sparse, and labels y (n,), or (n, labels) of 0 and 1 for several per row."""
@@ -196,6 +195,10 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
 
     def _target_frame(self) -> tuple[Matrix, Matrix]:
         return self.prior_, np.ones_like(self.prior_)
+
+    @property
+    def _class_labels(self) -> NDArray[Any]:
+        return self.classes_
 
 
 def _classes(y: NDArray[Any]) -> tuple[NDArray[Any], Matrix]:

@@ -8,7 +8,7 @@ from typing import Any
 from thresher.engines import Ray, Where, place_of
 from thresher.errors import InvalidInput, NotAvailable, warn_of_old
 from thresher.estimators.backends.cluster import Clustered
-from thresher.estimators.backends.processor import backend_of
+from thresher.estimators.backends.processor import local_backend
 from thresher.estimators.interfaces import Backend
 from thresher.estimators.sizes import Sizes
 
@@ -34,8 +34,8 @@ def check_where(engine: Any, device: str, *, width: Any) -> Where:
 def backend_for(where: Where, threads: int, sizes: Sizes) -> Backend:
     """Return what computes with kernels: a device of this machine, with processors of a cluster for many rows."""
     if not where.on_cluster:
-        return backend_of(where.device, threads)
-    return backend_of("cpu", threads) if where.on_gpu else Clustered(place_of(where), threads, few=sizes.on_cluster)
+        return local_backend(where.device, threads)
+    return local_backend("cpu", threads) if where.on_gpu else Clustered(place_of(where), threads, few=sizes.on_cluster)
 
 
 def start_of(start: str, sequence: str | None) -> str:

@@ -185,8 +185,8 @@ class Backend(Protocol):
     """
 
     threads: int  # that may call at the same time
-    rows: int  # of a stream, that are best taken at a time
-    dear: bool  # whether an exact fit of very many rows costs several times as much as others
+    block_rows: int  # of a stream, that are best taken at a time
+    exact_is_costly: bool  # whether an exact fit of very many rows costs several times as much as others
 
     @property
     def arrays(self) -> Any:

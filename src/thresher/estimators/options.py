@@ -35,7 +35,7 @@ class Plan(NamedTuple):
 
 
 class Learning(NamedTuple):
-    """The chosen plan, and for each plan tried its cross-validated errors after 0, 1, ... rounds."""
+    """The chosen plan, and for each plan tried its errors on observations left out, after 0, 1, ... rounds."""
 
     plan: Plan
     errors: dict[str, list[float]]

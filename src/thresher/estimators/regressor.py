@@ -143,6 +143,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     beyond O(n). Prediction O(md) per row and output, O(nd) for the limit.
     """
 
+    target: str
     _task = "regression"
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 18, 1 << 18)
 
@@ -171,9 +172,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         categorical_features: Any = "from_dtype",
         sequence: str | None = None,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name not in ("self", "__class__", "target")}
-        super().__init__(**given)
-        self.target = target
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d), dense, sparse or on disk (see docs/many_rows.md), and targets y (n,) or (n, k)."""
@@ -310,9 +309,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         least = columns.min(axis=0)
         below = np.nextafter(least, -np.inf)  # where a share of the unit is lost in rounding
         floors = [np.minimum(least - above * unit, below) for above in _ABOVE]
-        few = self._sizes.one_by_one
-        many = len(rows) > few
-        some = np.random.default_rng(0).permutation(len(rows))[:few] if many else np.arange(len(rows))
+        most = self._sizes.one_by_one
+        many = len(rows) > most
+        some = np.random.default_rng(0).permutation(len(rows))[:most] if many else np.arange(len(rows))
+        few, weighed = columns[some], None if weights is None else weights[some]
 
         @cache
         def rows_of(place: int | None) -> Matrix:
@@ -320,9 +320,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             return encoded[some] if many else encoded
 
         def error(place: int | None, *, power: int = 1, quick: bool = False) -> float:
-            floor, few = (None if place is None else floors[place]), columns[some]
-            chosen = None if weights is None else weights[some]
-            return self._left_out_error(rows_of(place), few, chosen, floor=floor, many=many, power=power, quick=quick)
+            floor = None if place is None else floors[place]
+            return self._left_out_error(rows_of(place), few, weighed, floor=floor, many=many, power=power, quick=quick)
 
         if self.target == "auto":  # most often a look at one kernel is enough
             plain = error(None, quick=True)

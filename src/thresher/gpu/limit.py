@@ -42,7 +42,7 @@ _SQUARE, _RANK = 20_480, 2048  # rows of a kernel that choices are made on, and 
 class Gpu:
     """One GPU, as a device of the estimators."""
 
-    arrays, rows, dear = torch, 1 << 14, False
+    arrays, block_rows, exact_is_costly = torch, 1 << 14, False
 
     def __init__(self, device: Any, *, threads: int = 1) -> None:
         self.device, self.threads = device, min(threads, _CALLERS)

@@ -16,7 +16,7 @@ from thresher.errors import InvalidInput
 from thresher.tables.cells import NO_VALUE, ORDERS, Read, coded, read_dates, read_numbers
 from thresher.tables.frame import Column
 
-__all__ = ["ColumnKind", "Dates", "LeftOut", "Levels", "Numbers", "OneHot", "Tokens", "Words", "describe_kind",
+__all__ = ["ColumnKind", "Dates", "Dropped", "Levels", "Numbers", "OneHot", "Tokens", "Words", "describe_kind",
            "numbers_of", "restore_kind", "say_strange", "time_parts", "times_of", "token_sets",
            "truth_only"]  # fmt: skip
 
@@ -61,7 +61,7 @@ class _Known:
 
 
 @dataclass(frozen=True)
-class LeftOut(_Known):
+class Dropped(_Known):
     """A column that tells nothing, and why."""
 
     kind: ClassVar[str] = "left out"
@@ -305,7 +305,7 @@ def say_strange(column: Column, strange: NDArray[np.bool_], expected: str) -> st
 def restore_kind(stored: Mapping[str, Any]) -> ColumnKind:
     """Return what :func:`describe_kind` described; ValueError, TypeError or KeyError if that cannot be."""
     about = dict(stored)
-    kind = {one.kind: one for one in (LeftOut, Numbers, Dates, OneHot, Levels, Words)}[about.pop("kind")]
+    kind = {one.kind: one for one in (Dropped, Numbers, Dates, OneHot, Levels, Words)}[about.pop("kind")]
     try:
         made: Any = restore(kind, about)
         valid = _valid(made)

@@ -24,7 +24,7 @@ from thresher.tables.frame import CellFormat, Column, Frame
 from thresher.tables.kinds import (
     ColumnKind,
     Dates,
-    LeftOut,
+    Dropped,
     Levels,
     Numbers,
     OneHot,
@@ -149,9 +149,9 @@ def _learn_numbers(column: Column, form: CellFormat) -> ColumnKind:
     missing = np.isnan(values)
     there = values[~missing]
     if not len(there):
-        return LeftOut("it has no value")
+        return Dropped("it has no value")
     if not missing.any() and (there == there[0]).all():
-        return LeftOut("it is the same in every row")
+        return Dropped("it is the same in every row")
     low, high = there.min(), there.max()
     share = float((there == high).mean())
     two = bool(((there == low) | (there == high)).all())
@@ -162,11 +162,11 @@ def _learn_numbers(column: Column, form: CellFormat) -> ColumnKind:
 def _learn_dates(times: NDArray[Any], order: str, words: tuple[str, ...]) -> ColumnKind:
     missing = np.isnat(times)
     if missing.all():
-        return LeftOut("it has no value")
+        return Dropped("it has no value")
     found = {name: part[~missing] for name, part in time_parts(times).items()}
     parts = tuple(name for name, part in found.items() if np.ptp(part) > 1e-9)
     if not parts and not missing.any():
-        return LeftOut("it is the same in every row")
+        return Dropped("it is the same in every row")
     fill = tuple(float(found[name].mean()) for name in parts)
     return Dates(order, parts, fill, bool(missing.any()), words)
 
@@ -176,9 +176,9 @@ def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Col
     different, rows = len(values) - ("" in values), int((~column.missing).sum())
     kind: ColumnKind
     if different == 0:
-        kind = LeftOut("it has no value")
+        kind = Dropped("it has no value")
     elif len(values) == 1:
-        kind = LeftOut("it is the same in every row")
+        kind = Dropped("it is the same in every row")
     elif different <= most:
         kind = OneHot(tuple(sorted(values)))
     elif (
@@ -190,7 +190,7 @@ def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Col
         return words, words.count(tokens)
     elif different >= _NEARLY_ALL * rows:
         unit = _unit_of(values)
-        kind = LeftOut(
+        kind = Dropped(
             "nearly every row has a value of its own" + (f"; without {unit!r} these are numbers" if unit else "")
         )
     else:

@@ -26,7 +26,7 @@ from thresher.shards import start_gram
 from thresher.theory import Limit, limit_kernel
 from thresher.theory.limit_matrix import LimitMatrix, limit_block, limit_gradients_at, limit_product, limit_square
 
-__all__ = ["Cpu", "backend_of", "descend"]
+__all__ = ["Cpu", "descend", "local_backend"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
@@ -37,7 +37,7 @@ _SINGLE = 512  # rows from which on gradients are made in single precision: thre
 class Cpu:
     """The processor."""
 
-    arrays, rows, dear = np, 256, True
+    arrays, block_rows, exact_is_costly = np, 256, True
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = core_count() if threads is None else threads
@@ -147,8 +147,8 @@ def descend(
     )
 
 
-def backend_of(device: str, threads: int | None = None) -> Backend:
-    """Return the backend of a device; where there is no GPU, "cuda" is refused in one line."""
+def local_backend(device: str, threads: int | None = None) -> Backend:
+    """Return the backend of a device of this machine; where there is no GPU, "cuda" is refused in one line."""
     found = find_device(device)
     if found is None:
         return Cpu(threads)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from thresher.checks import check_whole, guess_name
 from thresher.errors import InvalidInput
 from thresher.tables.frame import Column, Frame, is_frame, say_label
-from thresher.tables.kinds import ColumnKind, LeftOut, Levels, Numbers, OneHot, describe_kind, restore_kind
+from thresher.tables.kinds import ColumnKind, Dates, Dropped, Levels, Numbers, OneHot, describe_kind, restore_kind
 from thresher.tables.learning import MOST_VALUES, Targets, learn, learn_means
 from thresher.tables.saying import name_some, say_all
 
@@ -106,7 +106,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         say_all(wrong)
         rows = np.hstack(made)
         if not rows.shape[1]:
-            why = _first([f"{name[:40]!r} ({kind.why})" for name, kind in kinds.items() if isinstance(kind, LeftOut)])
+            why = _first([f"{name[:40]!r} ({kind.why})" for name, kind in kinds.items() if isinstance(kind, Dropped)])
             raise InvalidInput(f"no column of {len(frame)} sample(s) can be used: {why}. Give other columns.")
         self.kinds_, self.notes_, self.reading_ = kinds, frame.notes, frame.reading
         return rows
@@ -177,19 +177,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         told: dict[str, list[str]] = {}
         for name, kind in self.kinds_.items():
-            if words := getattr(kind, "words", ()) if kind.kind in ("number", "date") else ():
+            if isinstance(kind, Numbers | Dates) and kind.words:
                 what = f"cells that are no {kind.kind}s count as missing: {{}}"
-                told.setdefault(what, []).append(f"{_first([repr(one[:20]) for one in words])} in {name!r}")
+                told.setdefault(what, []).append(f"{_first([repr(one[:20]) for one in kind.words])} in {name!r}")
             if isinstance(kind, Numbers) and kind.indicator:
                 told.setdefault("missing numbers replaced by the median, with a column that says so: {}", []).append(
                     f"{name!r} ({kind.fill:.4g})"
                 )
-            elif kind.kind == "levels":
+            elif isinstance(kind, Levels):
                 what = "means of the target, or counts, for the values of {}"
-                told.setdefault(what, []).append(f"{name!r} ({len(kind.values)} values)")  # type: ignore[attr-defined]
+                told.setdefault(what, []).append(f"{name!r} ({len(kind.values)} values)")
             elif kind.kind in _DONE:
                 more = f" ({len(kind.values)} values)" if isinstance(kind, OneHot) else ""
-                more = f" ({kind.why})" if isinstance(kind, LeftOut) else more
+                more = f" ({kind.why})" if isinstance(kind, Dropped) else more
                 told.setdefault(_DONE[kind.kind], []).append(f"{name!r}{more}")
         return [*self.notes_, *(f"{_capital(what.format(_first(names)))}." for what, names in told.items())]
 

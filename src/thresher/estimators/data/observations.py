@@ -39,7 +39,8 @@ class Pools(NamedTuple):
 class Observations:
     """Distinct inputs ``X`` (n, d); at row ``row[c]``, ``count[c]`` equal observations of weight ``unit[c]`` each.
 
-    ``target`` is (c, k). Rows are sorted, so their order in the table does not matter.
+    These are a *cell*. ``row``, ``target`` (c, k), ``unit``, ``count`` and ``weight`` are those of c cells, ``targets``
+    (n, k) and ``weights`` (n,) those of n rows. Rows are sorted, so their order in the table does not matter.
     """
 
     def __init__(
@@ -98,8 +99,13 @@ class Observations:
         return len(self.X)
 
     @property
+    def on_disk(self) -> bool:
+        """Whether the rows stay in a file."""
+        return isinstance(self.X, Part) and self.X.on_disk
+
+    @property
     def weight(self) -> Matrix:
-        """Weight of all observations of a cell (c,)."""
+        """Weight of all observations of each cell (c,)."""
         return self.unit * self.count
 
     @cached_property
@@ -128,11 +134,8 @@ class Observations:
 
     def some(self, most: int) -> Observations:
         """Return the observations at no more than ``most`` of the rows, always the same rows."""
-        return self if len(self.X) <= most else self.at(self.chosen(most))
-
-    def chosen(self, most: int) -> Numbers:
-        """Return the numbers of no more than ``most`` rows, ascending, always the same ones."""
-        return np.sort(np.random.default_rng(0).permutation(len(self.X))[:most])
+        n = len(self.X)
+        return self if n <= most else self.at(np.sort(np.random.default_rng(0).permutation(n)[:most]))
 
     def last(self, most: int) -> Observations:
         """Return the observations at no more than ``most`` of the rows, the last ones."""

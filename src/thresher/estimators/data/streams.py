@@ -19,7 +19,7 @@ from sklearn.utils.validation import validate_data
 from thresher.errors import InvalidInput
 from thresher.tables.parts import BLOCK, Part, Rows
 
-__all__ = ["Stream", "checked_part", "hash_rows", "joined", "lift_single", "norm_of_blocks", "some_of"]
+__all__ = ["Stream", "checked_part", "hash_rows", "joined", "norm_of_blocks", "some_of"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
@@ -118,14 +118,3 @@ def norm_of_blocks(rows: NDArray[Any] | Rows, turn: Callable[[Matrix], Matrix], 
             raise InvalidInput(f"row {row} of X is too large after scaling. Rescale it first.")
         total += float(weights[first : first + len(block)] @ norms)
     return math.sqrt(total / weights.sum()) or 1.0
-
-
-def lift_single(rows: NDArray[Any], last: float) -> Single:
-    """Return rows (k, d) with one more coordinate ``last``, divided by their norms: (k, d + 1), float32.
-
-    For rows that are finite, and not zero where ``last`` is 0. Cost: O(kd).
-    """
-    longer = np.empty((len(rows), rows.shape[1] + 1), np.float32)
-    longer[:, :-1], longer[:, -1] = rows, last
-    longer /= np.linalg.norm(longer, axis=1, keepdims=True)
-    return longer

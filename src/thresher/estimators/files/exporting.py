@@ -33,11 +33,11 @@ def arrays_of(estimator: Any, *, encoded: bool) -> Arrays:
         more |= {"logarithmic": 1.0, "floor": estimator._floor}
     more |= {"rest": float(lift.rest), "last": [lift.last_] if lift.bias else [], "mean": mean, "unit": unit}
     more |= {"input_mean": scaling.mean, "input_unit": scaling.unit, **bends(scaling.knots, d)}
-    if hasattr(estimator, "classes_"):
+    labels = estimator._class_labels
+    if labels is not None:
         more |= {"temperature": estimator.temperature_, "multilabel": float(estimator.multilabel_)}
     arrays = {name: np.asarray(value, np.float64) for name, value in more.items()}
-    if hasattr(estimator, "classes_"):
-        labels = estimator.classes_
+    if labels is not None:
         arrays["classes"] = labels.astype(np.str_) if labels.dtype.kind == "O" else labels
     if estimator.encoder_ is not None and not encoded:
         arrays |= _filling(estimator.encoder_)

@@ -45,7 +45,7 @@ def check_fitted(values: dict[str, Any], *, classifies: bool) -> dict[str, Any]:
 def check_model(estimator: Any, *, networks: int) -> None:
     """Refuse parts that do not fit together: predictions must not depend on luck."""
     outputs, penalised = len(estimator.gains_), estimator.ridge_ > 0
-    lift, scaling, labels = estimator.lift_, estimator.lift_.scaling_, getattr(estimator, "classes_", None)
+    lift, scaling, labels = estimator.lift_, estimator.lift_.scaling_, estimator._class_labels
     solved = [estimator.alpha_, estimator.penalty_] if penalised else []
     noise = estimator.noise_ if penalised and labels is None else np.zeros((3, outputs))
     residuals = estimator.residuals_ if penalised and labels is None else np.zeros((len(LEVELS), outputs))
@@ -53,7 +53,7 @@ def check_model(estimator: Any, *, networks: int) -> None:
     for name, (found, expected) in _shapes(estimator, solved, noise, residuals).items():
         if found != expected:
             raise ValueError(f"{name} has shape {found}, not {expected}")
-    more = (*scaling, lift.metric, lift.weights, floor, getattr(estimator, "temperature_", None))
+    more = (*scaling, lift.metric, lift.weights, floor, None if labels is None else estimator.temperature_)
     numbers = [estimator.inputs_, estimator.gains_, *solved, noise, residuals, *frame, lift.last_]
     if not all(np.isfinite(one).all() for one in (*numbers, *(one for one in more if one is not None))):
         raise ValueError("some numbers are not finite")
@@ -99,7 +99,7 @@ def _shapes(estimator: Any, solved: list[Matrix], noise: Matrix, residuals: Matr
     (n, _), (outputs,), raw = estimator.inputs_.shape, estimator.gains_.shape, estimator.n_features_in_
     encoder = estimator.encoder_
     d = raw if encoder is None else len(encoder.sources_)
-    lift, scaling, labels = estimator.lift_, estimator.lift_.scaling_, getattr(estimator, "classes_", None)
+    lift, scaling, labels = estimator.lift_, estimator.lift_.scaling_, estimator._class_labels
     turned = d if lift.metric is None else np.shape(lift.metric)[-1]
     knots = np.shape(scaling.knots)
     shapes: dict[str, tuple[Any, Any]] = {

@@ -32,7 +32,7 @@ __all__ = ["load_model", "save_model"]
 
 _ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "residuals_", "floor_", "prior_",
            "feature_importances_", "temperature_", "pivots_", "core_")  # fmt: skip
-_LEFT_OUT = ("callbacks", "checkpoint", "device", "engine")  # parameters that are of one fit alone
+_NOT_SAVED = ("callbacks", "checkpoint", "device", "engine")  # parameters that are of one fit alone
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
 _WITH_ESTIMATOR = ("inputs", "alpha", "held_outputs", "ridges", "errors", "rounds", "shift", "ridge")  # of leaves
 _VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "loo_share_", "feature_learning_", "n_iter_", "n_features_in_",
@@ -45,7 +45,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     Cost: full O(md) bytes per output, recipe O(n) per step and output; both O(nd).
     """
     form = choose_form(form, estimator.results_)
-    parameters = {name: _plain(value) for name, value in estimator.get_params().items() if name not in _LEFT_OUT}
+    parameters = {name: _plain(value) for name, value in estimator.get_params().items() if name not in _NOT_SAVED}
     parameters |= {"class_weight": _describe_class_weight(estimator)} if "class_weight" in parameters else {}
     if not isinstance(parameters["categorical_features"], str | None):
         parameters["categorical_features"] = np.asarray(parameters["categorical_features"]).tolist()
@@ -74,9 +74,9 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     tensors |= {
         name: np.atleast_1d(getattr(estimator, name)) for name in _ARRAYS if getattr(estimator, name, None) is not None
     }
-    if hasattr(estimator, "target_scaling_"):
+    if estimator._class_labels is None:
         tensors |= {"target_mean": estimator.target_scaling_.mean, "target_unit": estimator.target_scaling_.unit}
-    if getattr(estimator, "leaves_", None) is not None:
+    if estimator.leaves_ is not None:
         parts = estimator.leaves_.to_arrays().items()
         tensors |= {f"leaves.{name}": value for name, value in parts if name not in _WITH_ESTIMATOR}
     networks, weights = describe_results(estimator.results_, form)
@@ -134,17 +134,15 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         if name in tensors:
             kept = name in _SINGLE and tensors[name].dtype == np.float32
             setattr(estimator, name, tensors[name] if kept else tensors[name].astype(np.float64))
-    lift = SphereLift(
+    estimator.lift_ = SphereLift.made(
+        Scaling(*(tensors.get(name) for name in Scaling._fields)),  # type: ignore[arg-type]
         scale=estimator.scale_,
         bias=float(estimator.bias_),
         weights=tensors.get("weights"),
         metric=tensors.get("metric"),
         rest=bool(about["rest"]),
+        last=float(about["last"]),
     )
-    lift.scaling_ = Scaling(*(tensors.get(name) for name in Scaling._fields))  # type: ignore[arg-type]
-    lift.last_ = float(about["last"])
-    lift.n_features_in_ = len(lift.scaling_.mean)
-    estimator.lift_ = lift
     if about["classes"] is not None and not estimator.multilabel_:
         (temperature,) = estimator.temperature_
         estimator.temperature_ = float(temperature)
@@ -218,7 +216,7 @@ def _restore_classes(about: dict[str, Any]) -> NDArray[Any]:
 
 def _describe_classes(estimator: Any) -> dict[str, Any] | None:
     """Return labels as JSON knows them; those of other types than numbers, truth values and text are refused."""
-    labels = getattr(estimator, "classes_", None)
+    labels = estimator._class_labels
     if labels is None:
         return None
     if labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels):

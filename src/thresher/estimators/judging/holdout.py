@@ -30,6 +30,7 @@ _WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many time
 _LOST = 100.0  # times the least residual: conjugate gradients go up by much less before they go down again
 _SURE = 2.0  # standard errors of a gain from which on it is no chance
 _STEEPEST = 2.0  # power of the number of rows by which errors are believed to fall
+_UPWARDS = 5  # ridges that are tried first for the kernel of a network
 _ARRIVED = 2e-2  # relative residual from which on errors hardly change
 
 
@@ -43,7 +44,7 @@ class Stop(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """The best ridge, its coefficients, and what they do on rows left out."""
+    """The best ridge, its coefficients, and what they do on rows left out; a ``Judged``."""
 
     ridge: float
     alpha: Matrix  # (n, k)
@@ -93,9 +94,9 @@ def solve_ridges(
     while descent.steps < stop.steps and descent.steps - gained < stop.patience:
         descent.step()
         tell(descent.steps / stop.steps)
-        left = np.split(backend.get(descent.images[n:]), len(alive), axis=1)
+        held = np.split(backend.get(descent.images[n:]), len(alive), axis=1)  # outputs on the rows left out
         residuals = backend.get(descent.residuals).reshape(len(alive), -1)
-        errors = [error_of(one) for one in left]
+        errors = [error_of(one) for one in held]
         here = int(np.argmin(errors))
         if math.isfinite(errors[here]) and (best is None or errors[here] < best.error):
             if best is None or errors[here] < (1 - stop.gain) * best.error:
@@ -103,7 +104,7 @@ def solve_ridges(
             alpha = backend.get(descent.values[:, here * outputs : (here + 1) * outputs])
             residual = float(residuals[here].max())
             best = Solved(
-                ridges[alive[here]], alpha.copy(), left[here].copy(), errors[here], residual, done + descent.steps
+                ridges[alive[here]], alpha.copy(), held[here].copy(), errors[here], residual, done + descent.steps
             )
             save(best)
         if residuals.max() <= stop.residual or not np.isfinite(errors).all():
@@ -177,11 +178,11 @@ def refine(
     while descent.steps < steps and best > residual:
         descent.step()
         tell(descent.steps / steps)
-        left = float(descent.residuals.max())
-        if left < best:
-            best, values = left, descent.values
+        now = float(descent.residuals.max())
+        if now < best:
+            best, values = now, descent.values
             save(backend.get(values))
-        elif not left < _LOST * best:  # nothing comes back from there, nor from what is not a number
+        elif not now < _LOST * best:  # nothing comes back from there, nor from what is not a number
             break
     return backend.get(values), best
 
@@ -257,11 +258,11 @@ class HoldOut:
         ridges = ridges_near(guess) if ridge is None else [ridge]
         return search_ridges(solve, ridges) if start is None else solve(ridges, start)
 
-    def evaluate_start(self, kernel: Kernel, *, ridge: float | None, guess: float, tried: int = 5) -> Solved:
+    def evaluate_start(self, kernel: Kernel, *, ridge: float | None, guess: float) -> Solved:
         """Return the same for the kernel of a network at its start, which is a matrix: by Cholesky.
 
-        Such a kernel is noisy and needs a larger ridge than the limit, whose is the guess: so many are ``tried`` first,
-        upwards. The error is infinite if none makes the matrix positive. Cost: O(r³) for each ridge, on r rows.
+        Such a kernel is noisy and needs a larger ridge than the limit, whose is the guess: larger ones are tried first.
+        The error is infinite if none makes the matrix positive. Cost: O(r³) for each ridge, on r rows.
         """
         inputs, _, last = kernel.lift(self.data.X, self.data.weights)
         both = np.concatenate([inputs, kernel.lift(self.held.X, last=last).inputs])
@@ -275,7 +276,7 @@ class HoldOut:
             solved[ridge] = Solved(ridge, coefficients, outputs, error, 0.0, 0)
             return error
 
-        ridges = ridges_from(guess, tried) if ridge is None else [ridge]
+        ridges = ridges_from(guess, _UPWARDS) if ridge is None else [ridge]
         return solved[best_ridge({one: attempt(one) for one in ridges}, attempt)]
 
     def error(self, outputs: Matrix) -> float:
@@ -299,7 +300,7 @@ class HoldOut:
         some, columns = inputs[:most], self.data.X.shape[1]
         found = self._backend.gradients(kernel, some, inputs, mix_outputs(judged.alpha))
         by_row = row_gradients(iter(found), inputs=some.astype(np.float64), norms=norms[:most], columns=columns)
-        return outer_product(by_row, weights=self.data.weights[:most], metric=np.eye(columns))
+        return outer_product(by_row, weights=self.data.weights[:most])
 
     def surely_better(self, one: Solved, other: Solved) -> bool:
         """Return whether one fit is better on the rows left out, by more than chance: two standard errors of the gain.

@@ -15,15 +15,15 @@ from thresher.estimators.interfaces import Backend, DenseOperator, Kernel, Measu
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.ridges import RIDGES, nearest
 
-__all__ = ["Fit", "LeaveOneOut", "fit_kernel", "leave_one_out"]
+__all__ = ["LeaveOneOut", "LeaveOneOutFit", "fit_kernel", "leave_one_out"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 _REACH = math.log(10)  # how far the slope of an error, by the logarithm of the ridge, says what can be gained
 
 
-class Fit(NamedTuple):
-    """Ridge regression on a kernel, and its leave-one-out errors."""
+class LeaveOneOutFit(NamedTuple):
+    """Ridge regression on a kernel, and its leave-one-out errors; a ``Judged``."""
 
     ridge: float  # relative to the diagonal of the limit kernel
     noise: float  # the penalty of one observation of unit 1: ridge times that diagonal
@@ -36,16 +36,12 @@ class Fit(NamedTuple):
     def left_out(self, data: Observations) -> Matrix:
         """Return the prediction (c, k) for each observation at the last rows when it is left out."""
         residual = data.target - self.outputs[-len(self.slack) :][data.row]
-        return data.target - residual / self._rest(data.row, data.unit, data.weights)[:, None]
+        return data.target - residual / _rest(self.slack, data.row, data.unit, data.weights)[:, None]
 
     def left_out_variance(self, data: Observations) -> Matrix:
         """Return the variance (c,) of the Gaussian process at each of them left out, without its noise."""
-        rest = self._rest(data.row, data.unit, data.weights)
+        rest = _rest(self.slack, data.row, data.unit, data.weights)
         return self.noise / data.unit * (1 / rest - 1)
-
-    def _rest(self, row: Numbers, unit: Matrix, weights: Matrix) -> Matrix:
-        """Return 1 minus the leverage of one observation (c,)."""
-        return _rest(self.slack, row, unit, weights)
 
 
 class LeaveOneOut:
@@ -73,28 +69,28 @@ class LeaveOneOut:
         guess: float = 1e-2,
         rival: float = math.inf,
         start: Any = None,
-    ) -> Fit | None:
+    ) -> LeaveOneOutFit | None:
         """Return the fit with this ridge, or the best; see :func:`fit_kernel`. A ``start`` does not help it."""
         inputs = kernel.lift(self.data.X, self.data.weights).inputs
         matrix = kernel.matrix(inputs, self._backend)
         return self.fit(matrix, kernel, ridge=ridge, guess=guess, rival=rival)
 
-    def fit(self, matrix: DenseOperator, kernel: Kernel, **asked: Any) -> Fit | None:
+    def fit(self, matrix: DenseOperator, kernel: Kernel, **asked: Any) -> LeaveOneOutFit | None:
         """Return the same with the matrix of these rows, which is there already."""
         return fit_kernel(matrix, self.data, diagonal=kernel.diagonal, last=self._last, **asked)
 
-    def left_out(self, judged: Fit) -> Matrix:
+    def left_out(self, judged: LeaveOneOutFit) -> Matrix:
         """Return what the fit predicts for each observation (c, k) when it is left out."""
         return judged.left_out(self.held)
 
-    def measured(self, judged: Fit) -> float:
+    def measured(self, judged: LeaveOneOutFit) -> float:
         """Return the error of these predictions."""
         return judged.error if self._measure is mean_square else self._measure(self.held, self.left_out(judged))
 
 
 def leave_one_out(
     kernel: DenseOperator, data: Observations, *, ridge: float, diagonal: float, last: int, slope: bool = False
-) -> Fit | None:
+) -> LeaveOneOutFit | None:
     """Return ridge regression with a penalty ``ridge * diagonal`` per observation; None if the matrix is not positive.
 
     With p = ridge * diagonal / weights and P the diagonal of (H + p)⁻¹, an output follows the mean target at its own
@@ -125,10 +121,11 @@ def leave_one_out(
         by_miss = pools.number * (miss * more[pools.row]).sum(axis=1) / rest**2
         share = pools.unit / some.weights[pools.row]
         rise = 2 * float(pools.unit @ (by_miss - squares * share * slacker[pools.row] / rest**3)) / total
-    return Fit(ridge, ridge * diagonal, alpha, data.targets - away, slack, error, rise)
+    return LeaveOneOutFit(ridge, ridge * diagonal, alpha, data.targets - away, slack, error, rise)
 
 
 def _rest(slack: Matrix, row: Numbers, unit: Matrix, weights: Matrix) -> Matrix:
+    """Return 1 minus the leverage of one observation of weight ``unit`` (c,) at each ``row`` (c,)."""
     share = unit / weights[row]
     return (1 - share) + share * slack[row]  # no cancellation where a row has one observation
 
@@ -143,7 +140,7 @@ def fit_kernel(
     guess: float = 1e-2,
     rival: float = math.inf,
     tell: Callable[[int], object] = lambda tried: None,
-) -> Fit | None:
+) -> LeaveOneOutFit | None:
     """Return the fit with this ridge, or the best, found downhill from the guess by half powers of ten.
 
     Of more rows the ridge is found on the ``last`` ones, which should be a sample (see

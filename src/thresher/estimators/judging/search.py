@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from thresher.estimators.interfaces import Judge
 from thresher.estimators.kernels.kernel import SphereKernel
@@ -67,8 +67,7 @@ def search(
             rival = min(rival, _WORTH * tried[0].error)
         one = before.get((bias, shift))
         if one is None:
-            asked: dict[str, Any] = {"ridge": ridge, "guess": near, "rival": rival}
-            judged = judge.evaluate(kernel._replace(bias=bias, shift=shift), **asked)
+            judged = judge.evaluate(kernel._replace(bias=bias, shift=shift), ridge=ridge, guess=near, rival=rival)
             one = Tried(bias, shift, *((near, math.inf) if judged is None else (judged.ridge, judged.error)))
         tried.append(one)
 

@@ -1,1 +1,1 @@
-"""Kernels of rows, and what computes them: a processor, a GPU, a cluster."""
+"""The kernel of rows, and the gradients that metrics are made of."""

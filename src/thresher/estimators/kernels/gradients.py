@@ -25,19 +25,14 @@ MIXED = 16  # outputs whose gradients are taken one by one
 MILD = 0.25  # power of the outer products that is a metric, unless more is known
 
 
-def limit_gradients(inputs: Matrix, alpha: Matrix, *, kernel: Matrix, shift: float) -> Iterator[Matrix]:
+def limit_gradients(inputs: Matrix, alpha: Matrix, slopes: Matrix) -> Iterator[Matrix]:
     """Yield for each output the gradients (n, d) of h(x) alpha at the inputs (n, d) themselves, alpha (n, k).
 
-    ``kernel`` (n, n) is that of the inputs.
-
-    The kernel has a kink at x = x_i, where its gradient is undefined: such a pair contributes nothing.
+    ``slopes`` (n, n) are those of the kernel by inner products of the inputs; see ``cofiring_slope``. The kernel has a
+    kink at x = x_i, where its gradient is undefined: such a pair contributes nothing.
 
     Cost: O(n²d) per output, in single precision: what is learnt from gradients needs no more.
     """
-    return _gradients(inputs, alpha, cofiring_slope(inputs @ inputs.T, kernel, shift, symmetric=True))
-
-
-def _gradients(inputs: Matrix, alpha: Matrix, slopes: Matrix) -> Iterator[Matrix]:
     sizes = [max(float(np.abs(one).max()), np.finfo(float).tiny) for one in (slopes, *alpha.T)]  # within its range
     short = (slopes / sizes[0]).astype(np.float32)
     for size, one in zip(sizes[1:], alpha.T, strict=True):
@@ -61,9 +56,9 @@ def sum_outer_products(
     slopes = cofiring_slope(products, kernel, shift, symmetric=True)
     if alpha.shape[1] * d <= n + 2 * d:
         along = row_gradients(
-            _gradients(inputs, alpha, slopes), inputs=inputs, norms=1 / np.sqrt(scale), columns=columns
+            limit_gradients(inputs, alpha, slopes), inputs=inputs, norms=1 / np.sqrt(scale), columns=columns
         )
-        return outer_product(along, weights=np.ones(n), metric=np.eye(columns))
+        return outer_product(along, weights=np.ones(n))
     radial = (slopes * products) @ alpha
     scaled = np.sqrt(scale)[:, None] * slopes
     matrix = scaled.T @ scaled  # of a product with itself BLAS makes one triangle
@@ -97,14 +92,13 @@ def row_gradients(gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix,
         yield (along / norms[:, None])[:, :columns]
 
 
-def outer_product(gradients: Iterator[Matrix], *, weights: Matrix, metric: Matrix) -> Matrix:
-    """Return the weighted sum over rows and outputs of outer products (d, d) of gradients by rows before a metric.
+def outer_product(gradients: Iterator[Matrix], *, weights: Matrix) -> Matrix:
+    """Return the sum (r, r) over rows and outputs of outer products of gradients (n, r), with weights (n,) of rows.
 
-    ``metric`` (d, r) multiplied the rows; the gradients (n, r) are by what came of them. Cost: O(nr²) per output.
+    Cost: O(nr²) per output.
     """
     scaled = (np.sqrt(weights)[:, None] * one for one in gradients)
-    inner = sum((one.T @ one for one in scaled), np.zeros(()))  # of a product with itself BLAS makes one triangle
-    return metric @ inner @ metric.T
+    return sum((one.T @ one for one in scaled), np.zeros(()))  # of a product with itself BLAS makes one triangle
 
 
 def next_metric(outer: Matrix, *, metric: Matrix, power: float) -> Matrix:

@@ -1,7 +1,8 @@
 """The kernel of scaled rows: how rows become inputs of unit norm, and what two inputs have in common.
 
 What is inside a kernel, such as its shift, is known here, where it is chosen (``pipeline/``) and in backends. Judges
-and models know what ``interfaces.Kernel`` lists. A further part of the kernel enters here and in ``Backend.block``.
+and models know what ``interfaces.Kernel`` lists. A further part of the kernel enters here, and in
+``block`` and ``dense`` of each backend.
 """
 
 from __future__ import annotations
@@ -73,10 +74,6 @@ class SphereKernel(NamedTuple):
         inputs, norms = lift_rows(turned, last)
         return Lifted(inputs if self.bias else inputs[:, :-1], norms, last)
 
-    def of(self, rows: Observations, backend: Backend) -> DenseOperator:
-        """Return the matrix of few rows. Cost: O(n²d)."""
-        return self.matrix(self.lift(rows.X, rows.weights).inputs, backend)
-
     def matrix(self, inputs: Matrix, backend: Backend) -> DenseOperator:
         """Return the matrix of few inputs. Cost: O(n²d), O(mn(n/64 + d)) of a network of m neurons."""
         if self.start is None:
@@ -106,7 +103,7 @@ class SphereKernel(NamedTuple):
         quick = backend.quick_gradients(self, inputs, data.targets, penalty, mix_outputs)
         if quick is not None:
             by_row = row_gradients(iter(quick), inputs=inputs, norms=norms, columns=columns)
-            return outer_product(by_row, weights=data.weights, metric=np.eye(columns))
+            return outer_product(by_row, weights=data.weights)
         matrix = backend.dense(self, inputs, gradients=True)
         alpha = matrix.solve(penalty, data.targets)
         if alpha is None:

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.streams import Stream
 from thresher.estimators.files.journal import Journal
-from thresher.estimators.models.centres import fit_centres
-from thresher.estimators.models.fitted import LeftOut, LimitFit, Task
-from thresher.estimators.models.leaves import fit_leaves
+from thresher.estimators.models.centres import Centres, fit_centres
+from thresher.estimators.models.fitted import LeftOut, LimitFit, RowsToFit
+from thresher.estimators.models.leaves import Leaves, fit_leaves
 from thresher.estimators.models.variance import Variance
 
 __all__ = ["fit_beyond"]
@@ -27,7 +26,7 @@ Matrix = NDArray[np.float64]
 def fit_beyond(
     inputs: Stream,
     rows: Callable[[], Matrix] | None,
-    task: Task,
+    given: RowsToFit,
     *,
     way: str,
     journal: Journal,
@@ -40,72 +39,72 @@ def fit_beyond(
 
     Cost: O(n) times the centres, or the rows of a leaf, for each step of conjugate gradients.
     """
-    data, left, sizes = task.data, task.data.at(task.held), task.sizes
-    fits = dict[str, LimitFit]()
+    data, left, sizes, fits = given.data, given.data.at(given.held), given.sizes, dict[str, LimitFit]()
 
-    def finish(name: str, outputs: Matrix, fit: LimitFit) -> None:
-        error = task.measure(left, outputs[left.row])
-        if math.isfinite(error) and error < fits.get(name, fit._replace(error=math.inf)).error:
-            fits[name] = fit._replace(error=error, left_out=fit.left_out._replace(outputs=outputs[left.row]))
-
-    empty = _unfitted(left)
+    def finish(name: str, made: Centres | Leaves, leaves: Leaves | None = None) -> None:
+        outputs = made.held_outputs[left.row]
+        error = given.measure(left, outputs)
+        if math.isfinite(error) and (name not in fits or error < fits[name].error):
+            seen = LeftOut(left, outputs, lambda: np.zeros(0))  # the best gets variances, and a penalty, at the end
+            fits[name] = LimitFit(made.inputs, made.alpha, np.zeros(0), made.ridge, error, seen, leaves=leaves)
 
     def common(name: str) -> dict[str, Any]:
-        kept = {"saved": journal.kept(name), "save": partial(journal.keep, name)}
-        return kept | {"ridges": task.ridges, "backend": task.backend}
+        saved = {"saved": journal.kept(name), "save": partial(journal.keep, name)}
+        return saved | {"ridges": given.ridges, "backend": given.backend}
 
     def centres(number: int, first: float, last: float) -> None:
-        told: dict[str, Any] = {"tell": lambda share: tell(first + (last - first) * share)}
-        rows: dict[str, Any] = {"kept": task.kept, "held": task.held, "centres": number, "sample": sizes.sample}
         made = fit_centres(
-            inputs, data.targets, data.weights, kernel=task.kernel, **rows, **told, **common(f"centres {number}")
+            inputs,
+            data.targets,
+            data.weights,
+            kept=given.kept,
+            held=given.held,
+            kernel=given.kernel,
+            centres=number,
+            sample=sizes.sample,
+            tell=lambda share: tell(first + (last - first) * share),
+            **common(f"centres {number}"),
         )
-        finish("centres", made.held_outputs, empty._replace(inputs=made.inputs, alpha=made.alpha, ridge=made.ridge))
+        finish("centres", made)
 
     if way != "leaves":
         centres(sizes.centres, 0.0, 0.15)
     if way != "centres" and rows is not None:
-        order = np.concatenate([task.kept, task.held])
+        order = np.concatenate([given.kept, given.held])
         made = fit_leaves(
             rows(),
             data.targets[order],
             data.weights[order],
-            held=len(task.held),
-            kernel=task.kernel._replace(metric=None),
+            held=len(given.held),
+            kernel=given.kernel._replace(metric=None),
             size=sizes.leaf,
             enough=sizes.leaves_judged,
             tell=lambda share: tell(0.15 + 0.45 * share),
             **common("leaves"),
         )
-        fit = empty._replace(inputs=made.inputs, alpha=made.alpha, ridge=made.ridge, leaves=made)
-        finish("leaves", made.held_outputs, fit)
+        finish("leaves", made, made)
     if not fits:
         raise InvalidInput("no fit gave finite predictions. Use a larger ridge, or a smaller shift.")
     best, errors = min(fits, key=lambda name: fits[name].error), {name: fit.error for name, fit in fits.items()}
     if best == "centres":
         centres(sizes.more_centres, 0.6, 1.0)
         errors[f"{sizes.more_centres} centres"] = fits[best].error
-    return _with_variance(fits[best], inputs, task)._replace(way=best, errors=errors)
+    return _with_variance(fits[best], inputs, given)._replace(way=best, errors=errors)
 
 
-def _unfitted(left: Observations) -> LimitFit:
-    unknown, nothing = LeftOut(left, np.zeros(0), lambda: np.zeros(0)), np.zeros((0, 1))
-    return LimitFit(nothing, nothing, np.zeros(0), 0.0, math.inf, unknown)
-
-
-def _with_variance(fit: LimitFit, inputs: Stream, task: Task) -> LimitFit:
+def _with_variance(fit: LimitFit, inputs: Stream, given: RowsToFit) -> LimitFit:
     """Return the fit with what error bars are made of: pivots, and what some of the rows say of their span."""
-    sizes, backend, weights = task.sizes, task.backend, task.data.weights
-    some = task.kept[: sizes.known]
+    sizes, backend, weights = given.sizes, given.backend, given.data.weights
+    some = given.kept[: sizes.known]
     known_rows = inputs.take(some)
     few = known_rows[: 16 * sizes.pivots]
-    low = backend.pivots(backend.operator(task.kernel, few, memory=0.0), rank=sizes.pivots)
-    share = weights[some].sum() / weights[task.kept].sum()  # the rows stand for all
-    penalty = share * task.kernel.penalty(fit.ridge, weights[some])
-    known = Variance.of_pivots(few[low.pivots], task.kernel, backend=backend).with_rows(known_rows, penalty)
-    variances = known.at(inputs.take(task.held))[fit.left_out.data.row]
+    low = backend.pivots(backend.operator(given.kernel, few, memory=0.0), rank=sizes.pivots)
+    share = weights[some].sum() / weights[given.kept].sum()  # the rows stand for all
+    penalty = share * given.kernel.penalty(fit.ridge, weights[some])
+    known = Variance.of_pivots(few[low.pivots], given.kernel, backend=backend).with_rows(known_rows, penalty)
+    variances = known.at(inputs.take(given.held))[fit.left_out.data.row]
     return fit._replace(
-        penalty=task.kernel.penalty(fit.ridge, np.ones(len(fit.inputs))),
+        penalty=given.kernel.penalty(fit.ridge, np.ones(len(fit.inputs))),
         pivots=few[low.pivots],
         core=known.core,
         left_out=fit.left_out._replace(variances=lambda: variances),

@@ -97,7 +97,7 @@ def fit_centres(
         raise InvalidInput(f"without held-out rows there must be one ridge; got {len(ridges)}. Hold some rows out.")
     stream = inputs if isinstance(inputs, Stream) else Stream(inputs)
     backend = Cpu() if backend is None else backend
-    fit = _Fit(stream, targets, weights, kept, held, kernel, centres, sample, backend, seed)
+    fit = _CentresFit(stream, targets, weights, kept, held, kernel, centres, sample, backend, seed)
     found = fit.descend(list(ridges), tell, saved or {}, save)
     errors = dict(found.errors)
 
@@ -111,7 +111,7 @@ def fit_centres(
     return found._replace(errors=errors)
 
 
-class _Fit:
+class _CentresFit:
     """Centres with a preconditioner, and what makes passes over the rows."""
 
     def __init__(
@@ -299,7 +299,7 @@ class Sweep:
             return here, kernel.T @ (said * backend.put(weights[here])), said[left_out]
 
         total, held = self.zeros(alpha)
-        for here, added, said in in_order(part, self.stream.blocks(backend.rows), threads=backend.threads):
+        for here, added, said in in_order(part, self.stream.blocks(backend.block_rows), threads=backend.threads):
             places = self.places[here]
             total += added
             held[backend.put(places[places >= 0])] = backend.arrays.asarray(said, dtype=backend.arrays.float64)

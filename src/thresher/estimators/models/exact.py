@@ -17,7 +17,7 @@ from thresher.estimators.interfaces import Operator
 from thresher.estimators.judging.holdout import Solved, Stop, refine, search_ridges, solve_ridges
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.models.fit_check import SOLVED
-from thresher.estimators.models.fitted import LeftOut, LimitFit, Task
+from thresher.estimators.models.fitted import LeftOut, LimitFit, RowsToFit
 from thresher.estimators.models.variance import Variance
 
 __all__ = ["fit_exact"]
@@ -29,7 +29,7 @@ _BESIDE = 0.2  # share of the error on rows left out that a solve may leave
 _CAREFUL, _STEPS, _TIMES = 1e-2, 120, 4  # with more care: residual at most, steps, and how often they begin anew
 
 
-def fit_exact(inputs: Single, task: Task, *, journal: Journal, tell: Callable[[float], object]) -> LimitFit:
+def fit_exact(inputs: Single, given: RowsToFit, *, journal: Journal, tell: Callable[[float], object]) -> LimitFit:
     """Return the fit to all inputs (n, d) with the ridge that is best when some rows are left out.
 
     The fit to all rows goes on from that to the rows that were kept, to the same relative residual, or to one that is
@@ -39,25 +39,25 @@ def fit_exact(inputs: Single, task: Task, *, journal: Journal, tell: Callable[[f
 
     Cost: O(n²) per step and output, some twenty steps, O(n²d) for the kernel, again and again for what does not fit.
     """
-    data, order, backend = task.data, np.concatenate([task.kept, task.held]), task.backend
-    left, outputs = data.at(task.held), data.targets.shape[1]
-    rank = min(task.sizes.rank, len(order) // 8)
-    room = _ROOM * backend.spare() - len(order) * (4 * rank + 128 * outputs * (len(task.ridges) + 1))
-    matrix = backend.operator(task.kernel, inputs[order], memory=max(room, 0.0))
+    data, order, backend = given.data, np.concatenate([given.kept, given.held]), given.backend
+    left, outputs = data.at(given.held), data.targets.shape[1]
+    rank = min(given.sizes.rank, len(order) // 8)
+    room = _ROOM * backend.spare() - len(order) * (4 * rank + 128 * outputs * (len(given.ridges) + 1))
+    matrix = backend.operator(given.kernel, inputs[order], memory=max(room, 0.0))
     low = backend.pivots(matrix, rank=rank)
-    solved = journal.step(partial(_begin, matrix, low, task, left, journal, tell))
+    solved = journal.step(partial(_begin, matrix, low, given, left, journal, tell))
     if solved is None:
         raise InvalidInput("the kernel of these rows is not positive. Use a larger ridge, or a smaller shift.")
     guess = mean_square(data, np.zeros_like(data.target)) or 1.0
     error = math.sqrt(mean_square(left, solved.outputs[left.row]) / guess)
     wanted = min(solved.residual, max(_BESIDE * min(error, 1.0), Stop().residual))
-    wanted = min(wanted, _CAREFUL) if task.careful else wanted
-    final = journal.step(partial(_go_on, matrix, low, data.at(order), solved, wanted, task, journal, tell))
+    wanted = min(wanted, _CAREFUL) if given.careful else wanted
+    final = journal.step(partial(_go_on, matrix, low, data.at(order), solved, wanted, given, journal, tell))
     assert final is not None
     alpha = np.empty_like(final.alpha)
     alpha[order] = final.alpha
-    penalty, kept, held = task.kernel.penalty(solved.ridge, data.weights), task.kept, task.held
-    about = Variance.of_pivots(matrix.inputs[low.pivots[: task.sizes.pivots]], task.kernel, backend=backend)
+    penalty, kept, held = given.kernel.penalty(solved.ridge, data.weights), given.kept, given.held
+    about = Variance.of_pivots(matrix.inputs[low.pivots[: given.sizes.pivots]], given.kernel, backend=backend)
     before = about.with_rows(inputs[kept], penalty[kept])
     core = before.with_rows(inputs[held], penalty[held]).core
     seen = LeftOut(left, solved.outputs[left.row], lambda: before.at(inputs[held])[left.row])
@@ -67,7 +67,7 @@ def fit_exact(inputs: Single, task: Task, *, journal: Journal, tell: Callable[[f
 def _begin(
     matrix: Operator,
     low: LowRank,
-    task: Task,
+    given: RowsToFit,
     left: Observations,
     journal: Journal,
     tell: Callable[[float], object],
@@ -76,12 +76,12 @@ def _begin(
     """Return the solution for the rows that are kept, with the ridge that is best for those left out."""
 
     def solve(ridges: list[float], start: Solved | None) -> Solved | None:
-        done = 0.6 if len(ridges) < len(task.ridges) else 0.0
+        done = 0.6 if len(ridges) < len(given.ridges) else 0.0
         return solve_ridges(
             matrix,
             low,
-            task.data.at(task.kept),
-            backend=task.backend,
+            given.data.at(given.kept),
+            backend=given.backend,
             ridges=ridges,
             error_of=lambda outputs: mean_square(left, outputs[left.row]),
             stop=Stop(),
@@ -91,7 +91,7 @@ def _begin(
             save=journal.save,
         )
 
-    return search_ridges(solve, task.ridges, begun)
+    return search_ridges(solve, given.ridges, begun)
 
 
 def _go_on(
@@ -100,7 +100,7 @@ def _go_on(
     whole: Observations,
     solved: Solved,
     wanted: float,
-    task: Task,
+    given: RowsToFit,
     journal: Journal,
     tell: Callable[[float], object],
     begun: Solved | None,
@@ -110,8 +110,8 @@ def _go_on(
     ``wanted`` is the relative residual at which it stops. As many steps are made as were best with some rows left out.
     Rows that are far from all that the others say, such as a target of a thousand deviations, may need more.
     """
-    solve = partial(refine, matrix, low, whole, backend=task.backend, ridge=solved.ridge)
-    if task.careful:
+    solve = partial(refine, matrix, low, whole, backend=given.backend, ridge=solved.ridge)
+    if given.careful:
         return _solve_anew(solve, solved, wanted, np.zeros((len(whole), solved.alpha.shape[1])), tell)
     zeros = np.zeros((len(whole) - len(solved.alpha), solved.alpha.shape[1]))
     alpha, residual = np.concatenate([solved.alpha, zeros]) if begun is None else begun.alpha, np.inf

@@ -119,10 +119,12 @@ class Refit(Protocol):
         """Make the fit again with this ridge and with more care."""
 
 
-Fit = TypeVar("Fit", bound=Refit)
+SomeFit = TypeVar("SomeFit", bound=Refit)
 
 
-def ensure(fitted: Fit, adopt: Callable[[Fit], object], answer: Callable[[Any], Matrix]) -> tuple[Fit, FitCheck]:
+def ensure(
+    fitted: SomeFit, adopt: Callable[[SomeFit], object], answer: Callable[[Any], Matrix]
+) -> tuple[SomeFit, FitCheck]:
     """Return a fit that passes the check, this one or one that is made again with more care, and its check.
 
     ``adopt`` gives a fit to the estimator, ``answer`` returns what it says of raw rows (s, k). Refuses, with the

@@ -1,4 +1,4 @@
-"""What comes out of a fit, whichever way it was made."""
+"""What comes out of a fit, whichever way it was made; and what a fit of many rows is given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from thresher.estimators.options import Learning
 from thresher.estimators.sizes import Sizes
 from thresher.training import Result
 
-__all__ = ["Fitted", "LeftOut", "LimitFit", "Networks", "Task"]
+__all__ = ["Fitted", "LeftOut", "LimitFit", "Networks", "RowsToFit"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
@@ -37,12 +37,12 @@ class LeftOut(NamedTuple):
     optimism: float = 1.0
 
 
-class Task(NamedTuple):
-    """Many rows to fit, and those that are held out to judge by."""
+class RowsToFit(NamedTuple):
+    """Many rows to fit, those that are held out to judge by, and with what they are fitted."""
 
     data: Observations
-    kept: Numbers
-    held: Numbers
+    kept: Numbers  # of the rows to fit, in random order
+    held: Numbers  # of those that are held out
     kernel: SphereKernel
     ridges: list[float]  # to choose from
     measure: Measure  # by which ways to fit are compared
@@ -88,7 +88,7 @@ class Fitted(NamedTuple):
     networks: Networks | None
     importances: Matrix  # (d,)
     asked: Asked  # rows whose answers are known
-    again: Callable[[float], Any]  # makes the fit again with this ridge, with more care
+    again: Callable[[float], Fitted]  # makes the fit again with this ridge, with more care
 
     @property
     def ridge(self) -> float:

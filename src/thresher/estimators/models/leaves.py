@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.estimators.backends.processor import Cpu, descend
-from thresher.estimators.data.lift import typical_norm
+from thresher.estimators.data.lift import lift_single, typical_norm
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.data.streams import lift_single
 from thresher.estimators.interfaces import Backend
 from thresher.estimators.judging.ridges import best_ridge
 from thresher.estimators.kernels.gradients import MILD, next_metric

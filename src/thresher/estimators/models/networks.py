@@ -29,11 +29,11 @@ from thresher.training.loop import run_together
 from thresher.training.options import Setup
 from thresher.training.train import complete
 
-__all__ = ["Promise", "gains_of", "promise_of", "train_few", "train_many", "train_penalised"]
+__all__ = ["NO_ERROR", "Promise", "gains_of", "promise_of", "train_few", "train_many", "train_penalised"]
 
 Matrix = NDArray[np.float64]
 _DRIFT = 0.0001  # root mean square distance that a neuron travels at most: a small part of the unit in which it fires
-_NOTHING = 1e-6  # error, in units of the targets' variance, that is none
+NO_ERROR = 1e-6  # error, in units of the targets' variance, that is none
 _INNER_TOLERANCE, _MOST_PRODUCTS = 1e-4, 200
 
 
@@ -195,5 +195,5 @@ def ridge_of_networks(hold: HoldOut, kernel: SphereKernel, *, ridge: float | Non
     """
     limit = hold.evaluate(kernel._replace(start=None), ridge=ridge, guess=guess)
     network = hold.evaluate_start(kernel, ridge=ridge, guess=guess)
-    error = math.inf if limit is None else max(limit.error, _NOTHING)
+    error = math.inf if limit is None else max(limit.error, NO_ERROR)
     return network.ridge, max(0.0, network.error / error - 1)

@@ -11,10 +11,9 @@ from thresher.estimators.options import Options
 from thresher.estimators.sizes import Sizes
 from thresher.memory import allowed_bytes, available_bytes, require
 from thresher.shards import block_bytes
-from thresher.tables.parts import Part
 from thresher.theory.limit_matrix import half_bytes
 
-__all__ = ["auto_width", "check_sizes", "costs", "fewer_neurons", "learns", "on_disk", "require_memory"]
+__all__ = ["auto_width", "check_sizes", "costs", "fewer_neurons", "learns", "require_memory"]
 
 _MOST_NEURONS, _LEAST_WIDTH = 1 << 20, 1 << 10  # for all outputs together, and for one, with width="auto"
 _MOST_PAIRS = 1 << 39  # width times the square of the rows, with width="auto": a second or two of counting bits
@@ -32,11 +31,6 @@ def auto_width(rows: int, outputs: int, bounds: tuple[int, int], sizes: Sizes) -
 def fewer_neurons(width: int, outputs: int) -> int:
     """Return the width, or as many neurons as each of many networks may have."""
     return min(width, max(_LEAST_WIDTH, _MOST_NEURONS // outputs // 2 * 2))
-
-
-def on_disk(data: Observations) -> bool:
-    """Return whether the rows of observations stay in a file."""
-    return isinstance(data.X, Part) and data.X.on_disk
 
 
 def require_memory(data: Observations, options: Options) -> None:
@@ -75,14 +69,14 @@ def _many_bytes(data: Observations, options: Options) -> tuple[float, float]:
     """
     (n, d), outputs, sizes = data.X.shape, data.targets.shape[1], options.sizes
     exact = n <= sizes.exact or options.approximation == "exact"
-    held, rank = 0 if on_disk(data) else d, min(sizes.rank, n // 8)
+    held, rank = 0 if data.on_disk else d, min(sizes.rank, n // 8)
     per_row = 8 * (4 * held + 24 * outputs) + 4 * held + (4 * rank if exact else 0)
     return half_bytes(min(n, sizes.large + sizes.held)) + 24 * rank**2, per_row
 
 
 def learns(data: Observations, options: Options) -> bool:
     """Return whether features may be learnt from observations at few rows."""
-    if options.plan is None and data.count.sum() < options.sizes.guess:
+    if options.plan is None and data.count.sum() < options.sizes.for_judging:
         return False
     return options.learns(min(data.X.shape[1], len(data)))
 

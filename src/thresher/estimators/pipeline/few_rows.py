@@ -14,16 +14,16 @@ from thresher.errors import InvalidInput
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.files.progress import Progress
 from thresher.estimators.interfaces import DenseOperator
-from thresher.estimators.judging.leave_one_out import Fit, LeaveOneOut
+from thresher.estimators.judging.leave_one_out import LeaveOneOut, LeaveOneOutFit
 from thresher.estimators.judging.search import Choice, search
 from thresher.estimators.kernels.kernel import Coordinates, SphereKernel
 from thresher.estimators.models.fit_check import DOUBLE, Asked
 from thresher.estimators.models.fitted import LeftOut, LimitFit, Networks
-from thresher.estimators.models.networks import promise_of, train_few
+from thresher.estimators.models.networks import NO_ERROR, promise_of, train_few
 from thresher.estimators.options import Learning, Options, Plan
 from thresher.estimators.pipeline.budget import learns
-from thresher.estimators.pipeline.plans import Learnt, choose_plan, learn, spanned
-from thresher.estimators.pipeline.route import Features, Made
+from thresher.estimators.pipeline.plans import choose_plan, learn, spanned
+from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, choose_scale, left_one_by_one
 from thresher.parallel import blas_for_size
 
@@ -33,7 +33,6 @@ Matrix = NDArray[np.float64]
 _QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
 _MANY = 4  # times the rows on which features are chosen: from there on twice as many are taken
 WORSE = 0.02  # share by which the error of a network exceeds that of the limit when it is measurably worse
-_NOTHING = 1e-6  # error, in units of the targets' variance, that is none
 _SOLVED = 1e-6  # what a factor in double precision may leave of the targets
 
 
@@ -71,14 +70,13 @@ class FewRows:
         progress.begin("choosing features")
         learning = self._choose_plan(data, plain)
         progress.begin("learning features")
-        begin = Learnt(data, coordinates, plain)
-        data, coordinates, choice = learn(begin, learning.plan, options, self._with_best_ridge)
+        data, coordinates, choice = learn(data, coordinates, plain, learning.plan, options, self._with_best_ridge)
         best = choice
         if options.width != math.inf:
             progress.begin("choosing for the network")
         if learning.plan != Plan():
-            favourite: dict[str, Any] = {"favourite": choice.kernel, "known": choice.tried}
-            best = self._search(data, choice.kernel, guess=choice.ridge, **favourite)
+            kernel = choice.kernel
+            best = self._search(data, kernel, guess=choice.ridge, favourite=kernel, known=choice.tried)
         network = self._choose_network(data, choice, best)
         self._optimism = learning.optimism(plain.error, best.error if network is None else choice.error)
         best = best if network is None else network
@@ -87,14 +85,13 @@ class FewRows:
         return Features(coordinates, best, learning, self._at.some(options.rows))
 
     def _judge(self, data: Observations) -> LeaveOneOut:
-        sizes = self._options.sizes
-        return LeaveOneOut(data.some(self._options.rows), self._options.backend, last=sizes.left_out)
+        return LeaveOneOut(data, self._options.backend, last=self._options.sizes.left_out)
 
     def _search(self, data: Observations, kernel: SphereKernel, **more: Any) -> Choice:
         """Return the best bias, shift and ridge on some rows; see :func:`search`."""
         options = self._options
         asked = {"biases": options.tried_biases, "shifts": options.tried_shifts, "ridge": options.ridge}
-        return search(self._judge(data), kernel, **{**asked, **more})
+        return search(self._judge(data.some(options.rows)), kernel, **{**asked, **more})
 
     def _with_best_ridge(self, data: Observations, kernel: SphereKernel, guess: float) -> Choice:
         return self._search(data, kernel, biases=[kernel.bias], shifts=[kernel.shift], guess=guess)
@@ -128,33 +125,33 @@ class FewRows:
         shifts = [choice.kernel.shift, _QUIETEST] if options.shift is None else options.tried_shifts
         enough = limit.error * (1 + WORSE / 2)
         kernel = choice.kernel._replace(start=options.start(len(self._data)))
-        asked: dict[str, Any] = {"shifts": shifts, "favourite": choice.kernel, "enough": enough}
-        network = self._search(data, kernel, guess=choice.ridge, **asked)
-        if self._data.count.sum() >= options.sizes.guess and network.error > limit.error + _NOTHING:
-            self._loss = network.error / max(limit.error, _NOTHING) - 1
+        network = self._search(data, kernel, guess=choice.ridge, shifts=shifts, favourite=choice.kernel, enough=enough)
+        if self._data.count.sum() >= options.sizes.for_judging and network.error > limit.error + NO_ERROR:
+            self._loss = network.error / max(limit.error, NO_ERROR) - 1
         return None if options.or_limit and self._loss > WORSE else network
 
-    def fit(self, ridge: float | None) -> Made:
+    def fit(self, ridge: float | None) -> Model:
         """Return the fit of all rows by a Cholesky factor, with the ridge that is best for some of them."""
         options, data, kernel = self._options, self._at, self._chosen.kernel
         inputs, _, last = kernel.lift(data.X, data.weights)
         if self._matrix is None:
             self._matrix = kernel.matrix(inputs, options.backend)
-        fit = self._solved(self._matrix, options.ridge if ridge is None else ridge)
-        judge = self._judge_of_all()
+        judge = self._judge(data)
+        fit = self._solved(judge, self._matrix, options.ridge if ridge is None else ridge)
         left_out = judge.left_out(fit)
         variances = partial(self._variances, fit, judge)
         seen = LeftOut(judge.held, left_out, variances, self._optimism)
         limit = LimitFit(inputs, fit.alpha, kernel.penalty(fit.ridge, data.weights), fit.ridge, fit.error, seen)
         self._progress.begin("training")
         networks = None if kernel.start is None else self._train(limit, fit, self._matrix)
-        return Made(limit, networks, self._asked(fit, networks, left_out), last)
+        return Model(limit, networks, self._asked(fit, networks, left_out), last)
 
     def finish(self) -> None:
         """Forget nothing: no progress is kept of a fit of few rows."""
 
-    def _solved(self, matrix: DenseOperator, ridge: float | None) -> Fit:
-        judge, choice = self._judge_of_all(), self._chosen
+    def _solved(self, judge: LeaveOneOut, matrix: DenseOperator, ridge: float | None) -> LeaveOneOutFit:
+        """Return the fit of all rows with this ridge, or with the best; refuse a kernel that is not positive."""
+        choice = self._chosen
         fit = judge.fit(matrix, choice.kernel, ridge=ridge, guess=choice.ridge, tell=self._progress.tried)
         if fit is None:
             remedy = "Use a smaller shift" if ridge is None else "Use a larger ridge, or a smaller shift"
@@ -165,10 +162,7 @@ class FewRows:
             )
         return fit
 
-    def _judge_of_all(self) -> LeaveOneOut:
-        return LeaveOneOut(self._at, self._options.backend, last=self._options.sizes.left_out)
-
-    def _asked(self, fit: Fit, networks: Networks | None, left_out: Matrix) -> Asked:
+    def _asked(self, fit: LeaveOneOutFit, networks: Networks | None, left_out: Matrix) -> Asked:
         """Return rows that were left out one at a time, and what the fit says of them."""
         last, targets = self._raw.last(self._options.sizes.left_out), self._at.targets
         size = float(np.linalg.norm(fit.alpha)) / math.sqrt(len(targets))
@@ -185,7 +179,7 @@ class FewRows:
         outputs, left, stopped = promise_of(networks.results, targets, networks.penalty, networks.gains)
         return asked.of_networks(None if outputs is None else outputs[-len(last) :], left, interrupted=stopped)
 
-    def _variances(self, fit: Fit, judge: LeaveOneOut) -> Matrix:
+    def _variances(self, fit: LeaveOneOutFit, judge: LeaveOneOut) -> Matrix:
         """Return the variance of the limit at each observation left out (c,)."""
         kernel = self._chosen.kernel
         limit = fit if kernel.start is None else judge.evaluate(kernel._replace(start=None), ridge=fit.ridge)
@@ -193,7 +187,7 @@ class FewRows:
             limit = fit
         return np.maximum(limit.left_out_variance(judge.held), 0.0)
 
-    def _train(self, limit: LimitFit, fit: Fit, matrix: DenseOperator) -> Networks:
+    def _train(self, limit: LimitFit, fit: LeaveOneOutFit, matrix: DenseOperator) -> Networks:
         """Train one network per output; the first step is the solution of the kernel of the network's start."""
         kernel, data = self._chosen.kernel, self._at
         return train_few(

@@ -29,13 +29,12 @@ from thresher.estimators.models.beyond import fit_beyond
 from thresher.estimators.models.centres import fit_centres
 from thresher.estimators.models.exact import fit_exact
 from thresher.estimators.models.fit_check import SINGLE, SOLVED, Asked
-from thresher.estimators.models.fitted import LimitFit, Networks, Task
+from thresher.estimators.models.fitted import LimitFit, Networks, RowsToFit
 from thresher.estimators.models.networks import promise_of, train_many
 from thresher.estimators.options import Learning, Options, Plan
-from thresher.estimators.pipeline.budget import on_disk
 from thresher.estimators.pipeline.columns import learn_columns
 from thresher.estimators.pipeline.rounds import Rounds
-from thresher.estimators.pipeline.route import Features, Made
+from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, Trials, choose_scale
 from thresher.parallel import blas_for_size
 from thresher.tables.parts import BLOCK
@@ -60,15 +59,15 @@ class ManyRows:
         self._bare = data.with_rows(np.zeros((n, 0)))  # without the inputs, which are large
         self._held, self._kept = np.split(data.random_order(), [min(sizes.held, n // 5)])
         some = max(sizes.large, min(sizes.scaled, sizes.sorted // d))
-        self._few = data.at(self._kept[:some])  # in memory, as those held out
-        self._left = data.at(self._held)
+        self._kept_data = data.at(self._kept[:some])  # some of them, in memory, as those held out
+        self._held_data = data.at(self._held)
         self._journal = Journal(
             options.checkpoint,
             data.X,
             data.row,
             data.target,
             data.weight,
-            compared=(options.backend.dear, options.width == math.inf),  # decide which fits are made
+            compared=(options.backend.exact_is_costly, options.width == math.inf),  # decide which fits are made
             **{name: value for name, value in options._asdict().items() if name not in _NOT_DECISIVE},
         )
 
@@ -86,7 +85,7 @@ class ManyRows:
         sizes, d = self._options.sizes, self._data.X.shape[1]
         closer = sizes.large if d > sizes.columns else sizes.held
         trials = Trials(
-            rows=self._few.at(np.arange(min(sizes.held, len(self._few)))),
+            rows=self._kept_data.at(np.arange(min(sizes.held, len(self._kept_data)))),
             judge=partial(self._part, sizes.small, Coordinates()),
             closer=partial(self._part, closer, Coordinates()),
             all_kernels=False,
@@ -94,7 +93,7 @@ class ManyRows:
             clearly=0.995,
             most=2,
         )
-        return choose_scale(self._few, trials, self._options)
+        return choose_scale(self._kept_data, trials, self._options)
 
     def choose_kernel(self, scale: Scale) -> Features:
         """Return the kernel, by rounds on rows held out, and how all rows will be fitted."""
@@ -128,22 +127,22 @@ class ManyRows:
         progress.begin("fitting all rows")
         self._way, self._errors = self._choose_way(rounds, large, choice)
         self._small, self._chosen = small, choice
-        self._rows = partial(_coordinates, scaling, coordinates, choice.kernel)
+        self._to_coordinates = partial(_coordinates, scaling, coordinates, choice.kernel)
         return Features(coordinates, choice, learning, small.data)
 
-    def fit(self, ridge: float | None) -> Made:
+    def fit(self, ridge: float | None) -> Model:
         """Return the fit of all rows, exact or not, and networks if they were asked for."""
         last, limit = self._fit_all(ridge)
         limit = limit._replace(errors=self._errors | limit.errors)
         limit = limit._replace(left_out=limit.left_out._replace(optimism=self._gain(limit)))
         if self._options.width == math.inf:
-            return Made(limit, None, self._asked(last, limit, None), last)
-        inputs = _inputs(self._rows, self._chosen.kernel._replace(metric=None), last, self._data.X)
+            return Model(limit, None, self._asked(last, limit, None), last)
+        inputs = _inputs(self._to_coordinates, self._chosen.kernel._replace(metric=None), last, self._data.X)
         networks = self._train(inputs, limit, ridge)
         asked = self._asked(last, limit, networks)
         worse, left_out = 1 + networks.loss, limit.left_out  # errors of rows left out are those of the limit
         left_out = left_out._replace(optimism=worse * left_out.optimism)
-        return Made(limit._replace(inputs=inputs, error=limit.error * worse, left_out=left_out), networks, asked, last)
+        return Model(limit._replace(inputs=inputs, error=limit.error * worse, left_out=left_out), networks, asked, last)
 
     def finish(self) -> None:
         """Forget the journal: the fit is complete."""
@@ -151,7 +150,7 @@ class ManyRows:
 
     def _part(self, size: int, coordinates: Coordinates, scaling: Scaling) -> HoldOut:
         """Return no more than ``size`` of the rows to fit, and as many that are held out, at some coordinates."""
-        parts = [one.at(np.arange(min(size, len(one)))) for one in (self._few, self._left)]
+        parts = [one.at(np.arange(min(size, len(one)))) for one in (self._kept_data, self._held_data)]
         kept, held = (one.with_rows(coordinates.apply(scaling.apply(one.X))) for one in parts)
         return HoldOut(kept, held, self._options.backend, measure=self._options.measure)
 
@@ -159,8 +158,15 @@ class ManyRows:
         self, hold: HoldOut, kernel: SphereKernel, guess: float, favourite: SphereKernel | None = None
     ) -> Choice:
         options = self._options
-        asked: dict[str, Any] = {"biases": options.tried_biases, "shifts": options.tried_shifts}
-        return search(hold, kernel, **asked, ridge=options.ridge, guess=guess, favourite=favourite)
+        return search(
+            hold,
+            kernel,
+            biases=options.tried_biases,
+            shifts=options.tried_shifts,
+            ridge=options.ridge,
+            guess=guess,
+            favourite=favourite,
+        )
 
     def _ridges(self, choice: Choice) -> list[float]:
         return ridges_near(choice.ridge) if self._options.ridge is None else [self._options.ridge]
@@ -172,7 +178,7 @@ class ManyRows:
         better than centres on as many rows as features are learnt from; more rows make it better still.
         """
         n, way, options, sizes = len(self._data), self._options.approximation, self._options, self._options.sizes
-        cheap = sizes.exact_cheap if options.backend.dear else sizes.exact
+        cheap = sizes.exact_cheap if options.backend.exact_is_costly else sizes.exact
         if way != "auto" or n > sizes.exact or n <= cheap or options.width != math.inf:
             return ("exact" if way == "auto" and n <= sizes.exact else way), {}
         exact = rounds.fit(large, choice)
@@ -206,23 +212,23 @@ class ManyRows:
         ridges, journal = (self._ridges(choice), self._journal) if ridge is None else ([ridge], Journal(None))
         if ridge is None and data.targets.shape[1] > options.sizes.ridge_outputs and options.ridge is None:
             ridges = [choice.ridge]  # each costs as much as all outputs
-        task = Task(
+        given = RowsToFit(
             self._bare, self._kept, self._held, kernel, ridges, options.measure, options.backend, options.sizes,
             careful=ridge is not None,
         )  # fmt: skip
         weights = np.zeros(len(data))
         weights[self._kept] = data.weights[self._kept]
-        last = kernel.bias * norm_of_blocks(data.X, self._rows, weights)
-        lift = partial(_inputs, self._rows, kernel._replace(metric=None), last)
+        last = kernel.bias * norm_of_blocks(data.X, self._to_coordinates, weights)
+        lift = partial(_inputs, self._to_coordinates, kernel._replace(metric=None), last)
         tell = self._progress.share
         if self._way == "exact":
-            return last, fit_exact(lift(data.X).astype(np.float32), task, journal=journal, tell=tell)
+            return last, fit_exact(lift(data.X).astype(np.float32), given, journal=journal, tell=tell)
         stream, order = Stream(data.X, lift), np.concatenate([self._kept, self._held])
         told: dict[str, Any] = {"way": self._way, "journal": journal, "tell": tell}
-        if on_disk(data):
-            return last, fit_beyond(stream, None, task, **told)
-        rows_of = partial(_in_blocks, self._rows, data.X, order) if kernel.bias > 0 else None
-        return last, fit_beyond(stream.in_memory(), rows_of, task, **told)
+        if data.on_disk:
+            return last, fit_beyond(stream, None, given, **told)
+        rows_of = partial(_in_blocks, self._to_coordinates, data.X, order) if kernel.bias > 0 else None
+        return last, fit_beyond(stream.in_memory(), rows_of, given, **told)
 
     def _gain(self, limit: LimitFit) -> float:
         """Return what share of the squared error on rows left out remains when they are fitted as well, if they are."""
@@ -245,9 +251,9 @@ class ManyRows:
 
     def _asked(self, last: float, limit: LimitFit, networks: Networks | None) -> Asked:
         """Return the rows left out, and what the fit says of them. Cost: O(r³), r = 1024."""
-        left, kernel, backend = self._left, self._chosen.kernel, self._options.backend
-        few = self._few.at(np.arange(min(self._options.sizes.few_rows, len(self._few))))
-        inputs = _inputs(self._rows, kernel._replace(metric=None), last, np.concatenate([few.X, left.X]))
+        left, kernel, backend = self._held_data, self._chosen.kernel, self._options.backend
+        few = self._kept_data.at(np.arange(min(self._options.sizes.few_rows, len(self._kept_data))))
+        inputs = _inputs(self._to_coordinates, kernel._replace(metric=None), last, np.concatenate([few.X, left.X]))
         matrix = backend.dense(kernel, inputs)
         alpha = matrix.solve(kernel.penalty(limit.ridge, few.weights), few.targets)
         asked = Asked(
@@ -279,19 +285,20 @@ class ManyRows:
         return asked._replace(promised=said, residual=_AGREE * error)
 
 
-Rows = Callable[[Matrix], Matrix]  # makes of raw rows (k, d) what they are before they are divided by their norms
+ToCoordinates = Callable[[Matrix], Matrix]  # makes of raw rows (k, d) what is divided by its norms: (k, r)
 
 
 def _coordinates(scaling: Scaling, coordinates: Coordinates, kernel: SphereKernel, rows: Matrix) -> Matrix:
+    """Return what becomes of raw rows (k, d) before they are divided by their norms: (k, r)."""
     return kernel.coordinates(coordinates.apply(scaling.apply(rows)))
 
 
-def _inputs(coordinates: Rows, kernel: SphereKernel, last: float, rows: Matrix) -> Matrix:
+def _inputs(to_coordinates: ToCoordinates, kernel: SphereKernel, last: float, rows: Matrix) -> Matrix:
     """Return the inputs of raw rows, with this bias coordinate; the kernel has no metric: that was applied."""
-    return kernel.lift(coordinates(rows), last=last).inputs
+    return kernel.lift(to_coordinates(rows), last=last).inputs
 
 
-def _in_blocks(coordinates: Rows, rows: Any, order: NDArray[np.int64]) -> Matrix:
+def _in_blocks(to_coordinates: ToCoordinates, rows: Any, order: NDArray[np.int64]) -> Matrix:
     """Return the coordinates of raw rows, in this order, block by block."""
-    parts = [coordinates(rows[order[first : first + BLOCK]]) for first in range(0, len(order), BLOCK)]
+    parts = [to_coordinates(rows[order[first : first + BLOCK]]) for first in range(0, len(order), BLOCK)]
     return np.concatenate(parts)

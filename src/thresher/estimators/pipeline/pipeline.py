@@ -19,7 +19,7 @@ from thresher.estimators.options import Options
 from thresher.estimators.pipeline.budget import check_sizes, costs, require_memory
 from thresher.estimators.pipeline.few_rows import FewRows
 from thresher.estimators.pipeline.many_rows import ManyRows
-from thresher.estimators.pipeline.route import Features, Made, Route
+from thresher.estimators.pipeline.route import Features, Model, Route
 from thresher.estimators.pipeline.scale import Scale
 
 __all__ = ["Pipeline"]
@@ -75,7 +75,7 @@ class Pipeline:
 
 
 def _fitted(
-    scale: Scale, features: Features, made: Made, importances: Matrix, again: Callable[[float], Fitted]
+    scale: Scale, features: Features, made: Model, importances: Matrix, again: Callable[[float], Fitted]
 ) -> Fitted:
     """Return everything that came out of a fit."""
     kernel, coordinates = features.choice.kernel, features.coordinates

@@ -30,7 +30,7 @@ from thresher.estimators.kernels.kernel import Coordinates, SphereKernel, basis_
 from thresher.estimators.options import Learning, Options, Plan
 from thresher.estimators.pipeline.columns import learn_columns
 
-__all__ = ["STRONG", "Learnt", "after_round", "choose_plan", "learn", "spanned"]
+__all__ = ["STRONG", "after_round", "choose_plan", "learn", "spanned"]
 
 Matrix = NDArray[np.float64]
 MOST_ROUNDS = 5
@@ -197,14 +197,6 @@ def after_round(inner: Matrix, kernel: SphereKernel, power: float) -> SphereKern
     return kernel._replace(metric=next_metric(metric @ inner @ metric.T, metric=metric, power=power))
 
 
-class Learnt(NamedTuple):
-    """Observations at the coordinates that were learnt, how they come about, and the choice with them."""
-
-    data: Observations
-    coordinates: Coordinates
-    choice: Choice
-
-
 def spanned(data: Observations, coordinates: Coordinates, *, most: int) -> tuple[Observations, Coordinates]:
     """Return observations at coordinates in a basis of their rows, if these are fewer than the columns."""
     basis = None if coordinates.basis is not None else basis_of(data.X, most=most)
@@ -214,15 +206,20 @@ def spanned(data: Observations, coordinates: Coordinates, *, most: int) -> tuple
 
 
 def learn(
-    begin: Learnt, plan: Plan, options: Options, judged: Callable[[Observations, SphereKernel, float], Choice]
-) -> Learnt:
+    data: Observations,
+    coordinates: Coordinates,
+    choice: Choice,
+    plan: Plan,
+    options: Options,
+    judged: Callable[[Observations, SphereKernel, float], Choice],
+) -> tuple[Observations, Coordinates, Choice]:
     """Learn what a plan says, in a basis of the rows if that is smaller.
 
+    Given and returned are observations at some coordinates, how these are made of scaled columns, and the choice there.
     ``judged`` returns the choice with the best ridge for observations at other coordinates, from a guess on.
 
     Cost: O(r³ + r²d) for each round on r rows.
     """
-    data, coordinates, choice = begin
     sizes, backend = options.sizes, options.backend
     if plan.columns:
         learnt = learn_columns(data.some(sizes.weighed), choice.kernel, ridge=choice.ridge, backend=backend)
@@ -238,4 +235,4 @@ def learn(
         inner = choice.kernel.outer_products(some, choice.ridge, backend)
         if inner is not None:  # else their kernel has no solution
             choice = judged(data, after_round(inner, choice.kernel, plan.power), choice.ridge)
-    return Learnt(data, coordinates, choice)
+    return data, coordinates, choice

@@ -34,7 +34,7 @@ _CLOSE = 0.95  # share of the error without a metric above which that deserves i
 _SOFT = 0.5  # times the identity that is added to a metric of few rows
 
 
-class Track(NamedTuple):
+class LearntMetric(NamedTuple):
     """A kernel with a metric, the fit with it, and the errors after each round that led there."""
 
     kernel: SphereKernel
@@ -101,8 +101,8 @@ class Rounds:
         return choice, Learning(plan, {_say(large, plan.power): best.errors})
 
     def _more_rows(
-        self, choice: Choice, best: Track, power: float, errors: dict[str, list[float]]
-    ) -> tuple[Track, float]:
+        self, choice: Choice, best: LearntMetric, power: float, errors: dict[str, list[float]]
+    ) -> tuple[LearntMetric, float]:
         """Go on from a softened metric on more rows, which bear a higher power."""
         large, metric = self._large, best.kernel.metric
         begin = choice.kernel._replace(metric=None if metric is None else _softened(metric))
@@ -117,8 +117,8 @@ class Rounds:
         return best, power
 
     def _or_plain(
-        self, best: Track, choice: Choice, other: Choice | None, search: Search, errors: dict[str, list[float]]
-    ) -> tuple[Track, Choice]:
+        self, best: LearntMetric, choice: Choice, other: Choice | None, search: Search, errors: dict[str, list[float]]
+    ) -> tuple[LearntMetric, Choice]:
         """Return the metric if it is surely better than none on many rows, else none: few rows overrate what is learnt.
 
         ``other`` is the best choice without a metric; if it is None, it is made where the two are close.
@@ -136,7 +136,7 @@ class Rounds:
             errors[_say(large, 0)] = [large.measured(plain)]
             if best.kernel.metric is None or not large.surely_better(best.solved, plain):
                 error = large.measured(plain)
-                return Track(other.kernel, plain, error, [error], 0), other._replace(ridge=plain.ridge)
+                return LearntMetric(other.kernel, plain, error, [error], 0), other._replace(ridge=plain.ridge)
         return best, choice
 
     def _rounds(
@@ -150,14 +150,14 @@ class Rounds:
         rounds: int = _ROUNDS,
         done: int = 0,
         all_of_them: bool = False,
-    ) -> Track:
+    ) -> LearntMetric:
         """Return the best metric of some rounds, or the last if all of them were asked for."""
         fit = partial(self._fit, hold)
         solved = fit(kernel, ridge) if solved is None else solved
         if solved is None:
             raise InvalidInput(f"the kernel of these rows is not positive with ridge={ridge:g}. Use a larger one.")
         errors = [hold.measured(solved)]
-        best, idle = Track(kernel, solved, errors[0], errors, done), 0
+        best, idle = LearntMetric(kernel, solved, errors[0], errors, done), 0
         for number in range(done + 1, done + 1 + rounds):
             inner = hold.outer_products(kernel, solved, most=self._options.sizes.gradients)
             kernel = after_round(inner, kernel, power)
@@ -168,7 +168,7 @@ class Rounds:
             idle = 0 if error < _A_ROUND * min(errors) else idle + 1
             errors.append(error)
             if all_of_them or error < best.error:
-                best = Track(kernel, solved, error, errors, number)
+                best = LearntMetric(kernel, solved, error, errors, number)
             if (idle == 2 or error > _WORSE * min(errors)) and not all_of_them:
                 break
         return best

@@ -13,7 +13,7 @@ from thresher.estimators.models.fitted import LimitFit, Networks
 from thresher.estimators.options import Learning
 from thresher.estimators.pipeline.scale import Scale
 
-__all__ = ["Features", "Made", "Route"]
+__all__ = ["Features", "Model", "Route"]
 
 
 class Features(NamedTuple):
@@ -25,7 +25,7 @@ class Features(NamedTuple):
     some: Observations  # at these coordinates, some rows by which importances are told
 
 
-class Made(NamedTuple):
+class Model(NamedTuple):
     """A model of all rows, its networks if there are any, and rows whose answers are known."""
 
     limit: LimitFit
@@ -46,7 +46,7 @@ class Route(Protocol):
     def choose_kernel(self, scale: Scale) -> Features:
         """Return the kernel, with the features that help, and a ridge to begin with."""
 
-    def fit(self, ridge: float | None) -> Made:
+    def fit(self, ridge: float | None) -> Model:
         """Return the model of all rows; if a ridge is given, it is made again with that one and with more care."""
 
     def finish(self) -> None:

@@ -159,7 +159,7 @@ def error_left_out(data: Observations, options: Options, *, quick: bool) -> floa
 
     Cost: O(r³) for each ridge of each kernel tried, on r rows at most; see :class:`Options`.
     """
-    if data.count.sum() < options.sizes.guess:
+    if data.count.sum() < options.sizes.for_judging:
         return math.inf
     if quick and options.scale is None:
         options = options._replace(scale=CANDIDATES[0])
