@@ -104,3 +104,15 @@ def test_few_rows_reach_both_ends():
         matrix, asked = Cpu(1).dense(KERNEL, lift_rows(data.X, 1.0)[0]), {"diagonal": KERNEL.diagonal, "last": 60}
         ends += [fit_kernel(matrix, data, ridge=None, guess=guess, **asked).ridge for guess in (LEAST, LARGEST)]
     assert ends == [LARGEST, LARGEST, LEAST, LEAST]
+
+
+def test_ridges_near_an_end_are_the_last_three():
+    assert ridges_near(RIDGES[0] / 10) == list(RIDGES[:3]) and ridges_near(RIDGES[-1] * 10) == list(RIDGES[-3:])
+
+
+@pytest.mark.parametrize(("ratio", "goes_on"), [(1.005, True), (1.05, False)])
+def test_from_the_least_ridge_a_flat_error_leads_upwards(ratio, goes_on):
+    """Errors of fits that follow noise hardly differ; those that rise clearly say that less is better."""
+    errors, tried = dict(zip(RIDGES[:3], (1.0, ratio, ratio), strict=True)), []
+    best = best_ridge(errors, lambda ridge: tried.append(ridge) or (0.5 if ridge == RIDGES[4] else ratio))
+    assert bool(tried) == goes_on and best == (RIDGES[4] if goes_on else RIDGES[0])

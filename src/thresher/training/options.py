@@ -247,6 +247,8 @@ def _start_of(start: Any, sequence: Any) -> str:
     """Return where start rows come from; words of version 0.1 warn."""
     if sequence is not None:
         warn_of_old(f"sequence={sequence!r}", f"start={sequence!r}", stacklevel=9)
+        if start == "poisson" and sequence == "sobol":
+            raise InvalidInput("start rows are drawn where they fire, or come from Sobol points: give start= alone.")
         start = sequence if start in ("random", "scan") or sequence != "random" else start
     if start == "scan":
         warn_of_old("start='scan'", "start='random'", stacklevel=9)

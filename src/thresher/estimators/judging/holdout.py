@@ -70,7 +70,8 @@ def solve_ridges(
 ) -> Solved | None:
     """Return the best of some ridges for observations at the first rows of a matrix; those after them are left out.
 
-    ``error_of`` returns the error of outputs (h, k) on the rows left out. Every ridge takes part in every
+    ``start`` is a solution (n, k) for all ridges, or one for each beside the other. ``error_of`` returns the error of
+    outputs (h, k) on the rows left out. Every ridge takes part in every
     product. It stops when no ridge has gained for some steps. ``tell`` is called with the share of the steps that are
     done at the most, ``save`` with the best so far; ``done`` steps led to the start. None if nothing finite came out.
 
@@ -87,7 +88,7 @@ def solve_ridges(
         np.tile(data.targets, len(ridges)),
         added=added,
         inverse=backend.inverse(low, middle / data.weights),
-        start=None if start is None else np.tile(start, len(ridges)),
+        start=start if start is None or start.shape == added.shape else np.tile(start, len(ridges)),
     )
     best: Solved | None = None
     gained, behind = 0, dict.fromkeys(alive, 0)

@@ -73,7 +73,10 @@ def _begin(
     tell: Callable[[float], object],
     begun: Solved | None,
 ) -> Solved | None:
-    """Return the solution for the rows that are kept, with the ridge that is best for those left out."""
+    """Return the solution for the rows that are kept, with the ridge that is best for those left out.
+
+    Ridges up to that of a fit that was stopped go on from there, larger ones begin anew: see :func:`search_ridges`.
+    """
 
     def solve(ridges: list[float], start: Solved | None) -> Solved | None:
         done = 0.6 if len(ridges) < len(given.ridges) else 0.0
@@ -85,7 +88,7 @@ def _begin(
             ridges=ridges,
             error_of=lambda outputs: mean_square(left, outputs[left.row]),
             stop=Stop(),
-            start=None if start is None else start.alpha,
+            start=None if start is None else np.hstack([start.alpha * (one <= start.ridge) for one in sorted(ridges)]),
             done=0 if start is None else start.steps,
             tell=lambda share: tell(done + 0.6 * (1 - done) * share),
             save=journal.save,
