@@ -100,7 +100,7 @@ class ThresherEstimator(Exports, BaseEstimator):
     _biases: tuple[float, ...]  # the biases that bias="auto" chooses from
     _task: str  # what an encoder is told
     encoder_: TableEncoder | None
-    _rows: int  # number of rows on which bias, shift and features are chosen; the ridge on 1024
+    _rows: int  # see Options.rows
     _sizes = Sizes()
     _auto_widths: tuple[int, int]  # fewest and most neurons per output with width="auto", if there are few outputs
 

@@ -79,6 +79,8 @@ class Judged(Protocol):
 class Judge(Protocol):
     """Observations that are fitted, and some that are left out. Contract: ``tests/estimators/test_judges.py``.
 
+    *Left out* is the word for both ways: one at a time, or some rows together, which are then called *held out*.
+
     Ridge, bias and shift are chosen by the squared error of what is learnt. Whatever competes in kind (scales,
     features, ways to fit) is compared by the measure of :meth:`measured`.
     """

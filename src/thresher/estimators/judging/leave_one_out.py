@@ -75,9 +75,9 @@ class LeaveOneOut:
         matrix = kernel.matrix(inputs, self._backend)
         return self.fit(matrix, kernel, ridge=ridge, guess=guess, rival=rival)
 
-    def fit(self, matrix: DenseOperator, kernel: Kernel, **asked: Any) -> LeaveOneOutFit | None:
-        """Return the same with the matrix of these rows, which is there already."""
-        return fit_kernel(matrix, self.data, diagonal=kernel.diagonal, last=self._last, **asked)
+    def fit(self, matrix: DenseOperator, kernel: Kernel, **more: Any) -> LeaveOneOutFit | None:
+        """Return the same from the matrix of these rows, which is there already; ``more`` is for :func:`fit_kernel`."""
+        return fit_kernel(matrix, self.data, diagonal=kernel.diagonal, last=self._last, **more)
 
     def left_out(self, judged: LeaveOneOutFit) -> Matrix:
         """Return what the fit predicts for each observation (c, k) when it is left out."""

@@ -39,13 +39,13 @@ def fit_beyond(
 
     Cost: O(n) times the centres, or the rows of a leaf, for each step of conjugate gradients.
     """
-    data, left, sizes, fits = given.data, given.data.at(given.held), given.sizes, dict[str, LimitFit]()
+    data, held_data, sizes, fits = given.data, given.data.at(given.held), given.sizes, dict[str, LimitFit]()
 
     def finish(name: str, made: Centres | Leaves, leaves: Leaves | None = None) -> None:
-        outputs = made.held_outputs[left.row]
-        error = given.measure(left, outputs)
+        outputs = made.held_outputs[held_data.row]
+        error = given.measure(held_data, outputs)
         if math.isfinite(error) and (name not in fits or error < fits[name].error):
-            seen = LeftOut(left, outputs, lambda: np.zeros(0))  # the best gets variances, and a penalty, at the end
+            seen = LeftOut(held_data, outputs, lambda: np.zeros(0))  # variances and a penalty come at the end
             fits[name] = LimitFit(made.inputs, made.alpha, np.zeros(0), made.ridge, error, seen, leaves=leaves)
 
     def common(name: str) -> dict[str, Any]:

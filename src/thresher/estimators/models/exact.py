@@ -40,19 +40,19 @@ def fit_exact(inputs: Single, given: RowsToFit, *, journal: Journal, tell: Calla
     Cost: O(n²) per step and output, some twenty steps, O(n²d) for the kernel, again and again for what does not fit.
     """
     data, order, backend = given.data, np.concatenate([given.kept, given.held]), given.backend
-    left, outputs = data.at(given.held), data.targets.shape[1]
+    held_data, outputs = data.at(given.held), data.targets.shape[1]
     rank = min(given.sizes.rank, len(order) // 8)
     room = _ROOM * backend.spare() - len(order) * (4 * rank + 128 * outputs * (len(given.ridges) + 1))
     matrix = backend.operator(given.kernel, inputs[order], memory=max(room, 0.0))
     low = backend.pivots(matrix, rank=rank)
-    solved = journal.step(partial(_begin, matrix, low, given, left, journal, tell))
+    solved = journal.step(partial(_fit_kept, matrix, low, given, held_data, journal, tell))
     if solved is None:
         raise InvalidInput("the kernel of these rows is not positive. Use a larger ridge, or a smaller shift.")
     guess = mean_square(data, np.zeros_like(data.target)) or 1.0
-    error = math.sqrt(mean_square(left, solved.outputs[left.row]) / guess)
+    error = math.sqrt(mean_square(held_data, solved.outputs[held_data.row]) / guess)
     wanted = min(solved.residual, max(_BESIDE * min(error, 1.0), Stop().residual))
     wanted = min(wanted, _CAREFUL) if given.careful else wanted
-    final = journal.step(partial(_go_on, matrix, low, data.at(order), solved, wanted, given, journal, tell))
+    final = journal.step(partial(_fit_all, matrix, low, data.at(order), solved, wanted, given, journal, tell))
     assert final is not None
     alpha = np.empty_like(final.alpha)
     alpha[order] = final.alpha
@@ -60,15 +60,15 @@ def fit_exact(inputs: Single, given: RowsToFit, *, journal: Journal, tell: Calla
     about = Variance.of_pivots(matrix.inputs[low.pivots[: given.sizes.pivots]], given.kernel, backend=backend)
     before = about.with_rows(inputs[kept], penalty[kept])
     core = before.with_rows(inputs[held], penalty[held]).core
-    seen = LeftOut(left, solved.outputs[left.row], lambda: before.at(inputs[held])[left.row])
+    seen = LeftOut(held_data, solved.outputs[held_data.row], lambda: before.at(inputs[held])[held_data.row])
     return LimitFit(inputs, alpha, penalty, solved.ridge, solved.error, seen, about.pivots, core, residual=wanted)
 
 
-def _begin(
+def _fit_kept(
     matrix: Operator,
     low: LowRank,
     given: RowsToFit,
-    left: Observations,
+    held_data: Observations,
     journal: Journal,
     tell: Callable[[float], object],
     begun: Solved | None,
@@ -86,7 +86,7 @@ def _begin(
             given.data.at(given.kept),
             backend=given.backend,
             ridges=ridges,
-            error_of=lambda outputs: mean_square(left, outputs[left.row]),
+            error_of=lambda outputs: mean_square(held_data, outputs[held_data.row]),
             stop=Stop(),
             start=None if start is None else np.hstack([start.alpha * (one <= start.ridge) for one in sorted(ridges)]),
             done=0 if start is None else start.steps,
@@ -97,7 +97,7 @@ def _begin(
     return search_ridges(solve, given.ridges, begun)
 
 
-def _go_on(
+def _fit_all(
     matrix: Operator,
     low: LowRank,
     whole: Observations,

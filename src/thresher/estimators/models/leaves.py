@@ -154,12 +154,12 @@ def fit_leaves(
     if not held and len(ridges) != 1:
         raise InvalidInput(f"without held-out rows there must be one ridge; got {len(ridges)}. Hold some rows out.")
     backend, fitted = Cpu() if backend is None else backend, len(rows) - held
-    asked: dict[str, Any] = {"kernel": kernel, "ridge": _middle(ridges), "size": size, "backend": backend, "seed": seed}
-    tree, members = grow(rows[:fitted], targets[:fitted], weights[:fitted], **asked, tell=lambda s: tell(_GROWING * s))
+    how: dict[str, Any] = {"kernel": kernel, "ridge": _middle(ridges), "size": size, "backend": backend, "seed": seed}
+    tree, members = grow(rows[:fitted], targets[:fitted], weights[:fitted], **how, tell=lambda s: tell(_GROWING * s))
     work = _Work(rows, targets, weights, fitted, tree, members, kernel, backend, seed, dict(saved or {}), save)
     tried = rounds if held and rows.shape[1] <= _COLUMNS else 0
     order = np.random.default_rng(seed).permutation(len(members)).tolist()
-    first = int(np.searchsorted(np.cumsum([len(work.asked[leaf][0]) for leaf in order]), enough)) + 1
+    first = int(np.searchsorted(np.cumsum([len(work.held[leaf][0]) for leaf in order]), enough)) + 1
     some, rest = order[:first], order[first:]  # the first choose the ridge and the rounds
 
     def told(done: int) -> None:
@@ -222,9 +222,9 @@ class _Work:
         self._members, self._kernel, self._backend, self._seed = members, kernel, backend, seed
         self._norm = typical_norm(rows[:fitted], weights[:fitted])
         # Held-out rows of each leaf, and their weights there.
-        self.asked = [(np.zeros(0, np.int64), np.zeros(0))] * len(members)
+        self.held = [(np.zeros(0, np.int64), np.zeros(0))] * len(members)
         for leaf, places, share in tree.spread(rows[fitted:]):
-            self.asked[leaf] = fitted + places, share
+            self.held[leaf] = fitted + places, share
 
     def fit(
         self,
@@ -245,7 +245,7 @@ class _Work:
         learn = partial(_learn, kernel=kernel, ridge=_middle(ridges), backend=backend, seed=seed)
 
         def one(leaf: int) -> _Leaf:
-            members, others = self._members[leaf], self.asked[leaf][0]
+            members, others = self._members[leaf], self.held[leaf][0]
             data = self._rows[members], self._targets[members], self._weights[members]
             metric = np.zeros((0, data[0].shape[1], data[0].shape[1])) if start is None else start[leaf].metric
             known = [self._done.get(f"{stage} {leaf} {name}") for name in _KEPT]
@@ -291,7 +291,7 @@ class _Work:
         """Return for each ridge the weighted mean of squares on the held-out rows of some leaves."""
         total, size = np.zeros(next(iter(fits.values())).alpha.shape[1]), 0.0
         for leaf, one in fits.items():
-            places, share = self.asked[leaf]
+            places, share = self.held[leaf]
             away, mine = one.said - self._targets[places, None], share * self._weights[places]
             total += np.einsum("hro,hro,h->r", away, away, mine)
             size += float(mine.sum())
@@ -300,7 +300,7 @@ class _Work:
     def outputs(self, fits: list[_Leaf]) -> Matrix:
         """Return the outputs of held-out rows (held, k)."""
         total = np.zeros((len(self._rows) - self._fitted, self._targets.shape[1]))
-        for (places, share), one in zip(self.asked, fits, strict=True):
+        for (places, share), one in zip(self.held, fits, strict=True):
             total[places - self._fitted] += share[:, None] * one.said[:, 0]
         return total
 
