@@ -25,7 +25,7 @@ __all__ = ["HoldOut", "Solved", "Stop", "refine", "search_ridges", "share_that_r
 
 Matrix = NDArray[np.float64]
 Single = NDArray[np.float32]
-_RANK = 768  # of a preconditioner, at the most
+_RANK = 384  # of a preconditioner, at the most
 _WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many times another's for so many steps
 _LOST = 100.0  # times the least residual: conjugate gradients go up by much less before they go down again
 _SURE = 2.0  # standard errors of a gain from which on it is no chance
@@ -241,7 +241,7 @@ class HoldOut:
         both = np.concatenate([inputs, others])
         if self._matrix is None:
             self._matrix = self._backend.operator(kernel, both, memory=math.inf)
-        matrix, rank = self._matrix.renewed(kernel, both), min(_RANK, len(both) // 12)
+        matrix, rank = self._matrix.renewed(kernel, both), min(_RANK, len(both) // 16)
         low = self._backend.pivots(matrix, rank=rank)
 
         def solve(ridges: list[float], begun: Solved | None) -> Solved | None:
