@@ -151,6 +151,8 @@ class ManyRows:
     def _part(self, size: int, coordinates: Coordinates, scaling: Scaling) -> HoldOut:
         """Return no more than ``size`` of the rows to fit, and as many that are held out, at some coordinates."""
         parts = [one.at(np.arange(min(size, len(one)))) for one in (self._kept_data, self._held_data)]
+        if self._options.measure is mean_square:
+            parts = [one.mixed(self._options.sizes.mixed) for one in parts]
         kept, held = (one.with_rows(coordinates.apply(scaling.apply(one.X))) for one in parts)
         return HoldOut(kept, held, self._options.backend, measure=self._options.measure)
 
