@@ -242,7 +242,7 @@ class HoldOut:
         both = np.concatenate([inputs, others])
         if self._matrix is None:
             self._matrix = self._backend.operator(kernel, both, memory=math.inf)
-        matrix, rank = self._matrix.renewed(kernel, both), min(_RANK, len(both) // 16)
+        matrix, rank = self._matrix.renewed(kernel, both), min(_RANK, len(both) // 12)
         low = self._backend.pivots(matrix, rank=rank)
 
         def solve(ridges: list[float], begun: Solved | None) -> Solved | None:
