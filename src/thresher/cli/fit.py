@@ -29,7 +29,7 @@ from thresher.tables.columns import split_names
 __all__ = ["Work"]
 
 _GOES_ON = "Going on from the checkpoint: the start and its iterations are made again, without their solves."
-_LIMIT = "The limit of infinite width was fitted: on rows left out a network has a larger error. --width N trains one."
+_LIMIT = "The limit of infinite width was fitted: {}. --width N trains a network."
 
 
 @dataclass
@@ -85,17 +85,10 @@ class Work:
         return model
 
     def _say_choices(self, model: Any) -> None:
-        """Say what was done to columns, and if there is no network though there could be, once."""
-        from thresher.estimators import Sizes
-
+        """Say what was done to columns, and why there is no network if none was refused, once."""
         lines = [] if model.encoder_ is None else model.encoder_.summary()
-        if (
-            model.width == "auto"
-            and not model.results_
-            and model.approximation_ == "exact"
-            and len(model.inputs_) <= Sizes().one_by_one
-        ):
-            lines += [_LIMIT]
+        if model.width == "auto" and not model.results_:
+            lines += [_LIMIT.format(model.width_reason_)]
         for line in lines:
             if line not in self.said:
                 say(self.console, line)

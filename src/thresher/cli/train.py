@@ -83,8 +83,8 @@ def train(file: Path, **options: Any) -> None:
     """Train a network on a table: CSV, Parquet, .npz with X and y, or X.npy with --target y.npy.
 
     With a ridge (the default, chosen by leave-one-out) this fits an estimator, for prediction: a part of the rows is
-    kept for testing, then the model is fitted again to all rows and saved. It is a network, or the limit of infinite
-    width where that has a lower error on rows left out, and above 4,096 rows. With --ridge 0 it trains exactly, to zero
+    kept for testing, then the model is fitted again to all rows and saved. It is the limit of infinite width, unless
+    networks are measurably better on rows left out, or --width asks for them. With --ridge 0 it trains exactly, to zero
     loss, with certificates, and reports every look (pre-activation computed) and flip.
 
     Example: thresher train houses.csv --target price --save runs/houses --report houses.html

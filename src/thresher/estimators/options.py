@@ -91,7 +91,7 @@ class Options(NamedTuple):
     checkpoint: Path | None = None  # where a long fit keeps its progress
     approximation: str = "auto"
     where: Where = LOCAL  # networks are trained
-    or_limit: bool = False  # whether the limit of infinite width replaces a network that is measurably worse
+    or_limit: bool = False  # whether the limit of infinite width is taken unless networks are measurably better
     sizes: Sizes = Sizes()
     taken: Taken | None = None
 

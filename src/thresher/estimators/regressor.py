@@ -40,7 +40,7 @@ _CLEARLY = ((1, 0.64), (2, 1.0))
 
 
 class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
-    """Regression by a very wide two-layer ReLU network, trained by Gauss-Newton steps with a penalty.
+    """Regression by a very wide two-layer ReLU network with a penalty: by Gauss-Newton steps, or by its limit.
 
     Columns are scaled and rows lifted to the unit sphere. Parameters set to ``"auto"`` are chosen on the training rows
     before training, on the limit of infinite width and on the kernel of the network at its start, where leave-one-out
@@ -49,9 +49,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     Parameters
     ----------
     width : neurons of each output (made even); ``float("inf")`` for the limit of infinite width itself, in closed form;
-        ``"auto"`` for 2^18 (a classifier: 32 per row, from 4096 to 16384), fewer if there are many outputs or rows, or
-        for the limit where a network of that width has an error on left-out rows that is larger by 2 %; the limit above
-        4,096 distinct rows
+        ``"auto"`` for the limit, unless networks are measurably better on left-out rows, by 2 % and three standard
+        errors: of what is equally good, the limit predicts cheaper. Networks compared with it have 2^18 neurons (of a
+        classifier: 32 per row, from 4096 to 16384), fewer if there are many outputs or rows; above 4,096 distinct rows
+        nothing is compared
     shift : threshold above which a neuron fires; ``"auto"`` by leave-one-out
     ridge : penalty on the distance from the start weights, relative to the diagonal of the limit kernel; ``"auto"`` by
         leave-one-out; 0 for none: networks are trained with certificates, as :func:`thresher.train` does, until every
@@ -98,7 +99,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     Attributes
     ----------
     target_, floor_, scale_, bias_, shift_, ridge_ : the values chosen
-    width_ : the neurons of each network; infinity for the limit
+    width_, width_reason_ : the neurons of each network, infinity for the limit; and why
     feature_learning_, columns_weighed_ : rounds of the metric, and whether columns were weighted
     encoder_ : the :class:`TableEncoder` of the table; None if it held nothing but numbers
     feature_importances_ : (columns of X,), mean square gradient of the limit by each scaled column, as shares of 1; of
@@ -138,8 +139,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     ``noise_`` and no ``feature_importances_``. All methods of callbacks are called, as :func:`thresher.train` does.
     Rows with equal inputs and different targets are refused.
 
-    Cost: up to 4,096 distinct rows O(n³) for one factor, O(mn(n/64 + d)) for the Gram matrix, then O(mnd) per iteration
-    and output, and memory O(n² + md); up to 131,072 O(n²) per step of conjugate gradients, 2n² bytes if they fit;
+    Cost: up to 4,096 distinct rows O(n³) for one factor; for networks O(mn(n/64 + d)) for the Gram matrix, then O(mnd)
+    per iteration and output, and memory O(n² + md); up to 131,072 O(n²) per step of conjugate gradients, 2n² bytes if they fit;
     beyond O(n). Prediction O(md) per row and output, O(nd) for the limit.
     """
 

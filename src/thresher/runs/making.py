@@ -14,7 +14,7 @@ from thresher.errors import InvalidInput
 from thresher.interfaces import Progress
 from thresher.runs.answers import ask, classes_of
 from thresher.runs.evaluation import MOST_ROWS, Evaluation, evaluate_rows
-from thresher.runs.record import LEFT_OUT, OF_TEST, Test, Training
+from thresher.runs.record import LEFT_OUT, OF_TEST, WHY, Test, Training
 from thresher.runs.recorder import Recorder
 from thresher.runs.run import Run
 from thresher.runs.scores import average_folds, score_all
@@ -34,6 +34,7 @@ class _Chooser(Protocol):
     approximation_: str
     ridge_: float
     loo_share_: float
+    width_reason_: str
 
 
 class Tested(NamedTuple):
@@ -203,7 +204,7 @@ def _network(model: Any) -> dict[str, Any]:
     return network | {
         "inputs": len(model.inputs_), "ridge": model.ridge_, "bias": model.bias_, "scale": model.scale_,
         "columns weighed": model.columns_weighed_, "rounds of feature learning": model.feature_learning_,
-        LEFT_OUT: model.loo_share_,
+        LEFT_OUT: model.loo_share_, WHY: model.width_reason_,
     }  # fmt: skip
 
 

@@ -20,8 +20,9 @@ from thresher.runs.evaluation import Evaluation
 from thresher.runs.scores import GUESS
 from thresher.training import History, Status
 
-__all__ = ["LEFT_OUT", "OF_TEST", "Histogram", "Record", "Test", "Training"]
+__all__ = ["LEFT_OUT", "OF_TEST", "WHY", "Histogram", "Record", "Test", "Training"]
 
+WHY = "why this width"  # in ``network``
 LEFT_OUT = "error on rows left out, as a share of a constant guess's"  # in ``network``
 OF_TEST = "constant guess from rows of the test"  # in ``data``
 _PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn")

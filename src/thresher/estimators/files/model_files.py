@@ -36,7 +36,7 @@ _NOT_SAVED = ("callbacks", "checkpoint", "device", "engine")  # parameters that 
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
 _WITH_ESTIMATOR = ("inputs", "alpha", "held_outputs", "ridges", "errors", "rounds", "shift", "ridge")  # of leaves
 _VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "loo_share_", "feature_learning_", "n_iter_", "n_features_in_",
-           "single_target_", "target_", "scale_", "columns_weighed_", "multilabel_")  # fmt: skip
+           "single_target_", "target_", "scale_", "columns_weighed_", "multilabel_", "width_reason_")  # fmt: skip
 
 
 def save_model(estimator: Any, path: str | Path, *, form: str) -> str:

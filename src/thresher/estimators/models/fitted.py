@@ -90,6 +90,7 @@ class Fitted(NamedTuple):
     importances: Matrix  # (d,)
     asked: Asked  # rows whose answers are known
     again: Callable[[float], Fitted]  # makes the fit again with this ridge, with more care
+    why: str = ""  # this width, if networks were compared with the limit
 
     @property
     def ridge(self) -> float:

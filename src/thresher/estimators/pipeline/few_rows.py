@@ -33,6 +33,7 @@ Matrix = NDArray[np.float64]
 _QUIETEST = 0.0  # the shift at which the kernel of a network is least noisy
 _MANY = 4  # times the rows on which features are chosen: from there on twice as many are taken
 WORSE = 0.02  # share by which the error of a network exceeds that of the limit when it is measurably worse
+_CERTAIN = 3.0  # standard errors by which that of the limit must exceed that of a network, as well, to take the network
 _SOLVED = 1e-6  # what a factor in double precision may leave of the targets
 
 
@@ -41,7 +42,7 @@ class FewRows:
 
     def __init__(self, data: Observations, options: Options, progress: Progress) -> None:
         self._data, self._options, self._progress = data, options, progress
-        self._loss, self._optimism = 0.0, 1.0
+        self._loss, self._optimism, self._why = 0.0, 1.0, ""
         self._matrix: DenseOperator | None = None  # the kernel of all rows, once it was made
 
     def computing(self) -> AbstractContextManager[object]:
@@ -122,13 +123,43 @@ class FewRows:
         options = self._options
         if options.width == math.inf:
             return None
+        start = options.start(len(self._data))
+        if options.or_limit:
+            return self._better_network(data, limit, limit.kernel._replace(start=start))
         shifts = [choice.kernel.shift, _QUIETEST] if options.shift is None else options.tried_shifts
         enough = limit.error * (1 + WORSE / 2)
-        kernel = choice.kernel._replace(start=options.start(len(self._data)))
+        kernel = choice.kernel._replace(start=start)
         network = self._search(data, kernel, guess=choice.ridge, shifts=shifts, favourite=choice.kernel, enough=enough)
         if self._data.count.sum() >= options.sizes.for_judging and network.error > limit.error + NO_ERROR:
             self._loss = network.error / max(limit.error, NO_ERROR) - 1
-        return None if options.or_limit and self._loss > WORSE else network
+        return network
+
+    def _better_network(self, data: Observations, limit: Choice, kernel: SphereKernel) -> Choice | None:
+        """Return the choice for the network with this kernel if it is measurably better than the limit, else None.
+
+        The kernel of a network is that of the limit with noise. At the widths of width="auto" a prediction passes over
+        more neurons than there are rows, so that of the two, if they are equally good, the limit predicts cheaper.
+        """
+        judge = self._judge(data.some(self._options.rows))
+        network = judge.evaluate(kernel, ridge=self._options.ridge, guess=limit.ridge)
+        plain = judge.evaluate(limit.kernel, ridge=limit.ridge)
+        if network is None or plain is None or self._data.count.sum() < self._options.sizes.for_judging:
+            self._why = "too few rows to compare it with a network"
+            return None
+        errors = [((judge.held.target - judge.left_out(one)) ** 2).sum(axis=1) for one in (plain, network)]
+        shares = judge.held.weight / judge.held.weight.sum()
+        gain = float(shares @ (errors[0] - errors[1]))
+        doubt = float(np.linalg.norm(shares * (errors[0] - errors[1] - gain)))
+        better = gain > max(WORSE * network.error, _CERTAIN * doubt, NO_ERROR)
+        change = f"{abs(gain) / max(plain.error, NO_ERROR):.1%} {'below' if gain > 0 else 'above'}"
+        cheaper = f"which predicts cheaper, from {len(self._data):,} rows"
+        if gain > 0:
+            cheaper = f"too little to be sure, and the limit predicts cheaper, from {len(self._data):,} rows"
+        self._why = (
+            f"on rows left out, networks of {self._options.width:,} neurons have a squared error {change} that of the "
+            f"limit, {'measurably less' if better else cheaper}"
+        )
+        return Choice(kernel, network.ridge, network.error, limit.tried) if better else None
 
     def fit(self, ridge: float | None) -> Model:
         """Return the fit of all rows by a Cholesky factor, with the ridge that is best for some of them."""
@@ -144,7 +175,7 @@ class FewRows:
         limit = LimitFit(inputs, fit.alpha, kernel.penalty(fit.ridge, data.weights), fit.ridge, fit.error, seen)
         self._progress.begin("training")
         networks = None if kernel.start is None else self._train(limit, fit, self._matrix)
-        return Model(limit, networks, self._asked(fit, networks, left_out), last)
+        return Model(limit, networks, self._asked(fit, networks, left_out), last, self._why)
 
     def finish(self) -> None:
         """Forget nothing: no progress is kept of a fit of few rows."""

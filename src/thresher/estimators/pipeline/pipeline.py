@@ -98,4 +98,5 @@ def _fitted(
         importances=importances,
         asked=made.asked,
         again=again,
+        why=made.why,
     )

@@ -32,6 +32,7 @@ class Model(NamedTuple):
     networks: Networks | None
     asked: Asked
     last: float  # the bias coordinate of its inputs
+    why: str = ""  # this width, if networks were compared with the limit
 
 
 class Route(Protocol):

@@ -12,7 +12,7 @@ from thresher.memory import format_bytes
 from thresher.output import write_text
 from thresher.pages import render_page, say_number
 from thresher.runs.evaluation import MOST_ROWS, Evaluation
-from thresher.runs.record import LEFT_OUT, OF_TEST, Record
+from thresher.runs.record import LEFT_OUT, OF_TEST, WHY, Record
 from thresher.runs.report import words
 from thresher.runs.report.model_pictures import effect_pictures, model_pictures
 from thresher.runs.report.training_pictures import FIGURES
@@ -24,6 +24,7 @@ __all__ = ["write_report"]
 _MEANINGS = {  # of settings of an estimator's network
     "approximation": "how the limit of infinite width was fitted",
     "width": "neurons of each network",
+    WHY: "the limit of infinite width, or networks",
     "inputs": "rows, or centres, that it keeps",
     "ridge": "penalty on the distance from the start weights, relative to the kernel; larger is smoother",
     "shift": "threshold above which a neuron fires; larger makes fewer fire",
