@@ -31,7 +31,7 @@ from thresher.estimators.files.progress import Progress
 from thresher.estimators.interfaces import Backend, Measure
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.kernels.kernel import SphereKernel
-from thresher.estimators.models.fit_check import FitCheck, ensure
+from thresher.estimators.models.fit_check import Asked, FitCheck, ensure
 from thresher.estimators.models.fitted import Fitted, LeftOut
 from thresher.estimators.models.interpolation import WIDTH, check_interpolation, interpolate
 from thresher.estimators.options import Options, Plan, Taken
@@ -51,6 +51,7 @@ __all__ = ["FarOutside", "ThresherEstimator", "TooNarrow"]
 
 Matrix = NDArray[np.float64]
 _FAR = 0.2  # remainder, as a share of the targets, above which training counts as failed
+_ROUNDED = 1e-3  # share of the error on rows left out that the rounding of predictions in single precision may be
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
 SEQUENCES = ("sobol", "random")
 APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
@@ -173,6 +174,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             fitted, self.fit_check_ = self._checked(made)
         many = len(data) > self._sizes.one_by_one
         self._taken = self._choices(fitted) if many else None
+        self.double_precision_ = not (many or self.results_) and self._needs_double(fitted.asked)
         self._warn(0.0 if fitted.networks is None else fitted.networks.loss)
         return fitted.left_out
 
@@ -183,6 +185,13 @@ class ThresherEstimator(Exports, BaseEstimator):
         except BaseException:  # an interrupt too: what failed its check must not predict
             self.__dict__.pop("results_", None)
             raise
+
+    def _needs_double(self, asked: Asked) -> bool:
+        """Return whether single precision would show in predictions, at rows of which the error left out is known."""
+        inputs = self.lift_.transform(asked.rows)
+        quick, exact = (self._by_limit(inputs, double=double) for double in (False, True))
+        rounding = np.sqrt(((quick - exact) ** 2).sum() / len(exact))
+        return not rounding <= _ROUNDED * self.fit_check_.left_out_error
 
     def _choices(self, fitted: Fitted) -> Taken:
         """Return what a fit of other rows may take over."""
@@ -208,6 +217,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.approximation_, self.approximation_errors_ = limit.way, limit.errors
         many = f"more than {self._sizes.one_by_one:,} distinct rows are fitted by the limit of infinite width"
         self.width_reason_ = fitted.why or (many if self.width == "auto" else "it was asked for")
+        self.double_precision_ = len(limit.inputs) <= self._sizes.one_by_one and limit.way == "exact"
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
 
     def _by_column(self, shares: Matrix) -> Matrix:
@@ -402,7 +412,7 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _outputs_of(self, inputs: Matrix) -> Matrix:
         if not self.results_:
-            return self._by_limit(inputs)
+            return self._by_limit(inputs, double=self.double_precision_)
         networks, threads = self.networks_, self._threads()
         if networks[0].weights.dense:
             backend = self._predicting()
@@ -410,13 +420,12 @@ class ThresherEstimator(Exports, BaseEstimator):
                 return backend.predict_twins(networks, inputs) * self.gains_
         return np.column_stack([network.predict(inputs, threads=threads) for network in networks]) * self.gains_
 
-    def _by_limit(self, inputs: Matrix) -> Matrix:
+    def _by_limit(self, inputs: Matrix, *, double: bool) -> Matrix:
         backend = self._predicting()
         with backend.session():
             if self.leaves_ is not None:
                 rows = inputs[:, :-1] * (self.lift_.last_ / inputs[:, -1:])
                 return self.leaves_.predict(rows, backend=backend)
-            double = len(self.inputs_) <= self._sizes.one_by_one and self.approximation_ != "centres"
             return backend.product(self._kernel, inputs, self.inputs_, self.alpha_, double=double)
 
     @property

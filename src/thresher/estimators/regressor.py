@@ -100,6 +100,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     ----------
     target_, floor_, scale_, bias_, shift_, ridge_ : the values chosen
     width_, width_reason_ : the neurons of each network, infinity for the limit; and why
+    double_precision_ : whether the limit predicts in double precision: where the rounding of single would be more than
+        a thousandth of the error on rows left out
     feature_learning_, columns_weighed_ : rounds of the metric, and whether columns were weighted
     encoder_ : the :class:`TableEncoder` of the table; None if it held nothing but numbers
     feature_importances_ : (columns of X,), mean square gradient of the limit by each scaled column, as shares of 1; of
@@ -140,8 +142,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     Rows with equal inputs and different targets are refused.
 
     Cost: up to 4,096 distinct rows O(n³) for one factor; for networks O(mn(n/64 + d)) for the Gram matrix, then O(mnd)
-    per iteration and output, and memory O(n² + md); up to 131,072 O(n²) per step of conjugate gradients, 2n² bytes if they fit;
-    beyond O(n). Prediction O(md) per row and output, O(nd) for the limit.
+    per iteration and output, and memory O(n² + md); up to 131,072 O(n²) per step of conjugate gradients, 2n² bytes if
+    they fit; beyond O(n). Prediction O(md) per row and output, O(nd) for the limit.
     """
 
     target: str

@@ -40,15 +40,15 @@ def compiled(
         return numba.njit(**options)(function)
 
 
-def helper(function: Callable[..., Any] | None = None, *, sums: bool = False) -> Any:
+def helper(function: Callable[..., Any] | None = None, *, relaxed: bool = False, sums: bool = False) -> Any:
     """Compile a function that allocates nothing, and that compiled loops alone call.
 
     It cannot be called from Python, which makes compiling it shorter: by seconds, where it takes tuples of arrays. A
     few lines that must be inlined are ``njit(inline="always")`` instead.
     """
     if function is None:
-        return lambda function: helper(function, sums=sums)
-    options = _options(False, sums) | {"_nrt": False, "no_cpython_wrapper": True}
+        return lambda function: helper(function, relaxed=relaxed, sums=sums)
+    options = _options(relaxed, sums) | {"_nrt": False, "no_cpython_wrapper": True}
     return numba.njit(**options)(function)
 
 

@@ -10,7 +10,7 @@ from thresher.loops import compiled, helper
 
 __all__ = [
     "FAR", "NEAR", "differentiate", "evaluate", "evaluate_slope", "interpolate", "interpolate_slopes",
-    "multiply_both", "multiply_symmetric",
+    "multiply_both", "multiply_kernel", "multiply_symmetric",
 ]  # fmt: skip
 
 NEAR, FAR = 9, 20  # degrees of the polynomials for rho from 0 to 1, and from -1 to 0
@@ -73,6 +73,25 @@ def differentiate(products, shift, kernel, least=1e-10):
             kernel[i, j] = both + rho * math.exp(-shift * shift / (1.0 + rho)) / (2.0 * math.pi * math.sqrt(room))
 
 
+@helper(relaxed=True)
+def _evaluate_row(row, near, far, edge):
+    """Do as ``evaluate`` with one row (n,); return whether a product was above ``edge``."""
+    one, found = np.float32(1.0), False
+    for j in range(row.shape[0]):
+        rho = min(max(row[j], -one), one)
+        root = np.sqrt(one - abs(rho))
+        x = root + root - one
+        above = near[0]
+        for power in range(1, NEAR + 1):  # of a length that is known, so that whole vectors go through
+            above = above * x + near[power]
+        below = far[0]
+        for power in range(1, FAR + 1):
+            below = below * x + far[power]
+        found |= rho > edge
+        row[j] = rho * (above if rho >= 0 else below)
+    return found
+
+
 @compiled(relaxed=True)
 def evaluate(kernel, near, far):
     """Replace inner products rho (k, n), float32, by rho P(rho).
@@ -80,19 +99,57 @@ def evaluate(kernel, near, far):
     P is a polynomial of 2 sqrt(1 - |rho|) - 1, whose coefficients from the highest power down are ``near`` (NEAR + 1,)
     for rho >= 0 and ``far`` (FAR + 1,) for rho < 0.
     """
-    one = np.float32(1.0)
     for i in range(kernel.shape[0]):
-        for j in range(kernel.shape[1]):
-            rho = min(max(kernel[i, j], -one), one)
-            root = np.sqrt(one - abs(rho))
-            x = root + root - one
-            above = near[0]
-            for power in range(1, NEAR + 1):  # of a length that is known, so that whole vectors go through
-                above = above * x + near[power]
-            below = far[0]
-            for power in range(1, FAR + 1):
-                below = below * x + far[power]
-            kernel[i, j] = rho * (above if rho >= 0 else below)
+        _evaluate_row(kernel[i], near, far, np.float32(1.0))
+
+
+@helper
+def _apart(square, near):
+    """Return rho P(rho) of two inputs whose distance has this square, 2 (1 - rho)."""
+    root = np.sqrt(square * np.float32(0.5))
+    x, value = root + root - np.float32(1.0), near[0]
+    for power in range(1, NEAR + 1):
+        value = value * x + near[power]
+    return (np.float32(1.0) - root * root) * value
+
+
+@helper
+def _correct(row, near, edge, one, others):
+    """Replace the kernel (n,) of an input (d,) and others (n, d), where it is that of a product above ``edge``.
+
+    There 1 - rho is lost in the rounding of the product, and not in that of the distance.
+    """
+    two = np.float32(2.0)
+    least = np.float32(0.999999) * _apart(two - two * edge, near)
+    for j in range(row.shape[0]):
+        if row[j] >= least:
+            square = np.float32(0.0)
+            for k in range(one.shape[0]):
+                away = one[k] - others[j, k]
+                square += away * away
+            row[j] = _apart(square, near)
+
+
+@helper(sums=True)
+def _dot(row, vector):
+    product = 0.0
+    for j in range(row.shape[0]):
+        product += row[j] * vector[j]
+    return product
+
+
+@compiled
+def multiply_kernel(tile, near, far, edge, inputs, others, vectors, total):
+    """Replace the inner products (k, n) of inputs (k, d) and others (n, d) by the kernel, as ``evaluate`` does.
+
+    Those above ``edge`` are computed again, from the distance. Add the kernel times ``vectors`` (c, n), transposed, to
+    ``total`` (k, c): all float32 but that.
+    """
+    for i in range(tile.shape[0]):
+        if _evaluate_row(tile[i], near, far, edge):
+            _correct(tile[i], near, edge, inputs[i], others)
+        for c in range(vectors.shape[0]):
+            total[i, c] += _dot(tile[i], vectors[c])
 
 
 @compiled(relaxed=True)

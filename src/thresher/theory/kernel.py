@@ -24,6 +24,7 @@ __all__ = [
     "probability_table",
     "separability",
     "smallest_eigenvalue",
+    "write_kernel",
 ]
 
 _NODES = 4096  # intervals of sqrt(1 - |rho|), for each sign of the inner product rho
@@ -139,16 +140,17 @@ def limit_kernel(products: NDArray[np.float64], shift: float, *, symmetric: bool
 
     Cost: O(n²), some nanoseconds an entry; of a symmetric matrix half of them are computed.
     """
+    return _fill(products, lambda some, out: write_kernel(some, shift, out), symmetric=symmetric)
+
+
+def write_kernel(products: NDArray[np.float64], shift: float, out: NDArray[np.float64]) -> None:
+    """Write the limit kernel (k, n) to ``out``, on the calling thread; ``out`` may be the inner products themselves."""
     table = probability_table(shift)
-
-    def write(some: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-        if table is None:
-            rho = np.clip(some, -1.0, 1.0)
-            out[:] = rho * cofiring_probability(rho, shift)
-        else:
-            interpolate(some, table, out)
-
-    return _fill(products, write, symmetric=symmetric)
+    if table is None:
+        rho = np.clip(products, -1.0, 1.0)
+        out[:] = rho * cofiring_probability(rho, shift)
+    else:
+        interpolate(products, table, out)
 
 
 def smallest_eigenvalue(matrix: NDArray[np.float64]) -> float:

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from thresher.loops.limit import FAR, NEAR, differentiate, evaluate, evaluate_slope, multiply_both
+from thresher.loops.limit import FAR, NEAR, differentiate, evaluate, evaluate_slope, multiply_both, multiply_kernel
 from thresher.parallel import core_count, in_order
-from thresher.theory.kernel import Limit, cofiring_probability, firing_probability, limit_kernel
+from thresher.theory.kernel import Limit, cofiring_probability, firing_probability, limit_kernel, write_kernel
 
 __all__ = [
     "KINK",
@@ -36,6 +36,9 @@ Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 _ROWS, _COLUMNS = 256, 1024  # of a tile: a megabyte
 _TASK = 1 << 21  # numbers of a matrix that a thread multiplies at a time
+_TILE = 1 << 17  # of them, those that stay in the cache from the product to the kernel and to its product with vectors
+_FEW = 6  # vectors up to which a loop of ours multiplies a tile faster than BLAS
+_EDGE = 1 - 1e-3  # inner products above this are computed again, from the distance
 KINK = 5e-7  # 1 - |rho| below which a product in single precision says nothing of the slope
 _CLOSE = 5e-6  # error of the polynomials at most, relative to the diagonal; else the table of the double kernel is used
 
@@ -81,23 +84,60 @@ def limit_block(left: Single, right: Single, shift: float, out: Single | None = 
 
 
 def limit_product(
-    others: NDArray[Any], inputs: NDArray[Any], vectors: NDArray[Any], shift: float, *, threads: int | None = None
+    others: NDArray[Any],
+    inputs: NDArray[Any],
+    vectors: NDArray[Any],
+    shift: float,
+    *,
+    threads: int | None = None,
+    double: bool = False,
 ) -> Matrix:
     """Return the limit kernel between others (k, d) and inputs (n, d), times vectors (n, c), (k, c).
 
-    Cost: O(nd) per row of the others, in blocks and on all threads; memory for a block per thread.
-    """
-    left, right, columns = (np.ascontiguousarray(one, np.float32) for one in (others, inputs, vectors))
+    In single precision each entry has an error below 1e-6 of the diagonal, also those of pairs that are all but equal,
+    where polynomials are close to the kernel.
 
-    def part(first: int) -> Matrix:
-        rows, total = left[first : first + _ROWS], np.zeros((min(_ROWS, len(left) - first), columns.shape[1]))
-        for begin in range(0, len(right), 8 * _COLUMNS):
-            some = slice(begin, begin + 8 * _COLUMNS)
-            total += limit_block(rows, right[some], shift) @ columns[some]
+    Cost: O(nd) per row of the others, in blocks and on all threads; memory for a block per thread. An entry takes a
+    nanosecond, in double precision several.
+    """
+    kind: Any = np.float64 if double else np.float32
+    left, right = (np.ascontiguousarray(one, kind) for one in (others, inputs))
+    (n, c), add = vectors.shape, _add_double if double else _add_single
+    parts = [slice(first, first + _COLUMNS) for first in range(0, n, _COLUMNS)]
+    columns = [np.ascontiguousarray(vectors[one].T, kind) for one in parts]
+    size, height = max(_ROWS, _TASK // max(1, n)), _TILE // max(1, min(_COLUMNS, n))
+
+    def rows_of(first: int) -> Matrix:
+        rows = left[first : first + size]
+        total, room = np.zeros((len(rows), c)), np.empty(_TILE, kind)
+        for place in range(0, len(rows), height):
+            some = rows[place : place + height]
+            for part, times in zip(parts, columns, strict=True):
+                tile = room[: len(some) * times.shape[1]].reshape(len(some), -1)
+                add(some, right[part], times, shift, tile, total[place : place + height])
         return total
 
-    parts = in_order(part, range(0, len(left), _ROWS), threads=core_count() if threads is None else threads)
-    return np.concatenate([np.zeros((0, columns.shape[1])), *parts])
+    made = in_order(rows_of, range(0, len(left), size), threads=core_count() if threads is None else threads)
+    return np.concatenate([np.zeros((0, c)), *made])
+
+
+def _add_single(left: Single, right: Single, columns: Single, shift: float, tile: Single, total: Matrix) -> None:
+    """Add the kernel (k, n) between inputs, times columns (c, n), transposed, to the total (k, c)."""
+    known, few = polynomials(float(shift)), False
+    if known is None:
+        limit_block(left, right, shift, tile)
+    else:
+        np.matmul(left, right.T, out=tile)
+        few = len(columns) <= _FEW
+        multiply_kernel(tile, *known, np.float32(_EDGE), left, right, columns if few else columns[:0], total)
+    if not few:
+        total += tile @ columns.T
+
+
+def _add_double(left: Matrix, right: Matrix, columns: Matrix, shift: float, tile: Matrix, total: Matrix) -> None:
+    np.matmul(left, right.T, out=tile)
+    write_kernel(tile, shift, tile)
+    total += tile @ columns.T
 
 
 def limit_square(

@@ -23,14 +23,13 @@ from thresher.model.network import Network, NetworkSettings
 from thresher.model.twins import predict_twins
 from thresher.parallel import core_count
 from thresher.shards import start_gram
-from thresher.theory import Limit, limit_kernel
+from thresher.theory import Limit
 from thresher.theory.limit_matrix import LimitMatrix, limit_block, limit_gradients_at, limit_product, limit_square
 
 __all__ = ["Cpu", "descend", "local_backend"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
-_ROW_BLOCK = 1024  # rows at a time that are predicted in double precision
 _SINGLE = 512  # rows from which on gradients are made in single precision: three times as fast
 
 
@@ -85,10 +84,7 @@ class Cpu:
         self, kernel: Limit, others: NDArray[Any], inputs: NDArray[Any], vectors: Matrix, *, double: bool = False
     ) -> Matrix:
         """Return the kernel times vectors, in blocks. Cost: O(nd) per row of the others."""
-        if not double:
-            return limit_product(others, inputs, vectors, kernel.shift, threads=self.threads)
-        blocks = (others[first : first + _ROW_BLOCK] @ inputs.T for first in range(0, len(others), _ROW_BLOCK))
-        return np.concatenate([limit_kernel(one, kernel.shift, symmetric=False) @ vectors for one in blocks])
+        return limit_product(others, inputs, vectors, kernel.shift, threads=self.threads, double=double)
 
     def gradients(self, kernel: Limit, others: Single, inputs: Single, alpha: Matrix) -> Matrix:
         """Return the gradients (c, k, d). Cost: O(nd) per output and row."""

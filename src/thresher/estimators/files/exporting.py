@@ -21,7 +21,9 @@ def arrays_of(estimator: Any, *, encoded: bool) -> Arrays:
     Cost: O(md) per output.
     """
     if not estimator.results_:
-        raise InvalidInput("the limit of infinite width has no neurons to export. Fit with a finite width, such as width=4096.")
+        raise InvalidInput(
+            "the limit of infinite width has no neurons to export. Fit with a finite width, such as width=4096."
+        )
     mean, unit = estimator._target_frame()
     both = zip((network.neurons() for network in estimator.networks_), estimator.gains_, strict=True)
     parts = [one._replace(coefficients=gain * one.coefficients) for one, gain in both]

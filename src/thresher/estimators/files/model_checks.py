@@ -32,7 +32,8 @@ def check_fitted(values: dict[str, Any], *, classifies: bool) -> dict[str, Any]:
         "n_features_in_": check_whole(values["n_features_in_"], "n_features_in", least=1),
         "scale_": str(values["scale_"]),
         "columns_weighed_": bool(values["columns_weighed_"]),
-        "width_reason_": str(values.get("width_reason_", "not known"))[:400],  # earlier versions did not say
+        "double_precision_": bool(values["double_precision_"]),
+        "width_reason_": str(values.get("width_reason_", "not known"))[:400],
     }
     if classifies:
         return {**checked, "multilabel_": bool(values["multilabel_"])}

@@ -36,7 +36,8 @@ _NOT_SAVED = ("callbacks", "checkpoint", "device", "engine")  # parameters that 
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
 _WITH_ESTIMATOR = ("inputs", "alpha", "held_outputs", "ridges", "errors", "rounds", "shift", "ridge")  # of leaves
 _VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "loo_share_", "feature_learning_", "n_iter_", "n_features_in_",
-           "single_target_", "target_", "scale_", "columns_weighed_", "multilabel_", "width_reason_")  # fmt: skip
+           "single_target_", "target_", "scale_", "columns_weighed_", "multilabel_", "width_reason_",
+           "double_precision_")  # fmt: skip
 
 
 def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
@@ -127,7 +128,8 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         parameters["class_weight"] = dict(parameters["class_weight"])
     estimator: Any = kinds[about["estimator"]](**parameters)
     estimator._check_parameters()
-    for name, value in check_fitted(about["values"], classifies=about["classes"] is not None).items():
+    values = {"double_precision_": "pivots_" not in tensors, **about["values"]}  # which earlier versions did not say
+    for name, value in check_fitted(values, classifies=about["classes"] is not None).items():
         setattr(estimator, name, value)
     estimator.pivots_ = estimator.core_ = None
     for name in _ARRAYS:

@@ -102,7 +102,7 @@ def adopt(estimator: Any, lift: SphereLift, inputs: Matrix, results: Sequence[Re
     estimator.feature_learning_errors_, estimator.tried_ = {}, []
     estimator.loo_error_ = estimator.loo_share_ = np.nan
     estimator.n_iter_ = max(len(result.steps) for result in results)
-    estimator.width_reason_ = "ridge=0 trains networks"
+    estimator.width_reason_, estimator.double_precision_ = "ridge=0 trains networks", True
     for name in _WITH_A_RIDGE:
         vars(estimator).pop(name, None)
 
