@@ -1,6 +1,5 @@
 """The classifier: probabilities, weights of classes, several labels at a time, sparse rows."""
 
-import math
 import warnings
 
 import numpy as np
@@ -9,8 +8,8 @@ from scipy import sparse
 from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import log_loss
 
-from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
-from thresher.estimators.pipeline import budget, few_rows
+from thresher import InvalidInput, ThresherClassifier, ThresherRegressor, TooNarrow
+from thresher.estimators.pipeline import budget
 
 SMALL = {"width": 512, "random_state": 0}
 FIXED = {"width": 128, "random_state": 0, "shift": 0.5, "bias": 1.0, "ridge": 0.3, "feature_learning": 0}
@@ -52,13 +51,15 @@ class TestProbabilities:
         X, y = iris
         assert ThresherClassifier(**SMALL).fit(X[::5], y[::5]).predict_proba(X).max() < 1 - 1e-6
 
-    def test_a_hundred_classes_share_the_neurons(self, monkeypatch):
+    def test_a_hundred_classes_share_the_neurons(self):
         rng = np.random.default_rng(0)
         centres = rng.normal(size=(100, 16))
         y = np.repeat(np.arange(100), 4)
         X = centres[y] + 0.3 * rng.normal(size=(400, 16))
-        monkeypatch.setattr(few_rows, "WORSE", math.inf)  # networks, whatever they lose
-        model = ThresherClassifier(random_state=0, feature_learning=0).fit(X, y)
+        width = ThresherClassifier()._width(400, 100)  # that is compared with the limit
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TooNarrow)
+            model = ThresherClassifier(width=width, random_state=0, feature_learning=0).fit(X, y)
         assert len(model.networks_) == 100
         assert sum(network.width for network in model.networks_) <= budget._MOST_NEURONS
         assert len({network.settings for network in model.networks_}) == 1

@@ -1,6 +1,8 @@
 """How the ridge of many rows is found, and which width: by left-out rows, with few factorisations."""
 
+import itertools
 import math
+import re
 import warnings
 
 import numpy as np
@@ -10,12 +12,18 @@ from thresher import InvalidInput, ThresherClassifier, ThresherRegressor, TooNar
 from thresher.estimators.backends.dense import ArrayKernel
 from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.judging.leave_one_out import fit_kernel, leave_one_out
+from thresher.estimators.files.progress import Progress
+from thresher.estimators.judging.leave_one_out import LeaveOneOut, fit_kernel, leave_one_out
+from thresher.estimators.judging.search import Choice
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.pipeline import budget, few_rows, plans
 from thresher.estimators.sizes import Sizes
 
 POWERS, CPU, KERNEL, MOST = range(-10, 5), Cpu(1), SphereKernel(1.0, 0.5), Sizes().left_out
+
+
+def judge(data):
+    return LeaveOneOut(data, CPU)
 
 
 def rough_table(seed, *, rows, noise):
@@ -120,11 +128,53 @@ class TestTheWidth:
         model.save(tmp_path / "model")
         assert load(tmp_path / "model").width_ == math.inf
 
-    def test_auto_takes_a_network_that_is_as_good(self):
+    def test_auto_takes_the_limit_where_a_network_is_as_good_and_says_why(self, tmp_path):
         rng = np.random.default_rng(3)
         X = rng.normal(size=(120, 3))
         model = ThresherClassifier(random_state=0).fit(X, X[:, 0] + rng.normal(size=120) > 0)
-        assert model.width_ == model.networks_[0].width == 4096
+        assert model.width_ == math.inf
+        assert re.fullmatch(r"on rows left out, networks of 4,096 .* cheaper, from 120 rows", model.width_reason_)
+        model.save(tmp_path / "model")
+        assert load(tmp_path / "model").width_reason_ == model.width_reason_
+        assert "limit" in ThresherClassifier(random_state=0).fit(X[:6], [0, 1] * 3).width_reason_
+
+    @pytest.mark.parametrize(("weight", "better"), [(1.0, False), (0.995, False), (0.1, True)])
+    def test_a_kernel_that_is_measurably_better_takes_its_place(self, weight, better):
+        """Any kernel will do for that of a network: here one that gives less weight to columns that say nothing."""
+        rng = np.random.default_rng(4)
+        X = rng.normal(size=(200, 6))
+        model = ThresherRegressor(random_state=0)
+        model._check_parameters()
+        data = Observations.merged(X, np.sin(3 * X[:, :1]))
+        route = few_rows.FewRows(data, model._options(data), Progress())
+        plain = judge(data).evaluate(KERNEL)
+        limit = Choice(KERNEL, plain.ridge, plain.error, [])
+        other = KERNEL._replace(metric=np.diag([1.0, *[weight] * 5]))
+        found = route._better_network(data, limit, other)
+        assert (found is not None) == better
+        assert ("measurably less" in route._why) == better
+        if better:
+            assert found.error == judge(data).evaluate(other, guess=plain.ridge).error
+
+    def test_the_limit_predicts_from_fewer_rows_than_networks_have_neurons(self):
+        """So that of what is equally good it is the cheaper one; a pair of twins counts as one neuron."""
+        for model in (ThresherRegressor(), ThresherClassifier()):
+            for rows, outputs in itertools.product((1, 100, 1000, 2048, 4096), (1, 2, 10, 100, 2000)):
+                assert model._width(rows, outputs) * outputs / 2 >= rows
+
+    def test_double_precision_is_kept_where_single_would_show(self, tmp_path):
+        X = np.random.default_rng(5).uniform(-3, 3, size=(700, 1))
+        smooth, noisy = np.sin(3 * X[:, 0]), X[:, 0] + np.random.default_rng(6).normal(size=700)
+        for y, double in ((smooth, True), (noisy, False)):
+            model = ThresherRegressor(random_state=0, feature_learning=0, scale="robust", target="linear").fit(X, y)
+            assert model.double_precision_ == double
+            inputs = model.lift_.transform(np.linspace(-3.3, 3.3, 1000)[:, None])
+            quick, exact = (model._by_limit(inputs, double=one) for one in (False, True))
+            shows = np.sqrt(np.mean((quick - exact) ** 2)) / np.sqrt(model.loo_error_)
+            assert shows > 2e-3 if double else shows < 1e-3
+            np.testing.assert_array_equal(model._outputs_of(inputs), exact if double else quick)
+            model.save(tmp_path / "model")
+            assert load(tmp_path / "model").double_precision_ == double
 
     def test_a_width_that_is_measurably_worse_gives_a_warning_with_the_loss(self, hard):
         X, y = hard

@@ -7,7 +7,7 @@ import pytest
 
 from thresher import to_sphere
 from thresher.estimators.kernels.kernel import SphereKernel
-from thresher.theory import cofiring_slope, firing_probability, limit_kernel
+from thresher.theory import cofiring_probability, cofiring_slope, firing_probability, limit_kernel, limit_matrix
 from thresher.theory.limit_matrix import (
     LimitMatrix,
     half_bytes,
@@ -15,6 +15,7 @@ from thresher.theory.limit_matrix import (
     limit_gradients_at,
     limit_product,
     limit_square,
+    polynomials,
 )
 
 SHIFTS = [0.0, 0.1, 0.5, 1.5, 4.0]  # the second is too sharp for polynomials
@@ -79,6 +80,39 @@ def test_predictions_need_no_matrix():
     tracemalloc.stop()
     np.testing.assert_allclose(found, limit_block(others, inputs, 0.5).astype(float) @ alpha, rtol=1e-4)
     assert peak < 4 * 3000 * 4000 / 2
+
+
+@pytest.mark.parametrize("shift", SHIFTS)
+@pytest.mark.parametrize("outputs", [1, 3, 20])
+@pytest.mark.parametrize("double", [True, False])
+def test_products(shift, outputs, double):
+    rng = np.random.default_rng(2)
+    inputs = to_sphere(rng.normal(size=(1100, 4)))
+    near = to_sphere(inputs[:200] + rng.choice([0.0, 1e-7, 1e-4, 1e-2], size=(200, 1)) * rng.normal(size=(200, 4)))
+    others, vectors = (
+        np.concatenate([near, to_sphere(rng.normal(size=(7, 4)))]),
+        rng.normal(size=(1100, outputs)),
+    )
+    rho = np.clip(others @ inputs.T, -1.0, 1.0)
+    exact = rho * cofiring_probability(rho, shift) @ vectors
+    found = limit_product(others, inputs, vectors, shift, threads=2, double=double)
+    np.testing.assert_array_equal(found, limit_product(others, inputs, vectors, shift, threads=1, double=double))
+    entry = 1e-8 if double else 2e-6 if polynomials(shift) is not None else 2e-4  # error of one, of the diagonal
+    np.testing.assert_allclose(found, exact, atol=entry * firing_probability(shift) * np.linalg.norm(vectors))
+    assert limit_product(others[:0], inputs, vectors, shift, double=double).shape == (0, outputs)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.5, 1.5, 4.0])
+def test_single_precision_tells_pairs_apart_that_are_all_but_equal(shift, monkeypatch):
+    inputs = to_sphere(np.random.default_rng(3).normal(size=(500, 12)))
+
+    def error():
+        found = [limit_product(inputs, inputs, np.eye(500), shift, double=double) for double in (False, True)]
+        return np.abs(found[0] - found[1]).max() / firing_probability(shift)
+
+    assert error() < 2e-6
+    monkeypatch.setattr(limit_matrix, "_EDGE", 2.0)  # none is computed again
+    assert error() > 1e-5
 
 
 @pytest.mark.parametrize("shift", SHIFTS)

@@ -94,8 +94,8 @@ def limit_product(
 ) -> Matrix:
     """Return the limit kernel between others (k, d) and inputs (n, d), times vectors (n, c), (k, c).
 
-    In single precision each entry has an error below 1e-6 of the diagonal, also those of pairs that are all but equal,
-    where polynomials are close to the kernel.
+    In single precision an entry has an error below 2e-6 of the diagonal, also that of a pair that is all but equal,
+    where polynomials are close to the kernel; else, and of pairs that are all but opposite, see :func:`limit_block`.
 
     Cost: O(nd) per row of the others, in blocks and on all threads; memory for a block per thread. An entry takes a
     nanosecond, in double precision several.

@@ -59,7 +59,10 @@ def _bytes(n: int, data: Observations, options: Options) -> float:
     taken += 8 * observed * 6 * outputs
     if options.width == math.inf:
         return taken
-    return taken + outputs * options.width * (9 * (span + 1) + n / 3) + options.threads * block_bytes(n, span + 1)
+    taken += options.threads * block_bytes(n, span + 1)
+    if options.or_limit:  # networks are compared by their start, and rarely trained: then training asks for its memory
+        return taken
+    return taken + outputs * options.width * (9 * (span + 1) + n / 3)
 
 
 def _many_bytes(data: Observations, options: Options) -> tuple[float, float]:
@@ -108,7 +111,7 @@ def costs(data: Observations, options: Options) -> dict[str, float]:
             "fitting all rows": n * n * (50.0 + 2.5 * d + 300 * (1 + outputs)),
             "training": outputs * width * n * d * 25,
         }
-    learnt = learns(data, options)
+    learnt, trained = learns(data, options), 0.0 if options.or_limit else width
     d = min(n, d)
     rounds = 15 * min(n, sizes.weighed) ** 3 + 3 * min(n, sizes.learnt) ** 3 + min(n, sizes.learnt_last) ** 3
     return {
@@ -117,6 +120,6 @@ def costs(data: Observations, options: Options) -> dict[str, float]:
         "choosing features": 60 * some**3 if options.plan is None and learnt else 0.0,
         "learning features": rounds if learnt else 0.0,
         "choosing for the network": network * (biases + 1) * (one + width * some / n * some * (some / 8 + d)),
-        "fitting all rows": ridges * min(n, sizes.left_out) ** 3 + n**3 + width * n * (n / 8 + 2 * d) + 200 * n**2,
-        "training": outputs * width * n * d * 2,
+        "fitting all rows": ridges * min(n, sizes.left_out) ** 3 + n**3 + trained * n * (n / 8 + 2 * d) + 200 * n**2,
+        "training": outputs * trained * n * d * 2,
     }

@@ -144,7 +144,7 @@ class FewRows:
         network = judge.evaluate(kernel, ridge=self._options.ridge, guess=limit.ridge)
         plain = judge.evaluate(limit.kernel, ridge=limit.ridge)
         if network is None or plain is None or self._data.count.sum() < self._options.sizes.for_judging:
-            self._why = "too few rows to compare it with a network"
+            self._why = "too few rows to compare the limit with networks"
             return None
         errors = [((judge.held.target - judge.left_out(one)) ** 2).sum(axis=1) for one in (plain, network)]
         shares = judge.held.weight / judge.held.weight.sum()
