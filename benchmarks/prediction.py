@@ -1,5 +1,5 @@
-"""What a prediction costs: networks as they are, in their compact form, their limit, and other people's models; and
-how much the seed of a network changes it.
+"""What a prediction costs: networks as they are, in their compact form, their limit, and other people's models; many
+rows through default models; and how much the seed of a network changes a prediction.
 
     python -m benchmarks.prediction [--tiny] [--output FILE.json] [--page FILE.md]
 
@@ -20,7 +20,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_diabetes, load_digits
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.svm import SVC, SVR
 
@@ -33,6 +38,7 @@ from thresher.export import predict_arrays
 from thresher.parallel import core_count, in_order
 
 ROWS = 2000  # predicted at a time
+MANY = 100_000  # predicted by default models
 
 
 class Case(NamedTuple):
@@ -100,6 +106,25 @@ def seeds(*, shrink: int) -> Iterator[dict[str, float]]:
         yield {"width": width} | {name: float(np.sqrt(np.mean(gap**2)) / unit) for name, gap in apart.items()}
 
 
+def defaults(*, shrink: int) -> Iterator[dict[str, Any]]:
+    """Yield what default models, fitted to some rows of ten columns, take for many new rows, and how good they are."""
+    rng = np.random.default_rng(0)
+    for rows in (300, 1000, 4096, 30_000):
+        X = rng.normal(size=(rows // shrink + MANY // shrink, 10))
+        signal = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2]
+        noisy, new = signal + 0.3 * rng.normal(size=len(X)), slice(rows // shrink, None)
+        for task, y, models in (
+            ("regression", noisy, (ThresherRegressor, HistGradientBoostingRegressor)),
+            ("3 classes", np.digitize(noisy, (-0.5, 0.5)), (ThresherClassifier, HistGradientBoostingClassifier)),
+        ):
+            for kind in models:
+                model = kind(random_state=0).fit(X[: rows // shrink], y[: rows // shrink])
+                score, name = model.score(X[new], y[new]), "thresher" if kind.__module__.startswith("thresher") else ""
+                took = seconds(partial(model.predict, X[new]))
+                told = {"rows": rows // shrink, "task": task, "model": name or kind.__name__}
+                yield told | {"score": float(score), "seconds": took * shrink}
+
+
 def float32_pass(vectors: np.ndarray, inputs: np.ndarray, shift: float) -> np.ndarray:
     """Return the sum of what all neurons (m, d) say, by products of float32 that are computed in full."""
     X = inputs.T.astype(np.float32)
@@ -134,12 +159,19 @@ def _fitted(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
 
 
 def part(found: dict[str, Any]) -> list[str]:
-    """Return the tables of the page: what predictions cost, and what the seed changes."""
+    """Return the tables of the page: default models, what predictions cost, and what the seed changes."""
     rows = [[row["problem"], row["model"], row["parts"], f"{row['milliseconds']:.3g}"] for row in found["rows"]]
     names = ("seeds", "limit", "targets")
     seeds = [[f"{row['width']:,}", *(f"{row[name]:.3g}" for name in names)] for row in found["seeds"]]
+    many = [
+        [f"{row['rows']:,}", row["task"], row["model"], f"{row['score']:.3f}", f"{row['seconds']:.3g}"]
+        for row in found["defaults"]
+    ]
     return [
         page.machine(found),
+        Sheet(
+            "", ["fitted to, rows", "task", "model", "R2 or accuracy", f"s for {MANY:,} rows"], many, left=3
+        ).markdown(),
         Sheet("", ["problem", "model", "passes over", "ms for 1000 rows"], rows, left=2).markdown(),
         Sheet("", ["width", "two seeds", "infinite width", "targets"], seeds).markdown(),
     ]
@@ -158,9 +190,10 @@ def main(arguments: list[str] | None = None) -> None:
                 rows.append({**case._asdict(), "milliseconds": 1e6 * seconds(case.predict) / ROWS})
                 del rows[-1]["predict"]
                 table.add_row(case.problem, case.model, case.parts, f"{rows[-1]['milliseconds']:.1f}")
+        many = list(defaults(shrink=50 if options.tiny else 1))
         apart = list(seeds(shrink=8 if options.tiny else 1))
     console.print(table)
-    found = {"environment": environment(), "rows": rows, "seeds": apart}
+    found = {"environment": environment(), "defaults": many, "rows": rows, "seeds": apart}
     results.write(options.output, found)
     page.write("prediction", part(found), page=page.page_of(options))
 

@@ -56,9 +56,20 @@ CHOICES = [
     Limit("few rows: rounds of the metric at most", "estimators", "MOST_ROUNDS"),
     Limit("many rows: standard errors by which a metric must be better than none", "estimators", "_SURE"),
     Limit("floor of logarithms below the smallest target, in deviations of the targets", "estimators", "_ABOVE"),
-    Limit("share by which a network may be worse than the limit", "estimators", "WORSE"),
-    Limit("width of a regression, at least and at most", "estimators", "ThresherRegressor._auto_widths"),
-    Limit("width of each output of a classification", "estimators", "ThresherClassifier._auto_widths"),
+    Limit(
+        "share by which the error of networks or of the limit must be larger to be measurably worse",
+        "estimators",
+        "WORSE",
+    ),
+    Limit(
+        "and that of the limit also by so many standard errors, to be replaced by networks", "estimators", "_CERTAIN"
+    ),
+    Limit(
+        "width compared with the limit: of a regression, at least and at most",
+        "estimators",
+        "ThresherRegressor._auto_widths",
+    ),
+    Limit("the same, of each output of a classification", "estimators", "ThresherClassifier._auto_widths"),
     Limit("between these, neurons for each row", "estimators", "_PER_ROW"),
     Limit("neurons of all outputs at most", "estimators", "_MOST_NEURONS"),
     Limit("neurons of each output times the square of the rows at most", "estimators", "_MOST_PAIRS"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -188,8 +189,8 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _needs_double(self, asked: Asked) -> bool:
         """Return whether single precision would show in predictions, at rows of which the error left out is known."""
-        inputs = self.lift_.transform(asked.rows)
-        quick, exact = (self._by_limit(inputs, double=double) for double in (False, True))
+        product = partial(Cpu(self._threads()).product, self._kernel, self.lift_.transform(asked.rows))
+        quick, exact = (product(self.inputs_, self.alpha_, double=double) for double in (False, True))
         rounding = np.sqrt(((quick - exact) ** 2).sum() / len(exact))
         return not rounding <= _ROUNDED * self.fit_check_.left_out_error
 
@@ -412,7 +413,7 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _outputs_of(self, inputs: Matrix) -> Matrix:
         if not self.results_:
-            return self._by_limit(inputs, double=self.double_precision_)
+            return self._by_limit(inputs)
         networks, threads = self.networks_, self._threads()
         if networks[0].weights.dense:
             backend = self._predicting()
@@ -420,12 +421,14 @@ class ThresherEstimator(Exports, BaseEstimator):
                 return backend.predict_twins(networks, inputs) * self.gains_
         return np.column_stack([network.predict(inputs, threads=threads) for network in networks]) * self.gains_
 
-    def _by_limit(self, inputs: Matrix, *, double: bool) -> Matrix:
+    def _by_limit(self, inputs: Matrix) -> Matrix:
         backend = self._predicting()
         with backend.session():
             if self.leaves_ is not None:
                 rows = inputs[:, :-1] * (self.lift_.last_ / inputs[:, -1:])
                 return self.leaves_.predict(rows, backend=backend)
+            few = self.pivots_ is None
+            double = self.double_precision_ or (few and not isinstance(backend, Cpu))  # on a GPU it is as fast
             return backend.product(self._kernel, inputs, self.inputs_, self.alpha_, double=double)
 
     @property
