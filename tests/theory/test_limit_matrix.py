@@ -4,9 +4,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 from thresher import to_sphere
 from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.loops.limit import multiply_both
 from thresher.theory import cofiring_probability, cofiring_slope, firing_probability, limit_kernel, limit_matrix
 from thresher.theory.limit_matrix import (
     LimitMatrix,
@@ -30,12 +32,11 @@ def sphere(n, d, seed=0):
 def test_blocks(shift, shape):
     k, n, d = shape
     left, right = sphere(k, d), sphere(n, d, seed=1)
-    exact = limit_kernel(left.astype(float) @ right.T.astype(float), shift, symmetric=False)
-    np.testing.assert_allclose(limit_block(left, right, shift), exact, atol=2e-4 * firing_probability(shift))
-    apart = np.abs(left.astype(float) @ right.T) < 0.99  # rounding counts where the kernel has a kink
-    np.testing.assert_allclose(
-        limit_block(left, right, shift)[apart], exact[apart], atol=1e-5 * firing_probability(shift)
-    )
+    products = 1 - cdist(left.astype(float), right.astype(float), "sqeuclidean") / 2  # norms are not quite 1
+    found, exact = limit_block(left, right, shift), limit_kernel(products, shift, symmetric=False)
+    np.testing.assert_allclose(found, exact, atol=2e-4 * firing_probability(shift))
+    apart = np.abs(products) < 0.99 if polynomials(shift) is None else products > -0.99  # elsewhere rounding counts
+    np.testing.assert_allclose(found[apart], exact[apart], atol=1e-5 * firing_probability(shift))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0, np.inf])
@@ -54,6 +55,29 @@ def test_products_with_what_is_kept_and_what_is_not(n, share):
     some = rng.permutation(n)[:7]
     np.testing.assert_allclose(matrix.columns(some), whole[some], atol=1e-6)
     np.testing.assert_array_equal(np.diag(whole), np.float32(firing_probability(0.5)))
+
+
+@pytest.mark.parametrize("shape", [(4, 1, 1), (1, 7, 2), (256, 1030, 3), (7, 0, 3), (11, 300, 20)])
+def test_both_products_of_a_panel(shape):
+    rows, until, vectors = shape
+    rng = np.random.default_rng(0)
+    panel = rng.normal(size=(rows, until + 5)).astype(np.float32)
+    there, here = (rng.normal(size=(vectors, size)).astype(np.float32) for size in (until + 9, rows))
+    own, total = rng.normal(size=(vectors, rows)), rng.normal(size=(vectors, until)).astype(np.float32)
+    first = panel[:, :until].astype(float)
+    wanted = own + there[:, :until] @ first.T, total + here @ first
+    multiply_both(panel, until, 128, there, here, own, total)
+    np.testing.assert_allclose(own, wanted[0], atol=1e-3)
+    np.testing.assert_allclose(total, wanted[1], atol=1e-3)
+
+
+def test_columns_that_are_asked_for_later_are_made_then():
+    inputs = sphere(900, 5)
+    matrix, whole = LimitMatrix(inputs, 0.5, memory=np.inf), limit_square(inputs, 0.5).astype(float)
+    rng = np.random.default_rng(0)
+    for until in (300, 257, 900, 10):
+        vectors = rng.normal(size=(until, 2))
+        np.testing.assert_allclose(matrix.times(vectors), whole[:, :until] @ vectors, atol=2e-4)
 
 
 def test_the_memory_of_another_matrix_can_be_used_again():

@@ -9,7 +9,7 @@ import numpy as np
 from thresher.loops import compiled, helper
 
 __all__ = [
-    "FAR", "NEAR", "differentiate", "evaluate", "evaluate_slope", "interpolate", "interpolate_slopes",
+    "FAR", "NEAR", "differentiate", "evaluate_slope", "interpolate", "interpolate_slopes",
     "multiply_both", "multiply_kernel", "multiply_symmetric",
 ]  # fmt: skip
 
@@ -75,7 +75,7 @@ def differentiate(products, shift, kernel, least=1e-10):
 
 @helper(relaxed=True)
 def _evaluate_row(row, near, far, edge):
-    """Do as ``evaluate`` with one row (n,); return whether a product was above ``edge``."""
+    """Replace inner products rho (n,) by rho P(rho); return whether one was above ``edge``. See multiply_kernel."""
     one, found = np.float32(1.0), False
     for j in range(row.shape[0]):
         rho = min(max(row[j], -one), one)
@@ -90,17 +90,6 @@ def _evaluate_row(row, near, far, edge):
         found |= rho > edge
         row[j] = rho * (above if rho >= 0 else below)
     return found
-
-
-@compiled(relaxed=True)
-def evaluate(kernel, near, far):
-    """Replace inner products rho (k, n), float32, by rho P(rho).
-
-    P is a polynomial of 2 sqrt(1 - |rho|) - 1, whose coefficients from the highest power down are ``near`` (NEAR + 1,)
-    for rho >= 0 and ``far`` (FAR + 1,) for rho < 0.
-    """
-    for i in range(kernel.shape[0]):
-        _evaluate_row(kernel[i], near, far, np.float32(1.0))
 
 
 @helper
@@ -140,10 +129,11 @@ def _dot(row, vector):
 
 @compiled
 def multiply_kernel(tile, near, far, edge, inputs, others, vectors, total):
-    """Replace the inner products (k, n) of inputs (k, d) and others (n, d) by the kernel, as ``evaluate`` does.
+    """Replace the inner products rho (k, n) of inputs (k, d) and others (n, d) by the kernel rho P(rho).
 
-    Those above ``edge`` are computed again, from the distance. Add the kernel times ``vectors`` (c, n), transposed, to
-    ``total`` (k, c): all float32 but that.
+    P is a polynomial of 2 sqrt(1 - |rho|) - 1, whose coefficients from the highest power down are ``near`` (NEAR + 1,)
+    for rho >= 0 and ``far`` (FAR + 1,) for rho < 0. Products above ``edge`` are replaced by the distance of the inputs.
+    Add the kernel times ``vectors`` (c, n), transposed, to ``total`` (k, c): all are float32 but that.
     """
     for i in range(tile.shape[0]):
         if _evaluate_row(tile[i], near, far, edge):
@@ -156,8 +146,8 @@ def multiply_kernel(tile, near, far, edge, inputs, others, vectors, total):
 def evaluate_slope(products, near, far, near_slope, far_slope, least):
     """Replace inner products rho (k, n), float32, by the derivative of rho P(rho) by rho; 0 where 1 - |rho| is tiny.
 
-    The polynomials are those of ``evaluate`` and their derivatives, one shorter; P changes with rho as they do divided
-    by sqrt(1 - |rho|), up to the sign. Tiny is at most ``least``: there the derivative is lost in rounding.
+    The polynomials are those of ``multiply_kernel`` and their derivatives, one shorter; P changes with rho as they do
+    divided by sqrt(1 - |rho|), up to the sign. Tiny is at most ``least``: there the derivative is lost in rounding.
     """
     one, zero = np.float32(1.0), np.float32(0.0)
     for i in range(products.shape[0]):

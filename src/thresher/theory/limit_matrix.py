@@ -16,7 +16,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from thresher.loops.limit import FAR, NEAR, differentiate, evaluate, evaluate_slope, multiply_both, multiply_kernel
+from thresher.loops.limit import FAR, NEAR, differentiate, evaluate_slope, multiply_both, multiply_kernel
 from thresher.parallel import core_count, in_order
 from thresher.theory.kernel import Limit, cofiring_probability, firing_probability, limit_kernel, write_kernel
 
@@ -45,7 +45,7 @@ _CLOSE = 5e-6  # error of the polynomials at most, relative to the diagonal; els
 
 @lru_cache(maxsize=32)
 def polynomials(shift: float) -> tuple[Single, Single] | None:
-    """Return the coefficients that :func:`evaluate` takes; None if they are not close enough to the probability."""
+    """Return the coefficients that ``multiply_kernel`` takes; None if they are not close enough to the probability."""
     found = []
     for sign, degree in ((1.0, NEAR), (-1.0, FAR)):
         places = np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
@@ -65,20 +65,17 @@ def _probability(places: Matrix, sign: float, shift: float) -> Matrix:
 def limit_block(left: Single, right: Single, shift: float, out: Single | None = None) -> Single:
     """Return the limit kernel (k, n) between inputs (k, d) and (n, d), float32.
 
-    Errors are below 1e-5 of the diagonal, but for pairs that are all but equal: there the kernel has a kink, and the
-    rounding of their product counts up to 2e-4. Cost: O(d) and some nanoseconds per entry, on the calling thread.
+    Errors are below 2e-6 of the diagonal, but for pairs that are all but opposite, and without polynomials for those
+    that are all but equal: there the kernel has a kink, and the rounding of their product counts up to 2e-4.
+
+    Cost: O(d) and a nanosecond or two per entry, on the calling thread.
     """
     block = np.empty((len(left), len(right)), np.float32) if out is None else out
-    known = polynomials(float(shift))
-    room = np.empty(len(left) * min(_COLUMNS, len(right)), np.float32)
+    room, nothing = np.empty(len(left) * min(_COLUMNS, len(right)), np.float32), np.zeros((len(left), 0))
     for first in range(0, len(right), _COLUMNS):  # in the cache from the product to the kernel
         some = right[first : first + _COLUMNS]
         tile = room[: len(left) * len(some)].reshape(len(left), len(some))
-        np.matmul(left, some.T, out=tile)
-        if known is None:
-            tile[:] = limit_kernel(tile.astype(np.float64), shift, symmetric=False)
-        else:
-            evaluate(tile, *known)
+        _add_single(left, some, np.zeros((0, len(some)), np.float32), shift, tile, nothing)
         block[:, first : first + _COLUMNS] = tile
     return block
 
@@ -94,8 +91,7 @@ def limit_product(
 ) -> Matrix:
     """Return the limit kernel between others (k, d) and inputs (n, d), times vectors (n, c), (k, c).
 
-    In single precision an entry has an error below 2e-6 of the diagonal, also that of a pair that is all but equal,
-    where polynomials are close to the kernel; else, and of pairs that are all but opposite, see :func:`limit_block`.
+    In single precision entries are those of :func:`limit_block`.
 
     Cost: O(nd) per row of the others, in blocks and on all threads; memory for a block per thread. An entry takes a
     nanosecond, in double precision several.
@@ -122,12 +118,12 @@ def limit_product(
 
 
 def _add_single(left: Single, right: Single, columns: Single, shift: float, tile: Single, total: Matrix) -> None:
-    """Add the kernel (k, n) between inputs, times columns (c, n), transposed, to the total (k, c)."""
+    """Write the kernel (k, n) between inputs to a tile; add it times columns (c, n), transposed, to a total (k, c)."""
+    np.matmul(left, right.T, out=tile)
     known, few = polynomials(float(shift)), False
     if known is None:
-        limit_block(left, right, shift, tile)
+        tile[:] = limit_kernel(tile.astype(np.float64), shift, symmetric=False)
     else:
-        np.matmul(left, right.T, out=tile)
         few = len(columns) <= _FEW
         multiply_kernel(tile, *known, np.float32(_EDGE), left, right, columns if few else columns[:0], total)
     if not few:
