@@ -38,7 +38,7 @@ _ROWS, _COLUMNS = 256, 1024  # of a tile: a megabyte
 _TASK = 1 << 21  # numbers of a matrix that a thread multiplies at a time
 _TILE = 1 << 17  # of them, those that stay in the cache from the product to the kernel and to its product with vectors
 _FEW = 6  # vectors up to which a loop of ours multiplies a tile faster than BLAS
-_EDGE = 1 - 1e-3  # inner products above this are computed again, from the distance
+_EDGE = 1 - 2e-4  # inner products above this are computed again, from the distance
 KINK = 5e-7  # 1 - |rho| below which a product in single precision says nothing of the slope
 _CLOSE = 5e-6  # error of the polynomials at most, relative to the diagonal; else the table of the double kernel is used
 
