@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from thresher.loops import compiled, helper
 from thresher.loops.instructions.places import EXTRA, ZERO, pick, places_at_least, places_of_ones
 from thresher.loops.instructions.vectors import dot_rows
 from thresher.loops.rounding import STRETCH, of_margin, of_product
 from thresher.loops.screen import IN_CACHE, guard_of, level_of, multiply_rows, pick_bounds, room_for
+from thresher.loops.structures import PredictedRows
 
 __all__ = ["add_outputs", "divide_twins", "measure_rows", "move_rows", "rows_near", "rows_reaching", "which_fire"]
 
@@ -113,8 +115,7 @@ def _add_twins(coefficient, shift, found, count, changes, values, sums):
         sums[found[c]] += coefficient * (max(margin + change, 0.0) - max(margin - change, 0.0))
 
 
-@compiled(allocates=True)
-def add_outputs(rows, X, shift, sums):
+def add_outputs(rows: PredictedRows, X: NDArray[np.floating], shift: float, sums: NDArray[np.float64]) -> None:
     """Add to ``sums`` (k,) what ``PredictedRows`` add to the outputs on inputs X (k, d).
 
     Which pairs are looked at depends on products or rounded rows; what they add does not, to the bit: nor does it
@@ -125,7 +126,7 @@ def add_outputs(rows, X, shift, sums):
     _add_rows(rows, X, shift, sums, guards, least, whole, found, bounds, values, changes)
 
 
-@helper
+@compiled
 def _add_rows(rows, X, shift, sums, guards, least, whole, found, bounds, values, changes):
     """See :func:`add_outputs`; ``guards`` are those of the rows, the arguments after them room."""
     centres, halves, products, rounded, inputs = (

@@ -199,8 +199,7 @@ def usual_guard(inputs: RoundedInputs, d: int) -> float:
     return math.sqrt(d) * (step / math.sqrt(12) + inputs.error)
 
 
-@compiled(allocates=True)
-def room_for(inputs):
+def room_for(inputs: RoundedInputs) -> WholeProducts:
     """Return room for the products of IN_CACHE rows with rounded inputs; what exceeds their number is never read."""
     count, _, columns = inputs.panels.shape
     reached = np.zeros((IN_CACHE, -(-count * columns // 64)), np.uint64)

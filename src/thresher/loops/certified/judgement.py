@@ -28,8 +28,7 @@ __all__ = [
 GATHER = 6
 
 
-@njit(inline="always")
-def make_scratch(entries, d):
+def make_scratch(entries: int, d: int) -> Scratch:
     """Return room for neurons with at most that many entries."""
     return Scratch(
         np.empty(entries), np.empty(entries + 1, np.int64), np.empty(entries, np.int64), np.empty(d), np.empty(d),

@@ -5,8 +5,11 @@ One block of rows at a time, while it is in the cache.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from thresher.loops import compiled, helper
 from thresher.loops.certified.judgement import (
@@ -24,7 +27,7 @@ from thresher.loops.instructions.vectors import dot_rows, sum_rows
 from thresher.loops.pairs.by_neuron import dot
 from thresher.loops.rounding import expiry_at, norm_of_sum, rounded_down, safely_below
 from thresher.loops.screen import IN_CACHE, change_nearly, guard_of, level_of, multiply_rows, pick_bounds, room_for
-from thresher.loops.structures import Displacement, Scanned, ScanRoom
+from thresher.loops.structures import Displacement, Inputs, Scanned, ScanRoom, ShardConstants, StartRows
 
 __all__ = ["scan_block"]
 
@@ -219,7 +222,7 @@ def _take_step(step, scale, fires, count, max_correlation, coefficients, pushes)
     return total, reach
 
 
-@helper
+@compiled
 def _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists, used):
     """See :func:`scan_block`; it ``moves`` if the step is not 0. ``room`` and ``scratch`` are work arrays."""
     Z, vectors, signs, K, X = rows.products, inputs.fast_vectors, rows.signs, inputs.fast_products, inputs.vectors
@@ -335,8 +338,15 @@ def _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists,
     return Scanned(last, row, entries, flips, before, after, looks)
 
 
-@compiled(allocates=True)
-def scan_block(rows, step, constants, inputs, sums, lists, used):
+def scan_block(
+    rows: StartRows,
+    step: NDArray[np.float64],
+    constants: ShardConstants,
+    inputs: Inputs,
+    sums: NDArray[np.float64],
+    lists: Any,
+    used: tuple[int, int],
+) -> Scanned:
     """Find which neurons fire at the start and after the first step, and write watchlists for those.
 
     ``rows`` are ``StartRows``; ``constants`` have the guards of this block; ``step`` (n,) is the first step. ``sums``
@@ -353,5 +363,5 @@ def scan_block(rows, step, constants, inputs, sums, lists, used):
         np.zeros(inputs.fast_vectors.shape[1], working), np.zeros(rows.rounded_inputs.rows.shape[1], np.int16),
         np.empty(n, np.int32), np.empty(n, np.uint32), z, margins,
     )  # fmt: skip
-    scratch, moves = make_scratch(n, d), np.any(step != 0)
+    scratch, moves = make_scratch(n, d), bool(step.any())
     return _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists, used)
