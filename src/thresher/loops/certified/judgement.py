@@ -101,11 +101,16 @@ def load_start(neuron, constants, inputs, scratch):
     if constants.twins:
         row >>= 1
     if scratch.holds[0] != row:
-        if inputs.row_bounds.size:
-            draw_row(constants.seed, row, inputs.row_bounds, constants.tail, inputs.vectors, scratch.weights)
-        else:
-            fill_row(constants.seed, np.uint64(0), np.uint64(row), scratch.weights)
+        _make_row(constants.seed, row, inputs.row_bounds, constants.tail, inputs.vectors, scratch.weights)
         scratch.holds[0] = row
+
+
+@helper
+def _make_row(seed, row, bounds, tail, X, out):
+    if bounds is None:  # Numba compiles one of the two: which one the types tell
+        fill_row(seed, np.uint64(0), np.uint64(row), out)
+    else:
+        draw_row(seed, row, bounds, tail, X, out)
 
 
 @helper

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from thresher.loops import compiled, helper
+from thresher.loops import compiled
 from thresher.loops.certified.judgement import (
     add_products,
     add_up,
