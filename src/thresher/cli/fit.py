@@ -111,7 +111,7 @@ class Work:
             nothing = f"Nothing is saved in {options['save']} yet: this is the start."
             say(console, _GOES_ON if files["resume"] else nothing)
         recorder = Recorder(names)
-        compile_loops(console)
+        compile_loops(inputs=len(y), columns=len(self.table.columns))
         outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
         say(console, f"Training {model.width:,} neurons on {len(y):,} rows to zero loss{outputs}.")
         with (

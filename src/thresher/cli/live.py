@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
-from thresher import Callback, Iteration, Result, Status, train
+from thresher import Callback, Iteration, Result, Status
 from thresher.cli.options import in_options
-from thresher.datasets import random_problem
+from thresher.loops.screen import way_for
+from thresher.warmup import BESIDE, compiled_beside, start
 
 __all__ = ["Live", "compile_loops", "end", "notes", "say", "short"]
 
@@ -108,13 +109,10 @@ class _Rate(ProgressColumn):
         return Text(f"{short(int(rate))} neurons/s, {left / rate:.0f} s left")
 
 
-def compile_loops(console: Console, method: str | None = None) -> None:
-    """Compile what training needs, so that later timings do not include compiling."""
-    began = time.perf_counter()
-    with console.status("Compiling, once for this machine ..."):
-        train(random_problem(inputs=20, dimension=10), width=4000, method=method)
-    if (seconds := time.perf_counter() - began) > 2:
-        console.print(f"Compiled, once for this machine ({seconds:.0f} s).", highlight=False)
+def compile_loops(*, inputs: int, columns: int) -> None:
+    """Compile what training on so many inputs needs, so that later timings do not include compiling."""
+    with compiled_beside(*BESIDE):
+        start(screened=[way_for(columns, inputs) is not None])
 
 
 @contextmanager

@@ -6,8 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.core import event
 
-__all__ = ["compiled", "helper"]
+from thresher.loops.compiling import Watch
+
+__all__ = ["WATCH", "compiled", "helper"]
+
+WATCH = Watch()
+event.register("numba:compile", WATCH)
 
 
 # What lets a loop over float32 numbers use whole vectors: none of them is NaN or infinite, sums may be fused.
