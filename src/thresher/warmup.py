@@ -1,7 +1,7 @@
 """Compile loops before they are needed: by calls that have almost nothing to do, in processes that fill Numba's cache.
 
 Two processes that write the cache of one function at the same time may spoil it. So parts that share functions are
-compiled one after the other, by the same process: those of a training by two, the start scan beside all others.
+compiled one after the other, by the same process: those of a training by two, the start scan beside all else.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from thresher.errors import NotAvailable
 from thresher.interfaces import Step
 from thresher.loops import compiling, trees
 from thresher.loops.certified.watchlists import rebuild
+from thresher.loops.screen import way_for
 from thresher.loops.structures import Found
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.weights import Weights
@@ -31,9 +33,10 @@ from thresher.shards.recipe import Recipe
 from thresher.shards.watchlists import StartBlock, StartScan
 from thresher.theory import limit_kernel
 
-__all__ = ["BESIDE", "PARTS", "compile_all", "compiled_beside", "start"]
+__all__ = ["PARTS", "compile_all", "compile_training"]
 
 _INPUTS, _COLUMNS = 256, 32  # so many that start rows are screened, where the processor can
+_SECONDS = 7.5  # that a process of its own takes for the steps of a training, and its predictions
 
 
 def _recipe() -> Recipe:
@@ -75,12 +78,12 @@ def steps() -> None:
     recipe.settings.start.rows(np.zeros(1, np.int64))
 
 
-def outputs() -> None:
-    """Compile what predictions of a network take: of many inputs, of fewer, and of one."""
+def outputs(*numbers: int) -> None:
+    """Compile what predictions of a network on so many inputs take."""
     recipe = _recipe()
     network = Network(recipe.settings, Weights.at_start(recipe.settings.start, recipe.inputs, dtype="float32"))
-    for inputs in (_INPUTS, 100, 1):
-        network.predict(recipe.inputs[:inputs])
+    for number in numbers:
+        network.predict(recipe.inputs[:number])
 
 
 def searches() -> None:
@@ -106,11 +109,11 @@ def estimators() -> None:
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "start": start, "steps": steps, "outputs": outputs, "estimators": estimators, "searches": searches,
+    "start": start, "steps": steps, "many": lambda: outputs(_INPUTS), "few": lambda: outputs(_INPUTS // 2, 1),
+    "estimators": estimators, "searches": searches,
 }  # fmt: skip
-BESIDE = ("steps", "outputs")  # what another process compiles while this one compiles the start scan
 # All of them: groups of a line side by side, one process each; then those of the next line.
-_LINES: tuple[tuple[tuple[str, ...], ...], ...] = ((("start",), ("steps", "outputs", "estimators")), (("searches",),))
+_LINES: list[list[tuple[str, ...]]] = [[("start",), ("steps", "many", "few", "estimators")], [("searches",)]]
 
 
 def _process(parts: Sequence[str], **options: Any) -> subprocess.Popen[str]:
@@ -120,29 +123,32 @@ def _process(parts: Sequence[str], **options: Any) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-@contextmanager
-def compiled_beside(*parts: str) -> Iterator[bool]:
-    """Have parts compiled by another process, unless the cache has them, and wait for it at the end of the block.
+def compile_training(*, inputs: int, columns: int) -> None:
+    """Compile what a training on so many inputs needs, and its predictions, on two cores; nothing if the cache has it.
 
-    Gives whether there is such a process. If it fails, what it was to compile is compiled where it is needed.
+    Another process compiles all but the start scan. If it fails, that is compiled once it is needed.
     """
-    names = set(compiling.SECONDS) - {"certified.start_scan._scan_rows"}
-    child = None
+    screened = way_for(columns, inputs) is not None
+    with _compiled_elsewhere("steps", "many" if screened else "few"):
+        start(screened=[screened])
+
+
+@contextmanager
+def _compiled_elsewhere(*parts: str) -> Iterator[None]:
+    names, child = set(compiling.SECONDS) - {"certified.start_scan._scan_rows"}, None
     if core_count() > 1 and sys.executable and not all(map(compiling.is_stored, names)):
-        try:
+        with suppress(OSError):
             child = _process(parts, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            compiling.stored_elsewhere |= names
-        except OSError:
-            pass
+            compiling.ELSEWHERE.update(dict.fromkeys(names, time.perf_counter() + _SECONDS))
     try:
-        yield child is not None
+        yield
         if child is not None:
             child.wait()
     finally:
         if child is not None:
             child.kill()
             child.wait()
-        compiling.stored_elsewhere.clear()
+        compiling.ELSEWHERE.clear()
 
 
 def compile_all() -> Iterator[str]:
@@ -151,7 +157,7 @@ def compile_all() -> Iterator[str]:
     Raises NotAvailable if one of them fails. Cost: about twenty seconds on two cores; two where all is in the cache.
     """
     for line in _LINES:
-        groups = line if core_count() > 1 else (tuple(part for parts in line for part in parts),)
+        groups = line if core_count() > 1 else [tuple(part for parts in line for part in parts)]
         running = [_process(parts, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for parts in groups]
         try:
             for child in running:

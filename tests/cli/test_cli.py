@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_demo_tells_each_iteration_and_ends_with_a_test(capsys):
 
 
 def test_demo_of_a_billion_neurons(capsys, monkeypatch):
-    monkeypatch.setattr(sys.modules["thresher.cli.demo"], "BILLION", 10**6)
+    monkeypatch.setattr(import_module("thresher.cli.demo"), "BILLION", 10**6)
     code, out, _ = run(capsys, "demo", "--billion")
     assert code == 0
     assert "Training 1,000,000 neurons on 16 random inputs" in out

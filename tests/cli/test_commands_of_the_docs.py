@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -146,12 +147,12 @@ def prepare(place, tmp_path, monkeypatch):
     for one in place.iterdir():
         os.symlink(one, tmp_path / one.name)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys.modules["thresher.cli.demo"], "BILLION", 10**5)
+    monkeypatch.setattr(import_module("thresher.cli.demo"), "BILLION", 10**5)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for name, size in {"_FEW": 2, "_SMALL": 3, "_FEW_WIDTH": 16, "_SMALL_WIDTH": 32, "_LIMIT_SEEDS": 1}.items():
         monkeypatch.setattr(ladder, name, size)
     for name, size in {"_INPUTS": 3, "_DIMENSION": 2}.items():
-        monkeypatch.setattr(sys.modules["thresher.cli.verify"], name, size)
+        monkeypatch.setattr(import_module("thresher.cli.verify"), name, size)
 
 
 @pytest.mark.parametrize("page", [one for one in PAGES if "pip install" in one.read_text()], ids=lambda page: page.stem)

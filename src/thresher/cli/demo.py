@@ -11,10 +11,11 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from thresher import train
-from thresher.cli.live import Live, compile_loops, end, say
+from thresher.cli.live import Live, end, say
 from thresher.cli.options import COUNT
 from thresher.datasets import digits, random_problem
 from thresher.errors import InvalidInput
+from thresher.warmup import compile_training
 
 __all__ = ["demo"]
 
@@ -45,7 +46,7 @@ def demo(width: int, rows: int, seed: int, paper: bool, billion: bool) -> None:
     split = digits(rows=rows, seed=seed)
     method = "paper" if paper else None
     if not paper:
-        compile_loops(inputs=rows, columns=split.train.dimension)
+        compile_training(inputs=rows, columns=split.train.dimension)
     say(console, f"Training {width:,} neurons on {split.description}.")
     began = time.perf_counter()
     with Live(console, width, inputs=rows) as live:

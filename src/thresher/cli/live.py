@@ -14,10 +14,8 @@ from rich.text import Text
 
 from thresher import Callback, Iteration, Result, Status
 from thresher.cli.options import in_options
-from thresher.loops.screen import way_for
-from thresher.warmup import BESIDE, compiled_beside, start
 
-__all__ = ["Live", "compile_loops", "end", "notes", "say", "short"]
+__all__ = ["Live", "end", "notes", "say", "short"]
 
 _BETWEEN = 2.0  # seconds between plain lines about the start scan
 _EACH = 8  # workers up to which each is shown by itself
@@ -107,12 +105,6 @@ class _Rate(ProgressColumn):
             return Text("")
         rate, left = task.completed / task.elapsed, task.remaining or 0
         return Text(f"{short(int(rate))} neurons/s, {left / rate:.0f} s left")
-
-
-def compile_loops(*, inputs: int, columns: int) -> None:
-    """Compile what training on so many inputs needs, so that later timings do not include compiling."""
-    with compiled_beside(*BESIDE):
-        start(screened=[way_for(columns, inputs) is not None])
 
 
 @contextmanager

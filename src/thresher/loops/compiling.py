@@ -16,19 +16,23 @@ from typing import Any
 
 from numba.core import event
 
-__all__ = ["SECONDS", "Watch", "is_stored", "seconds_left", "stored_elsewhere"]
+__all__ = ["ELSEWHERE", "SECONDS", "Watch", "is_stored", "seconds_left"]
 
 _AFTER = 2.0  # seconds of compiling before anything is said
 _HERE = "thresher.loops."
-# Seconds that the loops of a training took where they were measured, and nothing else. Machines differ by a factor,
-# which those that are done tell.
+# Seconds that the loops of a training took where they were measured. Machines differ by a factor, which those that are
+# done tell, and others too.
 SECONDS = {
     "certified.start_scan._scan_rows": 3.6, "certified.visits._visit_due": 1.8, "certified.watchlists.commit": 0.5,
     "certified.watchlists._rebuild_rows": 0.8, "certified.watchlists._extract_rows": 0.25, "trees.query": 0.2,
     "certified.watchlists.write_wake_ups": 0.1, "trees.climb": 0.15, "trees.build": 0.1,
     "pairs.counting.count_bits": 0.2, "pairs.counting.count_pairs": 0.1, "pairs.counting.cheaper_by_bits": 0.15,
 }  # fmt: skip
-stored_elsewhere: set[str] = set()  # those that another process compiles meanwhile
+_OTHERS = {
+    "numbers.philox.fill_block": 0.2, "numbers.philox.fill_rows": 0.2, "numbers.philox.words_to_normals": 0.2,
+    "screen._round": 0.3, "screen.squares": 0.2, "screen._transpose": 0.1,
+}  # fmt: skip
+ELSEWHERE: dict[str, float] = {}  # those that another process compiles meanwhile, and when it is done, on the clock
 
 
 def is_stored(name: str) -> bool:
@@ -45,15 +49,16 @@ def is_stored(name: str) -> bool:
 
 
 def seconds_left(name: str, *, spent: float, done: float, current: float) -> float | None:
-    """Return about how many seconds the loops of a training still take; None while others are compiled.
+    """Return about how many seconds the loops of a training still take; None if there may be no training.
 
-    ``name`` has been compiled for ``current`` seconds, those that were ``done``, by SECONDS, took ``spent``.
+    ``name`` has been compiled for ``current`` seconds, those that are ``done``, by their usual seconds, took ``spent``.
     """
-    if name not in SECONDS:
+    if name not in SECONDS and not ELSEWHERE:
         return None
-    others = [one for one in SECONDS if one != name and one not in stored_elsewhere and not is_stored(one)]
+    others = [one for one in SECONDS if one != name and one not in ELSEWHERE and not is_stored(one)]
     factor = spent / done if done > 0.2 else 1.0
-    return max(factor * SECONDS[name] - current, 0.0) + factor * sum(SECONDS[one] for one in others)
+    here = max(factor * SECONDS.get(name, 0.0) - current, 0.0) + factor * sum(SECONDS[one] for one in others)
+    return max(here, factor * (max(ELSEWHERE.values(), default=0.0) - time.perf_counter()))
 
 
 class Watch(event.Listener):
@@ -62,7 +67,7 @@ class Watch(event.Listener):
     def __init__(self) -> None:
         self.quiet = False
         self._depth, self._collects, self._name, self._began = 0, False, "", 0.0
-        self._all = self._spent = self._done = 0.0  # seconds of all, and of those in SECONDS, measured and expected
+        self._all = self._spent = self._done = 0.0  # seconds of all, of those with usual seconds: measured and usual
         self._timer: threading.Timer | None = None
 
     def on_start(self, event: Any) -> None:
@@ -84,7 +89,7 @@ class Watch(event.Listener):
         self._depth -= 1
         if self._depth or not self._name:
             return
-        seconds, expected = time.perf_counter() - self._began, SECONDS.get(self._name, 0.0)
+        seconds, expected = time.perf_counter() - self._began, (SECONDS | _OTHERS).get(self._name, 0.0)
         self._all, self._name = self._all + seconds, ""
         if expected:
             self._spent, self._done = self._spent + seconds, self._done + expected
