@@ -32,7 +32,10 @@ def compiled(
     A function that makes or returns arrays ``allocates``. All others are compiled without Numba's runtime (its option
     ``_nrt``), so they count no references to arrays: that takes atomic instructions for each row and slice, which were
     a third of the scan of a start. Numba refuses to compile one of them that makes an array. Long loops are of this
-    kind; a short function around each makes its work arrays.
+    kind; a short function in Python makes the work arrays of each. (Were it compiled, the loop would be so twice.)
+
+    To compile takes seconds where much is inlined. What a call does not need is left out if its types say so: an
+    argument that is None, in ``if argument is None``.
 
     Numba does not notice a change of a helper that stands in another file (``dot``, ``fill_row``): after editing one of
     those, run ``make clean``.
