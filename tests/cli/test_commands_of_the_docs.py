@@ -50,8 +50,8 @@ def commands_of(page, program):
 
 def examples():
     found = {}
-    for name, command in commands.commands.items():
-        found[name] = re.search(r"Example: (thresher .*)", command.help or "").group(1)
+    for name in commands.list_commands(None):
+        found[name] = re.search(r"Example: (thresher .*)", commands.get_command(None, name).help or "").group(1)
     return found
 
 
@@ -136,7 +136,7 @@ def test_commands_of_a_page(capsys, place, tmp_path, monkeypatch, page):
 
 def test_examples_of_the_help(capsys, place, tmp_path, monkeypatch):
     found = examples()
-    assert set(found) == set(commands.commands)
+    assert {"train", "predict", "warmup"} < set(found)
     prepare(place, tmp_path, monkeypatch)
     order = sorted(found.values(), key=lambda line: not line.startswith("thresher train"))
     run_all(capsys, [re.sub(r"runs/(?!houses)\w+", "made/exact", line) for line in order if " bench" not in line])
@@ -148,6 +148,7 @@ def prepare(place, tmp_path, monkeypatch):
         os.symlink(one, tmp_path / one.name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(import_module("thresher.cli.demo"), "BILLION", 10**5)
+    monkeypatch.setattr("thresher.warmup._LINES", [[("steps",)]])
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for name, size in {"_FEW": 2, "_SMALL": 3, "_FEW_WIDTH": 16, "_SMALL_WIDTH": 32, "_LIMIT_SEEDS": 1}.items():
         monkeypatch.setattr(ladder, name, size)
