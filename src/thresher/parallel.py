@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -51,11 +51,15 @@ def in_order(function: Callable[[Item], Value], items: Iterable[Item], *, thread
     Results come in the order of the items and never in the order of completion, so a sum over them does not depend
     on the number of threads. At most ``threads + 1`` results wait at any time: memory is bounded by that.
     """
-    pool = Pool(threads)
+    idle = _IDLE[threads]
+    try:
+        pool = idle.pop()
+    except IndexError:  # none, or all are in use: a task may call this itself
+        pool = Pool(threads)
     try:
         yield from pool.in_order(function, items)
     finally:
-        pool.close()
+        idle.append(pool)
 
 
 class Pool:
@@ -94,6 +98,12 @@ class Pool:
         except BaseException:  # whoever goes on after an interrupt must find nobody at work
             self.close()
             raise
+
+
+# Pools, by their number of threads, that wait for the next call of ``in_order``: a fit makes thousands of calls.
+_IDLE: defaultdict[int, deque[Pool]] = defaultdict(deque)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_IDLE.clear)  # threads are not copied
 
 
 def blas_for_size(size: int) -> AbstractContextManager[object]:

@@ -122,7 +122,8 @@ def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]
     if options["save"] is not None and options["refit"] and not whole and not work.exact:
         say(console, f"Fitting again, to all {len(places):,} rows: that model is saved, and should be a little better.")
         with work.timed("fitting again"):
-            model, trained = work.fit(places), places
+            work.fit_again(model, places)
+            trained = places
     run = make_run(
         model,
         tested,

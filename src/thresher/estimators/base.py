@@ -6,10 +6,10 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -34,7 +34,7 @@ from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.models.fit_check import FitCheck, ensure
 from thresher.estimators.models.fitted import Fitted, LeftOut
 from thresher.estimators.models.interpolation import WIDTH, check_interpolation, interpolate
-from thresher.estimators.options import Options, Plan
+from thresher.estimators.options import Options, Plan, Taken
 from thresher.estimators.pipeline.budget import auto_width, fewer_neurons
 from thresher.estimators.pipeline.few_rows import WORSE
 from thresher.estimators.pipeline.pipeline import Pipeline
@@ -102,6 +102,8 @@ class ThresherEstimator(Exports, BaseEstimator):
     encoder_: TableEncoder | None
     _rows: int  # see Options.rows
     _sizes = Sizes()
+    _taken: Taken | None = None  # what the last fit chose, if there were many rows
+    _like: Taken | None = None  # what this fit takes over
     _auto_widths: tuple[int, int]  # fewest and most neurons per output with width="auto", if there are few outputs
 
     def _table(self, X: Any, *, weights: Any = None, **more: Any) -> Any:
@@ -128,6 +130,35 @@ class ThresherEstimator(Exports, BaseEstimator):
         whole = self._interpolates or self.approximation in ("exact", "leaves") or self.width not in ("auto", math.inf)
         return data.with_rows(data.X[np.arange(len(data))]) if whole or len(data) <= self._sizes.exact else data
 
+    def refit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit other rows, such as the same and more, with what the last fit chose: a part of the time of a new fit.
+
+        Scale, features, bias, shift, the way to fit and whether logarithms are learnt are taken over; the ridge is
+        chosen near its last value. Where that fit or this one has few rows, up to 4,096, where columns became others
+        (a new category), or after loading from a file, everything is chosen anew.
+
+        Cost: one solve for all rows, O(n²) per step and output; see :meth:`fit` for what else there is to a fit.
+        """
+        check_is_fitted(self, "results_")
+        self._like = self._taken
+        try:
+            return self.fit(X, y, sample_weight)
+        finally:
+            del self._like
+
+    def _to_take(self, rows: int) -> Taken | None:
+        """Return what a fit of so many rows takes over, if anything."""
+        like, sizes = self._like, self._sizes
+        if like is None or rows <= sizes.one_by_one or (rows > sizes.exact and like.way == "exact"):
+            return None
+        return like if like.columns == self._number_names() else None
+
+    def _number_names(self) -> tuple[str, ...]:
+        """Return the names of the columns of numbers that rows become."""
+        if self.encoder_ is not None:
+            return tuple(self.encoder_.get_feature_names_out().tolist())
+        return tuple(map(str, getattr(self, "feature_names_in_", range(self.n_features_in_))))
+
     def _fit(self, data: Observations, measure: Measure = mean_square) -> LeftOut:
         """Fit observations whose targets have the weighted mean 0; return the results of leaving them out."""
         options = self._options(data, measure)
@@ -140,6 +171,8 @@ class ThresherEstimator(Exports, BaseEstimator):
                     error.add_note(f"The work done so far is in {options.checkpoint}: the same fit goes on from there.")
                 raise
             fitted, self.fit_check_ = self._checked(made)
+        many = len(data) > self._sizes.one_by_one
+        self._taken = self._choices(fitted) if many else None
         self._warn(0.0 if fitted.networks is None else fitted.networks.loss)
         return fitted.left_out
 
@@ -150,6 +183,13 @@ class ThresherEstimator(Exports, BaseEstimator):
         except BaseException:  # an interrupt too: what failed its check must not predict
             self.__dict__.pop("results_", None)
             raise
+
+    def _choices(self, fitted: Fitted) -> Taken:
+        """Return what a fit of other rows may take over."""
+        choice = fitted.choice._replace(ridge=fitted.limit.ridge)
+        return Taken(
+            self._number_names(), fitted.lift.scale, fitted.coordinates, choice, fitted.learning, fitted.limit.way
+        )
 
     def _adopt(self, fitted: Fitted) -> None:
         """Take over everything that came out of a fit."""
@@ -217,6 +257,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             checkpoint=check_path("checkpoint", self.checkpoint),
             approximation=self.approximation,
             or_limit=self.width == "auto",
+            taken=self._to_take(len(data)),
             where=where,
         )
 

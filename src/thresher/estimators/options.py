@@ -10,13 +10,13 @@ from typing import NamedTuple
 from thresher.engines import LOCAL, Where
 from thresher.estimators.interfaces import Backend, Measure
 from thresher.estimators.judging.measures import mean_square
-from thresher.estimators.judging.search import SHIFTS
+from thresher.estimators.judging.search import SHIFTS, Choice
 from thresher.estimators.kernels.gradients import MILD
-from thresher.estimators.kernels.kernel import SphereKernel, Start
+from thresher.estimators.kernels.kernel import Coordinates, SphereKernel, Start
 from thresher.estimators.sizes import Sizes
 from thresher.model.start import Sequence as SequenceName
 
-__all__ = ["Learning", "Options", "Plan"]
+__all__ = ["Learning", "Options", "Plan", "Taken"]
 
 
 class Plan(NamedTuple):
@@ -59,6 +59,17 @@ class Learning(NamedTuple):
         return max(1.0, (after / learnt) / (before / plain))
 
 
+class Taken(NamedTuple):
+    """What an earlier fit of many rows chose, which another takes over; the ridge is only one to begin with."""
+
+    columns: tuple[str, ...]  # their names: what was chosen is worth nothing for others
+    scale: str
+    coordinates: Coordinates
+    choice: Choice
+    learning: Learning
+    way: str  # all rows are fitted
+
+
 class Options(NamedTuple):
     """What was asked for; None is to be chosen."""
 
@@ -82,6 +93,7 @@ class Options(NamedTuple):
     where: Where = LOCAL  # networks are trained
     or_limit: bool = False  # whether the limit of infinite width replaces a network that is measurably worse
     sizes: Sizes = Sizes()
+    taken: Taken | None = None
 
     @property
     def tried_biases(self) -> list[float]:

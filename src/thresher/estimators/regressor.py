@@ -303,7 +303,8 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         that of a few. They must not raise the mean square either: what they predict is the median, and of rare counts
         a median of zero has a low absolute error and says nothing.
         """
-        if self.target == "linear":
+        target = self.target if self._like is None else self.target_
+        if target == "linear":
             return None
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit
         least = columns.min(axis=0)
@@ -323,12 +324,12 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
             floor = None if place is None else floors[place]
             return self._left_out_error(rows_of(place), few, weighed, floor=floor, many=many, power=power, quick=quick)
 
-        if self.target == "auto":  # most often a look at one kernel is enough
+        if target == "auto":  # most often a look at one kernel is enough
             plain = error(None, quick=True)
             if min(error(place, quick=True) for place in range(len(floors))) > plain:
                 return None
         best = min(range(len(floors)), key=error)
-        if self.target == "log":
+        if target == "log":
             return floors[best]
         better = all(error(best, power=power) < share * error(None, power=power) for power, share in _CLEARLY)
         return floors[best] if better else None

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from thresher.loops import compiled
+from thresher.loops import compiled, helper
 
 __all__ = [
     "FAR", "NEAR", "differentiate", "evaluate", "evaluate_slope", "interpolate", "interpolate_slopes",
-    "multiply_symmetric",
+    "multiply_both", "multiply_symmetric",
 ]  # fmt: skip
 
-NEAR, FAR = 14, 20  # degrees of the polynomials for rho from 0 to 1, and from -1 to 0
+NEAR, FAR = 9, 20  # degrees of the polynomials for rho from 0 to 1, and from -1 to 0
 
 
 @compiled
@@ -138,3 +138,59 @@ def multiply_symmetric(upper, alpha, slopes):
                 value -= alpha[i, k] * alpha[j, k]
             slopes[i, j] *= value
             slopes[j, i] = slopes[i, j]
+
+
+@helper(sums=True)
+def _four(first, second, third, fourth, vector, one, two, three, four, total):
+    """Return four rows (n,) times a vector (n,), and add them to ``total`` (n,), each times a number of its own.
+
+    The rows are read once, for both; a loop with a single array to write to is made of whole vectors.
+    """
+    zero = np.float32(0.0)
+    by_first, by_second, by_third, by_fourth = zero, zero, zero, zero
+    for j in range(first.shape[0]):
+        a, b, c, d, value = first[j], second[j], third[j], fourth[j], vector[j]
+        by_first += a * value
+        by_second += b * value
+        by_third += c * value
+        by_fourth += d * value
+        total[j] += a * one + b * two + c * three + d * four
+    return by_first, by_second, by_third, by_fourth
+
+
+@helper(sums=True)
+def _one(row, vector, number, total):
+    """Do the same with one row."""
+    product = np.float32(0.0)
+    for j in range(row.shape[0]):
+        product += row[j] * vector[j]
+        total[j] += row[j] * number
+    return product
+
+
+@compiled(sums=True)
+def multiply_both(panel, until, width, there, here, own, total):
+    """Add P ``there``ᵀ to ``own`` (c, k) and Pᵀ ``here``ᵀ to ``total`` (c, until), P the first columns of a panel.
+
+    The panel is (k, n), P (k, until), ``there`` (c, n' >= until), ``here`` (c, k): all float32 but ``own``. Each number
+    of P is read from memory once for both products and all c vectors: ``width`` columns of four rows at a time stay in
+    the cache.
+    """
+    rows = panel.shape[0]
+    whole = rows - rows % 4
+    for first in range(0, until, width):
+        last = min(first + width, until)
+        for i in range(0, whole, 4):
+            for c in range(there.shape[0]):
+                one, two, three, four = _four(
+                    panel[i, first:last], panel[i + 1, first:last], panel[i + 2, first:last], panel[i + 3, first:last],
+                    there[c, first:last], here[c, i], here[c, i + 1], here[c, i + 2], here[c, i + 3],
+                    total[c, first:last],
+                )  # fmt: skip
+                own[c, i] += one
+                own[c, i + 1] += two
+                own[c, i + 2] += three
+                own[c, i + 3] += four
+        for i in range(whole, rows):
+            for c in range(there.shape[0]):
+                own[c, i] += _one(panel[i, first:last], there[c, first:last], here[c, i], total[c, first:last])

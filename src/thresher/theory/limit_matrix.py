@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from thresher.loops.limit import FAR, NEAR, differentiate, evaluate, evaluate_slope
+from thresher.loops.limit import FAR, NEAR, differentiate, evaluate, evaluate_slope, multiply_both
 from thresher.parallel import core_count, in_order
 from thresher.theory.kernel import Limit, cofiring_probability, firing_probability, limit_kernel
 
@@ -34,7 +35,7 @@ __all__ = [
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 _ROWS, _COLUMNS = 256, 1024  # of a tile: a megabyte
-_FEW = 4096  # inputs of a small matrix
+_TASK = 1 << 21  # numbers of a matrix that a thread multiplies at a time
 KINK = 5e-7  # 1 - |rho| below which a product in single precision says nothing of the slope
 _CLOSE = 5e-6  # error of the polynomials at most, relative to the diagonal; else the table of the double kernel is used
 
@@ -178,39 +179,34 @@ class LimitMatrix(LimitInputs):
     ----------
     inputs : (n, d), unit norm
     shift : threshold above which a neuron fires
-    memory : bytes that may be kept, of 2 n² for the whole; what was made for one product is kept for the next. With
-        infinity, both halves of a small matrix are: faster than many small panels
+    memory : bytes that may be kept, of 2 n² for the whole; what was made for one product is kept for the next
     threads : None for all cores
     """
 
     def __init__(self, inputs: NDArray[Any], shift: float, *, memory: float, threads: int | None = None) -> None:
         self._take(inputs, shift)
         self.threads = core_count() if threads is None else threads
-        self._panels = range(0, len(self.inputs), _ROWS)
-        self._small = memory == math.inf and len(self.inputs) <= _FEW
-        memory = 0.0 if self._small else memory
-        ends = np.cumsum([_ROWS * (first + _ROWS) for first in self._panels])
+        firsts = range(0, len(self.inputs), _ROWS)
+        ends = np.cumsum([_ROWS * (first + _ROWS) for first in firsts])
+        self._tasks = [list(some) for _, some in groupby(firsts, lambda first: ends[first // _ROWS] // _TASK)]
         self._whole, kept = int(ends[-1]), int(np.searchsorted(ends, memory / 4, side="right"))
         size = int(ends[kept - 1]) if kept else 0
         self._store = np.empty(size, np.float32)  # in one piece: faster to get than many; untouched, it takes nothing
         self._begin = {
-            first: int(end) - _ROWS * (first + _ROWS)
-            for first, end in zip(self._panels[:kept], ends[:kept], strict=True)
+            first: int(end) - _ROWS * (first + _ROWS) for first, end in zip(firsts[:kept], ends[:kept], strict=True)
         }
-        self._made = set[int]()
-        self._dense_until, self._room = 0, np.empty((0, 0), np.float32)
+        self._made = dict[int, int]()  # columns of each panel that are kept
 
     def renewed(self, kernel: Limit, inputs: NDArray[Any]) -> LimitMatrix:
         """Return the matrix of other inputs, as many, in the memory of this one, which is lost."""
         self._take(inputs, kernel.shift)
         self._made.clear()
-        self._dense_until = 0
         return self
 
     @property
     def kept(self) -> float:
         """The share of the matrix that is kept between products."""
-        return 1.0 if self._small else len(self._store) / self._whole
+        return len(self._store) / self._whole
 
     def columns(self, rows: NDArray[np.int64]) -> Single:
         """Return some rows of the matrix (k, n), which are its columns too. Cost: O(nd) each."""
@@ -228,62 +224,51 @@ class LimitMatrix(LimitInputs):
     def times(self, vectors: Matrix) -> Matrix:
         """Return the matrix times vectors (r, c), rows beyond r counting as zero: (n, c).
 
-        Cost: O(n²) per vector, and O(n²d/2) for what is not kept.
+        Cost: O(nr) per vector, and O(nrd) for what is not kept; of rows up to r half of that.
         """
-        columns = np.ascontiguousarray(vectors, np.float32)
-        if self._small:
-            dense = self._dense(len(columns))
-            firsts = range(0, len(self), _COLUMNS)  # the same for any number of threads, and so is their rounding
-            parts = in_order(lambda first: dense[first : first + _COLUMNS] @ columns, firsts, threads=self.threads)
-            return np.concatenate(list(parts)).astype(np.float64)
-        total = np.zeros((len(self), columns.shape[1]))
+        columns = np.ascontiguousarray(vectors.T, np.float32)
+        total = np.zeros((len(columns), len(self)))
 
-        def part(first: int) -> tuple[int, Matrix, Matrix]:
-            return first, *self._times_panel(self._panel(first), first, columns)
+        def part(panels: list[int]) -> tuple[int, Matrix, Matrix]:  # the same for any number of threads
+            before = np.zeros((len(columns), min(panels[-1], columns.shape[1])))
+            own = [self._add_panel(first, columns, before) for first in panels]
+            return panels[0], np.concatenate(own, axis=1), before
 
-        for first, own, before in in_order(part, self._panels, threads=self.threads):
-            total[first : first + _ROWS] += own
-            total[: len(before)] += before
-        return total
+        for first, own, before in in_order(part, self._tasks, threads=self.threads):
+            total[:, first : first + own.shape[1]] += own
+            total[:, : before.shape[1]] += before
+        return np.ascontiguousarray(total.T)
 
-    def _dense(self, until: int) -> Single:
-        """Return the first columns (n, until) of a small matrix, made once for as many in a row."""
-        if self._room.shape != (len(self), until):
-            self._room = np.empty((len(self), until), np.float32)
-        if self._dense_until != until:
-            limit_square(self.inputs, self.shift, until=until, threads=self.threads, out=self._room)
-            self._dense_until = until
-        return self._room
-
-    def _panel(self, first: int) -> Single:
-        """Return rows of the matrix up to the diagonal (k, first + k)."""
+    def _panel(self, first: int, until: int) -> Single:
+        """Return rows of the matrix (k, first + k), whose columns from ``until`` on may say nothing."""
         rows = self.inputs[first : first + _ROWS]
-        shape, begin = (len(rows), first + len(rows)), self._begin.get(first)
+        shape, begin, known = (len(rows), first + len(rows)), self._begin.get(first), self._made.get(first, 0)
         if begin is None:
             panel = np.empty(shape, np.float32)
         else:
             panel = self._store[begin : begin + shape[0] * shape[1]].reshape(shape)
-        if first not in self._made:
-            limit_block(rows, self.inputs[: shape[1]], self.shift, panel)
-            np.fill_diagonal(panel[:, first:], self.diagonal)  # products of float32 miss 1 by 1e-7, the kernel by 1e-4
+        until = min(until, shape[1])
+        if known < until:
+            limit_block(rows, self.inputs[known:until], self.shift, panel[:, known:until])
+            if until > first:  # products of float32 miss 1 by 1e-7, the kernel by 1e-4
+                np.fill_diagonal(panel[: until - first, first:until], self.diagonal)
             if begin is not None:
-                self._made.add(first)
+                self._made[first] = until
         return panel
 
-    def _times_panel(self, panel: Single, first: int, columns: Single) -> tuple[Matrix, Matrix]:
-        """Return what a panel adds to its own rows, and to those before it, as it stands for both halves."""
-        corner = panel[:, first:]
-        here = columns[first : first + len(panel)]  # fewer rows, or none, beyond the vectors
-        own = (corner[:, : len(here)] @ here).astype(np.float64)
-        before = np.empty((first if len(here) else 0, columns.shape[1]))
-        for begin in range(0, first, _COLUMNS):
-            tile = panel[:, begin : min(begin + _COLUMNS, first)]
-            there = columns[begin : begin + tile.shape[1]]
-            if len(there):
-                own += tile[:, : len(there)] @ there
-            if len(here):
-                before[begin : begin + tile.shape[1]] = tile[: len(here)].T @ here
-        return own, before
+    def _add_panel(self, first: int, columns: Single, before: Matrix) -> Matrix:
+        """Return what a panel times columns (c, r) gives for its own rows (c, k); add what it gives for those before.
+
+        Half of the matrix stands for both.
+        """
+        panel = self._panel(first, columns.shape[1])
+        until, inside = min(first, columns.shape[1]), columns[:, first : first + len(panel)]  # none beyond the vectors
+        own = (inside @ panel[:, first : first + inside.shape[1]].T).astype(np.float64)
+        here, added = (np.zeros((len(columns), size), np.float32) for size in (len(panel), until))
+        here[:, : inside.shape[1]] = inside
+        multiply_both(panel, until, _COLUMNS, columns, here, own, added)
+        before[:, :until] += added
+        return own
 
 
 def half_bytes(inputs: int) -> float:

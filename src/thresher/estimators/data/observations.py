@@ -159,6 +159,18 @@ class Observations:
         """Return the same observations with other columns: X (n, d')."""
         return Observations(X, row=self.row, target=self.target, unit=self.unit, count=self.count, order=self._order)
 
+    def mixed(self, most: int) -> Observations:
+        """Return the same observations of no more than ``most`` targets: random sums of all of them, always the same.
+
+        A linear fit mixes its outputs in the same way. A squared error remains the same on average over such sums.
+        """
+        outputs = self.target.shape[1]
+        if outputs <= most:
+            return self
+        sums, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(outputs, most)))
+        target = self.target @ (sums * np.sqrt(outputs / most))
+        return Observations(self.X, row=self.row, target=target, unit=self.unit, count=self.count, order=self._order)
+
     def folds(self, number: int) -> list[tuple[Observations, Observations]]:
         """Return pairs (kept, held out): every observation is held out once, equal ones spread over the folds.
 

@@ -25,7 +25,8 @@ __all__ = ["HoldOut", "Solved", "Stop", "refine", "search_ridges", "share_that_r
 
 Matrix = NDArray[np.float64]
 Single = NDArray[np.float32]
-_RANK = 768  # of a preconditioner, at the most
+_FEW = 4  # outputs of which a fit that starts from another tries several ridges: more columns cost more
+_RANK = 384  # of a preconditioner, at the most
 _WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many times another's for so many steps
 _LOST = 100.0  # times the least residual: conjugate gradients go up by much less before they go down again
 _SURE = 2.0  # standard errors of a gain from which on it is no chance
@@ -257,7 +258,9 @@ class HoldOut:
             )
 
         ridges = ridges_near(guess) if ridge is None else [ridge]
-        return search_ridges(solve, ridges) if start is None else solve(ridges, start)
+        if start is None:
+            return search_ridges(solve, ridges)
+        return solve(ridges if self.data.targets.shape[1] <= _FEW else [start.ridge], start)
 
     def evaluate_start(self, kernel: Kernel, *, ridge: float | None, guess: float) -> Solved:
         """Return the same for the kernel of a network at its start, which is a matrix: by Cholesky.

@@ -12,7 +12,7 @@ from thresher.estimators.data.lift import SphereLift
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.interfaces import Backend, Measure
 from thresher.estimators.judging.search import Choice
-from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.kernels.kernel import Coordinates, SphereKernel
 from thresher.estimators.models.fit_check import Asked
 from thresher.estimators.models.leaves import Leaves
 from thresher.estimators.options import Learning
@@ -82,6 +82,7 @@ class Fitted(NamedTuple):
     """Everything that came out of a fit."""
 
     lift: SphereLift
+    coordinates: Coordinates  # made of scaled columns, on which the kernel is
     choice: Choice
     learning: Learning
     limit: LimitFit

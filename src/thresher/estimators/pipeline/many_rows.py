@@ -44,7 +44,7 @@ __all__ = ["ManyRows"]
 Matrix = NDArray[np.float64]
 _CLEARLY = 0.98  # share of the error of centres that an exact fit must leave
 _NOT_DECISIVE = ("threads", "checkpoint", "measure", "seed", "sequence", "tol", "max_iterations", "width", "or_limit",
-                 "backend", "where")  # fmt: skip
+                 "backend", "where", "taken")  # fmt: skip
 # Shares of the error of rows left out by which answers may miss what is promised at most: after an exact solve, which
 # may have stopped early, and where answers for the same rows are there already.
 _HALF, _AGREE = 0.5, 0.1
@@ -55,6 +55,7 @@ class ManyRows:
 
     def __init__(self, data: Observations, options: Options, progress: Progress) -> None:
         self._data, self._options, self._progress = data, options, progress
+        self._way, self._errors = options.approximation, dict[str, float]()
         sizes, (n, d) = options.sizes, data.X.shape
         self._bare = data.with_rows(np.zeros((n, 0)))  # without the inputs, which are large
         self._held, self._kept = np.split(data.random_order(), [min(sizes.held, n // 5)])
@@ -67,7 +68,8 @@ class ManyRows:
             data.row,
             data.target,
             data.weight,
-            compared=(options.backend.exact_is_costly, options.width == math.inf),  # decide which fits are made
+            # These decide which fits are made.
+            compared=(options.backend.exact_is_costly, options.width == math.inf, options.taken is not None),
             **{name: value for name, value in options._asdict().items() if name not in _NOT_DECISIVE},
         )
 
@@ -82,7 +84,9 @@ class ManyRows:
 
         On more still where nothing else is learnt.
         """
-        sizes, d = self._options.sizes, self._data.X.shape[1]
+        sizes, d, taken = self._options.sizes, self._data.X.shape[1], self._options.taken
+        if taken is not None:
+            return choose_scale(self._kept_data, None, self._options._replace(scale=taken.scale))
         closer = sizes.large if d > sizes.columns else sizes.held
         trials = Trials(
             rows=self._kept_data.at(np.arange(min(sizes.held, len(self._kept_data)))),
@@ -97,6 +101,18 @@ class ManyRows:
 
     def choose_kernel(self, scale: Scale) -> Features:
         """Return the kernel, by rounds on rows held out, and how all rows will be fitted."""
+        taken = self._options.taken
+        if taken is None:
+            coordinates, choice, learning = self._learn_kernel(scale)
+        else:
+            coordinates, choice, learning = taken.coordinates, taken.choice, taken.learning
+            self._way = taken.way
+        self._small, self._chosen = self._part(self._options.sizes.small, coordinates, scale.scaling), choice
+        self._to_coordinates = partial(_coordinates, scale.scaling, coordinates, choice.kernel)
+        return Features(coordinates, choice, learning, self._small.data)
+
+    def _learn_kernel(self, scale: Scale) -> tuple[Coordinates, Choice, Learning]:
+        """Learn and choose all of it, and how all rows are fitted."""
         options, sizes, progress = self._options, self._options.sizes, self._progress
         progress.begin("choosing bias, shift and features")
         coordinates, scaling = Coordinates(), scale.scaling
@@ -117,18 +133,16 @@ class ManyRows:
         rounds = Rounds(small, large, options, self._journal, progress.share)
         if choice is None:
             choice, learning = rounds.learn(first, partial(self._search, small))
-        elif plan is None or plan == Plan():
-            learning = Learning(Plan(), {})
         else:
-            choice, learning = rounds.as_planned(plan, choice, partial(self._search, small))
-        if self._data.targets.shape[1] > sizes.ridge_outputs and options.ridge is None:
-            solved = rounds.fit(large, choice)
-            choice = choice if solved is None else choice._replace(ridge=solved.ridge)
+            learning = Learning(Plan(), {})
+            if plan is not None and plan != learning.plan:
+                choice, learning = rounds.as_planned(plan, choice, partial(self._search, small))
+            if self._data.targets.shape[1] > sizes.ridge_outputs and options.ridge is None:
+                solved = rounds.fit(large, choice)
+                choice = choice if solved is None else choice._replace(ridge=solved.ridge)
         progress.begin("fitting all rows")
         self._way, self._errors = self._choose_way(rounds, large, choice)
-        self._small, self._chosen = small, choice
-        self._to_coordinates = partial(_coordinates, scaling, coordinates, choice.kernel)
-        return Features(coordinates, choice, learning, small.data)
+        return coordinates, choice, learning
 
     def fit(self, ridge: float | None) -> Model:
         """Return the fit of all rows, exact or not, and networks if they were asked for."""
@@ -151,6 +165,8 @@ class ManyRows:
     def _part(self, size: int, coordinates: Coordinates, scaling: Scaling) -> HoldOut:
         """Return no more than ``size`` of the rows to fit, and as many that are held out, at some coordinates."""
         parts = [one.at(np.arange(min(size, len(one)))) for one in (self._kept_data, self._held_data)]
+        if self._options.measure is mean_square:
+            parts = [one.mixed(self._options.sizes.mixed) for one in parts]
         kept, held = (one.with_rows(coordinates.apply(scaling.apply(one.X))) for one in parts)
         return HoldOut(kept, held, self._options.backend, measure=self._options.measure)
 

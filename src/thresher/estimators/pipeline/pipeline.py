@@ -90,6 +90,7 @@ def _fitted(
     )
     return Fitted(
         lift=lift,
+        coordinates=coordinates,
         choice=features.choice,
         learning=features.learning,
         limit=made.limit,

@@ -128,7 +128,7 @@ class Rounds:
         if other is None and plain is not None and best.error > _CLOSE * large.measured(plain):
             other = search(bare.kernel, guess=plain.ridge)
             if other.kernel != bare.kernel:
-                again = self.fit(large, other)
+                again = self.fit(large, other._replace(ridge=plain.ridge))
                 plain = again if again is not None and again.error < plain.error else plain
                 other = other if again is plain else bare
         other = bare if other is None else other

@@ -60,11 +60,12 @@ def left_one_by_one(data: Observations, options: Options) -> Trials:
     return Trials(few, judge, judge, all_kernels=True, looked=0.9, clearly=0.9, most=1)
 
 
-def choose_scale(data: Observations, trials: Trials, options: Options) -> Scale:
+def choose_scale(data: Observations, trials: Trials | None, options: Options) -> Scale:
     """Return the scale of the least error on observations left out: the first unless another is clearly better.
 
     A first look has the first bias and shift, and the ridge of the first scale, or a ridge of its own if that is
-    better. The scaling that is returned is learnt from ``data``; the choice is one to start from.
+    better. The scaling that is returned is learnt from ``data``; the choice is one to start from. No trials are needed
+    where a scale was asked for.
 
     Cost: that of the judges for each ridge of each kernel tried.
     """
@@ -73,7 +74,7 @@ def choose_scale(data: Observations, trials: Trials, options: Options) -> Scale:
         return Scale(options.scale, _scaling(data, options.scale), nothing)
     first = best = CANDIDATES[0]
     plain = _scaling(data, first)
-    if data.count.sum() < options.sizes.for_scales:
+    if trials is None or data.count.sum() < options.sizes.for_scales:
         return Scale(first, plain, nothing)
     looks, scalings = dict[str, Choice](), _scalings(trials.rows, plain, columns=options.sizes.columns)
     look = partial(_look, options, trials.judge)
