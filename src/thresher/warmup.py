@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher.algebra import SKETCHES, Sketched, SketchQR
 from thresher.datasets import random_problem
 from thresher.errors import NotAvailable
 from thresher.interfaces import Step
@@ -24,6 +25,7 @@ from thresher.loops import compiling, trees
 from thresher.loops.certified.watchlists import rebuild
 from thresher.loops.screen import way_for
 from thresher.loops.structures import Found
+from thresher.model.compact import CompactNetwork
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.weights import Weights
 from thresher.parallel import core_count
@@ -32,6 +34,7 @@ from thresher.shards.certified import Certified
 from thresher.shards.recipe import Recipe
 from thresher.shards.watchlists import StartBlock, StartScan
 from thresher.theory import limit_kernel
+from thresher.theory.kernel import cofiring_slope
 
 __all__ = ["PARTS", "compile_all", "compile_training"]
 
@@ -87,24 +90,33 @@ def outputs(*numbers: int) -> None:
 
 
 def searches() -> None:
-    """Compile the other ways to search and to start, and the paper's own."""
+    """Compile the other ways to search, to start and to solve, and the paper's own."""
     from thresher.training import train
 
     problem, some = random_problem(inputs=20, dimension=10), {"width": 200, "max_iterations": 2}
     ways: list[dict[str, Any]] = [
         {"index": "scan"}, {"index": "tournament"}, {"index": "dense"}, {"method": "paper"}, {"solver": "pivots"},
         {"twins": True}, {"dtype": "float64"}, {"start": "poisson", "twins": True, "shift": 0.8, "width": 2000},
+        {"index": "dense", "shift": 2.0, "solver": "pivots"}, {"index": "scan", "start": "sobol"},
+        *({"solver": Sketched(preconditioner=SketchQR(sketch=one))} for one in SKETCHES),
     ]  # fmt: skip
     for options in ways:
         train(problem, **{**some, **options}).network.predict(problem.inputs)
+    compact = CompactNetwork(np.ones((2, 10), np.float32), np.array([1, -1], np.float32), 9.0)
+    for number in (20, 1):
+        compact.predict(problem.inputs[:number])
+    cofiring_slope(np.eye(2), np.eye(2), 1e-9)
 
 
 def estimators() -> None:
-    """Compile what fits of few rows take, and their predictions."""
-    from thresher.estimators import ThresherClassifier, ThresherRegressor
+    """Compile what fits of few rows take, those of many, and their predictions."""
+    from thresher.estimators import Sizes, ThresherClassifier, ThresherRegressor
 
     X = np.random.default_rng(0).normal(size=(200, 5))
-    ThresherRegressor(random_state=0).fit(X, X[:, 0] + np.sin(X[:, 1])).predict(X[:5])
+    for sizes in (Sizes(), Sizes(one_by_one=100, exact=150, exact_cheap=100)):
+        model = ThresherRegressor(random_state=0)
+        model._sizes = sizes
+        model.fit(X, X[:, 0] + np.sin(X[:, 1])).predict(X[:5])
     ThresherClassifier(random_state=0).fit(X, X[:, 0] > 0).predict_proba(X[:5])
 
 
