@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -103,6 +104,25 @@ def test_the_collector_pauses_and_is_as_before(watch, collects):
         assert gc.isenabled() == collects
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("passes", [0, 1])
+def test_an_interrupt_waits_for_the_end_of_a_pass(watch, passes):
+    """Inside it LLVM calls back, and what is raised there is lost."""
+    event, reached = loop(), []
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        watch.on_start(event)
+        signal.raise_signal(signal.SIGINT)
+        reached.append("the end of the pass")
+        if passes:
+            compiling.Pauses(watch).on_start(event)
+        watch.on_end(event)
+        reached.append("too far")
+    assert reached == ["the end of the pass"]
+    if passes:
+        watch.on_end(event)  # as Numba does on the way out
+    assert (signal.getsignal(signal.SIGINT), gc.isenabled()) == (before, True)
 
 
 def test_time_left_goes_by_what_others_took(monkeypatch):

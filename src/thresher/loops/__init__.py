@@ -8,12 +8,13 @@ from typing import Any
 import numba
 from numba.core import event
 
-from thresher.loops.compiling import Watch
+from thresher.loops.compiling import Pauses, Watch
 
 __all__ = ["WATCH", "compiled", "helper"]
 
 WATCH = Watch()
 event.register("numba:compile", WATCH)
+event.register("numba:run_pass", Pauses(WATCH))
 
 
 # What lets a loop over float32 numbers use whole vectors: none of them is NaN or infinite, sums may be fused.

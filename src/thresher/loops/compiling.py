@@ -1,13 +1,15 @@
 """What compiling is like for those who wait: nothing is said if it is short, and how long it takes if it is not.
 
 Numba tells when it compiles a function that is not in its cache. Collecting garbage meanwhile would take a tenth of the
-time and find nothing: the collector pauses.
+time and find nothing: the collector pauses. An interrupt waits for the end of a pass: where LLVM calls back it would be
+lost, and leave a function without its code.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import threading
 import time
@@ -16,7 +18,7 @@ from typing import Any
 
 from numba.core import event
 
-__all__ = ["ELSEWHERE", "SECONDS", "Watch", "is_stored", "seconds_left"]
+__all__ = ["ELSEWHERE", "SECONDS", "Pauses", "Watch", "is_stored", "seconds_left"]
 
 _AFTER = 2.0  # seconds of compiling before anything is said
 _HERE = "thresher.loops."
@@ -69,6 +71,8 @@ class Watch(event.Listener):
         self._depth, self._collects, self._name, self._began = 0, False, "", 0.0
         self._all = self._spent = self._done = 0.0  # seconds of all, of those with usual seconds: measured and usual
         self._timer: threading.Timer | None = None
+        self._handler: Any = None  # of interrupts, while they are held back
+        self._came = False  # one that was
 
     def on_start(self, event: Any) -> None:
         """Note which function is compiled; those that it calls are a part of it. Numba compiles one at a time."""
@@ -79,6 +83,8 @@ class Watch(event.Listener):
         self._name = f"{function.__module__.removeprefix(_HERE)}.{function.__name__}"
         self._began, self._collects = time.perf_counter(), gc.isenabled()
         gc.disable()
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is not None:
+            self._handler = signal.signal(signal.SIGINT, self._hold_back)
         if self._all <= _AFTER:
             self._timer = threading.Timer(_AFTER - self._all, self._say)
             self._timer.daemon = True
@@ -98,6 +104,22 @@ class Watch(event.Listener):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._let_go()
+
+    def interrupt(self) -> None:
+        """Let an interrupt go on that was held back."""
+        if self._came:
+            self._let_go()
+
+    def _hold_back(self, *_: object) -> None:
+        self._came = True
+
+    def _let_go(self) -> None:
+        handler, self._handler, came, self._came = self._handler, None, self._came, False
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
     def _say(self) -> None:
         name, current, processes = self._name, time.perf_counter() - self._began, sys.modules.get("multiprocessing")
@@ -107,3 +129,17 @@ class Watch(event.Listener):
         left = seconds_left(name, spent=self._spent, done=self._done, current=current)
         more = "" if left is None else f", about {max(left, 1):.0f} s left"
         print(f"compiling once for this machine{more}", file=sys.stderr, flush=True)
+
+
+class Pauses(event.Listener):
+    """Between two passes of the compiler: interrupts may go on."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def on_start(self, event: Any) -> None:
+        """Before a pass."""
+        self._watch.interrupt()
+
+    def on_end(self, event: Any) -> None:
+        """After it, nothing."""
