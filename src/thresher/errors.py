@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 
 __all__ = [
-    "BrokenCertificate", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError", "WorkerLost",
+    "BrokenCertificate", "FarOutside", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError", "TooNarrow",
+    "WorkerLost",
     "not_installed",
     "warn_of_old",
 ]  # fmt: skip
@@ -40,6 +41,23 @@ class BrokenCertificate(ThresherError, AssertionError):
 
 class WorkerLost(ThresherError, RuntimeError):
     """A worker of a cluster was lost and did not come back; a checkpoint holds all iterations until then."""
+
+
+class FarOutside(UserWarning):
+    """Some values of a column lie far outside the others.
+
+    Far means ten times the range of 98 % of the values, or a hundred times that of 80 %.
+
+    The model is still fitted; check whether the values are real. With ``scale="standardise"``, ``"centre"`` or
+    ``"none"`` they shift or rescale the whole column.
+    """
+
+
+class TooNarrow(UserWarning):
+    """A network of the width that was asked for is measurably worse than the limit of infinite width.
+
+    Measurably means an error on rows left out that is larger by two per cent. The network is still trained.
+    """
 
 
 def not_installed(what: str, *, extra: str) -> NotAvailable:

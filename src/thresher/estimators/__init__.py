@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thresher.estimators.base import FarOutside, TooNarrow
+from thresher.errors import FarOutside, TooNarrow
 from thresher.estimators.classifier import ThresherClassifier
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.lift import SphereLift

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from thresher.checks import check_whole
-from thresher.errors import InvalidInput, NotAvailable, warn_of_old
+from thresher.errors import FarOutside, InvalidInput, NotAvailable, TooNarrow, warn_of_old
 from thresher.estimators.backends.processor import Cpu, local_backend
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.observations import Observations
@@ -47,29 +47,12 @@ from thresher.tables.parts import Part, on_disk
 from thresher.training.history import Callback, Iteration
 from thresher.training.options import check_path
 
-__all__ = ["FarOutside", "ThresherEstimator", "TooNarrow"]
+__all__ = ["ThresherEstimator"]
 
 Matrix = NDArray[np.float64]
 _FAR = 0.2  # remainder, as a share of the targets, above which training counts as failed
 _ROUNDED = 1e-3  # share of the error on rows left out that the rounding of predictions in single precision may be
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
-
-
-class FarOutside(UserWarning):
-    """Some values of a column lie far outside the others.
-
-    Far means ten times the range of 98 % of the values, or a hundred times that of 80 %.
-
-    The model is still fitted; check whether the values are real. With ``scale="standardise"``, ``"centre"`` or
-    ``"none"`` they shift or rescale the whole column.
-    """
-
-
-class TooNarrow(UserWarning):
-    """A network of the width that was asked for is measurably worse than the limit of infinite width.
-
-    Measurably means an error on rows left out that is larger by two per cent. The network is still trained.
-    """
 
 
 class ThresherEstimator(Exports, BaseEstimator):
