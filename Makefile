@@ -106,7 +106,7 @@ bench-full: setup
 certified: setup
 	$(BIN)/python -m benchmarks.certified
 
-# What a prediction costs, with and without the neurons that never moved; about two minutes.
+# What a prediction costs: of networks, with and without the neurons that never moved, and of default models; some minutes.
 prediction: setup
 	$(BIN)/python -m benchmarks.prediction
 
