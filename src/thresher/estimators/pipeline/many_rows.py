@@ -226,8 +226,9 @@ class ManyRows:
         """
         options, data, choice, kernel = self._options, self._data, self._chosen, self._chosen.kernel
         ridges, journal = (self._ridges(choice), self._journal) if ridge is None else ([ridge], Journal(None))
-        if ridge is None and data.targets.shape[1] > options.sizes.ridge_outputs and options.ridge is None:
-            ridges = [choice.ridge]  # each costs as much as all outputs
+        many = data.targets.shape[1] > options.sizes.ridge_outputs  # each ridge costs as much as all outputs
+        if ridge is None and options.ridge is None and (many or options.taken is not None):
+            ridges = [choice.ridge]
         given = RowsToFit(
             self._bare, self._kept, self._held, kernel, ridges, options.measure, options.backend, options.sizes,
             careful=ridge is not None,
