@@ -153,7 +153,7 @@ def test_without_torch_its_rows_say_so(monkeypatch):
     for name in ("torch_adam", "torch_lbfgs"):
         row = measure(Task(name, "sphere", SMALL, LIMITS))
         assert row["status"] == "not available"
-        told = "not available: needs torch, which is not installed. Run: pip install 'thresher[torch]'"
+        told = "not available: needs torch, which is not installed. Run: pip install 'thresher-ml[torch]'"
         assert summary.ending(row) == told
         assert row["label"] == load_method(name).LABEL
 
