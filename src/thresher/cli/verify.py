@@ -43,8 +43,8 @@ def verify(
 
     Example: thresher verify --data measurements.csv --target price
     """
-    find_jinja()
     verification, terminal = from_clone("verification"), from_clone("verification.terminal")
+    find_jinja()
     console = terminal.wide_console()
     new_file(output / "verify.html", option="--output", force=force)
     make_folder(output, remedy="Choose another folder with --output.")
