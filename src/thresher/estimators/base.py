@@ -224,6 +224,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             warn_of_old("train_options={'engine': ...}", "engine=...")
             more["device"] = "cpu"
         interpolate(self, data, options, train_options=more, callbacks=told, verbose=said)
+        self.__dict__.pop("_taken", None)
 
     def _options(self, data: Observations, measure: Measure = mean_square) -> Options:
         def chosen(value: Any) -> float | None:
