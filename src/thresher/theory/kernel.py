@@ -76,9 +76,11 @@ def cofiring_slope(
     return slopes
 
 
-def _fill(products: NDArray[np.float64], write: Callable[..., None], *, symmetric: bool) -> NDArray[np.float64]:
+def _fill(
+    products: NDArray[np.float64], write: Callable[..., None], *, symmetric: bool, overwrite: bool = False
+) -> NDArray[np.float64]:
     """Return a matrix (n, k) whose blocks ``write(products, out)`` fills; of a symmetric one, a triangle of them."""
-    filled = np.empty_like(products)
+    filled = products if overwrite else np.empty_like(products)  # no block reads what another writes
 
     def fill(first: int) -> None:
         last = min(first + _BLOCK, len(products))
@@ -129,13 +131,16 @@ def largest_shift(width: int, inputs: int) -> float:
     return max(-float(special.ndtri(needed)), 0.0) if needed < 0.5 else 0.0
 
 
-def limit_kernel(products: NDArray[np.float64], shift: float, *, symmetric: bool = True) -> NDArray[np.float64]:
+def limit_kernel(
+    products: NDArray[np.float64], shift: float, *, symmetric: bool = True, overwrite: bool = False
+) -> NDArray[np.float64]:
     """Return what the Gram matrix tends to as the width grows (``eq:kernel``), from inner products rho (n, n).
 
     H = rho P(Z1 >= b, Z2 >= b) for N(0, 1) variables of correlation rho; see :func:`cofiring_probability`. The
     probability is interpolated, to an error below 1e-12 of P(Z >= b).
 
-    With ``symmetric=False`` the inner products (k, n) are those of other inputs with the training inputs.
+    With ``symmetric=False`` the inner products (k, n) are those of other inputs with the training inputs. With
+    ``overwrite`` the kernel takes their place.
 
     Cost: O(n²), some nanoseconds an entry; of a symmetric matrix half of them are computed.
     """
@@ -148,7 +153,7 @@ def limit_kernel(products: NDArray[np.float64], shift: float, *, symmetric: bool
         else:
             interpolate(some, table, out)
 
-    return _fill(products, write, symmetric=symmetric)
+    return _fill(products, write, symmetric=symmetric, overwrite=overwrite)
 
 
 def smallest_eigenvalue(matrix: NDArray[np.float64]) -> float:

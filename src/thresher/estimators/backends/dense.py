@@ -63,7 +63,7 @@ class ArrayLimit(ArrayKernel):
 
     def __init__(self, inputs: Matrix, shift: float, *, gradients: bool) -> None:
         products = _products_of(inputs)
-        super().__init__(limit_kernel(products, shift))
+        super().__init__(limit_kernel(products, shift, overwrite=not gradients))
         self._inputs, self._shift, self._products = inputs, shift, products if gradients else None
 
     def outer_products(self, alpha: Matrix, *, scale: Matrix, columns: int) -> Matrix:
@@ -86,7 +86,7 @@ class ArrayLimit(ArrayKernel):
         matrix = kernel.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
         matrix[np.diag_indices(len(inputs))] += penalty
         with blas_for_size(len(inputs)):
-            lower, failed = dpotrf(matrix, lower=1, overwrite_a=1)
+            lower, failed = dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
             if failed:
                 return None
             alpha = dpotrs(lower, targets, lower=1)[0]
@@ -121,7 +121,8 @@ class ArrayLimit(ArrayKernel):
 def _products_of(inputs: Matrix) -> Matrix:
     """Return the inner products (n, n) of inputs (n, d). Cost: O(n²d)."""
     products = np.empty((len(inputs), len(inputs)))
+    columns = np.ascontiguousarray(inputs.T)  # of a product with itself NumPy copies a triangle, which takes longer
     rows = max(1, _MOST_WORK // inputs.size)
     for first in range(0, len(inputs), rows):  # an interrupt takes effect between two of these
-        np.matmul(inputs[first : first + rows], inputs.T, out=products[first : first + rows])
+        np.matmul(inputs[first : first + rows], columns, out=products[first : first + rows])
     return products
