@@ -24,7 +24,7 @@ from thresher import MemoryRefused, memory, train
 from thresher.datasets import random_problem
 from thresher.engines import ShardEngine
 from thresher.engines import engine as engine_module
-from thresher.parallel import Pool, _anyone_may_change_it, blas_for_size, core_count, uninterrupted
+from thresher.parallel import Pool, _anyone_may_change_it, blas_for_size, core_count, in_order, uninterrupted
 
 
 def python(code, *, limit=None, **environment):
@@ -43,6 +43,24 @@ def python(code, *, limit=None, **environment):
 
 
 ONE = {"OPENBLAS_NUM_THREADS": "1"}  # each thread of BLAS takes address space of its own
+
+
+def test_threads_stay_from_call_to_call():
+    def work(_):
+        return threading.get_ident()
+
+    seen = set()
+    for _ in range(20):
+        seen |= set(in_order(work, range(8), threads=3))
+    assert len(seen) <= 3
+    inner = list(in_order(lambda _: len(list(in_order(work, range(4), threads=3))), range(6), threads=3))
+    assert inner == [4] * 6  # a task may call it itself
+    begun = in_order(work, range(100), threads=3)
+    next(begun)
+    begun.close()  # nobody goes on with what nobody waits for
+    with pytest.raises(ZeroDivisionError):
+        list(in_order(lambda k: 1 // (k - 5), range(8), threads=3))
+    assert list(in_order(lambda k: k, range(8), threads=3)) == list(range(8))
 
 
 def blas_threads():

@@ -11,11 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.datasets import make_friedman1
 
+from benchmarks.many_rows.tables import homes, letters, smooth
 from benchmarks.tabular.models import CLASSIFIERS, REGRESSORS, TABLE_REGRESSORS, Model
 from benchmarks.tabular.sets import REGRESSION, Part, load_set
 from thresher import InvalidInput
 
 NOISE = 1.0  # standard deviation of what is added to generated targets
+TABLES = "tables"
+JOINTS = (4096, 1 << 15, 1 << 17)  # rows from which on a fit goes another way
 QUICK = 256  # rows at most, to see that it works
 
 
@@ -50,6 +53,16 @@ def published(folder: Path, split: int, *, name: str) -> Data:
     return Data(*(data.part(data.splits[side][split]) for side in ("train", "test")))
 
 
+def table(folder: Path, _: int, *, name: str) -> Data:
+    """Return a table with its one split."""
+    try:
+        with np.load(folder / f"{name}.npz") as stored:
+            rows, targets = stored["X"].astype(float), stored["y"].astype(int)
+            return Data(*(Part(rows[stored[side]], targets[stored[side]]) for side in ("train", "test")))
+    except (OSError, KeyError, ValueError) as error:
+        raise InvalidInput(f"{name}.npz of {folder} cannot be read: {error}. It has X, y, train and test.") from error
+
+
 def images(folder: Path, _: int) -> Data:
     """Return the images as they are published, 0 to 1, (n, 784) float32."""
     found = []
@@ -79,9 +92,15 @@ def generated(_: Path, rows: int, *, columns: int, judged: int) -> Data:
     return Data(found[0][0], *found[1])
 
 
+def plant(_: Path, rows: int) -> Data:
+    """Return a smooth function of four columns with noise."""
+    return Data(smooth(rows, 1)[0], *smooth(1000, 2))
+
+
 _BY_NAME = {model.name: model for model in (*TABLE_REGRESSORS, *REGRESSORS)}
 _OURS, _MLP, _LIGHTGBM, _BOOSTING = (_BY_NAME[name] for name in ("thresher", "mlp", "lightgbm", "boosting"))
 _FOREST = Model("forest", "RandomForest, default", ("sklearn.ensemble", "RandomForestRegressor"))
+_FROM_FILE = Model("command", "thresher train, from file to report", ("benchmarks.many_rows.tables", "FromFile"))
 _LABELLED = tuple(model for model in CLASSIFIERS if model.name in ("thresher", "mlp", "lightgbm"))
 
 CASES = {
@@ -91,6 +110,27 @@ CASES = {
         (0,),
         (_OURS, _BOOSTING, _FOREST, _LIGHTGBM, _MLP),
         REGRESSION,
+    ),
+    "plant": Case(
+        "Generated, smooth: 8,611 rows, 4 columns", plant, (8611,), (_OURS, _BOOSTING, _LIGHTGBM, _MLP), quick=(QUICK,)
+    ),
+    "magic": Case("magic: 14,265 rows, 10 columns, two classes", partial(table, name="magic"), (0,), _LABELLED, TABLES),
+    "krkopt": Case(
+        "krkopt: 21,042 rows, 6 columns, 18 classes", partial(table, name="krkopt"), (0,), _LABELLED, TABLES
+    ),
+    "letters": Case(
+        "Generated: 15,000 rows, 16 columns, 26 classes",
+        lambda _, rows: Data(letters(rows, 0), letters(5000, 1)),
+        (15_000,),
+        _LABELLED,
+        quick=(QUICK,),
+    ),
+    "file": Case(
+        "Generated: 30,000 rows of numbers, categories and dates",
+        lambda _, rows: Data(homes(rows, 0), homes(5000, 1)),
+        (30_000,),
+        (_FROM_FILE, _OURS, _BOOSTING, _LIGHTGBM),
+        quick=(QUICK,),
     ),
     "protein": Case(
         "protein: 41,157 rows, 9 columns",
@@ -109,9 +149,9 @@ CASES = {
         quick=(QUICK,),
     ),
     "growth": Case(
-        "Friedman's first problem with noise: 2^13 to 2^20 rows, 16 columns",
+        "Friedman's first problem with noise: 2^9 to 2^20 rows, 16 columns",
         partial(generated, columns=16, judged=20_000),
-        tuple(2**power for power in range(13, 21)),
+        tuple(sorted([*(2**power for power in range(9, 21)), *(joint + joint // 32 for joint in JOINTS)])),
         (_OURS, _LIGHTGBM),
         quick=(QUICK // 4, QUICK // 2),
     ),

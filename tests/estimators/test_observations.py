@@ -315,3 +315,18 @@ class TestLeavingOneOut:
     def test_a_matrix_that_is_not_positive_has_no_fit(self):
         data = Observations.merged(np.arange(4.0)[:, None], np.ones((4, 1)))
         assert leave_one_out(ArrayKernel(-np.eye(4)), data, ridge=1e-6, diagonal=0.3, last=MOST) is None
+
+
+def test_sums_of_many_targets_keep_squared_errors_on_average():
+    rng = np.random.default_rng(0)
+    data = Observations.of_rows(rng.normal(size=(60, 2)), rng.normal(size=(60, 30)), np.ones(60))
+    assert data.mixed(30) is data
+    mixed = data.mixed(5)
+    assert mixed.targets.shape == (60, 5) and mixed.X is data.X
+    again, weights = data.mixed(5), np.linalg.lstsq(data.targets, mixed.targets, rcond=None)[0]
+    np.testing.assert_array_equal(again.targets, mixed.targets)
+    np.testing.assert_allclose(data.targets @ weights, mixed.targets, atol=1e-10)  # sums, the same for all rows
+    np.testing.assert_allclose(weights.T @ weights, 6 * np.eye(5), atol=1e-10)
+    np.testing.assert_allclose((mixed.targets**2).sum(), (data.targets**2).sum(), rtol=0.2)
+    part = data.at(np.arange(10)).mixed(5)
+    np.testing.assert_allclose(part.targets, mixed.targets[:10])

@@ -7,6 +7,7 @@ import pytest
 
 from thresher import to_sphere
 from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.loops.limit import multiply_both
 from thresher.theory import firing_probability, limit_kernel, limit_slopes
 from thresher.theory.limit_matrix import (
     LimitMatrix,
@@ -53,6 +54,29 @@ def test_products_with_what_is_kept_and_what_is_not(n, share):
     some = rng.permutation(n)[:7]
     np.testing.assert_allclose(matrix.columns(some), whole[some], atol=1e-6)
     np.testing.assert_array_equal(np.diag(whole), np.float32(firing_probability(0.5)))
+
+
+@pytest.mark.parametrize("shape", [(4, 1, 1), (1, 7, 2), (256, 1030, 3), (7, 0, 3), (11, 300, 20)])
+def test_both_products_of_a_panel(shape):
+    rows, until, vectors = shape
+    rng = np.random.default_rng(0)
+    panel = rng.normal(size=(rows, until + 5)).astype(np.float32)
+    there, here = (rng.normal(size=(vectors, size)).astype(np.float32) for size in (until + 9, rows))
+    own, total = rng.normal(size=(vectors, rows)), rng.normal(size=(vectors, until)).astype(np.float32)
+    first = panel[:, :until].astype(float)
+    wanted = own + there[:, :until] @ first.T, total + here @ first
+    multiply_both(panel, until, 128, there, here, own, total)
+    np.testing.assert_allclose(own, wanted[0], atol=1e-3)
+    np.testing.assert_allclose(total, wanted[1], atol=1e-3)
+
+
+def test_columns_that_are_asked_for_later_are_made_then():
+    inputs = sphere(900, 5)
+    matrix, whole = LimitMatrix(inputs, 0.5, memory=np.inf), limit_square(inputs, 0.5).astype(float)
+    rng = np.random.default_rng(0)
+    for until in (300, 257, 900, 10):
+        vectors = rng.normal(size=(until, 2))
+        np.testing.assert_allclose(matrix.times(vectors), whole[:, :until] @ vectors, atol=2e-4)
 
 
 def test_the_memory_of_another_matrix_can_be_used_again():

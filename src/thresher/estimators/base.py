@@ -15,16 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from thresher.checks import check_number, check_whole
-from thresher.devices import DEVICES
+from thresher.checks import check_whole
 from thresher.errors import InvalidInput, NotAvailable, warn_of_old
 from thresher.estimators.backends.processor import Cpu, local_backend
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import names_categories, new_rows, numeric_targets, training_rows
-from thresher.estimators.data.scaling import SCALES, far_values, say_far
+from thresher.estimators.data.scaling import far_values, say_far
 from thresher.estimators.data.streams import checked_part, joined
-from thresher.estimators.engine import Engine, backend_for, check_where, start_of
+from thresher.estimators.engine import Engine, backend_for, check_where
 from thresher.estimators.files.exporting import arrays_of
 from thresher.estimators.files.model_files import save_model
 from thresher.estimators.files.progress import Progress
@@ -35,6 +34,7 @@ from thresher.estimators.models.fit_check import FitCheck, ensure
 from thresher.estimators.models.fitted import Fitted, LeftOut
 from thresher.estimators.models.interpolation import WIDTH, check_interpolation, interpolate
 from thresher.estimators.options import Options, Plan, Taken
+from thresher.estimators.parameters import check_parameters, threads_of
 from thresher.estimators.pipeline.budget import auto_width, fewer_neurons
 from thresher.estimators.pipeline.few_rows import WORSE
 from thresher.estimators.pipeline.pipeline import Pipeline
@@ -42,7 +42,6 @@ from thresher.estimators.sizes import Sizes
 from thresher.export import Arrays, Exports
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
-from thresher.parallel import core_count
 from thresher.tables.parts import Part, on_disk
 from thresher.training.history import Callback, Iteration
 from thresher.training.options import check_path
@@ -52,8 +51,6 @@ __all__ = ["FarOutside", "ThresherEstimator", "TooNarrow"]
 Matrix = NDArray[np.float64]
 _FAR = 0.2  # remainder, as a share of the targets, above which training counts as failed
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
-SEQUENCES = ("sobol", "random")
-APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
 
 
 class FarOutside(UserWarning):
@@ -133,11 +130,11 @@ class ThresherEstimator(Exports, BaseEstimator):
     def refit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit other rows, such as the same and more, with what the last fit chose: a part of the time of a new fit.
 
-        Scale, features, bias, shift, the way to fit and whether logarithms are learnt are taken over; the ridge is
-        chosen near its last value. Where that fit or this one has few rows, up to 4,096, where columns became others
-        (a new category), or after loading from a file, everything is chosen anew.
+        Scale, features, bias, shift, ridge, the way to fit and whether logarithms are learnt are taken over. All is
+        chosen anew where that fit or this one has few rows (up to 4,096), where columns became others (a new
+        category), and after loading from a file.
 
-        Cost: one solve for all rows, O(n²) per step and output; see :meth:`fit` for what else there is to a fit.
+        Cost: that of the last part of :meth:`fit`, O(n²) per step and output.
         """
         check_is_fitted(self, "results_")
         self._like = self._taken
@@ -149,9 +146,9 @@ class ThresherEstimator(Exports, BaseEstimator):
     def _to_take(self, rows: int) -> Taken | None:
         """Return what a fit of so many rows takes over, if anything."""
         like, sizes = self._like, self._sizes
-        if like is None or rows <= sizes.one_by_one or (rows > sizes.exact and like.way == "exact"):
-            return None
-        return like if like.columns == self._number_names() else None
+        most = sizes.exact if like is not None and like.way == "exact" else math.inf
+        fits = like is not None and sizes.one_by_one < rows <= most and like.columns == self._number_names()
+        return like if fits else None
 
     def _number_names(self) -> tuple[str, ...]:
         """Return the names of the columns of numbers that rows become."""
@@ -171,8 +168,7 @@ class ThresherEstimator(Exports, BaseEstimator):
                     error.add_note(f"The work done so far is in {options.checkpoint}: the same fit goes on from there.")
                 raise
             fitted, self.fit_check_ = self._checked(made)
-        many = len(data) > self._sizes.one_by_one
-        self._taken = self._choices(fitted) if many else None
+        self._taken = None if len(data) <= self._sizes.one_by_one else self._choices(fitted)
         self._warn(0.0 if fitted.networks is None else fitted.networks.loss)
         return fitted.left_out
 
@@ -228,6 +224,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             warn_of_old("train_options={'engine': ...}", "engine=...")
             more["device"] = "cpu"
         interpolate(self, data, options, train_options=more, callbacks=told, verbose=said)
+        self.__dict__.pop("_taken", None)
 
     def _options(self, data: Observations, measure: Measure = mean_square) -> Options:
         def chosen(value: Any) -> float | None:
@@ -248,10 +245,10 @@ class ThresherEstimator(Exports, BaseEstimator):
             tol=_TOL[self._interpolates] if tol is None else tol,
             max_iterations=_ITERATIONS[self._interpolates] if most is None else int(most),
             seed=self._seed,
-            threads=self._threads(),
+            threads=threads_of(self.n_jobs),
             biases=self._biases,
             rows=self._rows,
-            backend=backend_for(where, self._threads(), self._sizes),
+            backend=backend_for(where, threads_of(self.n_jobs), self._sizes),
             measure=measure,
             sizes=self._sizes,
             checkpoint=check_path("checkpoint", self.checkpoint),
@@ -263,33 +260,8 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _check_parameters(self) -> None:
         self._seed = int(check_random_state(self.random_state).randint(2**31))  # once, whatever is tried
-        if self.width not in ("auto", math.inf):
-            check_whole(self.width, "width", least=1)
-        for name, least in (("shift", 0.0), ("bias", 0.0)):
-            if getattr(self, name) != "auto":
-                check_number(getattr(self, name), name, least=least)
-        if self.ridge != "auto":
-            check_number(self.ridge, "ridge", least=0.0)
-        rounds = self.feature_learning
-        if isinstance(rounds, str) and rounds not in ("auto", "columns"):
-            raise InvalidInput(f"feature_learning must be 'auto', 'columns' or a number of rounds; got {rounds!r}.")
-        if not isinstance(rounds, str):
-            check_whole(rounds, "feature_learning", least=0)
-        words = {"scale": ("auto", *SCALES), "approximation": APPROXIMATIONS, "device": DEVICES}
-        given = {name: getattr(self, name) for name in words} | {"start": start_of(self.start, self.sequence)}
-        for name, known in (words | {"start": SEQUENCES}).items():
-            if given[name] not in known:
-                raise InvalidInput(f"{name} must be one of {', '.join(map(repr, known))}; got {given[name]!r}.")
         check_where(self.engine, self.device, width=self.width)
-        self._threads()
-        if self.tol != "auto":
-            check_number(self.tol, "tol", least=0.0)
-        if self.max_iterations != "auto":
-            check_whole(self.max_iterations, "max_iterations", least=1)
-        if self.approximation in ("centres", "leaves") and self.width not in ("auto", math.inf):
-            raise InvalidInput(f"approximation={self.approximation!r} is for infinite width. Leave width out.")
-        if self.approximation == "leaves" and self.bias == 0:
-            raise InvalidInput("leaves need a bias above 0. Use another bias, or approximation='centres'.")
+        check_parameters(self)
         check_interpolation(self, interpolates=self._interpolates)
 
     def _width(self, rows: int, outputs: int) -> int | float:
@@ -300,14 +272,6 @@ class ThresherEstimator(Exports, BaseEstimator):
         if self.width == math.inf:
             return math.inf
         return 2 * math.ceil(check_whole(self.width, "width", least=1) / 2)
-
-    def _threads(self) -> int:
-        if self.n_jobs is None:
-            return core_count()
-        jobs = check_whole(self.n_jobs, "n_jobs", least=-(1 << 20))
-        if jobs == 0:
-            raise InvalidInput("n_jobs must be a number of threads, or negative for all but some cores; got 0.")
-        return jobs if jobs > 0 else max(1, core_count() + 1 + jobs)
 
     def _warn(self, loss: float) -> None:
         """Warn if a network ended far from the minimum, or has an error above that of the limit by this share of it."""
@@ -401,7 +365,7 @@ class ThresherEstimator(Exports, BaseEstimator):
     def _outputs_of(self, inputs: Matrix) -> Matrix:
         if not self.results_:
             return self._by_limit(inputs)
-        networks, threads = self.networks_, self._threads()
+        networks, threads = self.networks_, threads_of(self.n_jobs)
         if networks[0].weights.dense:
             backend = self._predicting()
             with backend.session():
@@ -425,10 +389,10 @@ class ThresherEstimator(Exports, BaseEstimator):
     def _predicting(self) -> Backend:
         """Return the backend of the device; where that is missing, as after a move to another machine, the CPU."""
         try:
-            return local_backend(self.device, self._threads())
+            return local_backend(self.device, threads_of(self.n_jobs))
         except NotAvailable as error:
             warnings.warn(f"Predicting on the CPU: {error}", UserWarning, stacklevel=5)
-            return Cpu(self._threads())
+            return Cpu(threads_of(self.n_jobs))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -42,5 +42,5 @@ def start_of(start: str, sequence: str | None) -> str:
     """Return where start rows come from; ``sequence`` is the old word."""
     if sequence is None:
         return start
-    warn_of_old(f"sequence={sequence!r}", f"start={sequence!r}", stacklevel=6)  # who calls fit
+    warn_of_old(f"sequence={sequence!r}", f"start={sequence!r}", stacklevel=7)  # who calls fit
     return sequence

@@ -60,7 +60,7 @@ class Learning(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What an earlier fit of many rows chose, which another takes over; the ridge is only one to begin with."""
+    """What an earlier fit of many rows chose, which another takes over."""
 
     columns: tuple[str, ...]  # their names: what was chosen is worth nothing for others
     scale: str

@@ -28,7 +28,7 @@ class Sizes(NamedTuple):
     gradients: int = 4096  # rows, of these, whose gradients make the metric
     scaled: int = 1 << 16  # rows from which the scales of columns are learnt
     sorted: int = 1 << 23  # numbers in these rows at most: columns times rows
-    mixed: int = 6  # outputs that fits of some of many rows have at most: random sums of all
+    mixed: int = 10  # outputs that fits of some of many rows have at most: random sums of all
     ridge_outputs: int = 4  # outputs beyond which ridges are compared on some rows only, once some are held out
     centres: int = 2048  # centres that are tried first
     more_centres: int = 4096  # centres that are taken if the first are better than leaves

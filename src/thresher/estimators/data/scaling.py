@@ -210,7 +210,8 @@ def _rank_knots(X: Matrix, weights: Matrix | None, spread: Matrix, *, normal: bo
 def _bend(X: Matrix, knots: Matrix, levels: Matrix) -> Matrix:
     """Return X (k, d) mapped by straight lines between knots (q, d); beyond the last knot, along the last line."""
     bent = np.column_stack([np.interp(*one) for one in zip(X.T, knots.T, levels.T, strict=True)])
-    for column in np.flatnonzero(((X < knots[0]) | (X > knots[-1])).any(axis=0)):
+    outside = (knots[0] > X) | (knots[-1] < X)
+    for column in np.flatnonzero(outside.any(axis=0)):
         values, one, level = X[:, column], knots[:, column], levels[:, column]
         last = int(np.searchsorted(one, one[-1]))  # it may be repeated
         for inner, end, beyond in ((1, 0, values < one[0]), (last - 1, last, values > one[-1])):

@@ -25,7 +25,7 @@ __all__ = ["HoldOut", "Solved", "Stop", "refine", "search_ridges", "share_that_r
 
 Matrix = NDArray[np.float64]
 Single = NDArray[np.float32]
-_FEW = 4  # outputs of which a fit that starts from another tries several ridges: more columns cost more
+_FEW = 4  # outputs; of more, steps cost more: a fit that starts from another tries one ridge, the factor has more rank
 _RANK = 384  # of a preconditioner, at the most
 _WORSE, _WHILE = 1.003, 3  # a ridge is given up when its error was so many times another's for so many steps
 _LOST = 100.0  # times the least residual: conjugate gradients go up by much less before they go down again
@@ -42,6 +42,7 @@ class Stop(NamedTuple):
     residual: float = 1e-3  # relative, of all columns
     patience: int = 6  # steps without a gain in the error on rows left out
     gain: float = 1e-3  # what counts as one
+    each: bool = False  # whether each ridge stops at the residual, rather than all when the last one is there
 
 
 class Solved(NamedTuple):
@@ -92,7 +93,7 @@ def solve_ridges(
         start=start if start is None or start.shape == added.shape else np.tile(start, len(ridges)),
     )
     best: Solved | None = None
-    gained, behind = 0, dict.fromkeys(alive, 0)
+    gained, behind, least = 0, dict.fromkeys(alive, 0), math.inf  # the least error of ridges that have arrived
     while descent.steps < stop.steps and descent.steps - gained < stop.patience:
         descent.step()
         tell(descent.steps / stop.steps)
@@ -113,9 +114,13 @@ def solve_ridges(
             break
         for at, place in enumerate(alive):
             # First steps say nothing: the preconditioner is that of another ridge. It must have arrived itself.
-            worse = residuals[at].max() < _ARRIVED and errors[at] > _WORSE * min(errors)
+            worse = residuals[at].max() < _ARRIVED and errors[at] > _WORSE * min(least, *errors)
             behind[place] = behind[place] + 1 if worse else 0
-        stay = [behind[place] < _WHILE for place in alive]
+        arrived = stop.each & (residuals.max(axis=1) <= stop.residual)
+        least = min([least, *np.array(errors)[arrived]])
+        stay = [behind[place] < _WHILE and not there for place, there in zip(alive, arrived, strict=True)]
+        if not any(stay):
+            break
         if not all(stay):
             descent.keep(np.flatnonzero(np.repeat(stay, outputs)).tolist())
             alive = [place for place, one in zip(alive, stay, strict=True) if one]
@@ -242,7 +247,8 @@ class HoldOut:
         both = np.concatenate([inputs, others])
         if self._matrix is None:
             self._matrix = self._backend.operator(kernel, both, memory=math.inf)
-        matrix, rank = self._matrix.renewed(kernel, both), min(_RANK, len(both) // 12)
+        many = self.data.targets.shape[1] > _FEW
+        matrix, rank = self._matrix.renewed(kernel, both), min(_RANK * (2 if many else 1), len(both) // 12)
         low = self._backend.pivots(matrix, rank=rank)
 
         def solve(ridges: list[float], begun: Solved | None) -> Solved | None:
@@ -253,14 +259,14 @@ class HoldOut:
                 backend=self._backend,
                 ridges=ridges,
                 error_of=self.error,
-                stop=Stop(steps=20, residual=2e-2),
+                stop=Stop(steps=20, residual=2e-2, each=True),
                 start=None if begun is None else begun.alpha,
             )
 
         ridges = ridges_near(guess) if ridge is None else [ridge]
         if start is None:
             return search_ridges(solve, ridges)
-        return solve(ridges if self.data.targets.shape[1] <= _FEW else [start.ridge], start)
+        return solve([start.ridge] if many else ridges, start)
 
     def evaluate_start(self, kernel: Kernel, *, ridge: float | None, guess: float) -> Solved:
         """Return the same for the kernel of a network at its start, which is a matrix: by Cholesky.

@@ -107,9 +107,10 @@ class ManyRows:
         else:
             coordinates, choice, learning = taken.coordinates, taken.choice, taken.learning
             self._way = taken.way
-        self._small, self._chosen = self._part(self._options.sizes.small, coordinates, scale.scaling), choice
+        small = self._part(self._options.sizes.small, coordinates, scale.scaling, mixed=False)
+        self._small, self._chosen = small, choice
         self._to_coordinates = partial(_coordinates, scale.scaling, coordinates, choice.kernel)
-        return Features(coordinates, choice, learning, self._small.data)
+        return Features(coordinates, choice, learning, small.data)
 
     def _learn_kernel(self, scale: Scale) -> tuple[Coordinates, Choice, Learning]:
         """Learn and choose all of it, and how all rows are fitted."""
@@ -162,10 +163,13 @@ class ManyRows:
         """Forget the journal: the fit is complete."""
         self._journal.finish()
 
-    def _part(self, size: int, coordinates: Coordinates, scaling: Scaling) -> HoldOut:
-        """Return no more than ``size`` of the rows to fit, and as many that are held out, at some coordinates."""
+    def _part(self, size: int, coordinates: Coordinates, scaling: Scaling, *, mixed: bool = True) -> HoldOut:
+        """Return no more than ``size`` of the rows to fit, and as many that are held out, at some coordinates.
+
+        Of many outputs random sums will do to choose by.
+        """
         parts = [one.at(np.arange(min(size, len(one)))) for one in (self._kept_data, self._held_data)]
-        if self._options.measure is mean_square:
+        if mixed and self._options.measure is mean_square:
             parts = [one.mixed(self._options.sizes.mixed) for one in parts]
         kept, held = (one.with_rows(coordinates.apply(scaling.apply(one.X))) for one in parts)
         return HoldOut(kept, held, self._options.backend, measure=self._options.measure)
@@ -226,8 +230,9 @@ class ManyRows:
         """
         options, data, choice, kernel = self._options, self._data, self._chosen, self._chosen.kernel
         ridges, journal = (self._ridges(choice), self._journal) if ridge is None else ([ridge], Journal(None))
-        if ridge is None and data.targets.shape[1] > options.sizes.ridge_outputs and options.ridge is None:
-            ridges = [choice.ridge]  # each costs as much as all outputs
+        many = data.targets.shape[1] > options.sizes.ridge_outputs  # each ridge costs as much as all outputs
+        if ridge is None and options.ridge is None and (many or options.taken is not None):
+            ridges = [choice.ridge]
         given = RowsToFit(
             self._bare, self._kept, self._held, kernel, ridges, options.measure, options.backend, options.sizes,
             careful=ridge is not None,

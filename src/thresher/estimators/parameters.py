@@ -1,0 +1,58 @@
+"""Parameters of the estimators, each refused with what it must be."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from thresher.checks import check_number, check_whole
+from thresher.devices import DEVICES
+from thresher.errors import InvalidInput
+from thresher.estimators.data.scaling import SCALES
+from thresher.estimators.engine import start_of
+from thresher.parallel import core_count
+
+__all__ = ["check_parameters", "threads_of"]
+
+SEQUENCES = ("sobol", "random")
+APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
+
+
+def check_parameters(model: Any) -> None:
+    """Refuse what no fit could mean, before anything else is looked at."""
+    if model.width not in ("auto", math.inf):
+        check_whole(model.width, "width", least=1)
+    for name, least in (("shift", 0.0), ("bias", 0.0)):
+        if getattr(model, name) != "auto":
+            check_number(getattr(model, name), name, least=least)
+    if model.ridge != "auto":
+        check_number(model.ridge, "ridge", least=0.0)
+    rounds = model.feature_learning
+    if isinstance(rounds, str) and rounds not in ("auto", "columns"):
+        raise InvalidInput(f"feature_learning must be 'auto', 'columns' or a number of rounds; got {rounds!r}.")
+    if not isinstance(rounds, str):
+        check_whole(rounds, "feature_learning", least=0)
+    words = {"scale": ("auto", *SCALES), "approximation": APPROXIMATIONS, "device": DEVICES}
+    given = {name: getattr(model, name) for name in words} | {"start": start_of(model.start, model.sequence)}
+    for name, known in (words | {"start": SEQUENCES}).items():
+        if given[name] not in known:
+            raise InvalidInput(f"{name} must be one of {', '.join(map(repr, known))}; got {given[name]!r}.")
+    threads_of(model.n_jobs)
+    if model.tol != "auto":
+        check_number(model.tol, "tol", least=0.0)
+    if model.max_iterations != "auto":
+        check_whole(model.max_iterations, "max_iterations", least=1)
+    if model.approximation in ("centres", "leaves") and model.width not in ("auto", math.inf):
+        raise InvalidInput(f"approximation={model.approximation!r} is for infinite width. Leave width out.")
+    if model.approximation == "leaves" and model.bias == 0:
+        raise InvalidInput("leaves need a bias above 0. Use another bias, or approximation='centres'.")
+
+
+def threads_of(n_jobs: Any) -> int:
+    """Return the number of threads that ``n_jobs`` stands for: None for all cores, negative for all but some."""
+    if n_jobs is None:
+        return core_count()
+    jobs = check_whole(n_jobs, "n_jobs", least=-(1 << 20))
+    if jobs == 0:
+        raise InvalidInput("n_jobs must be a number of threads, or negative for all but some cores; got 0.")
+    return jobs if jobs > 0 else max(1, core_count() + 1 + jobs)
