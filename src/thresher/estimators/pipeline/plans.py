@@ -28,7 +28,7 @@ from thresher.estimators.judging.search import Choice
 from thresher.estimators.kernels.gradients import next_metric
 from thresher.estimators.kernels.kernel import Coordinates, SphereKernel, basis_of
 from thresher.estimators.options import Learning, Options, Plan
-from thresher.estimators.pipeline.columns import learn_columns
+from thresher.estimators.pipeline.columns import FEWER_STEPS, learn_columns
 
 __all__ = ["STRONG", "after_round", "choose_plan", "learn", "spanned"]
 
@@ -144,7 +144,7 @@ class _Folds:
         ridge = guess if self._ridge is None else self._ridge
         for fold, (kept, held) in enumerate(self._folds):
             kernel = self._kernels[fold]
-            learnt = learn_columns(kept, kernel, ridge=ridge, backend=self._backend)
+            learnt = learn_columns(kept, kernel, ridge=ridge, backend=self._backend, steps=FEWER_STEPS)
             for plan, one in made.items():
                 weights = learnt.shrunk().weights if plan.shrunk else learnt.weights
                 one._folds[fold] = kept.with_rows(kept.X * weights), held.with_rows(held.X * weights)
