@@ -5,10 +5,14 @@ Hypothesis draws the same few examples in every run, so that a test fails for a 
 A slow machine is no fault of a test.
 """
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from properties import FEW
+
+os.environ.setdefault("THRESHER_QUIET", "1")  # standard error is what tests look at, whatever was compiled
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
 settings.register_profile("random", **COMMON)

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-import sys
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -251,7 +251,7 @@ def test_bad_use_ends_with_one_line(capsys, monkeypatch):
     def missing(name):
         raise ModuleNotFoundError("No module named 'benchmarks'", name="benchmarks")
 
-    monkeypatch.setattr(sys.modules["thresher.cli.bench"], "import_module", missing)
+    monkeypatch.setattr(import_module("thresher.cli.bench"), "import_module", missing)
     code, _, err = run_cli(capsys, "bench")
     assert code == 2
     assert err.startswith("Error: the folder benchmarks is not part of the installed package.") and err.count("\n") == 1

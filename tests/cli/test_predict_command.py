@@ -5,7 +5,7 @@ import io
 import json
 import os
 import re
-import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -179,7 +179,7 @@ class TestPredict:
         parquet.write_table(table, tmp_path / "t.parquet")
         read = []
         predict = estimators.ThresherRegressor.predict
-        monkeypatch.setattr(sys.modules["thresher.cli.predict"], "_BLOCK", 25)
+        monkeypatch.setattr(import_module("thresher.cli.predict"), "_BLOCK", 25)
         monkeypatch.setattr(
             estimators.ThresherRegressor,
             "predict",

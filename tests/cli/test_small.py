@@ -2,7 +2,7 @@
 
 import json
 import re
-import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -19,11 +19,11 @@ from thresher.runs import read_run
 def small(monkeypatch):
     """Nothing is compiled ahead, and the parts of a verification are as small as its widths."""
     for command in ("demo", "fit"):
-        monkeypatch.setattr(sys.modules[f"thresher.cli.{command}"], "compile_loops", lambda *_: None)
+        monkeypatch.setattr(import_module(f"thresher.cli.{command}"), "compile_training", lambda **_: None)
     for name, size in {"_FEW": 2, "_SMALL": 3, "_FEW_WIDTH": 16, "_SMALL_WIDTH": 32, "_LIMIT_SEEDS": 1}.items():
         monkeypatch.setattr(ladder, name, size)
     for name, size in {"_INPUTS": 3, "_DIMENSION": 2}.items():
-        monkeypatch.setattr(sys.modules["thresher.cli.verify"], name, size)
+        monkeypatch.setattr(import_module("thresher.cli.verify"), name, size)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -263,7 +264,7 @@ class TestRun:
         ("moment", "kept"),
         [
             ("thresher.cli.train.read_table", "Nothing was kept of this run"),
-            ("thresher.cli.fit.compile_loops", "Nothing was kept of this run"),
+            ("thresher.cli.fit.compile_training", "Nothing was kept of this run"),
             ("thresher.training.loop.start_together", "the same command with --resume goes on from there"),
             ("thresher.cli.fit.Work.test", "the same command with --resume goes on from there"),
             ("thresher.cli.train.make_run", "the same command with --resume goes on from there"),
@@ -278,9 +279,9 @@ class TestRun:
         arguments = ["train", str(table), "--ridge", "0", "--width", "2^10", "--save", str(folder)]
         arguments += ["--report", str(tmp_path / "page.html")]
         with monkeypatch.context() as patch:
-            patch.setattr("thresher.cli.fit.compile_loops", lambda console: None)
+            patch.setattr("thresher.cli.fit.compile_training", lambda **_: None)
             module, _, name = moment.rpartition(".")
-            patch.setattr(Work if name == "test" else sys.modules[module], name, interrupt)
+            patch.setattr(Work if name == "test" else import_module(module), name, interrupt)
             code, _, err = run(capsys, *arguments)
         assert code == 130
         assert kept in err

@@ -3,6 +3,7 @@
 import re
 import sys
 from dataclasses import replace
+from importlib import import_module
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -365,7 +366,7 @@ def test_a_plain_installation_says_where_the_verification_is(capsys, monkeypatch
     def missing(name):
         raise ModuleNotFoundError("No module named 'verification'", name="verification")
 
-    monkeypatch.setattr(sys.modules["thresher.cli.bench"], "import_module", missing)
+    monkeypatch.setattr(import_module("thresher.cli.bench"), "import_module", missing)
     code, _, err = run(capsys, "verify")
     assert code == 2
     assert err.startswith("Error: the folder verification is not part of the installed package. Run thresher from a")

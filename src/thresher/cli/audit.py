@@ -17,7 +17,7 @@ from thresher.runs import Run, read_run
 __all__ = ["audit"]
 
 
-@click.command(short_help="Check every certificate against a full scan.")
+@click.command()
 @click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--inputs", type=COUNT, default=200, show_default=True, help="Number of random inputs on the unit sphere."

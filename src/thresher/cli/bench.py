@@ -27,7 +27,7 @@ def from_clone(name: str) -> Any:
         raise NotAvailable(said) from error
 
 
-@click.command(short_help="Measure every method side by side.")
+@click.command()
 @click.option(
     "--full", is_flag=True, help="Use the sizes of docs/benchmarks.md, and write its tables; an hour or less."
 )

@@ -11,17 +11,18 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from thresher import train
-from thresher.cli.live import Live, compile_loops, end, say
+from thresher.cli.live import Live, end, say
 from thresher.cli.options import COUNT
 from thresher.datasets import digits, random_problem
 from thresher.errors import InvalidInput
+from thresher.warmup import compile_training
 
 __all__ = ["demo"]
 
 BILLION = 10**9  # neurons, with --billion
 
 
-@click.command(short_help="A million neurons on handwritten digits.")
+@click.command()
 @click.option("--width", type=COUNT, default="2^20", show_default=True, help="Number of neurons, such as 1e6 or 2^20.")
 @click.option("--rows", type=COUNT, default=1000, show_default=True, help="Number of images to train on.")
 @click.option(
@@ -44,7 +45,8 @@ def demo(width: int, rows: int, seed: int, paper: bool, billion: bool) -> None:
         return
     split = digits(rows=rows, seed=seed)
     method = "paper" if paper else None
-    compile_loops(console, method)
+    if not paper:
+        compile_training(inputs=rows, columns=split.train.dimension)
     say(console, f"Training {width:,} neurons on {split.description}.")
     began = time.perf_counter()
     with Live(console, width, inputs=rows) as live:
@@ -66,8 +68,7 @@ def _train_a_billion(console: Console, *, seed: int) -> None:
     """Train a billion neurons on 16 random inputs; only those that fire on one are drawn."""
     problem = random_problem(inputs=16, dimension=32, seed=seed)
     options: dict[str, Any] = {"twins": True, "start": "poisson", "seed": seed}
-    with console.status("Compiling, once for this machine ..."):
-        train(problem, width=4000, **options)
+    train(problem, width=4000, **options)  # compiles
     say(console, f"Training {BILLION:,} neurons on 16 random inputs. Only neurons that fire on an input are drawn.")
     began = time.perf_counter()
     with Live(console, BILLION, inputs=problem.size) as live:

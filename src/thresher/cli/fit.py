@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from thresher import CheckTheorems, Status
-from thresher.cli.live import Live, compile_loops, notes, say
+from thresher.cli.live import Live, notes, say
 from thresher.cli.options import in_options
 from thresher.cli.places import CHECKPOINT, forget_checkpoint
 from thresher.engines import watched
@@ -25,6 +25,7 @@ from thresher.runs.scores import say_recall, say_scores, say_threshold
 from thresher.runs.splits import Places, TrainTest
 from thresher.tables import Table
 from thresher.tables.columns import split_names
+from thresher.warmup import compile_training
 
 __all__ = ["Work"]
 
@@ -119,7 +120,7 @@ class Work:
             nothing = f"Nothing is saved in {options['save']} yet: this is the start."
             say(console, _GOES_ON if files["resume"] else nothing)
         recorder = Recorder(names)
-        compile_loops(console)
+        compile_training(inputs=len(y), columns=len(self.table.columns))
         outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
         say(console, f"Training {model.width:,} neurons on {len(y):,} rows to zero loss{outputs}.")
         with (

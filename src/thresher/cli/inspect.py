@@ -17,7 +17,7 @@ from thresher.runs import describe
 __all__ = ["inspect"]
 
 
-@click.command(short_help="Describe a model.")
+@click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def inspect(model: Path, as_json: bool) -> None:

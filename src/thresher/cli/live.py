@@ -12,11 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
-from thresher import Callback, Iteration, Result, Status, train
+from thresher import Callback, Iteration, Result, Status
 from thresher.cli.options import in_options
-from thresher.datasets import random_problem
 
-__all__ = ["Live", "compile_loops", "end", "notes", "say", "short"]
+__all__ = ["Live", "end", "notes", "say", "short"]
 
 _BETWEEN = 2.0  # seconds between plain lines about the start scan
 _EACH = 8  # workers up to which each is shown by itself
@@ -106,15 +105,6 @@ class _Rate(ProgressColumn):
             return Text("")
         rate, left = task.completed / task.elapsed, task.remaining or 0
         return Text(f"{short(int(rate))} neurons/s, {left / rate:.0f} s left")
-
-
-def compile_loops(console: Console, method: str | None = None) -> None:
-    """Compile what training needs, so that later timings do not include compiling."""
-    began = time.perf_counter()
-    with console.status("Compiling, once for this machine ..."):
-        train(random_problem(inputs=20, dimension=10), width=4000, method=method)
-    if (seconds := time.perf_counter() - began) > 2:
-        console.print(f"Compiled, once for this machine ({seconds:.0f} s).", highlight=False)
 
 
 @contextmanager

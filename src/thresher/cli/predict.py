@@ -36,7 +36,7 @@ _CLASH = "probability of "  # before the names of classes, if one is the name of
 _MOST_DECIMALS = 15  # of numbers that are not written with a power of ten
 
 
-@click.command(short_help="Predict the rows of a table.")
+@click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(

@@ -14,7 +14,7 @@ from thresher.runs import read_run, write_report
 __all__ = ["report"]
 
 
-@click.command(short_help="Write an HTML report of a run.")
+@click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--output", type=click.Path(path_type=Path), help="File to write; default: report.html in the folder.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there already.")

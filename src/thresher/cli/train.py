@@ -14,11 +14,11 @@ from rich.console import Console
 
 from thresher import InvalidInput, MemoryRefused, Status
 from thresher.checks import check_number, check_whole
-from thresher.cli.cluster import cluster_options, take_engine
 from thresher.cli.fit import Work
 from thresher.cli.live import say
-from thresher.cli.options import AUTO, COUNT, WIDTH, reading_options, take_reading
+from thresher.cli.options import AUTO, COUNT, WIDTH, cluster_options, reading_options, take_engine, take_reading
 from thresher.cli.places import forget_checkpoint, new_places, say_kept
+from thresher.loops import WATCH
 from thresher.output import to_json
 from thresher.runs import RUN_FILE, Recorder, Run, write_report
 from thresher.runs.making import Tested, make_run
@@ -34,7 +34,7 @@ _EXACT_ONLY = ("index", "solver", "dtype", "certify", "audit", "resume")
 _TEST_SIZE = 0.2
 
 
-@click.command(short_help="Train a network on a table.")
+@click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--target", help="Column to predict; default: the last. For X.npy, the file with y.")
 @click.option(
@@ -90,6 +90,7 @@ def train(file: Path, **options: Any) -> None:
     Example: thresher train houses.csv --target price --save runs/houses --report houses.html
     """
     console = Console(quiet=options["as_json"] or options["quiet"])
+    WATCH.quiet = console.quiet
     _check_options(options)
     before = options["save"] is not None and (options["save"] / RUN_FILE).exists()
     with new_places(options["save"], options["report"], force=options["force"], resume=options["resume"]):

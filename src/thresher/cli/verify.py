@@ -21,7 +21,7 @@ _INPUTS, _DIMENSION = 32, 20  # of the random problem that the paper's statement
 _LADDER = [1 << exponent for exponent in range(10, 23, 2)]  # widths; files have more rows, so theirs ends at 2^18
 
 
-@click.command(short_help="Check the paper's statements one by one.")
+@click.command()
 @click.option(
     "--data", type=click.Path(path_type=Path), help="CSV, Parquet or .npz with X and y; default: random inputs."
 )

@@ -6,8 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.core import event
 
-__all__ = ["compiled", "helper"]
+from thresher.loops.compiling import Pauses, Watch
+
+__all__ = ["WATCH", "compiled", "helper"]
+
+WATCH = Watch()
+event.register("numba:compile", WATCH)
+event.register("numba:run_pass", Pauses(WATCH))
 
 
 # What lets a loop over float32 numbers use whole vectors: none of them is NaN or infinite, sums may be fused.
@@ -26,7 +33,10 @@ def compiled(
     A function that makes or returns arrays ``allocates``. All others are compiled without Numba's runtime (its option
     ``_nrt``), so they count no references to arrays: that takes atomic instructions for each row and slice, which were
     a third of the scan of a start. Numba refuses to compile one of them that makes an array. Long loops are of this
-    kind; a short function around each makes its work arrays.
+    kind; a short function in Python makes the work arrays of each. (Were it compiled, the loop would be so twice.)
+
+    To compile takes seconds where much is inlined. What a call does not need is left out if its types say so: an
+    argument that is None, in ``if argument is None``.
 
     Numba does not notice a change of a helper that stands in another file (``dot``, ``fill_row``): after editing one of
     those, run ``make clean``.

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from thresher.loops import compiled, helper
 from thresher.loops.instructions.places import EXTRA, ZERO, pick, places_at_least, places_of_ones
 from thresher.loops.instructions.vectors import dot_rows
 from thresher.loops.rounding import STRETCH, of_margin, of_product
-from thresher.loops.screen import IN_CACHE, guard_of, level_of, multiply_rows, pick_bounds, room_for
+from thresher.loops.screen import IN_CACHE, guard_of, level_of, multiply_rows, pick_bounds
+from thresher.loops.structures import PredictedRows, Screen
 
 __all__ = ["add_outputs", "divide_twins", "measure_rows", "move_rows", "rows_near", "rows_reaching", "which_fire"]
 
@@ -113,42 +115,43 @@ def _add_twins(coefficient, shift, found, count, changes, values, sums):
         sums[found[c]] += coefficient * (max(margin + change, 0.0) - max(margin - change, 0.0))
 
 
-@compiled(allocates=True)
-def add_outputs(rows, X, shift, sums):
+def add_outputs(
+    rows: PredictedRows, screen: Screen | None, X: NDArray[np.floating], shift: float, sums: NDArray[np.float64]
+) -> None:
     """Add to ``sums`` (k,) what ``PredictedRows`` add to the outputs on inputs X (k, d).
 
-    Which pairs are looked at depends on products or rounded rows; what they add does not, to the bit: nor does it
+    Which pairs are looked at depends on products or a screen; what they add does not, to the bit: nor does it
     depend on the inputs around them. Cost: O(d) per pair near the threshold, besides what finds it.
     """
     found, (bounds, values, changes) = np.empty(len(X) + EXTRA, np.int32), np.empty((3, len(X)), X.dtype)
-    guards, least, whole = rows.guard.copy(), np.empty(len(rows.centres), np.int32), room_for(rows.rounded_inputs)
-    _add_rows(rows, X, shift, sums, guards, least, whole, found, bounds, values, changes)
+    guards, least = rows.guard.copy(), np.empty(len(rows.centres), np.int32)
+    _add_rows(rows, screen, X, shift, sums, guards, least, found, bounds, values, changes)
 
 
-@helper
-def _add_rows(rows, X, shift, sums, guards, least, whole, found, bounds, values, changes):
+@compiled
+def _add_rows(rows, screen, X, shift, sums, guards, least, found, bounds, values, changes):
     """See :func:`add_outputs`; ``guards`` are those of the rows, the arguments after them room."""
-    centres, halves, products, rounded, inputs = (
-        rows.centres, rows.halves, rows.products, rows.rounded, rows.rounded_inputs,
+    centres, halves, products, coefficients, reach = (
+        rows.centres, rows.halves, rows.products, rows.coefficients, rows.reach,
     )  # fmt: skip
-    coefficients, reach, (k, d), number = rows.coefficients, rows.reach, X.shape, len(centres)
-    screened, twins = len(products) == 0, len(halves) > 0
-    for r in range(number if screened else 0):
-        guards[r] += guard_of(rounded, r, inputs, d)
-        least[r] = level_of(rounded, r, inputs, guards[r], shift - reach[r])
-        if rounded.steps[r] == 0.0 and guards[r] >= shift - reach[r]:  # the product says nothing of such a row
-            least[r] = _LEAST
+    (k, d), number, twins = X.shape, len(centres), len(halves) > 0
+    if screen is not None:
+        for r in range(number):
+            guards[r] += guard_of(screen.rows, r, screen.inputs, d)
+            least[r] = level_of(screen.rows, r, screen.inputs, guards[r], shift - reach[r])
+            if screen.rows.steps[r] == 0.0 and guards[r] >= shift - reach[r]:  # the product says nothing of such a row
+                least[r] = _LEAST
     for r in range(number):
         here = r % IN_CACHE
-        if screened:
+        if screen is None:
+            count = places_at_least(products[r], k, X.dtype.type(shift - reach[r] - guards[r]), found)
+        else:
             if here == 0:
                 last = min(r + IN_CACHE, number)
                 for q in range(r, last):
-                    whole.levels[q - r] = least[q]
-                multiply_rows(rounded, r, last, inputs, whole)
-            count = places_of_ones(whole.reached[here], k, found)
-        else:
-            count = places_at_least(products[r], k, X.dtype.type(shift - reach[r] - guards[r]), found)
+                    screen.whole.levels[q - r] = least[q]
+                multiply_rows(screen.rows, r, last, screen.inputs, screen.whole)
+            count = places_of_ones(screen.whole.reached[here], k, found)
         if count == 0:
             continue
         if not twins:
@@ -156,12 +159,14 @@ def _add_rows(rows, X, shift, sums, guards, least, whole, found, bounds, values,
             for c in range(count):
                 sums[found[c]] += coefficients[r] * max(np.float64(values[c]) - shift, 0.0)
             continue
-        if screened:
-            pick_bounds(rounded, r, inputs, guards[r], whole.sums[here], found, count, bounds)
-        else:
+        low = shift
+        if screen is None:
             pick(products[r], found, count, bounds)
+            low -= guards[r]
+        else:
+            pick_bounds(screen.rows, r, screen.inputs, guards[r], screen.whole.sums[here], found, count, bounds)
         dot_rows(halves[r], X, found, count, changes)
-        kept = _keep_near(bounds, changes, found, count, X.dtype.type(shift if screened else shift - guards[r]))
+        kept = _keep_near(bounds, changes, found, count, X.dtype.type(low))
         if kept:
             dot_rows(centres[r], X, found, kept, values)
             _add_twins(coefficients[r], shift, found, kept, changes, values, sums)

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
-from thresher.loops import compiled
+from thresher.loops import compiled, helper
 from thresher.loops.instructions.vectors import LANES
 from thresher.loops.instructions.whole import (
     COLUMNS,
@@ -27,10 +27,10 @@ from thresher.loops.instructions.whole import (
     multiply_singly,
 )
 from thresher.loops.rounding import of_screen
-from thresher.loops.structures import RoundedInputs, RoundedRows, WholeProducts
+from thresher.loops.structures import RoundedInputs, RoundedRows, Screen, WholeProducts
 
 __all__ = [
-    "IN_CACHE", "LONGEST", "NO_INPUTS", "NO_ROWS", "OFFSET", "change_nearly", "describe", "guard_of", "level_of",
+    "IN_CACHE", "LONGEST", "OFFSET", "change_nearly", "describe", "guard_of", "level_of", "make_screen",
     "multiply_rows", "padded", "pick_bounds", "room_for", "round_inputs", "round_rows", "squares", "transpose",
     "usual_guard", "way_for",
 ]  # fmt: skip
@@ -58,12 +58,6 @@ def way_for(dimension: int, inputs: int) -> Way | None:
         if shortest <= dimension <= longest and inputs >= fewest:
             return way
     return None
-
-
-# For loops that may screen, where they do not.
-_NONE = np.zeros(0, np.float32)
-NO_INPUTS = RoundedInputs(np.zeros((0, 1, 1), np.int32), 1.0, 0.0, 16, np.zeros((0, 16), np.int16), 1.0, 0.0, True)
-NO_ROWS = RoundedRows(np.zeros((0, 1, 1), np.int32), np.zeros(0, np.int32), _NONE, _NONE, _NONE)
 
 
 @compiled(relaxed=True, allocates=True)
@@ -183,7 +177,7 @@ def round_inputs(inputs: NDArray[np.float64], way: Way) -> RoundedInputs:
     halves, row_step, row_error = _whole(inputs, 16)
     rows = np.zeros((n, -(-d // 16) * 16), np.int16)
     rows[:, :d] = halves
-    plainly = way.instructions == PLAIN
+    plainly = True if way.instructions == PLAIN else None
     return RoundedInputs(np.ascontiguousarray(words), step, error, way.bits, rows, row_step, row_error, plainly)
 
 
@@ -199,12 +193,18 @@ def usual_guard(inputs: RoundedInputs, d: int) -> float:
     return math.sqrt(d) * (step / math.sqrt(12) + inputs.error)
 
 
-@compiled(allocates=True)
-def room_for(inputs):
+def room_for(inputs: RoundedInputs) -> WholeProducts:
     """Return room for the products of IN_CACHE rows with rounded inputs; what exceeds their number is never read."""
     count, _, columns = inputs.panels.shape
     reached = np.zeros((IN_CACHE, -(-count * columns // 64)), np.uint64)
     return WholeProducts(np.empty((IN_CACHE, count * columns), np.int32), np.zeros(IN_CACHE, np.int32), reached)
+
+
+def make_screen(columns: NDArray[np.float32], inputs: RoundedInputs) -> Screen:
+    """Return rows, given as columns (d, rows), to be screened with rounded inputs. Cost: O(d) per row."""
+    (n, padded), slack, least = inputs.rows.shape, np.empty(IN_CACHE), np.empty(IN_CACHE, np.int32)
+    rows, room = round_rows(columns, inputs.bits), room_for(inputs)
+    return Screen(rows, inputs, room, slack, least, np.zeros(padded, np.int16), np.empty(n, np.int32))
 
 
 @compiled(relaxed=True)
@@ -272,7 +272,12 @@ def multiply_rows(rows, first, last, inputs, made):
 
     Their levels are given. ``first`` is a multiple of IN_CACHE, there are at most so many rows. Cost: O(nd) per row.
     """
-    if inputs.plainly:
-        multiply_plainly(inputs, rows.words, first, last, made)
+    _multiply(inputs, inputs.plainly, rows.words, first, last, made)
+
+
+@helper
+def _multiply(inputs, plainly, words, first, last, made):
+    if plainly is None:  # Numba compiles one of the two: which one the types tell
+        multiply(inputs, words, first, last, made)
     else:
-        multiply(inputs, rows.words, first, last, made)
+        multiply_plainly(inputs, words, first, last, made)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Displacement", "Entries", "Flips", "Found", "Inputs", "Point", "PredictedRows", "Rebuilt", "RoundedInputs",
-    "RoundedRows", "Scanned", "Scratch", "ShardConstants", "StartRows", "Visited", "WakeUps", "WholeProducts",
+    "RoundedRows", "Scanned", "Scratch", "Screen", "ShardConstants", "StartRows", "Visited", "WakeUps", "WholeProducts",
 ]  # fmt: skip
 
 Floating = NDArray[np.float32] | NDArray[np.float64]
@@ -38,7 +38,7 @@ class Inputs(NamedTuple):
     products: NDArray[np.float64]  # (n, n), or (0, 0): not kept, changes come from the vectors alone
     fast_products: Floating  # the same in working precision
     max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
-    row_bounds: NDArray[np.int64]  # (n + 1,): first start row of each input; (0,): rows are not drawn at inputs
+    row_bounds: NDArray[np.int64] | None  # (n + 1,): first start row of each input, where rows are drawn at inputs
 
 
 class Point(NamedTuple):
@@ -73,13 +73,13 @@ class RoundedInputs(NamedTuple):
     rows: NDArray[np.int16]  # (n, padded d): the inputs one by one, always in 16 bits
     row_step: float  # the same of these
     row_error: float
-    plainly: bool  # multiply in plain loops: slow, on any machine
+    plainly: bool | None  # True: multiply in plain loops, slow, on any machine; else None
 
 
 class RoundedRows(NamedTuple):
     """Rows in whole numbers of 8 or 16 bits, and what rounding took from each."""
 
-    words: NDArray[np.int32]  # (tiles, words, rows of a tile): 4 or 2 coordinates in each word; (0, 1, 1): no rows
+    words: NDArray[np.int32]  # (tiles, words, rows of a tile): 4 or 2 coordinates in each word
     sums: NDArray[np.int32]  # (rows,): of the whole numbers
     steps: NDArray[np.float32]  # (rows,)
     norms: NDArray[np.float32]  # (rows,): of the rounded rows
@@ -94,13 +94,23 @@ class WholeProducts(NamedTuple):
     reached: NDArray[np.uint64]  # (rows, padded n / 64): a bit for each input; those beyond n mean nothing
 
 
+class Screen(NamedTuple):
+    """A block of rounded rows, the inputs that they are screened with, and room that is used again for each row."""
+
+    rows: RoundedRows
+    inputs: RoundedInputs
+    whole: WholeProducts  # of some rows
+    slack: NDArray[np.float64]  # (IN_CACHE,): by how much pre-activations of these may be above what products say
+    least: NDArray[np.int32]  # (IN_CACHE,): products of these below which nothing fires at the start
+    halves: NDArray[np.int16]  # (padded d,): what the first step adds to the row, in 16 bits
+    sums: NDArray[np.int32]  # (n,): products of that with inputs
+
+
 class StartRows(NamedTuple):
     """A block of start rows, to be scanned from row ``first`` on."""
 
     products: Floating  # pre-activations (rows, n), or (0, n): rows are screened
     weights: Floating  # (rows, padded d) where they are screened, else (0, d)
-    rounded: RoundedRows
-    rounded_inputs: RoundedInputs
     first_step_change: Floating  # their change by the first step (rows, n), or (0, n): follow it pair by pair
     signs: NDArray[np.float64]  # of the neurons: one per row, or two if they are twins
     depth: float  # inputs so far below the threshold are listed before it is known how far the first step leads
@@ -109,7 +119,7 @@ class StartRows(NamedTuple):
 
 
 class PredictedRows(NamedTuple):
-    """A block of rows whose outputs are asked for, with their products with the inputs, or rounded.
+    """A block of rows whose outputs are asked for, with their products with the inputs unless they are screened.
 
     A row is a neuron, or the centre of twins (see ``loops/outputs.py``).
     """
@@ -120,8 +130,6 @@ class PredictedRows(NamedTuple):
     reach: NDArray[np.float64]  # (rows,): how far halves take a pre-activation at most
     guard: NDArray[np.float64]  # (rows,): what products may lose
     products: Floating  # (rows, k), or (0, k): rows are screened
-    rounded: RoundedRows
-    rounded_inputs: RoundedInputs
 
 
 class Displacement(NamedTuple):
@@ -179,9 +187,6 @@ class Rebuilt(NamedTuple):
 class ScanRoom(NamedTuple):
     """Work arrays of the scan of start rows, used again for each row."""
 
-    whole: WholeProducts  # of some rows
-    slack: NDArray[np.float64]  # (IN_CACHE,): by how much pre-activations of these may be above what products say
-    least: NDArray[np.int32]  # (IN_CACHE,): products of these below which nothing fires at the start
     near: NDArray[np.uint16] | NDArray[np.uint32]  # (n + EXTRA,): inputs near the threshold
     listed: NDArray[np.uint16] | NDArray[np.uint32]  # (2n,): inputs that fire, then others that may come near
     start: Floating  # (2n,): their pre-activations at the start
@@ -189,8 +194,6 @@ class ScanRoom(NamedTuple):
     fired: NDArray[np.bool_]  # (n,): all False between rows
     pushes: Floating  # (n,): coefficients of the first step
     vector: Floating  # (padded d,): what the first step adds to the row
-    halves: NDArray[np.int16]  # (padded d,): the same in 16 bits
-    sums: NDArray[np.int32]  # (n,): products of that with inputs
     places: NDArray[np.uint32]  # (n,): which of the listed inputs get an entry
     z: NDArray[np.float64]  # (n,): their pre-activations after the first step
     margins: NDArray[np.float64]  # (n,): how far these are from the threshold for sure

@@ -57,7 +57,7 @@ class _Search:
         # Rounding needs rows in float32, and costs as much as some inputs do.
         use = self.inputs.dtype == np.float32 and not self.few
         self._way = screen.way_for(self._dimension, len(inputs)) if use else None
-        self._rounded = screen.round_inputs(inputs, self._way) if self._way else screen.NO_INPUTS
+        self._rounded = screen.round_inputs(inputs, self._way) if self._way else None
 
     def room(self) -> Floating:
         """Return room for the products of a block."""
@@ -73,14 +73,14 @@ class _Search:
         sums: Matrix,
     ) -> None:
         """Add to ``sums`` (k,) what rows add to the outputs: those of ``PredictedRows``, padded as the inputs are."""
-        d, products, rounded = self._dimension, room[: len(centres)], screen.NO_ROWS
-        if self._way:
-            rounded = screen.round_rows(columns, self._way.bits)
+        d, products, screened = self._dimension, room[: len(centres)], None
+        if self._rounded:
+            screened = screen.make_screen(columns, self._rounded)
         else:
             np.matmul(centres[:, :d], self.inputs[:, :d].T, out=products)
         reach, guard = measure_rows(centres, halves, self.shift, self.unit)
-        made = PredictedRows(centres, halves, coefficients, reach, guard, products, rounded, self._rounded)
-        add_outputs(made, self.inputs, self.shift, sums)
+        made = PredictedRows(centres, halves, coefficients, reach, guard, products)
+        add_outputs(made, screened, self.inputs, self.shift, sums)
 
 
 def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, threads: int) -> Matrix:

@@ -42,9 +42,8 @@ class Start(NamedTuple):
         return 2 if self.twins else 1
 
     @property
-    def bounds(self) -> NDArray[np.int64]:
-        """No numbers (0,): rows are not drawn at inputs."""
-        return np.empty(0, np.int64)
+    def bounds(self) -> None:
+        """Nothing: rows are not drawn at inputs."""
 
     @property
     def tail(self) -> float:

@@ -12,7 +12,7 @@ from thresher.interfaces import Effort
 from thresher.loops import screen
 from thresher.loops.certified.start_scan import scan_block
 from thresher.loops.rounding import unit_roundoff
-from thresher.loops.structures import Inputs, RoundedInputs, RoundedRows, ShardConstants, StartRows
+from thresher.loops.structures import Inputs, RoundedInputs, Screen, ShardConstants, StartRows
 from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
 from thresher.model.poisson import AnyStart
@@ -128,8 +128,7 @@ class StartBlock(NamedTuple):
     block: range
     products: Floating  # (rows, n), or (0, n)
     weights: Floating  # (0, d), or (rows, padded d)
-    rounded_inputs: RoundedInputs
-    rounded: RoundedRows
+    screened: Screen | None
     guards: tuple[float, float]  # bounds on the rounding of these products, and of looks at them
 
     @classmethod
@@ -152,10 +151,10 @@ class StartBlock(NamedTuple):
         guards = geometry.guards(norms=norms)
         if rounded is not None:
             weights = screen.transpose(rows, fast.dtype)
-            return cls(block, out[:0], weights, rounded, screen.round_rows(rows, rounded.bits), guards)
+            return cls(block, out[:0], weights, screen.make_screen(rows, rounded), guards)
         products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T, out=out[: len(block)])
         products[norms == 0] = -np.inf  # rows that were not kept where they were drawn fire on nothing
-        return cls(block, products, np.empty((0, len(rows)), fast.dtype), screen.NO_INPUTS, screen.NO_ROWS, guards)
+        return cls(block, products, np.empty((0, len(rows)), fast.dtype), None, guards)
 
 
 class StartScan:
@@ -210,25 +209,25 @@ class StartScan:
 
         Cost: O(n) per row, O(nd) in whole numbers if it is screened, and O(firing inputs) per input near the threshold.
         """
-        block, Z, weights, rounded_inputs, rounded, guards = start_block
+        block, Z, weights, screened, guards = start_block
         self.guards = max(self.guards, guards)  # both grow with the longest row
         signs = self._settings.start.signs(np.arange(block.start * self._copies, block.stop * self._copies))
-        constants, neurons = self._constants._replace(guards=guards), self._used[0]
+        constants, fired = self._constants._replace(guards=guards), self._used[0]
         change = self._first_step_change(Z)
         place = block.start - self._rows.start
-        rows = StartRows(Z, weights, rounded, rounded_inputs, change, signs, self._depth, first=0, place=place)
+        rows = StartRows(Z, weights, change, signs, self._depth, first=0, place=place)
         while True:
-            done, *used, flips, before, after, looks = scan_block(
-                rows, self._step, constants, self._inputs, self.sums, self._lists, self._used
+            done, neurons, entries, flips, before, after, looks = scan_block(
+                rows, screened, self._step, constants, self._inputs, self.sums, self._lists, self._used
             )
-            self._used = tuple(used)
+            self._used = neurons, entries
             self.before = self.before.plus(Effort(firing=before))
             self.after = self.after.plus(Effort(looks=looks, flips=flips, firing=after))
             if done == len(block):
                 break
             self._make_room(block.start + done)
             rows = rows._replace(first=done)
-        moved = self._used[0] - neurons if self._step.any() else 0
+        moved = self._used[0] - fired if self._step.any() else 0
         self.before = self.before.plus(Effort(looks=len(block) * len(self._step)))
         self.after = self.after.plus(Effort(moved=moved))
 

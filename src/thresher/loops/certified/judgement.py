@@ -28,8 +28,7 @@ __all__ = [
 GATHER = 6
 
 
-@njit(inline="always")
-def make_scratch(entries, d):
+def make_scratch(entries: int, d: int) -> Scratch:
     """Return room for neurons with at most that many entries."""
     return Scratch(
         np.empty(entries), np.empty(entries + 1, np.int64), np.empty(entries, np.int64), np.empty(d), np.empty(d),
@@ -102,11 +101,16 @@ def load_start(neuron, constants, inputs, scratch):
     if constants.twins:
         row >>= 1
     if scratch.holds[0] != row:
-        if inputs.row_bounds.size:
-            draw_row(constants.seed, row, inputs.row_bounds, constants.tail, inputs.vectors, scratch.weights)
-        else:
-            fill_row(constants.seed, np.uint64(0), np.uint64(row), scratch.weights)
+        _make_row(constants.seed, row, inputs.row_bounds, constants.tail, inputs.vectors, scratch.weights)
         scratch.holds[0] = row
+
+
+@helper
+def _make_row(seed, row, bounds, tail, X, out):
+    if bounds is None:  # Numba compiles one of the two: which one the types tell
+        fill_row(seed, np.uint64(0), np.uint64(row), out)
+    else:
+        draw_row(seed, row, bounds, tail, X, out)
 
 
 @helper

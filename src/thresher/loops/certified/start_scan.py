@@ -5,8 +5,11 @@ One block of rows at a time, while it is in the cache.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from thresher.loops import compiled, helper
 from thresher.loops.certified.judgement import (
@@ -23,8 +26,8 @@ from thresher.loops.instructions.places import EXTRA, ZERO, fast_dot, pick, plac
 from thresher.loops.instructions.vectors import dot_rows, sum_rows
 from thresher.loops.pairs.by_neuron import dot
 from thresher.loops.rounding import expiry_at, norm_of_sum, rounded_down, safely_below
-from thresher.loops.screen import IN_CACHE, change_nearly, guard_of, level_of, multiply_rows, pick_bounds, room_for
-from thresher.loops.structures import Displacement, Scanned, ScanRoom
+from thresher.loops.screen import IN_CACHE, change_nearly, guard_of, level_of, multiply_rows, pick_bounds
+from thresher.loops.structures import Displacement, Inputs, Scanned, ScanRoom, Screen, ShardConstants, StartRows
 
 __all__ = ["scan_block"]
 
@@ -33,13 +36,13 @@ CACHED_BYTES, SLOW_GATHER = 1 << 21, 48
 
 
 @njit(inline="always")
-def _set_levels(rows, first, last, d, low, listed_from, room):
+def _set_levels(screen, first, last, d, low, listed_from):
     """Write the guards of rounded rows ``first`` to ``last - 1``, and products of those that may reach two levels."""
     for j in range(first, last):
-        slack = guard_of(rows.rounded, j, rows.rounded_inputs, d)
-        room.slack[j - first] = slack
-        room.least[j - first] = level_of(rows.rounded, j, rows.rounded_inputs, slack, low)
-        room.whole.levels[j - first] = level_of(rows.rounded, j, rows.rounded_inputs, slack, listed_from)
+        slack = guard_of(screen.rows, j, screen.inputs, d)
+        screen.slack[j - first] = slack
+        screen.least[j - first] = level_of(screen.rows, j, screen.inputs, slack, low)
+        screen.whole.levels[j - first] = level_of(screen.rows, j, screen.inputs, slack, listed_from)
 
 
 @njit(inline="always")
@@ -51,15 +54,6 @@ def _reaching(values, near, count, level, fired, kept_inputs):
         kept_inputs[kept] = i
         kept += np.uint64((values[i] >= level) & ~fired[i])
     return np.int64(kept)
-
-
-@njit(inline="always")
-def _look(rows, j, vectors, listed, count, out):
-    """Write start pre-activations of row j with the listed inputs to ``out``."""
-    if rows.weights.size:
-        dot_rows(rows.weights[j], vectors, listed, count, out)
-    else:
-        pick(rows.products[j], listed, count, out)
 
 
 @njit(inline="always")
@@ -219,38 +213,43 @@ def _take_step(step, scale, fires, count, max_correlation, coefficients, pushes)
     return total, reach
 
 
-@helper
-def _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists, used):
-    """See :func:`scan_block`; it ``moves`` if the step is not 0. ``room`` and ``scratch`` are work arrays."""
+@compiled
+def _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums, lists, used):
+    """See :func:`scan_block`; it ``moves`` if the step is not 0. ``room`` and ``scratch`` are work arrays.
+
+    It is compiled with a screen or without, and holds one of the two ways alone: where ``screen is None``, types tell.
+    """
     Z, vectors, signs, K, X = rows.products, inputs.fast_vectors, rows.signs, inputs.fast_products, inputs.vectors
     shift, guard, unit, twins = constants.shift, constants.guards[0], constants.unit, constants.twins
     row, entries = used
     (n, d), copies = X.shape, 2 if twins else 1
-    screened, last = rows.weights.size > 0, signs.size // copies
-    rounded, rounded_inputs = rows.rounded, rows.rounded_inputs
-    whole, near, listed, start, changes = room.whole, room.near, room.listed, room.start, room.changes
+    last = signs.size // copies
+    near, listed, start, changes = room.near, room.listed, room.start, room.changes
     fired, fast_vector, places, z, margins = room.fired, room.vector, room.places, room.z, room.margins
     coefficients, pushes, vector = scratch.coefficients, room.pushes, scratch.vector
-    # A screen takes changes in 16 bits, twice as many at a time.
-    gather = (GATHER if K.nbytes <= CACHED_BYTES else SLOW_GATHER) * (2 if screened else 1)
+    gather = GATHER if K.nbytes <= CACHED_BYTES else SLOW_GATHER
+    if screen is not None:
+        gather *= 2  # it takes changes in 16 bits, twice as many at a time
     flips = before = after = looks = 0
     low, listed_from, held = Z.dtype.type(safely_below(shift, guard)), safely_below(shift - rows.depth, guard), -1
     for j in range(rows.first, last):
         if entries + copies * n > lists.inputs.size:
             return Scanned(j, row, entries, flips, before, after, looks)
         here, neuron = j % IN_CACHE, copies * (rows.place + j)
-        if screened and held != j - here:
-            held = j - here
-            _set_levels(rows, held, min(held + IN_CACHE, last), d, low, listed_from, room)
-            multiply_rows(rounded, held, min(held + IN_CACHE, last), rounded_inputs, whole)
-        slack, slack_of_change, norm = 0.0, 0.0, 0.0
-        if screened:
-            slack, nearby = room.slack[here], places_of_ones(whole.reached[here], n, near)
-            count = _reaching(whole.sums[here], near, nearby, room.least[here], fired, listed)
-        else:
+        slack_of_change, norm = 0.0, 0.0
+        if screen is None:
             nearby = places_at_least(Z[j], n, Z.dtype.type(listed_from), near)
             count = _reaching(Z[j], near, nearby, low, fired, listed)
-        _look(rows, j, vectors, listed, count, start)
+            pick(Z[j], listed, count, start)
+        else:
+            if held != j - here:
+                held = j - here
+                _set_levels(screen, held, min(held + IN_CACHE, last), d, low, listed_from)
+                multiply_rows(screen.rows, held, min(held + IN_CACHE, last), screen.inputs, screen.whole)
+            slack, whole = screen.slack[here], screen.whole.sums[here]
+            nearby = places_of_ones(screen.whole.reached[here], n, near)
+            count = _reaching(whole, near, nearby, screen.least[here], fired, listed)
+            dot_rows(rows.weights[j], vectors, listed, count, start)
         known = rows.first_step_change.size > 0
         count, unsure = _keep_high(listed, start, count, low, shift + guard)
         if unsure:
@@ -274,33 +273,36 @@ def _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists,
         level = safely_below(shift - width - reach, doubt)
         others, other_z, other_changes = listed[count:], start[count:], changes[count:]
         _mark(fired, listed, count, True)
-        if screened:
-            least = level_of(rounded, j, rounded_inputs, slack, level)
+        if screen is None:
             if level < listed_from:  # as for few rows
-                nearby = places_at_least(whole.sums[here], n, least, near)
-            candidates = _reaching(whole.sums[here], near, nearby, least, fired, others)
-            pick_bounds(rounded, j, rounded_inputs, slack, whole.sums[here], others, candidates, other_z)
-        else:
-            if level < listed_from:
                 nearby = places_at_least(Z[j], n, Z.dtype.type(level), near)
             candidates = _reaching(Z[j], near, nearby, Z.dtype.type(level), fired, others)
             pick(Z[j], others, candidates, other_z)
+        else:
+            least = level_of(screen.rows, j, screen.inputs, slack, level)
+            if level < listed_from:
+                nearby = places_at_least(whole, n, least, near)
+            candidates = _reaching(whole, near, nearby, least, fired, others)
+            pick_bounds(screen.rows, j, screen.inputs, slack, whole, others, candidates, other_z)
         _mark(fired, listed, count, False)
         if known:
             pick(rows.first_step_change[j], listed, count + candidates, changes)
         elif not from_inputs:
             _follow(coefficients, count if moves else 0, K, listed, count + candidates, changes)
-        elif screened:
+        elif screen is None:
+            dot_rows(fast_vector, vectors, listed, count + candidates, changes)
+        else:
             dot_rows(fast_vector, vectors, listed, count, changes)
             slack_of_change = change_nearly(
-                fast_vector, norm, rounded_inputs, d, others, candidates, room.halves, room.sums, other_changes
+                fast_vector, norm, screen.inputs, d, others, candidates, screen.halves, screen.sums, other_changes
             )
-        else:
-            dot_rows(fast_vector, vectors, listed, count + candidates, changes)
         either = 0.0 if twins else signs[j]
         level = safely_below(shift - width, doubt) - slack_of_change
         candidates = _keep_near(other_z, other_changes, others, candidates, either, level)
-        _look(rows, j, vectors, others, candidates, other_z)
+        if screen is not None:
+            dot_rows(rows.weights[j], vectors, others, candidates, other_z)
+        else:
+            pick(Z[j], others, candidates, other_z)
         fuzz, candidates = doubt + slack_of_change, count + candidates
         fine = moves and doubt > 2.0 * guard  # a change in working precision may be off by more than z0 is
         unsure = fine or _any_near(start, changes, count, candidates, either, shift, doubt, fuzz)
@@ -335,23 +337,29 @@ def _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists,
     return Scanned(last, row, entries, flips, before, after, looks)
 
 
-@compiled(allocates=True)
-def scan_block(rows, step, constants, inputs, sums, lists, used):
+def scan_block(
+    rows: StartRows,
+    screen: Screen | None,
+    step: NDArray[np.float64],
+    constants: ShardConstants,
+    inputs: Inputs,
+    sums: NDArray[np.float64],
+    lists: Any,
+    used: tuple[int, int],
+) -> Scanned:
     """Find which neurons fire at the start and after the first step, and write watchlists for those.
 
-    ``rows`` are ``StartRows``; ``constants`` have the guards of this block; ``step`` (n,) is the first step. ``sums``
-    (2, n) gains the outputs before and after. ``lists`` are watchlists with room, of which ``used`` = (neurons,
-    entries) are taken; neurons with a pair that flipped get a ``seen`` of -1. Returns ``Scanned``.
+    The rows have pre-activations, or a ``screen``; ``constants`` have the guards of this block; ``step`` (n,) is the
+    first step. ``sums`` (2, n) gains the outputs before and after. ``lists`` are watchlists with room, of which
+    ``used`` = (neurons, entries) are taken; neurons with a pair that flipped get a ``seen`` of -1. Returns ``Scanned``.
     """
     (n, d), working = inputs.vectors.shape, rows.products.dtype
     start, changes = np.empty((2, 2 * n), working)
     z, margins = np.empty((2, n))
     room = ScanRoom(
-        room_for(rows.rounded_inputs), np.empty(IN_CACHE), np.empty(IN_CACHE, np.int32),
         np.empty(n + EXTRA, lists.inputs.dtype), np.empty(2 * n, lists.inputs.dtype), start, changes,
         np.zeros(n, np.bool_), np.empty(n, working),
-        np.zeros(inputs.fast_vectors.shape[1], working), np.zeros(rows.rounded_inputs.rows.shape[1], np.int16),
-        np.empty(n, np.int32), np.empty(n, np.uint32), z, margins,
+        np.zeros(inputs.fast_vectors.shape[1], working), np.empty(n, np.uint32), z, margins,
     )  # fmt: skip
-    scratch, moves = make_scratch(n, d), np.any(step != 0)
-    return _scan_rows(rows, room, scratch, step, moves, constants, inputs, sums, lists, used)
+    scratch, moves = make_scratch(n, d), bool(step.any())
+    return _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums, lists, used)

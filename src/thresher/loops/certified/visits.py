@@ -7,8 +7,11 @@ the length of its steps may not reach its first expiry; if it may, the norm of t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from thresher.loops import compiled, helper
 from thresher.loops.certified.judgement import add_products, add_up, correction, decide, doubt_of, make_scratch
@@ -16,7 +19,7 @@ from thresher.loops.instructions.places import trailing_zeros
 from thresher.loops.instructions.vectors import COMPARED, dot_rows, passed, prefetch, sum_rows
 from thresher.loops.pairs.by_neuron import dot
 from thresher.loops.rounding import STRETCH, expiry_at, norm_of_sum, rounded_up, wake_up_at
-from thresher.loops.structures import Displacement, Flips, Visited
+from thresher.loops.structures import Displacement, Flips, Found, Inputs, Point, ShardConstants, Visited, WakeUps
 
 __all__ = ["AHEAD", "fetch_row", "visit", "wake", "write_coefficients"]
 
@@ -155,46 +158,45 @@ def _correct(lists, flips, count, point, constants, inputs, scratch, found):
     return on, off
 
 
-@compiled(allocates=True)
-def visit(lists, places, forced, wake_ups, point, constants, inputs, found):
+def visit(
+    lists: Any,
+    places: NDArray[np.int64],
+    forced: NDArray[np.bool_],
+    wake_ups: WakeUps,
+    point: Point,
+    constants: ShardConstants,
+    inputs: Inputs,
+    found: Found,
+) -> Visited:
     """Bring the listed neurons up to date: drift, expired entries, corrections of pairs that flipped, next wake-up.
 
     ``forced`` (places,) marks those with pairs that flipped earlier in this iteration: they are looked at in any case.
     Wake-ups are written to ``wake_ups``, the rest to ``found``. Returns a ``Visited``.
     """
-    longest, X, (snapshots, n) = _longest(lists, places), inputs.fast_vectors, point.sums.shape
+    longest, X, (snapshots, n) = int(lists.length[places].max(initial=0)), inputs.fast_vectors, point.sums.shape
     steps, due = np.empty((snapshots, n)), np.empty(places.size, np.int64)
     known, most = np.zeros(snapshots, np.bool_), longest + BUFFER
     flips = Flips(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most))
     scratch, changes = make_scratch(longest, inputs.vectors.shape[1]), np.empty(longest)
     pushes, pulls, vector = np.empty(longest, X.dtype), np.empty(longest, X.dtype), np.empty(X.shape[1], X.dtype)
     watched = np.empty(longest + 1, lists.inputs.dtype)
-    n_due = _find_due(lists, places, forced, wake_ups, point, constants, steps, known, due)
     return _visit_due(
-        lists, places, forced, wake_ups, point, constants, inputs, found, due[:n_due], steps, scratch, changes, pushes,
+        lists, places, forced, wake_ups, point, constants, inputs, found, due, steps, known, scratch, changes, pushes,
         pulls, vector, watched, flips,
     )  # fmt: skip
 
 
-@helper
-def _longest(lists, places):
-    """Return the number of entries of the longest row."""
-    longest = 0
-    for index in range(places.size):
-        longest = max(longest, lists.length[places[index]])
-    return longest
-
-
-@helper
+@compiled
 def _visit_due(
-    lists, places, forced, wake_ups, point, constants, inputs, found, due, steps, scratch, changes, pushes, pulls,
-    vector, watched, flips,
+    lists, places, forced, wake_ups, point, constants, inputs, found, due, steps, known, scratch, changes, pushes,
+    pulls, vector, watched, flips,
 ):  # fmt: skip
-    """Visit the neurons whose places in ``places`` are ``due``; see :func:`visit`. The last arguments are room."""
+    """Visit the neurons that are due; see :func:`visit`. The last arguments, from ``due`` on, are room."""
     shift, unit, scale, trust = constants.shift, constants.unit, constants.scale, constants.trust
     sums, now, leaves, clock = point.sums, point.now, wake_ups.leaves, wake_ups.clock
     X, d = inputs.fast_vectors, inputs.vectors.shape[1]
-    coefficients, entries, n_due = scratch.coefficients, scratch.entries, due.size
+    coefficients, entries = scratch.coefficients, scratch.entries
+    n_due = _find_due(lists, places, forced, wake_ups, point, constants, steps, known, due)
     n_pending = n_left_band = looks = n_flips = on = off = 0
     for k in range(n_due):
         if k + AHEAD < n_due:

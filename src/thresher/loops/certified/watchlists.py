@@ -9,10 +9,13 @@ neurons that nobody visits.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from thresher.loops import compiled, helper
+from thresher.loops import compiled
 from thresher.loops.certified.judgement import (
     add_products,
     add_up,
@@ -26,7 +29,7 @@ from thresher.loops.certified.judgement import (
 from thresher.loops.certified.visits import AHEAD, fetch_row, wake, write_coefficients
 from thresher.loops.pairs.by_neuron import dot
 from thresher.loops.rounding import expiry_at, rounded_down
-from thresher.loops.structures import Displacement, Entries, Rebuilt
+from thresher.loops.structures import Displacement, Entries, Found, Inputs, Point, Rebuilt, ShardConstants
 
 __all__ = ["commit", "extract", "rebuild", "write_wake_ups"]
 
@@ -111,8 +114,16 @@ def _swap_entries(lists, p, q):
     lists.side[p], lists.side[q] = lists.side[q], lists.side[p]
 
 
-@compiled(allocates=True)
-def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
+def rebuild(
+    lists: Any,
+    places: NDArray[np.int64],
+    Z: NDArray[np.floating],
+    entries_used: int,
+    point: Point,
+    constants: ShardConstants,
+    inputs: Inputs,
+    found: Found,
+) -> Rebuilt:
     """Write new watchlists, with wider bands, for neurons that left theirs.
 
     Z (k, n) are their start pre-activations. New rows go to the end of the entry arrays, from ``entries_used`` on; what
@@ -123,7 +134,7 @@ def rebuild(lists, places, Z, entries_used, point, constants, inputs, found):
     return _rebuild_rows(lists, places, Z, entries_used, point, constants, inputs, found, change, watched, scratch)
 
 
-@helper
+@compiled
 def _rebuild_rows(lists, places, Z, entries_used, point, constants, inputs, found, change, watched, scratch):
     """See :func:`rebuild`; the last three arguments are room."""
     shift, unit, K, X, products = (
@@ -194,17 +205,12 @@ def _rebuild_rows(lists, places, Z, entries_used, point, constants, inputs, foun
     return Rebuilt(entries_used, n_pending, looks, on, off)
 
 
-@compiled(allocates=True)
-def extract(lists, zone, only_moved, point, scale):
+def extract(lists: Any, zone: NDArray[np.int32], only_moved: bool, point: Point, scale: float) -> Entries:
     """Return the first ``zone[r]`` entries of each row by neuron, inputs ascending; ``only_moved``: coefficient not 0.
 
     Returns ``Entries``.
     """
-    total = rows = longest = 0
-    for r in range(zone.size):
-        total += zone[r]
-        rows += zone[r] > 0
-        longest = max(longest, zone[r])
+    total, rows, longest = int(zone.sum(dtype=np.int64)), int(np.count_nonzero(zone)), int(zone.max(initial=0))
     places, bounds = np.empty(rows, np.int64), np.zeros(rows + 1, np.int64)
     inputs, coefficients = np.empty(total, np.int32), np.empty(total)
     found, keys = Entries(places, bounds, inputs, coefficients), np.empty(longest, np.int64)
@@ -212,7 +218,7 @@ def extract(lists, zone, only_moved, point, scale):
     return Entries(places[:row], bounds[: row + 1], inputs[:p], coefficients[:p])
 
 
-@helper
+@compiled
 def _extract_rows(lists, zone, only_moved, point, scale, keys, found):
     """Write the entries to ``found``; return the numbers of rows and of entries. ``keys`` is room for a row."""
     row = p = 0

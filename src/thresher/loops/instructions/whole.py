@@ -236,7 +236,7 @@ def _product(vector, other):
 def multiply_singly(vector, rows, listed, count, plainly, sums):
     """Write the products of a vector (16 k,) of 16 bits with the listed rows (n, 16 k) of others to ``sums``."""
     whole = 0
-    if not plainly:
+    if plainly is None:
         whole, apart, base = count - count % 4, 2 * rows.shape[1], rows.ctypes.data
         for c in range(0, whole, 4):
             _four_products(
