@@ -33,8 +33,7 @@ from thresher.shards import SHARDS
 from thresher.shards.certified import Certified
 from thresher.shards.recipe import Recipe
 from thresher.shards.watchlists import StartBlock, StartScan
-from thresher.theory import limit_kernel
-from thresher.theory.kernel import limit_slopes
+from thresher.theory import limit_kernel, limit_slopes
 
 __all__ = ["PARTS", "compile_all", "compile_training"]
 

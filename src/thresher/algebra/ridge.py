@@ -17,6 +17,8 @@ __all__ = ["Evidence", "Inverse", "invert", "invert_factor", "solve_single"]
 
 Matrix = NDArray[np.float64]
 _SMALLEST = 64  # rows of a triangle that LAPACK inverts fast enough
+_STRIP = 512  # rows of which a block is mirrored at a time
+_LARGE = 1500  # rows of a kernel whose one half is lent to the factor: new memory takes longer than to make it again
 
 
 class Inverse(NamedTuple):
@@ -41,11 +43,17 @@ class Evidence(NamedTuple):
 def invert(kernel: Matrix, penalty: Matrix, targets: Matrix, *, last: int, whole: bool) -> Inverse | None:
     """Return what is needed of the inverse of kernel (n, n) + penalty (n,); None if that is not positive.
 
-    Without ``whole`` only the ``last`` numbers of its diagonal are made. Cost: O(n³).
+    Without ``whole`` only the ``last`` numbers of its diagonal are made, and one half of a large kernel is lent to the
+    factor: it is what it was once this returns. Cost: O(n³).
     """
     if not whole:
-        made = factor(kernel, added=penalty)
-        return None if made is None else Inverse(made.solve(targets), made.inverse_diagonal(last), None)
+        diagonal, borrowed = kernel.diagonal().copy(), len(kernel) >= _LARGE and kernel.flags.carray
+        try:
+            made = factor(kernel, added=penalty, overwrite=borrowed)
+            return None if made is None else Inverse(made.solve(targets), made.inverse_diagonal(last), None)
+        finally:
+            if borrowed:
+                _mirror(kernel, diagonal)
     matrix = kernel.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
     np.einsum("ii->i", matrix)[:] += penalty
     with blas_for_size(len(kernel)):
@@ -58,6 +66,17 @@ def invert(kernel: Matrix, penalty: Matrix, targets: Matrix, *, last: int, whole
         fall = ssymv(1.0, inverse**2, penalty / unit, lower=1).astype(np.float64)
         diagonal = inverse.diagonal().astype(np.float64)
         return Inverse(np.ascontiguousarray(alpha), diagonal / unit, (change, fall / unit))
+
+
+def _mirror(matrix: Matrix, diagonal: Matrix) -> None:
+    """Make what is above the diagonal of a matrix (n, n) what is below it, and give it its diagonal back."""
+    for first in range(0, len(matrix), _SMALLEST):
+        last = first + _SMALLEST
+        for row in range(last, len(matrix), _STRIP):  # copied first: rows of 2^k numbers would fight for the same cache
+            matrix[first:last, row : row + _STRIP] = matrix[row : row + _STRIP, first:last].copy().T
+        corner = np.tril(matrix[first:last, first:last], -1)
+        matrix[first:last, first:last] = corner + corner.T
+    np.einsum("ii->i", matrix)[:] = diagonal
 
 
 def invert_factor(lower: Matrix) -> tuple[NDArray[np.float32], float]:
