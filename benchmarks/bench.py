@@ -72,11 +72,12 @@ def problems(tier: str) -> list[Task]:
 CASES: dict[str, Callable[[str], list[Task]]] = {"race": race, "width": width, "problems": problems}
 
 
-def bench(*, cases: Sequence[str] = (), tier: str = "quick", output: Path, console: Console) -> dict[str, Any]:
+def bench(*, cases: Sequence[str] = (), tier: str = "quick", output: Path) -> dict[str, Any]:
     """Run the named cases (all if none is named), print tables, and return all results in the file."""
     for name in cases:
         if name not in CASES:
             raise InvalidInput(f"case must be one of {', '.join(CASES)}; got {name!r}.")
+    console = Console()
     if not console.is_terminal:
         console.width = _PLAIN_WIDTH
     results.read(output)  # a file that cannot be read is found before the work, not after it

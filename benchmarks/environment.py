@@ -8,9 +8,10 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from thresher import __version__
 from thresher.parallel import core_count
 
-PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn", "torch", "lightgbm")
+PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch", "lightgbm")
 
 
 def environment() -> dict[str, object]:
@@ -20,14 +21,14 @@ def environment() -> dict[str, object]:
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": {name: found for name in PACKAGES if (found := _version(name))},
+        "versions": {"thresher": __version__, **{name: found for name in PACKAGES if (found := _version(name))}},
         "commit": _commit(),
         "load": os.getloadavg()[0],
     }
 
 
 def _version(package: str) -> str:
-    """Return the version that is installed; nothing if none is, as when it is used from its folder."""
+    """Return the version that is installed; nothing if none is."""
     try:
         return version(package)
     except PackageNotFoundError:

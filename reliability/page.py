@@ -220,8 +220,16 @@ def oldest(figures: dict[str, Any]) -> str:
 
 
 def wheel(figures: dict[str, Any]) -> str:
-    lines = ["## Wheel and sdist\n", "`make test-wheel`: each was installed into an empty environment and run there.\n"]
-    lines += [f"- `{one['name']}`, {one['bytes']:,} bytes: {one['version']}. {one['audit']}" for one in figures["made"]]
+    came = figures["made"][0]["packages"]
+    lines = [
+        "## Wheel and sdist\n",
+        "`make test-wheel`: each was installed into an empty environment and run there. "
+        f"With it came {len(came)} packages, none of which was built there: {', '.join(came)}.\n",
+    ]
+    lines += [
+        f"- `{one['name']}`, {one['bytes']:,} bytes, {one['python']}: {one['version']}. {one['audit']}"
+        for one in figures["made"]
+    ]
     return "\n".join(lines) + f"\n\n{machine(figures)}"
 
 

@@ -2,8 +2,10 @@
 
 import ast
 import functools
+import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -155,6 +157,16 @@ def test_torch_is_imported_where_a_gpu_or_an_export_was_asked_for(name):
     assert of_a_gpu or not {other.split(".")[0] for other in modules} & {"torch", "triton"}
     at_the_top = {node.module for node in TREES[name].body if isinstance(node, ast.ImportFrom)}
     assert of_a_gpu or not any((one or "").startswith("thresher.gpu") for one in at_the_top), f"{name} needs torch"
+
+
+def test_what_is_imported_is_installed_with_the_package_or_with_an_extra():
+    known = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text())["project"]
+    lists = [known["dependencies"], *known["optional-dependencies"].values()]
+    declared = {re.match(r"[\w-]+", one)[0].lower() for wanted in lists for one in wanted}
+    declared |= {"sklearn", "tensorboardx", "llvmlite", "markupsafe"}  # their names in code; parts of Numba and Jinja2
+    used = {other.split(".")[0].lower() for name in FILES for other in imported_modules(name)}
+    assert used - set(sys.stdlib_module_names) - {"thresher"} <= declared
+    assert "rich" not in used  # four packages, for bars and tables
 
 
 def test_ray_is_imported_once_a_cluster_was_asked_for():

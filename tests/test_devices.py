@@ -39,7 +39,7 @@ def test_what_is_missing_is_named_with_the_command_that_installs_it(without, nam
     without(name)
     with pytest.raises(NotAvailable, match=f"needs {name}, which is not installed. Run: pip install") as refused:
         find_device("cuda")
-    assert str(refused.value).endswith("pip install 'thresher[gpu]'")
+    assert str(refused.value).endswith("pip install 'thresher-ml[gpu]'")
     assert "\n" not in str(refused.value)
 
 

@@ -82,7 +82,7 @@ def test_source_files_that_are_named_exist(page):
 
 @pytest.mark.thorough
 def test_the_site_builds_without_a_warning_and_asks_for_no_network(tmp_path):
-    pytest.importorskip("furo", reason="the site needs pip install 'thresher[docs]'")
+    pytest.importorskip("furo", reason="the site needs pip install 'thresher-ml[docs]'")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

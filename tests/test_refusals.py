@@ -209,7 +209,7 @@ AVAILABLE = {"index": SHARDS, "engine": ("local", "ray"), "device": DEVICES, "so
 def test_a_cluster_without_ray_is_refused_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "thresher.engines.ray_cluster", raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(NotAvailable, match=r"needs Ray, which is not installed. Run: pip install 'thresher\[ray\]'"):
+    with pytest.raises(NotAvailable, match=r"needs Ray, which is not installed. Run: pip install 'thresher-ml\[ray\]'"):
         train(Problem(INPUTS, TARGETS), width=16, engine="ray")
 
 

@@ -62,7 +62,7 @@ class TooNarrow(UserWarning):
 
 def not_installed(what: str, *, extra: str) -> NotAvailable:
     """Return the error for a package that is not installed: ``what`` needs it, and an extra of thresher installs it."""
-    return NotAvailable(f"{what}, which is not installed. Run: pip install 'thresher[{extra}]'")
+    return NotAvailable(f"{what}, which is not installed. Run: pip install 'thresher-ml[{extra}]'")
 
 
 def warn_of_old(old: str, new: str, *, stacklevel: int = 3) -> None:

@@ -6,10 +6,23 @@ import math
 from pathlib import Path
 from typing import Any
 
+from thresher.errors import not_installed
 from thresher.figures import COLOURS, Drawn, themed
 from thresher.theory import Statement
 
-__all__ = ["render_page", "say_like", "say_number", "sides"]
+__all__ = ["find_jinja", "render_page", "say_like", "say_number", "sides"]
+
+
+def find_jinja() -> Any:
+    """Return Jinja2, which writes pages; to be called before the work that a page is to show.
+
+    Raises NotAvailable, with how to get it, where it is not installed.
+    """
+    try:
+        import jinja2
+    except ModuleNotFoundError as error:
+        raise not_installed("Pages need Jinja2", extra="plot") from error
+    return jinja2
 
 
 def render_page(template: str | Path, **values: Any) -> str:
@@ -17,12 +30,10 @@ def render_page(template: str | Path, **values: Any) -> str:
 
     It needs no network and no other file. Text is escaped; figures become part of the page, with its colours.
     """
-    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
-
-    own = Path(template)
-    loaders = [PackageLoader("thresher"), FileSystemLoader(own.parent)]
-    rooms = Environment(
-        loader=ChoiceLoader(loaders), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    jinja, own = find_jinja(), Path(template)
+    loaders = jinja.ChoiceLoader([jinja.PackageLoader("thresher"), jinja.FileSystemLoader(own.parent)])
+    rooms = jinja.Environment(
+        loader=loaders, autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     rooms.filters.update(inline=_inline, kind=_kind, sides=sides)
     light = {name: known[0] for name, (known, _) in COLOURS.items()}

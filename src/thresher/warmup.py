@@ -33,8 +33,7 @@ from thresher.shards import SHARDS
 from thresher.shards.certified import Certified
 from thresher.shards.recipe import Recipe
 from thresher.shards.watchlists import StartBlock, StartScan
-from thresher.theory import limit_kernel
-from thresher.theory.kernel import cofiring_slope
+from thresher.theory import limit_kernel, limit_slopes
 
 __all__ = ["PARTS", "compile_all", "compile_training"]
 
@@ -105,7 +104,7 @@ def searches() -> None:
     compact = CompactNetwork(np.ones((2, 10), np.float32), np.array([1, -1], np.float32), 9.0)
     for number in (20, 1):
         compact.predict(problem.inputs[:number])
-    cofiring_slope(np.eye(2), np.eye(2), 1e-9)
+    limit_slopes(np.eye(2), 1e-9)
 
 
 def estimators() -> None:

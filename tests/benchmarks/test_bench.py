@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -153,7 +154,7 @@ def test_without_torch_its_rows_say_so(monkeypatch):
     for name in ("torch_adam", "torch_lbfgs"):
         row = measure(Task(name, "sphere", SMALL, LIMITS))
         assert row["status"] == "not available"
-        told = "not available: needs torch, which is not installed. Run: pip install 'thresher[torch]'"
+        told = "not available: needs torch, which is not installed. Run: pip install 'thresher-ml[torch]'"
         assert summary.ending(row) == told
         assert row["label"] == load_method(name).LABEL
 
@@ -255,3 +256,9 @@ def test_bad_use_ends_with_one_line(capsys, monkeypatch):
     code, _, err = run_cli(capsys, "bench")
     assert code == 2
     assert err.startswith("Error: the folder benchmarks is not part of the installed package.") and err.count("\n") == 1
+
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    monkeypatch.delitem(sys.modules, "benchmarks.bench", raising=False)
+    refused = "Error: thresher bench needs rich, which is not installed. Run: pip install 'thresher-ml[test]'\n"
+    assert run_cli(capsys, "bench") == (2, "", refused)

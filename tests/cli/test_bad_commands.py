@@ -53,7 +53,7 @@ BAD = {
     "not an archive": (b"PK nothing", "t.npz", [], r"not a file of plain arrays\. Write it with numpy\.savez"),
     "pickle": ("pickle", "t.npy", ["--target", "y.npy"], r"not a file of plain arrays"),
     "inputs only": ("array", "t.npy", [], r"holds inputs only\. Name the file with the targets: --target y\.npy"),
-    "no parquet": (b"PAR1 nothing", "t.parquet", [], r"(no Parquet file|pip install 'thresher\[parquet\]')"),
+    "no parquet": (b"PAR1 nothing", "t.parquet", [], r"(no Parquet file|pip install 'thresher-ml\[parquet\]')"),
     "width of words": (GOOD, "t.csv", ["--width", "many"], r"expected a whole number such as 1048576, 1e6 or 2\^20"),
     "width of zero": (GOOD, "t.csv", ["--ridge", "0", "--width", "0"], r"width must be at least 1; got 0"),
     "width beyond memory": (GOOD, "t.csv", ["--ridge", "0", "--width", "2^60"], r"needs about .* TiB"),

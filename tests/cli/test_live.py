@@ -2,15 +2,14 @@
 
 import io
 
-from rich.console import Console
-
 from thresher import train
 from thresher.cli.live import Live, short
 from thresher.datasets import random_problem
+from thresher.output import Console
 
 
 def watch(*, terminal, quiet=False, names=()):
-    console = Console(file=io.StringIO(), force_terminal=terminal, quiet=quiet, width=80)
+    console = Console(file=io.StringIO(), terminal=terminal, quiet=quiet)
     with Live(console, 2000, inputs=10, names=names) as live:
         result = train(random_problem(inputs=10, dimension=5), width=2000, callbacks=[live])
     return result, console.file.getvalue()
@@ -35,6 +34,13 @@ def test_a_bar_with_a_rate_in_a_terminal():
     assert "neurons/s" in shown
 
 
+def test_the_bar_is_gone_once_neurons_are_scanned():
+    _, shown = watch(terminal=True)
+    head = shown.index("iteration      loss")
+    assert "start scan" in shown[:head]
+    assert "start scan" not in shown[head:]
+
+
 def test_nothing_if_quiet():
     assert watch(terminal=True, quiet=True)[1] == ""
     assert watch(terminal=False, quiet=True)[1] == ""
@@ -48,7 +54,7 @@ def test_outputs_are_named_if_there_are_several():
 def test_a_long_scan_is_told_in_lines(monkeypatch):
     seconds = iter(range(0, 100, 3))
     monkeypatch.setattr("thresher.cli.live.time.perf_counter", lambda: float(next(seconds)))
-    console = Console(file=io.StringIO(), force_terminal=False, width=80)
+    console = Console(file=io.StringIO(), terminal=False)
     live = Live(console, 1000, inputs=10)
     live.on_progress(500, 1000)
     live.on_progress(1000, 1000)
@@ -56,11 +62,12 @@ def test_a_long_scan_is_told_in_lines(monkeypatch):
 
 
 def test_workers_are_named_one_by_one_or_by_the_slowest_and_the_fastest():
-    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    console = Console(file=io.StringIO(), terminal=True)
     with Live(console, 1000, inputs=10) as live:
         live.on_workers([100, 200], [500, 500])
         live.on_workers([10 * worker for worker in range(1, 21)], [1000] * 20)
     shown = console.file.getvalue()
+    assert "2 workers: 20%, 40%" in shown
     assert "20 workers: 1% to 20%" in shown
 
 

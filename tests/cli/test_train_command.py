@@ -1,6 +1,7 @@
 """`thresher train`, `predict`, `inspect`, `report`, `audit RUN`: as a newcomer uses them."""
 
 import json
+import os
 import re
 import sys
 from dataclasses import replace
@@ -318,3 +319,16 @@ class TestRun:
         assert code == 0
         assert "<figure" not in text
         assert "Figures need matplotlib" in text
+
+    def test_without_jinja_a_page_is_refused_before_any_work(self, capsys, folder, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "jinja2", None)
+        table, page = write_csv(tmp_path / "table.csv"), tmp_path / "page.html"
+        monkeypatch.setattr("thresher.cli.train._train", None)  # nothing is read
+        refused = "Error: Pages need Jinja2, which is not installed. Run: pip install 'thresher-ml[plot]'\n"
+        for command in (
+            ("train", str(table), "--save", str(tmp_path / "run"), "--report", str(page)),
+            ("report", str(folder / "run"), "--output", str(page)),
+            ("verify", "--output", str(tmp_path / "verify")),
+        ):
+            assert run(capsys, *command) == (2, "", refused)
+        assert os.listdir(tmp_path) == ["table.csv"]

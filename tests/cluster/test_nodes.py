@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.thorough
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'thresher[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'thresher-ml[ray]'")
 
 PREPARED = """
 import logging, warnings
@@ -97,7 +97,7 @@ def test_a_local_ray_ends_with_the_training():
 
 @pytest.mark.slow
 def test_shards_on_gpus():
-    pytest.importorskip("triton", reason="Triton is not installed: pip install 'thresher[gpu]'")
+    pytest.importorskip("triton", reason="Triton is not installed: pip install 'thresher-ml[gpu]'")
     told = run(
         """
         ray.init("local", num_cpus=2, num_gpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False,

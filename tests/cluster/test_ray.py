@@ -14,7 +14,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'thresher[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'thresher-ml[ray]'")
 import ray
 
 from thresher import (

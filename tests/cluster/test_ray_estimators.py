@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'thresher[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'thresher-ml[ray]'")
 from few import FEW, friedman, of_few
 from test_cli import run
 from test_ray import told

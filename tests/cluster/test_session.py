@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("ray", reason="needs Ray: pip install 'thresher[ray]'")
+pytest.importorskip("ray", reason="needs Ray: pip install 'thresher-ml[ray]'")
 
 from thresher import InvalidInput, NotAvailable
 from thresher.engines import ray_cluster

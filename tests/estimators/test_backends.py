@@ -9,6 +9,7 @@ import pytest
 from test_clustered import Workers
 
 from thresher import to_sphere
+from thresher.algebra import ridge
 from thresher.estimators.backends.cluster import Clustered
 from thresher.estimators.backends.processor import Cpu, descend
 from thresher.estimators.data.observations import Observations
@@ -101,6 +102,21 @@ def test_solves_and_inverses_are_those_of_the_matrix(backend):
         assert divided == pytest.approx(np.linalg.solve(lower, targets), rel=1e-9)
         solved = backend.get(backend.factor(backend.put(K), 0.5).solve(backend.put(targets)))
         assert solved == pytest.approx(np.linalg.solve(K + 0.5 * np.eye(30), targets), rel=1e-8)
+
+
+@pytest.mark.parametrize("penalty", [0.1, -9.0])
+def test_a_kernel_that_is_lent_to_its_factor_is_given_back(monkeypatch, penalty):
+    matrix, targets = Cpu(1).dense(KERNELS[1], inputs_of(150)), np.arange(150.0)[:, None]
+    before, added = matrix.dense().copy(), np.full(150, penalty)
+    plain = matrix.invert(added, targets, last=40, whole=False)
+    monkeypatch.setattr(ridge, "_LARGE", 100)
+    monkeypatch.setattr(ridge, "_STRIP", 30)
+    lent = matrix.invert(added, targets, last=40, whole=False)
+    np.testing.assert_array_equal(matrix.dense(), before)
+    assert (plain is None) == (lent is None) == (penalty < 0)
+    if lent is not None:
+        np.testing.assert_array_equal(lent.alpha, plain.alpha)
+        np.testing.assert_array_equal(lent.diagonal, plain.diagonal)
 
 
 def test_conjugate_gradients_reach_the_solution(backend):

@@ -23,7 +23,7 @@ from thresher.estimators.kernels.gradients import (
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.options import Plan
 from thresher.estimators.pipeline.plans import STRONG, choose_plan
-from thresher.theory import cofiring_probability, cofiring_slope, firing_probability, limit_kernel
+from thresher.theory import cofiring_probability, firing_probability, limit_kernel, limit_slopes
 
 CPU, KERNEL = Cpu(1), SphereKernel(1.0, 0.5)
 
@@ -36,9 +36,10 @@ def test_interpolated_kernel_and_its_slope(shift):
     inside = rho[np.abs(rho) < 0.99][:, None]
     step = 1e-5
     ahead, behind = (limit_kernel(inside + sign * step, shift, symmetric=False) for sign in (1, -1))
-    slope = cofiring_slope(inside, limit_kernel(inside, shift, symmetric=False), shift)
+    again, slope = limit_slopes(inside, shift, symmetric=False)
+    np.testing.assert_array_equal(again, limit_kernel(inside, shift, symmetric=False))
     np.testing.assert_allclose(slope, (ahead - behind) / (2 * step), atol=1e-5)
-    assert not cofiring_slope(np.array([[1.0, -1.0]]), np.ones((1, 2)), shift).any()
+    assert not limit_slopes(np.array([[1.0, -1.0]]), shift, symmetric=False)[1].any()
 
 
 def test_the_best_ridge_is_a_minimum():
@@ -93,8 +94,7 @@ def test_a_favourite_keeps_its_place_unless_another_is_clearly_better(waves):
 
 
 def slopes_of(inputs):
-    products = inputs @ inputs.T
-    return cofiring_slope(products, limit_kernel(products, 0.5), 0.5, symmetric=True)
+    return limit_slopes(inputs @ inputs.T, 0.5)[1]
 
 
 def test_gradients_of_the_limit():
@@ -130,13 +130,12 @@ def test_outer_products_are_those_of_the_gradients(outputs, columns):
     rng = np.random.default_rng(outputs)
     rows, alpha, weights = rng.normal(size=(20, 3)), rng.normal(size=(20, outputs)), rng.uniform(0.1, 2.0, 20)
     inputs, norms = lift_rows(rows, 1.5)
-    products = inputs @ inputs.T
-    kernel, expected = limit_kernel(products, 0.5), np.zeros((columns, columns))
-    gradients = limit_gradients(inputs, alpha, slopes_of(inputs))
+    products, slopes, expected = inputs @ inputs.T, slopes_of(inputs), np.zeros((columns, columns))
+    gradients = limit_gradients(inputs, alpha, slopes)
     for one in row_gradients(gradients, inputs=inputs, norms=norms, columns=columns):
         expected += sum(weight * np.outer(row, row) for weight, row in zip(weights, one, strict=True))
     found = sum_outer_products(
-        inputs, alpha, products=products, kernel=kernel, shift=0.5, scale=weights / norms**2, columns=columns
+        inputs, alpha, products=products, slopes=slopes, scale=weights / norms**2, columns=columns
     )
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 

@@ -209,9 +209,9 @@ def test_without_the_extras_one_line_says_what_to_do(regressor, monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)  # as if nothing had needed them yet
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(NotAvailable, match=r"pip install 'thresher\[torch\]'"):
+    with pytest.raises(NotAvailable, match=r"pip install 'thresher-ml\[torch\]'"):
         regressor.to_torch()
-    with pytest.raises(NotAvailable, match=r"pip install 'thresher\[onnx\]'"):
+    with pytest.raises(NotAvailable, match=r"pip install 'thresher-ml\[onnx\]'"):
         regressor.to_onnx()
     with pytest.raises(InvalidInput, match="no neurons to export"):
         ThresherRegressor(width=float("inf")).fit([[0.0], [1.0], [2.0]], [0, 1, 2]).to_numpy()

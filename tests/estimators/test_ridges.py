@@ -95,15 +95,30 @@ def test_every_search_reaches_the_ridge_for_noise(guess, way):
     assert found == LARGEST
 
 
+def of_few_rows(targets, guess, **more):
+    rows = np.random.default_rng(2).normal(size=(60, 3))
+    data = Observations.merged(rows, targets(rows))
+    matrix, asked = Cpu(1).dense(KERNEL, lift_rows(data.X, 1.0)[0]), {"diagonal": KERNEL.diagonal, "last": 60}
+    return fit_kernel(matrix, data, guess=guess, **asked, **{"ridge": None, **more})
+
+
 def test_few_rows_reach_both_ends():
-    rng = np.random.default_rng(2)
-    rows = rng.normal(size=(60, 3))
-    ends = []
-    for targets in (rng.normal(size=(60, 1)), rows[:, :1]):
-        data = Observations.merged(rows, targets)
-        matrix, asked = Cpu(1).dense(KERNEL, lift_rows(data.X, 1.0)[0]), {"diagonal": KERNEL.diagonal, "last": 60}
-        ends += [fit_kernel(matrix, data, ridge=None, guess=guess, **asked).ridge for guess in (LEAST, LARGEST)]
-    assert ends == [LARGEST, LARGEST, LEAST, LEAST]
+    noise = np.random.default_rng(3).normal(size=(60, 1))
+    for guess in (LEAST, LARGEST):
+        assert of_few_rows(lambda rows: noise, guess).ridge == LARGEST
+        found = of_few_rows(lambda rows: rows[:, :1], guess)
+        assert (
+            found.ridge <= 1e-4
+            and found.error < 1.001 * of_few_rows(lambda rows: rows[:, :1], LEAST, ridge=LEAST).error
+        )
+
+
+def test_ridges_that_change_nothing_are_not_tried():
+    tried = []
+    found = of_few_rows(lambda rows: np.sign(rows[:, :1] * rows[:, 1:2]), 1e-3, tell=tried.append)
+    least = of_few_rows(lambda rows: np.sign(rows[:, :1] * rows[:, 1:2]), 1e-3, ridge=LEAST)
+    assert found.ridge > LEAST and least.error < found.error < 1.001 * least.error
+    assert tried == list(range(1, 2 + nearest(1e-3) - nearest(found.ridge)))
 
 
 def test_ridges_near_an_end_are_the_last_three():

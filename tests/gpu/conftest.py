@@ -12,7 +12,7 @@ MISSING = [name for name in ("torch", "triton") if importlib.util.find_spec(name
 
 def why_not():
     if MISSING:
-        return f"needs {' and '.join(MISSING)}: pip install 'thresher[gpu]'"
+        return f"needs {' and '.join(MISSING)}: pip install 'thresher-ml[gpu]'"
     import torch
 
     if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from grams import random_inputs
 
-pytest.importorskip("torch", reason="needs torch: pip install 'thresher[gpu]'")
-pytest.importorskip("triton", reason="needs triton: pip install 'thresher[gpu]'")
+pytest.importorskip("torch", reason="needs torch: pip install 'thresher-ml[gpu]'")
+pytest.importorskip("triton", reason="needs triton: pip install 'thresher-ml[gpu]'")
 
 from test_contract import SHIFT, Story, steps_of
 

@@ -8,8 +8,8 @@ from thresher.model.network import NetworkSettings
 from thresher.model.start import Start
 from thresher.theory import firing_probability
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'thresher[gpu]'")
-pytest.importorskip("triton", reason="needs triton: pip install 'thresher[gpu]'")
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'thresher-ml[gpu]'")
+pytest.importorskip("triton", reason="needs triton: pip install 'thresher-ml[gpu]'")
 
 from thresher.devices import find_device  # noqa: E402
 from thresher.gpu.rows import Rows  # noqa: E402

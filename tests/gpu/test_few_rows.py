@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'thresher[gpu]'")
-pytest.importorskip("triton", reason="needs triton: pip install 'thresher[gpu]'")
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'thresher-ml[gpu]'")
+pytest.importorskip("triton", reason="needs triton: pip install 'thresher-ml[gpu]'")
 
 from sklearn.datasets import make_friedman1  # noqa: E402
 
@@ -22,7 +22,7 @@ from thresher.gpu.kernels import limit as kernels  # noqa: E402
 from thresher.model.network import Network, NetworkSettings  # noqa: E402
 from thresher.model.start import Start  # noqa: E402
 from thresher.model.weights import DenseWeights  # noqa: E402
-from thresher.theory import cofiring_probability, cofiring_slope, limit_kernel  # noqa: E402
+from thresher.theory import cofiring_probability, limit_slopes  # noqa: E402
 from thresher.theory.kernel import probability_table  # noqa: E402
 
 CPU = Cpu(1)
@@ -265,5 +265,5 @@ def test_the_kernel_is_evaluated_in_double_precision(gpu):
     slopes = torch.empty_like(out)
     kernels.interpolate(products, gpu.put(probability_table(0.5)), out, slopes)
     np.testing.assert_allclose(gpu.get(out), rho * cofiring_probability(rho, 0.5), atol=1e-12)
-    expected = cofiring_slope(rho[None], limit_kernel(rho[None], 0.5, symmetric=False), 0.5)[0]
+    expected = limit_slopes(rho[None], 0.5, symmetric=False)[1][0]
     np.testing.assert_allclose(gpu.get(slopes), expected, rtol=1e-8, atol=1e-8)

@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'thresher[gpu]'")
-pytest.importorskip("triton", reason="needs triton: pip install 'thresher[gpu]'")
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'thresher-ml[gpu]'")
+pytest.importorskip("triton", reason="needs triton: pip install 'thresher-ml[gpu]'")
 
 from few import with_sizes  # noqa: E402
 from sklearn.datasets import make_friedman1  # noqa: E402

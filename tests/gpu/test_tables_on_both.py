@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'thresher[gpu]'")
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'thresher-ml[gpu]'")
 
 from thresher import ThresherClassifier, ThresherRegressor  # noqa: E402
 

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from thresher import to_sphere
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.loops.limit import multiply_both
-from thresher.theory import cofiring_probability, cofiring_slope, firing_probability, limit_kernel, limit_matrix
+from thresher.theory import cofiring_probability, firing_probability, limit_kernel, limit_matrix, limit_slopes
 from thresher.theory.limit_matrix import (
     LimitMatrix,
     half_bytes,
@@ -144,7 +144,7 @@ def test_gradients(shift):
     inputs, others = sphere(1100, 4), sphere(40, 4, seed=1)
     alpha = np.random.default_rng(1).normal(size=(1100, 2))
     rho = others.astype(float) @ inputs.T.astype(float)
-    slopes = cofiring_slope(rho, limit_kernel(rho, shift, symmetric=False), shift)
+    slopes = limit_slopes(rho, shift, symmetric=False)[1]
     exact = np.stack([(slopes * one) @ inputs for one in alpha.T])
     found = limit_gradients_at(others, inputs, alpha, shift)
     assert found.shape == (2, 40, 4)
@@ -155,6 +155,6 @@ def test_a_row_does_not_push_itself():
     inputs = sphere(50, 3)
     found = limit_gradients_at(inputs, inputs, np.ones((50, 1)), 0.5)[0]
     rho = inputs.astype(float) @ inputs.T.astype(float)
-    slopes = cofiring_slope(rho, limit_kernel(rho, 0.5), 0.5)
+    slopes = limit_slopes(rho, 0.5)[1]
     np.fill_diagonal(slopes, 0.0)
     np.testing.assert_allclose(found, slopes @ inputs, atol=5e-3 * np.abs(found).max())

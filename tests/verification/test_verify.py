@@ -137,7 +137,7 @@ class TestReport:
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         code, out, _ = run(capsys, "verify", "--widths", "2^8", "--output", str(tmp_path))
         assert code == 0
-        assert "Figures need matplotlib, which is not installed. Run: pip install 'thresher[plot]'" in out
+        assert "Figures need matplotlib, which is not installed. Run: pip install 'thresher-ml[plot]'" in out
 
 
 class TestRow:

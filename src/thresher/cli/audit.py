@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from thresher import InvalidInput, train
-from thresher.cli.live import Live, end, say
+from thresher.cli.live import Live, end
 from thresher.cli.options import COUNT
 from thresher.datasets import random_problem
+from thresher.output import Console
 from thresher.runs import Run, read_run
 
 __all__ = ["audit"]
@@ -41,19 +41,19 @@ def audit(run: Path | None, inputs: int, dimension: int, width: int, seed: int, 
     problem = random_problem(inputs=inputs, dimension=dimension, seed=seed)
     with Live(console, width, inputs=inputs) as live:
         result = train(problem, width=width, seed=seed, twins=twins, audit=True, callbacks=[live])
-    say(console, f"Audited {result.audited:,} pairs: firing sets, outputs and counts are correct.")
+    console.print(f"Audited {result.audited:,} pairs: firing sets, outputs and counts are correct.")
     end(result)
 
 
 def _audit_run(run: Run, folder: Path, console: Console) -> None:
     if not run.options:
         raise InvalidInput(f"{folder} was trained with a ridge and has no certificates to audit. Train with --ridge 0.")
-    say(console, f"Repeating: {run.what}")
+    console.print(f"Repeating: {run.what}")
     names = [one.name for one in run.trainings]
     with Live(console, run.network["width"], inputs=len(run.inputs), names=names) as live:
         audited, differences = run.audit(callbacks=[live])
-    say(console, f"Audited {audited:,} pairs: firing sets, outputs and counts are correct.")
+    console.print(f"Audited {audited:,} pairs: firing sets, outputs and counts are correct.")
     if differences:
-        say(console, f"But the saved run does not match its settings: {differences[0]}")
+        console.print(f"But the saved run does not match its settings: {differences[0]}")
         sys.exit(1)
-    say(console, "The residuals of all iterations match the saved run.")
+    console.print("The residuals of all iterations match the saved run.")

@@ -8,21 +8,29 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from thresher import InvalidInput, NotAvailable
+from thresher.errors import not_installed
 
 __all__ = ["bench", "from_clone"]
 
+_COMMANDS = {"benchmarks": "bench", "verification": "verify"}  # by their folders
+
 
 def from_clone(name: str) -> Any:
-    """Return a module of a folder beside the package, which a plain installation does not have."""
+    """Return a module of a folder beside the package, which a plain installation does not have.
+
+    Raises NotAvailable without the folder, or without a package that it needs.
+    """
     folder = name.partition(".")[0]
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != folder:
+        missing = (error.name or "thresher").partition(".")[0]
+        if missing == "thresher":
             raise
+        if missing != folder:
+            raise not_installed(f"thresher {_COMMANDS[folder]} needs {missing}", extra="test") from error
         said = f"the folder {folder} is not part of the installed package. Run thresher from a clone."
         raise NotAvailable(said) from error
 
@@ -50,4 +58,4 @@ def bench(full: bool, tiny: bool, cases: Sequence[str], output: Path) -> None:
     if full and tiny:
         raise InvalidInput("--full and --tiny exclude each other; give only one.")
     found = from_clone("benchmarks.bench")
-    found.bench(cases=cases, tier="full" if full else "tiny" if tiny else "quick", output=output, console=Console())
+    found.bench(cases=cases, tier="full" if full else "tiny" if tiny else "quick", output=output)

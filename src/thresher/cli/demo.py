@@ -8,13 +8,13 @@ from typing import Any
 import click
 import numpy as np
 from click.core import ParameterSource
-from rich.console import Console
 
 from thresher import train
-from thresher.cli.live import Live, end, say
+from thresher.cli.live import Live, end
 from thresher.cli.options import COUNT
 from thresher.datasets import digits, random_problem
 from thresher.errors import InvalidInput
+from thresher.output import Console
 from thresher.warmup import compile_training
 
 __all__ = ["demo"]
@@ -47,7 +47,7 @@ def demo(width: int, rows: int, seed: int, paper: bool, billion: bool) -> None:
     method = "paper" if paper else None
     if not paper:
         compile_training(inputs=rows, columns=split.train.dimension)
-    say(console, f"Training {width:,} neurons on {split.description}.")
+    console.print(f"Training {width:,} neurons on {split.description}.")
     began = time.perf_counter()
     with Live(console, width, inputs=rows) as live:
         result = train(split.train, width=width, seed=seed, method=method, callbacks=[live])
@@ -56,9 +56,8 @@ def demo(width: int, rows: int, seed: int, paper: bool, billion: bool) -> None:
     guesses = np.sign(result.network.predict(split.test.inputs))
     tested = time.perf_counter() - began
     right = int((guesses == split.test.targets).sum())
-    say(console, f"{result.status.value.capitalize()}: {result.message} {trained:.1f} s in total.")
-    say(
-        console,
+    console.print(f"{result.status.value.capitalize()}: {result.message} {trained:.1f} s in total.")
+    console.print(
         f"Test: {right} of {split.test.size} unseen digits right ({right / split.test.size:.1%}), in {tested:.1f} s.",
     )
     end(result)
@@ -69,11 +68,11 @@ def _train_a_billion(console: Console, *, seed: int) -> None:
     problem = random_problem(inputs=16, dimension=32, seed=seed)
     options: dict[str, Any] = {"twins": True, "start": "poisson", "seed": seed}
     train(problem, width=4000, **options)  # compiles
-    say(console, f"Training {BILLION:,} neurons on 16 random inputs. Only neurons that fire on an input are drawn.")
+    console.print(f"Training {BILLION:,} neurons on 16 random inputs. Only neurons that fire on an input are drawn.")
     began = time.perf_counter()
     with Live(console, BILLION, inputs=problem.size) as live:
         result = train(problem, width=BILLION, callbacks=[live], **options)
     seconds, drawn = time.perf_counter() - began, result.network.settings.neurons
-    say(console, f"{result.status.value.capitalize()}: {result.message} {seconds:.1f} s in total.")
-    say(console, f"{drawn:,} neurons were drawn, one in {BILLION / drawn:.0f}; all others fire on nothing and cancel.")
+    console.print(f"{result.status.value.capitalize()}: {result.message} {seconds:.1f} s in total.")
+    console.print(f"{drawn:,} neurons were drawn, one in {BILLION / drawn:.0f}; all others fire on nothing and cancel.")
     end(result)

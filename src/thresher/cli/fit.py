@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 
 from thresher import CheckTheorems, Status
-from thresher.cli.live import Live, notes, say
+from thresher.cli.live import Live, notes
 from thresher.cli.options import in_options
 from thresher.cli.places import CHECKPOINT, forget_checkpoint
 from thresher.engines import watched
+from thresher.output import Console
 from thresher.runs import Recorder
 from thresher.runs.making import Tested, output_names, test_model
 from thresher.runs.scores import say_recall, say_scores, say_threshold
@@ -92,7 +92,7 @@ class Work:
             lines += [_LIMIT.format(model.width_reason_)]
         for line in lines:
             if line not in self.said:
-                say(self.console, line)
+                self.console.print(line)
             self.said.add(line)
 
     def fit_exactly(self, places: Places) -> tuple[Any, Recorder]:
@@ -111,11 +111,11 @@ class Work:
             forget_checkpoint(options["save"])
         if options["resume"]:
             nothing = f"Nothing is saved in {options['save']} yet: this is the start."
-            say(console, _GOES_ON if files["resume"] else nothing)
+            console.print(_GOES_ON if files["resume"] else nothing)
         recorder = Recorder(names)
         compile_training(inputs=len(y), columns=len(self.table.columns))
         outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
-        say(console, f"Training {model.width:,} neurons on {len(y):,} rows to zero loss{outputs}.")
+        console.print(f"Training {model.width:,} neurons on {len(y):,} rows to zero loss{outputs}.")
         with (
             notes(console),
             warnings.catch_warnings(),
@@ -127,18 +127,23 @@ class Work:
             model.set_params(train_options=self.train_options() | files).fit(X, y)
         model.set_params(callbacks=None, train_options=self.train_options())
         self._say_choices(model)
-        say(console, model.results_[0].solver)
+        console.print(model.results_[0].solver)
         for result in model.results_:
             if result.status != Status.CONVERGED:
-                say(console, f"{result.status.value.capitalize()}: {in_options(result.message)}")
+                console.print(f"{result.status.value.capitalize()}: {in_options(result.message)}")
                 break
         return model, recorder
 
     def test(self, model: Any, parts: TrainTest, *, evaluate: bool) -> Tested:
         """Return how well a model does on rows that it was not fitted to; evaluate what a report shows of it."""
         X, y = self.rows(parts.test)
-        looking = "Looking at which columns matter"
-        with notes(self.console, drop=True), self.console.status("Predicting the rows of the test ...") as status:
+        under_way = "Predicting the rows of the test ..."
+
+        def tell(done: int, total: int) -> None:
+            nonlocal under_way
+            under_way = f"Looking at which columns matter: {done} of {total} ..."
+
+        with notes(self.console, drop=True), self.console.status(lambda: under_way):
             return test_model(
                 model,
                 X,
@@ -148,7 +153,7 @@ class Work:
                 target=self.table.target,
                 numbers=parts.test + 1,
                 by_row=bool(evaluate and (self.options["save"] or self.options["report"])),
-                progress=lambda done, total: status.update(f"{looking}: {done} of {total} ..."),
+                progress=tell,
             )
 
     def cross_validate(self, folds: list[TrainTest]) -> tuple[Any, Tested]:
@@ -158,13 +163,13 @@ class Work:
         for place, parts in enumerate(folds, start=1):
             model = self.fit(parts.train, quiet=True)
             found.append(self.test(model, parts, evaluate=place == len(folds)))
-            say(self.console, f"Fold {place} of {len(folds)}: {say_scores(found[-1].scores)}.")
+            self.console.print(f"Fold {place} of {len(folds)}: {say_scores(found[-1].scores)}.")
         return model, Tested.averaged(found)
 
     def say_classes(self, tested: Tested) -> None:
         """Print the recall of each class, and advice on thresholds where a class is rare, if there are classes."""
         for line in filter(None, (say_recall(tested.scores), say_threshold(tested.scores))):
-            say(self.console, line)
+            self.console.print(line)
 
     def train_options(self) -> dict[str, Any]:
         """Return the options of thresher.train that were given, besides those of an estimator."""

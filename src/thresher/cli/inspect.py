@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from thresher.output import to_json
+from thresher.output import Console, to_json
 from thresher.pages import say_number
 from thresher.runs import describe
 
@@ -29,10 +26,9 @@ def inspect(model: Path, as_json: bool) -> None:
     if as_json:
         click.echo(to_json(facts))
         return
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    console, widest = Console(), max(map(len, facts))
     for name, value in facts.items():
-        table.add_row(f"[bold]{escape(name)}[/bold]", escape(_say(value)))
-    Console(soft_wrap=True).print(table, highlight=False)
+        console.print(f"{console.bold(name)}{' ' * (widest - len(name))}  {_say(value)}")
 
 
 def _say(value: Any) -> str:

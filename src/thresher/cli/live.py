@@ -6,16 +6,13 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
-from rich.text import Text
+from contextlib import ExitStack, contextmanager
 
 from thresher import Callback, Iteration, Result, Status
 from thresher.cli.options import in_options
+from thresher.output import Console, bar
 
-__all__ = ["Live", "end", "notes", "say", "short"]
+__all__ = ["Live", "end", "notes", "short"]
 
 _BETWEEN = 2.0  # seconds between plain lines about the start scan
 _EACH = 8  # workers up to which each is shown by itself
@@ -31,21 +28,16 @@ class Live(Callback):
     def __init__(self, console: Console, neurons: int, *, inputs: int, names: Sequence[str] = ()) -> None:
         self._console, self._pairs = console, neurons * inputs
         self._names = list(names) if len(names) > 1 else []
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), _Rate())
-        self._progress = Progress(*columns, console=console, transient=True)
-        self._bar = console.is_terminal and not console.quiet
-        self._task = self._progress.add_task("  start scan", total=neurons)
         self._began = self._told = time.perf_counter()
-        self._by_worker, self._done, self._begun = "", 0, False
+        self._by_worker, self._done, self._total, self._scanned, self._begun = "", 0, neurons, False, False
+        self._shown = ExitStack()
 
     def __enter__(self) -> Live:
-        if self._bar:
-            self._progress.start()
+        self._shown.enter_context(self._console.status(self._bar))
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._bar:
-            self._progress.stop()
+        self._shown.close()
 
     def on_workers(self, done: Sequence[int], total: Sequence[int]) -> None:
         """Show how far each worker of a cluster has come, or the slowest and the fastest of many."""
@@ -54,29 +46,29 @@ class Live(Callback):
             order = sorted(range(len(shares)), key=lambda place: done[place] / total[place])
             shares = [f"{shares[order[0]]} to {shares[order[-1]]}"]
         self._by_worker = f", {len(done)} workers: {', '.join(shares)}"
-        self._progress.update(self._task, description=f"  start scan{self._by_worker}")
         self.on_progress(sum(done), sum(total))
 
     def on_progress(self, done: int, total: int) -> None:
         """Move the bar, or print the progress of the scan."""
         self._done = done = max(done, self._done)  # workers of a cluster are told of before their sums are made
-        self._progress.update(self._task, completed=done, total=total, refresh=self._bar)
+        self._total = total
+        self._console.draw()
         now = time.perf_counter()
-        if not self._bar and now - self._told > _BETWEEN and done < total:
+        if not self._console.is_terminal and now - self._told > _BETWEEN and done < total:
             rate = done / (now - self._began)
             left = (total - done) / rate if rate else math.inf
             spent = f"{short(int(rate))}/s, {left:.0f} s left{self._by_worker}"
-            self._say(f"  start scan: {done / total:.0%} of {total:,} neurons, {spent}")
+            self._console.print(f"  start scan: {done / total:.0%} of {total:,} neurons, {spent}")
             self._told = now
 
     def on_iteration(self, record: Iteration) -> None:
         """Print a line: loss, contraction, looks, flips, seconds."""
-        self._progress.update(self._task, visible=False, refresh=self._bar)
+        self._scanned = True
         if not self._begun:  # a resumed training may begin with a later one
             self._begun = True
             if self._names:
-                self._say(f"  {self._names[0]}:")
-            self._say("  iteration      loss   fell to      looks  of dense      flips  seconds")
+                self._console.print(f"  {self._names[0]}:")
+            self._console.print("  iteration      loss   fell to      looks  of dense      flips  seconds")
         first = record.iteration == 0
         cells = (
             f"{'start' if first else record.iteration:>11}",
@@ -87,24 +79,19 @@ class Live(Callback):
             f"{'' if first else short(record.flips):>10}",
             f"{sum(record.seconds.values()):8.2f}",
         )
-        self._say(" ".join(cells))
+        self._console.print(" ".join(cells))
 
     def on_end(self, result: Result) -> None:
         """Turn to the next output."""
         self._begun, self._names = False, self._names[1:]
 
-    def _say(self, line: str) -> None:
-        say(self._console, line)
-
-
-class _Rate(ProgressColumn):
-    """Neurons per second since the start, and the time left at that rate."""
-
-    def render(self, task: Task) -> Text:
-        if not task.completed or not task.elapsed:
-            return Text("")
-        rate, left = task.completed / task.elapsed, task.remaining or 0
-        return Text(f"{short(int(rate))} neurons/s, {left / rate:.0f} s left")
+    def _bar(self) -> str:
+        """Return the start scan as a bar, with neurons per second since the start and the time left at that rate."""
+        if self._scanned:
+            return ""
+        share, rate = self._done / self._total, self._done / (time.perf_counter() - self._began)
+        told = f"{short(int(rate))} neurons/s, {(self._total - self._done) / rate:.0f} s left" if rate else ""
+        return f"  start scan{self._by_worker} {bar(share)} {share:4.0%} {told}"
 
 
 @contextmanager
@@ -122,13 +109,8 @@ def notes(console: Console, *, drop: bool = False, said: set[str] | None = None)
         ours = one.category.__module__.startswith("thresher") or issubclass(one.category, ConvergenceWarning)
         line = f"Note: {in_options(str(one.message))}"
         if ours and not drop and line not in said:
-            say(console, line)
+            console.print(line)
             said.add(line)
-
-
-def say(console: Console, line: str) -> None:
-    """Print a line as it is: no colours, no markup, no added line breaks."""
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def end(result: Result) -> None:

@@ -13,14 +13,13 @@ from typing import Any
 import click
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 
 from thresher import InvalidInput
 from thresher.cli.live import notes
 from thresher.cli.options import reading_options, take_reading
 from thresher.cli.places import new_file, new_folders
 from thresher.devices import DEVICES, find_device
-from thresher.output import is_stream, writing
+from thresher.output import Console, is_stream, writing
 from thresher.runs.answers import Answers, ask
 from thresher.runs.saved import SavedModel, load_model
 from thresher.runs.scores import digits_for, round_shares, say_recall, say_scores, score_all
@@ -74,7 +73,7 @@ def predict(model: Path, file: Path, output: Path | None, device: str, **options
     if output is not None:
         new_file(output, option="--output", force=options["force"], streams=True)
     console = Console(stderr=True)
-    with console.status("Loading the model ..."):
+    with console.status(lambda: "Loading the model ..."):
         saved = load_model(model)
     saved.model.device = device
     _check_options(saved, options)

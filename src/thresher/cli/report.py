@@ -9,6 +9,7 @@ import click
 from thresher.cli.live import short
 from thresher.cli.places import new_file
 from thresher.output import make_folder
+from thresher.pages import find_jinja
 from thresher.runs import read_run, write_report
 
 __all__ = ["report"]
@@ -23,6 +24,7 @@ def report(run: Path, output: Path | None, force: bool) -> None:
 
     Example: thresher report runs/digits --output digits.html
     """
+    find_jinja()
     found, place = read_run(run), output or run / "report.html"
     new_file(place, option="--output", force=force)
     make_folder(place.parent, remedy="Choose another place with --output.")

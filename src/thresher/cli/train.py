@@ -10,16 +10,15 @@ from shlex import join
 from typing import Any
 
 import click
-from rich.console import Console
 
 from thresher import InvalidInput, MemoryRefused, Status
 from thresher.checks import check_number, check_whole
 from thresher.cli.fit import Work
-from thresher.cli.live import say
 from thresher.cli.options import AUTO, COUNT, WIDTH, cluster_options, reading_options, take_engine, take_reading
 from thresher.cli.places import forget_checkpoint, new_places, say_kept
 from thresher.loops import WATCH
-from thresher.output import to_json
+from thresher.output import Console, to_json
+from thresher.pages import find_jinja
 from thresher.runs import RUN_FILE, Recorder, Run, write_report
 from thresher.runs.making import Tested, make_run
 from thresher.runs.scores import say_scores
@@ -120,7 +119,9 @@ def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]
     tested, model, recorder, trained = _test(work, places)
     whole = len(trained) == len(places)
     if options["save"] is not None and options["refit"] and not whole and not work.exact:
-        say(console, f"Fitting again, to all {len(places):,} rows: that model is saved, and should be a little better.")
+        console.print(
+            f"Fitting again, to all {len(places):,} rows: that model is saved, and should be a little better."
+        )
         with work.timed("fitting again"):
             work.fit_again(model, places)
             trained = places
@@ -174,7 +175,7 @@ def _tell_end(run: Run, written: dict[str, str], work: Work) -> None:
         click.echo(to_json(told))
         return
     for what, place in written.items():
-        say(work.console, f"Written, {what}: {place}")
+        work.console.print(f"Written, {what}: {place}")
     states = sorted({one.status.value for one in run.trainings if work.exact})
     line = f"{(', '.join(states) or 'fitted').capitalize()} in {seconds:.1f} s."
     click.echo(line + (f" {run.summary()}" if test is not None else ""))
@@ -199,19 +200,21 @@ def _test(work: Work, places: Places) -> tuple[Tested | None, Any, Recorder | No
     local = split(targets, share, **given)
     parts = TrainTest(places[local.train], places[local.test])
     if not len(parts.test) and options["cv"] is None and options["test_size"] != 0:
-        say(work.console, "No row is tested on: there are two rows, or one of each class.")
+        work.console.print("No row is tested on: there are two rows, or one of each class.")
     with work.timed("fitting"):
         if work.exact:
             model, recorder = work.fit_exactly(parts.train)
         else:
-            say(work.console, f"Choosing scale, shift, ridge and features on {len(parts.train):,} rows, then training.")
+            work.console.print(
+                f"Choosing scale, shift, ridge and features on {len(parts.train):,} rows, then training."
+            )
             model = work.fit(parts.train)
     if work.task == "regression" and model.target_ == "log":
-        say(work.console, "The targets are learnt as logarithms, which gives a lower error.")
+        work.console.print("The targets are learnt as logarithms, which gives a lower error.")
     if len(parts.test):
         with work.timed("testing"):
             tested = work.test(model, parts, evaluate=True)
-        say(work.console, f"Test on {len(parts.test):,} rows that were kept for it: {say_scores(tested.scores)}.")
+        work.console.print(f"Test on {len(parts.test):,} rows that were kept for it: {say_scores(tested.scores)}.")
         work.say_classes(tested)
     return tested, model, recorder, parts.train
 
@@ -222,6 +225,8 @@ def _check_options(options: dict[str, Any]) -> None:
         raise InvalidInput(f"--test-size must be at least 0 and below 1; got {options['test_size']:g}. Try 0.2.")
     check_whole(options["seed"], "--seed", least=0)
     take_engine(options)
+    if options["report"] is not None:
+        find_jinja()
     for name in ("shift", "ridge", "bias"):
         if options[name] != "auto":
             check_number(options[name], f"--{name}", least=0.0)
@@ -248,14 +253,13 @@ def _say_task(table: Table, known: Places, options: dict[str, Any], file: Path, 
     task, why = guess_task(targets) if options["task"] == "auto" else (options["task"], "as requested")
     check_target(table.target, targets, task)
     n, d = table.inputs.shape
-    say(
-        console,
+    console.print(
         f"Read {'standard input' if file == INPUT else file}: {n:,} rows, {d} columns, target {table.target!r}.",
     )
     if len(known) < n:
-        say(console, f"Left out {n - len(known):,} rows without a target.")
+        console.print(f"Left out {n - len(known):,} rows without a target.")
     hint = "" if options["task"] != "auto" else "; --task overrides"
-    say(console, f"Task: {task} ({why}{hint}).")
+    console.print(f"Task: {task} ({why}{hint}).")
     return task
 
 
@@ -264,9 +268,9 @@ def _choose(work: Work, known: Places) -> Places:
     targets, wanted = work.table.targets[known], work.options["rows"]
     places = known[choose_rows(targets, wanted, seed=work.options["seed"], classes=work.task == "classification")]
     if wanted is not None and len(places) < len(targets):
-        say(work.console, f"Using {len(places):,} of {len(targets):,} rows, chosen at random.")
+        work.console.print(f"Using {len(places):,} of {len(targets):,} rows, chosen at random.")
     elif wanted is not None and wanted > len(targets):
-        say(work.console, f"--rows {wanted:,} is more than the file has; using all {len(targets):,}.")
+        work.console.print(f"--rows {wanted:,} is more than the file has; using all {len(targets):,}.")
     return places
 
 

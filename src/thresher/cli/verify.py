@@ -13,6 +13,7 @@ from thresher.cli.places import new_file
 from thresher.datasets import random_problem
 from thresher.figures import NO_FIGURES
 from thresher.output import make_folder
+from thresher.pages import find_jinja
 from thresher.tables import read_table, split_table
 
 __all__ = ["verify"]
@@ -43,6 +44,7 @@ def verify(
     Example: thresher verify --data measurements.csv --target price
     """
     verification, terminal = from_clone("verification"), from_clone("verification.terminal")
+    find_jinja()
     console = terminal.wide_console()
     new_file(output / "verify.html", option="--output", force=force)
     make_folder(output, remedy="Choose another folder with --output.")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 
-from thresher.cli.live import say
+from thresher.output import Console, bar
 from thresher.warmup import PARTS, compile_all
 
 __all__ = ["warmup"]
@@ -22,10 +20,9 @@ def warmup() -> None:
 
     Example: thresher warmup
     """
-    console, began = Console(), time.perf_counter()
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} of {task.total}"))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("  compiling once for this machine", total=len(PARTS))
+    console, began, done, total = Console(), time.perf_counter(), 0, len(PARTS)
+    with console.status(lambda: f"  compiling once for this machine {bar(done / total)} {done} of {total}"):
         for _ in compile_all():
-            progress.advance(task)
-    say(console, f"Everything is compiled, in {time.perf_counter() - began:.0f} s.")
+            done += 1
+            console.draw()
+    console.print(f"Everything is compiled, in {time.perf_counter() - began:.0f} s.")

@@ -29,7 +29,7 @@ _QUESTIONS = ("add_counts", "firing_counts", "gram_times", "sketch", "jacobian_t
 def here() -> str:
     """Return the version of thresher in this process."""
     try:
-        return version("thresher")
+        return version("thresher-ml")
     except PackageNotFoundError:
         return "of unknown version"
 

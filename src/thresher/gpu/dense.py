@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thresher.algebra.ridge import Evidence, Inverse
 from thresher.gpu.kernels.limit import interpolate
 from thresher.gpu.solver import factor
-from thresher.theory import cofiring_slope, limit_kernel
+from thresher.theory import limit_slopes
 from thresher.theory.kernel import probability_table
 
 __all__ = ["TensorKernel", "TensorLimit", "limit_of"]
@@ -32,9 +32,8 @@ def limit_of(products: Any, shift: float, *, slopes: bool = False) -> tuple[Any,
     table = _table(float(shift), products.device)
     if table is None:  # a shift at which the probability bends too sharply for it
         exact = products.cpu().numpy()
-        kernel = limit_kernel(exact, shift, symmetric=False)
-        change = torch.from_numpy(cofiring_slope(exact, kernel, shift)).to(products.device) if slopes else None
-        return torch.from_numpy(kernel).to(products.device), change
+        kernel, change = (torch.from_numpy(one) for one in limit_slopes(exact, shift, symmetric=False))
+        return kernel.to(products.device), change.to(products.device) if slopes else None
     made, change = torch.empty_like(products), torch.empty_like(products) if slopes else None
     interpolate(products, table, made, change)
     return made, change

@@ -25,7 +25,7 @@ from thresher.gpu.solver import Lower, factor
 from thresher.gpu.twins import predict_twins
 from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings
-from thresher.theory import Limit, cofiring_slope, limit_kernel
+from thresher.theory import Limit, limit_kernel, limit_slopes
 from thresher.theory.limit_matrix import KINK, LimitInputs, polynomials
 
 __all__ = ["Gpu", "GpuMatrix"]
@@ -153,7 +153,7 @@ class Gpu:
             evaluate_slope(products, *_coefficients(float(shift), self.device), KINK)
             return products
         exact = self.get(products.double())
-        slopes = cofiring_slope(exact, limit_kernel(exact, shift, symmetric=False), shift)
+        slopes = limit_slopes(exact, shift, symmetric=False)[1]
         return self.put(np.where(np.abs(exact) < 1 - KINK, slopes, 0.0).astype(np.float32))
 
     def quick_gradients(self, *_: Any) -> None:

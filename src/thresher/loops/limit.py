@@ -17,40 +17,50 @@ NEAR, FAR = 9, 20  # degrees of the polynomials for rho from 0 to 1, and from -1
 
 
 @compiled
-def interpolate(products, table, kernel):
-    """Write rho P(rho) to ``kernel`` (k, n) for inner products rho (k, n).
+def interpolate(products, table, kernel, first, last, until, within, place):
+    """Write rho P(rho) to ``kernel`` (k, n) for inner products rho (k, n), whose place it may take.
+
+    Rows from ``first`` to ``last`` are made, columns up to ``until``: loops over whole arrays are made of vectors.
 
     ``table`` (2, N, 4) has coefficients of the cubics that P is on N intervals of sqrt(1 - |rho|), from 0 to 1:
-    first for rho of at least 0, then for the others. No angle is computed.
+    first for rho of at least 0, then for the others. No angle is computed. ``within`` (n,), and ``place`` (n,) of
+    int32, are room for a row: where in the intervals its numbers are is found in a loop that whole vectors go through.
     """
-    size = table.shape[1]
-    for i in range(products.shape[0]):
-        for j in range(products.shape[1]):
+    size, flat = table.shape[1], table.reshape(table.size)
+    for i in range(first, last):
+        for j in range(until):
             rho = min(max(products[i, j], -1.0), 1.0)
-            place = math.sqrt(1.0 - abs(rho)) * size
-            node = min(int(place), size - 1)
-            t = place - node
-            cubic = table[0 if rho >= 0.0 else 1, node]
-            kernel[i, j] = rho * max(cubic[0] + t * (cubic[1] + t * (cubic[2] + t * cubic[3])), 0.0)
+            far = math.sqrt(1.0 - abs(rho)) * size
+            node = min(int(far), size - 1)
+            within[j] = far - node
+            place[j] = 4 * (node if rho >= 0.0 else node + size)
+        for j in range(until):
+            rho = min(max(products[i, j], -1.0), 1.0)
+            t, at = within[j], place[j]
+            cubic = flat[at] + t * (flat[at + 1] + t * (flat[at + 2] + t * flat[at + 3]))
+            kernel[i, j] = rho * max(cubic, 0.0)
 
 
 @compiled
-def interpolate_slopes(products, table, slopes):
-    """Write the derivative of rho P(rho) by rho to ``slopes`` (k, n), from the same table; 0 where rho is 1 or -1."""
-    size = table.shape[1]
-    for i in range(products.shape[0]):
-        for j in range(products.shape[1]):
+def interpolate_slopes(products, table, kernel, slopes, first, last, until, within, place):
+    """Do as ``interpolate``, and write the derivative by rho to ``slopes`` (k, n); 0 where rho is 1 or -1."""
+    size, flat = table.shape[1], table.reshape(table.size)
+    for i in range(first, last):
+        for j in range(until):
             rho = min(max(products[i, j], -1.0), 1.0)
-            root = math.sqrt(1.0 - abs(rho))
-            if root <= 1e-5:
-                slopes[i, j] = 0.0
-                continue
+            slopes[i, j] = root = math.sqrt(1.0 - abs(rho))
             node = min(int(root * size), size - 1)
-            t = root * size - node
-            cubic = table[0 if rho >= 0.0 else 1, node]
-            both = max(cubic[0] + t * (cubic[1] + t * (cubic[2] + t * cubic[3])), 0.0)
-            change = cubic[1] + t * (2.0 * cubic[2] + t * 3.0 * cubic[3])
-            slopes[i, j] = both - abs(rho) * change * size / (2.0 * root)
+            within[j] = root * size - node
+            place[j] = 4 * (node if rho >= 0.0 else node + size)
+        for j in range(until):
+            rho = min(max(products[i, j], -1.0), 1.0)
+            root, t, at = slopes[i, j], within[j], place[j]
+            second, third, fourth = flat[at + 1], flat[at + 2], flat[at + 3]
+            both = max(flat[at] + t * (second + t * (third + t * fourth)), 0.0)
+            kernel[i, j] = rho * both
+            change = second + t * (2.0 * third + t * 3.0 * fourth)
+            slope = both - abs(rho) * change * size / (2.0 * max(root, 1e-5))
+            slopes[i, j] = slope if root > 1e-5 else 0.0
 
 
 @compiled
@@ -172,19 +182,21 @@ def evaluate_slope(products, near, far, near_slope, far_slope, least):
             products[i, j] = found if room > least else zero
 
 
-@compiled
-def multiply_symmetric(upper, alpha, slopes):
-    """Multiply ``slopes`` (n, n), symmetric, by V - alpha alphaᵀ, entry by entry.
+@compiled(sums=True)
+def multiply_symmetric(upper, times, outer, products, slopes, sums):
+    """Multiply ``slopes`` (n, n), entry by entry, by ``times`` V - outer, above the diagonal; all are symmetric.
 
-    ``upper`` (n, n) has the upper triangle of a symmetric V; ``alpha`` is (n, k).
+    ``upper`` (n, n), float32, has V above the diagonal. What comes out, zeros on the diagonal, times ``products``
+    (n, n) is added up by rows in ``sums`` (n,), zeros before.
     """
     for i in range(slopes.shape[0]):
-        for j in range(i, slopes.shape[0]):
-            value = upper[i, j]
-            for k in range(alpha.shape[1]):
-                value -= alpha[i, k] * alpha[j, k]
-            slopes[i, j] *= value
-            slopes[j, i] = slopes[i, j]
+        slopes[i, i], total = 0.0, 0.0
+        for j in range(i + 1, slopes.shape[0]):
+            slopes[i, j] *= times * upper[i, j] - outer[i, j]
+            product = slopes[i, j] * products[i, j]
+            total += product
+            sums[j] += product
+        sums[i] += total
 
 
 @helper(sums=True)

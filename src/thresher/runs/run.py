@@ -40,7 +40,7 @@ class Run(Record):
     def report(self, path: str | Path) -> Path:
         """Write the run as one HTML page that needs no network, as ``thresher train --report`` does; return its path.
 
-        A page that is there is replaced. Figures need matplotlib; without it the page says how to get them.
+        A page that is there is replaced. Needs Jinja2, and matplotlib for figures: ``pip install 'thresher-ml[plot]'``.
 
         Cost: seconds for the figures.
         """

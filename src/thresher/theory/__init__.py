@@ -3,10 +3,10 @@
 from thresher.theory.kernel import (
     Limit,
     cofiring_probability,
-    cofiring_slope,
     firing_probability,
     largest_shift,
     limit_kernel,
+    limit_slopes,
     separability,
     smallest_eigenvalue,
 )
@@ -17,10 +17,10 @@ __all__ = [
     "Limit",
     "Statement",
     "cofiring_probability",
-    "cofiring_slope",
     "firing_probability",
     "largest_shift",
     "limit_kernel",
+    "limit_slopes",
     "say_count",
     "separability",
     "smallest_eigenvalue",

@@ -17,10 +17,10 @@ from thresher.parallel import core_count, in_order
 __all__ = [
     "Limit",
     "cofiring_probability",
-    "cofiring_slope",
     "firing_probability",
     "largest_shift",
     "limit_kernel",
+    "limit_slopes",
     "probability_table",
     "separability",
     "smallest_eigenvalue",
@@ -61,32 +61,21 @@ def cofiring_probability(rho: NDArray[np.float64], shift: float) -> NDArray[np.f
     return np.maximum(firing_probability(shift) - 2 * special.owens_t(shift, slope), 0.0)
 
 
-def cofiring_slope(
-    products: NDArray[np.float64], kernel: NDArray[np.float64], shift: float, *, symmetric: bool = False
-) -> NDArray[np.float64]:
-    """Return the derivative of the limit kernel rho P(rho) by rho (n, k); 0 where rho is 1 or -1 and it has none.
+def _fill(
+    products: NDArray[np.float64], write: Callable[..., None], *outs: NDArray[np.float64], symmetric: bool
+) -> None:
+    """Fill matrices (n, k) by blocks, with ``write(first, last, until)``; of symmetric ones, a triangle of blocks.
 
-    It is interpolated as the kernel is, or made of the kernel (n, k) itself where that is not. Cost: some nanoseconds
-    an entry; of a symmetric matrix half of them are computed.
+    No block reads what another writes, if one of the matrices is that of the products itself.
     """
-    table = probability_table(shift)
-    if table is not None:
-        return _fill(products, lambda some, out: interpolate_slopes(some, table, out), symmetric=symmetric)
-    slopes = kernel.copy()
-    differentiate(products, shift, slopes)
-    return slopes
-
-
-def _fill(products: NDArray[np.float64], write: Callable[..., None], *, symmetric: bool) -> NDArray[np.float64]:
-    """Return a matrix (n, k) whose blocks ``write(products, out)`` fills; of a symmetric one, a triangle of them."""
-    filled = np.empty_like(products)
 
     def fill(first: int) -> None:
         last = min(first + _BLOCK, len(products))
         until = last if symmetric else products.shape[1]
-        write(products[first:last, :until], filled[first:last, :until])
+        write(first, last, until)
         if symmetric:
-            filled[:first, first:last] = filled[first:last, :first].T
+            for out in outs:
+                out[:first, first:last] = out[first:last, :first].T
 
     blocks = range(0, len(products), _BLOCK)
     if products.size <= _SHARED:
@@ -94,7 +83,6 @@ def _fill(products: NDArray[np.float64], write: Callable[..., None], *, symmetri
             fill(first)
     else:
         list(in_order(fill, blocks, threads=core_count()))
-    return filled
 
 
 @lru_cache(maxsize=32)
@@ -130,17 +118,31 @@ def largest_shift(width: int, inputs: int) -> float:
     return max(-float(special.ndtri(needed)), 0.0) if needed < 0.5 else 0.0
 
 
-def limit_kernel(products: NDArray[np.float64], shift: float, *, symmetric: bool = True) -> NDArray[np.float64]:
+def limit_kernel(
+    products: NDArray[np.float64], shift: float, *, symmetric: bool = True, overwrite: bool = False
+) -> NDArray[np.float64]:
     """Return what the Gram matrix tends to as the width grows (``eq:kernel``), from inner products rho (n, n).
 
     H = rho P(Z1 >= b, Z2 >= b) for N(0, 1) variables of correlation rho; see :func:`cofiring_probability`. The
     probability is interpolated, to an error below 1e-12 of P(Z >= b).
 
-    With ``symmetric=False`` the inner products (k, n) are those of other inputs with the training inputs.
+    With ``symmetric=False`` the inner products (k, n) are those of other inputs with the training inputs. With
+    ``overwrite`` the kernel takes their place.
 
     Cost: O(n²), some nanoseconds an entry; of a symmetric matrix half of them are computed.
     """
-    return _fill(products, lambda some, out: write_kernel(some, shift, out), symmetric=symmetric)
+    table = probability_table(shift)
+    kernel = products if overwrite else np.empty_like(products)
+
+    def write(first: int, last: int, until: int) -> None:
+        if table is None:
+            rho = np.clip(products[first:last, :until], -1.0, 1.0)
+            kernel[first:last, :until] = rho * cofiring_probability(rho, shift)
+        else:
+            interpolate(products, table, kernel, first, last, until, *_room(until))
+
+    _fill(products, write, kernel, symmetric=symmetric)
+    return kernel
 
 
 def write_kernel(products: NDArray[np.float64], shift: float, out: NDArray[np.float64]) -> None:
@@ -150,7 +152,33 @@ def write_kernel(products: NDArray[np.float64], shift: float, out: NDArray[np.fl
         rho = np.clip(products, -1.0, 1.0)
         out[:] = rho * cofiring_probability(rho, shift)
     else:
-        interpolate(products, table, out)
+        interpolate(products, table, out, 0, len(products), products.shape[1], *_room(products.shape[1]))
+
+
+def limit_slopes(
+    products: NDArray[np.float64], shift: float, *, symmetric: bool = True
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the limit kernel rho P(rho), and its derivative by rho; 0 where rho is 1 or -1 and it has none.
+
+    Cost: that of :func:`limit_kernel`, and little more.
+    """
+    table = probability_table(shift)
+    if table is None:
+        kernel = limit_kernel(products, shift, symmetric=symmetric)
+        slopes = kernel.copy()
+        differentiate(products, shift, slopes)
+        return kernel, slopes
+    kernel, slopes = np.empty_like(products), np.empty_like(products)
+
+    def write(first: int, last: int, until: int) -> None:
+        interpolate_slopes(products, table, kernel, slopes, first, last, until, *_room(until))
+
+    _fill(products, write, kernel, slopes, symmetric=symmetric)
+    return kernel, slopes
+
+
+def _room(columns: int) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    return np.empty(columns), np.empty(columns, np.int32)
 
 
 def smallest_eigenvalue(matrix: NDArray[np.float64]) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from thresher.algebra import DirectFactor, MatrixGram
@@ -14,7 +15,7 @@ from thresher.algebra.ridge import Evidence, Inverse, invert, invert_factor
 from thresher.estimators.kernels.gradients import sum_outer_products
 from thresher.loops.limit import multiply_symmetric
 from thresher.parallel import blas_for_size
-from thresher.theory import cofiring_slope, limit_kernel
+from thresher.theory import limit_kernel, limit_slopes
 
 __all__ = ["ArrayKernel", "ArrayLimit"]
 
@@ -59,51 +60,45 @@ class ArrayKernel:
 
 
 class ArrayLimit(ArrayKernel):
-    """The limit kernel of inputs (n, d); for gradients their inner products (n, n) are kept."""
+    """The limit kernel of inputs (n, d); for gradients their inner products and the slopes (n, n) are kept."""
 
     def __init__(self, inputs: Matrix, shift: float, *, gradients: bool) -> None:
         products = _products_of(inputs)
-        super().__init__(limit_kernel(products, shift))
-        self._inputs, self._shift, self._products = inputs, shift, products if gradients else None
+        kernel, slopes = (
+            limit_slopes(products, shift) if gradients else (limit_kernel(products, shift, overwrite=True), None)
+        )
+        super().__init__(kernel)
+        self._inputs, self._shift, self._products, self._slopes = inputs, shift, products, slopes
 
     def outer_products(self, alpha: Matrix, *, scale: Matrix, columns: int) -> Matrix:
         """Return sums of outer products of gradients; see :func:`sum_outer_products`."""
-        assert self._products is not None
+        assert self._slopes is not None
         return sum_outer_products(
-            self._inputs,
-            alpha,
-            products=self._products,
-            kernel=self._matrix,
-            shift=self._shift,
-            scale=scale,
-            columns=columns,
+            self._inputs, alpha, products=self._products, slopes=self._slopes, scale=scale, columns=columns
         )
 
     def evidence(self, penalty: Matrix, targets: Matrix) -> Evidence | None:
         """Return what the likelihood needs; what is for slopes only is in single precision. Cost: O(n³ + n²d)."""
-        products, kernel, inputs, shift = self._products, self._matrix, self._inputs, self._shift
-        assert products is not None
-        matrix = kernel.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
-        matrix[np.diag_indices(len(inputs))] += penalty
+        products, slopes, inputs = self._products, self._slopes, self._inputs
+        assert slopes is not None
+        matrix = self._matrix.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
+        np.einsum("ii->i", matrix)[:] += penalty
         with blas_for_size(len(inputs)):
-            lower, failed = dpotrf(matrix, lower=1, overwrite_a=1)
+            lower, failed = dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
             if failed:
                 return None
             alpha = dpotrs(lower, targets, lower=1)[0]
-            single, unit = invert_factor(lower)
-            inverse = single / unit
+            inverse, unit = invert_factor(lower)
 
         def pull(columns: Matrix, times: float) -> Matrix:
             with blas_for_size(len(inputs)):
-                by_product = cofiring_slope(products, kernel, shift, symmetric=True)
-                multiply_symmetric(inverse.T, columns, by_product)
-                by_product *= times
-                pulled = (inputs * (by_product @ inputs)).sum(axis=0)
-                shrunk = (np.einsum("ij,ij->i", by_product, products)[:, None] * inputs**2).sum(axis=0)
-            return np.asarray(pulled - shrunk)
+                by_product, sums = slopes.copy(), np.zeros(len(inputs))
+                multiply_symmetric(inverse.T, 1 / unit, columns @ columns.T.copy(), products, by_product, sums)
+                turned = dsymm(times, by_product.T, inputs, lower=1) - times * sums[:, None] * inputs
+                return np.asarray((inputs * turned).sum(axis=0))
 
         half = float(np.log(np.diag(lower)).sum())
-        return Evidence(alpha, half, inverse.diagonal(), pull)
+        return Evidence(alpha, half, inverse.diagonal() / unit, pull)
 
     def explained(self, penalty: Matrix) -> Callable[[Matrix], Matrix] | None:
         """Return what tells how much of a variance is known. Cost: O(n³/3), then O(n²) for each input."""
@@ -121,7 +116,8 @@ class ArrayLimit(ArrayKernel):
 def _products_of(inputs: Matrix) -> Matrix:
     """Return the inner products (n, n) of inputs (n, d). Cost: O(n²d)."""
     products = np.empty((len(inputs), len(inputs)))
+    columns = np.ascontiguousarray(inputs.T)  # of a product with itself NumPy copies a triangle, which takes longer
     rows = max(1, _MOST_WORK // inputs.size)
     for first in range(0, len(inputs), rows):  # an interrupt takes effect between two of these
-        np.matmul(inputs[first : first + rows], inputs.T, out=products[first : first + rows])
+        np.matmul(inputs[first : first + rows], columns, out=products[first : first + rows])
     return products

@@ -7,6 +7,7 @@ unit of the column.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -88,9 +89,7 @@ class Scaling(NamedTuple):
                 inside[row, column] += np.sign(out) * soft * np.log1p(np.abs(out) / soft)
             X = inside
         if self.knots is not None:
-            X = np.column_stack(
-                [_bend(one, *knots) for one, knots in zip(X.T, self.knots.transpose(2, 0, 1), strict=True)]
-            )
+            X = _bend(X, *self.knots)
         return (X - self.mean) / self.unit
 
 
@@ -182,32 +181,40 @@ def _rank_knots(X: Matrix, weights: Matrix | None, spread: Matrix, *, normal: bo
 
     A knot at either end, one deviation (d,) farther out, sets the slope beyond all values.
     """
-    given = np.ones(len(X)) if weights is None else weights
+    order = np.argsort(X.T, axis=1, kind="stable")
+    ordered = np.take_along_axis(X.T, order, axis=1)
+    sums = np.cumsum((np.ones(len(X)) if weights is None else weights)[order], axis=1)
+    last = np.ones(ordered.shape, bool)  # of equal values
+    last[:, :-1] = ordered[:, 1:] != ordered[:, :-1]
     found = []
-    for one, unit in zip(X.T, spread, strict=True):
-        values, place = np.unique(one, return_inverse=True)
-        share = np.bincount(place.ravel(), given)
-        levels = (np.cumsum(share) - share / 2) / share.sum()
+    for column, unit in enumerate(spread):
+        values, upto = ordered[column, last[column]], sums[column, last[column]]
+        levels = (upto + np.append(0.0, upto[:-1])) / (2 * upto[-1])
         if len(values) > _KNOTS:
             some = np.searchsorted(levels, np.linspace(levels[0], levels[-1], _KNOTS) - _TINY)
-            some = np.unique(np.minimum(some, len(values) - 1))
+            some = np.minimum(some, len(values) - 1)
+            some = some[np.append(True, some[1:] != some[:-1])]
             values, levels = values[some], levels[some]
         levels = ndtri(levels) if normal else levels
         step = _STEP[normal]
-        low, high = (max(unit, 4 * float(np.spacing(abs(end)))) for end in (values[0], values[-1]))
+        low, high = (max(unit, 4 * math.ulp(end)) for end in (values[0], values[-1]))
         values = np.concatenate([[values[0] - low], values, [values[-1] + high]])
         found.append((values, np.concatenate([[levels[0] - step], levels, [levels[-1] + step]])))
-    most = max(len(values) for values, _ in found)
-    filled = [[np.append(part, np.repeat(part[-1:], most - len(part))) for part in both] for both in found]
-    return np.array(filled).transpose(1, 2, 0)
+    knots = np.empty((2, max(len(values) for values, _ in found), len(found)))
+    for column, both in enumerate(found):
+        for part, side in zip(both, knots, strict=True):
+            side[: len(part), column], side[len(part) :, column] = part, part[-1]
+    return knots
 
 
-def _bend(values: Matrix, knots: Matrix, levels: Matrix) -> Matrix:
-    """Return values (k,) mapped by straight lines between knots; beyond the last knot, along the last line."""
-    first, last = 1, int(np.searchsorted(knots, knots[-1]))  # the last knot may be repeated
-    bent = np.interp(values, knots, levels)
-    for inner, end in ((first, 0), (last - 1, last)):
-        slope = (levels[end] - levels[inner]) / (knots[end] - knots[inner])
-        beyond = values < knots[end] if end == 0 else values > knots[end]
-        bent = np.where(beyond, levels[end] + (values - knots[end]) * slope, bent)
+def _bend(X: Matrix, knots: Matrix, levels: Matrix) -> Matrix:
+    """Return X (k, d) mapped by straight lines between knots (q, d); beyond the last knot, along the last line."""
+    bent = np.column_stack([np.interp(*one) for one in zip(X.T, knots.T, levels.T, strict=True)])
+    outside = (knots[0] > X) | (knots[-1] < X)
+    for column in np.flatnonzero(outside.any(axis=0)):
+        values, one, level = X[:, column], knots[:, column], levels[:, column]
+        last = int(np.searchsorted(one, one[-1]))  # it may be repeated
+        for inner, end, beyond in ((1, 0, values < one[0]), (last - 1, last, values > one[-1])):
+            slope = (level[end] - level[inner]) / (one[end] - one[inner])
+            bent[beyond, column] = level[end] + (values[beyond] - one[end]) * slope
     return bent

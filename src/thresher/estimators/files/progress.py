@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Self
 
-from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
-
+from thresher.output import Console, bar, clock
 from thresher.training.history import Callback, Callbacks, Iteration, Result
 
 __all__ = ["Progress"]
@@ -25,20 +25,16 @@ class Progress:
     ) -> None:
         self._callbacks = Callbacks(callbacks)
         self._costs: dict[str, float] = {}
-        self._part, self._told, self._before = "", "", 0.0
-        self._console = Console(stderr=True, quiet=not verbose)
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-        left = (TextColumn("left"), TimeRemainingColumn())
-        self._bar = Bar(*columns, *left, console=self._console, transient=True, disable=not verbose)
-        self._task = self._bar.add_task("fitting", total=1.0)
-        self._plain = verbose and not self._console.is_terminal
+        self._part, self._told, self._before, self._share = "fitting", "", 0.0, 0.0
+        self._console, self._shown = Console(stderr=True, quiet=not verbose), ExitStack()
+        self._began = time.perf_counter()
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        self._shown.enter_context(self._console.status(self._bar))
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._bar.stop()
+        self._shown.close()
 
     def plan(self, costs: dict[str, float]) -> None:
         """Set the parts, in order, and what each costs."""
@@ -56,12 +52,17 @@ class Progress:
         self._tell(sum(self._costs.values()))
 
     def _tell(self, done: float) -> None:
-        share = done / (sum(self._costs.values()) or 1.0)
-        self._bar.update(self._task, completed=share, description=self._part)
-        if self._plain and self._told != self._part:
-            self._console.print(f"{share:4.0%} {self._part}", highlight=False)
+        self._share = share = done / (sum(self._costs.values()) or 1.0)
+        if self._told != self._part and not self._console.is_terminal:
+            self._console.print(f"{share:4.0%} {self._part}")
         self._told = self._part
         self._callbacks.on_progress(round(_PARTS * share), _PARTS)
+
+    def _bar(self) -> str:
+        """Return the share that is done as a bar, with the time spent and the time left at that rate."""
+        share, spent = self._share, time.perf_counter() - self._began
+        left = spent * (1 - share) / share if share else math.inf
+        return f"{self._part} {bar(share)} {share:4.0%} {clock(spent)} left {clock(left)}"
 
     def share(self, done: float) -> None:
         """Report which share of this part is done."""
@@ -83,7 +84,7 @@ class _Records(Callback):
     def on_iteration(self, record: Iteration) -> bool:
         seconds = sum(record.seconds.values())
         line = f"output {self._output}, iteration {record.iteration}: residual {record.residual:.4g}, {seconds:.2f} s"
-        self._console.print(line, highlight=False)
+        self._console.print(line)
         return self._callbacks.on_iteration(record)
 
     def on_end(self, result: Result) -> None:

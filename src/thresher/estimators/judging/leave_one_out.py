@@ -19,6 +19,7 @@ __all__ = ["LeaveOneOut", "LeaveOneOutFit", "fit_kernel", "leave_one_out"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
+_FLAT, _CLOSE = 0.001, 0.5  # share of the error that a smaller ridge must promise where this share of slack is left
 _REACH = math.log(10)  # how far the slope of an error, by the logarithm of the ridge, says what can be gained
 
 
@@ -32,6 +33,14 @@ class LeaveOneOutFit(NamedTuple):
     slack: Matrix  # (s,): at the last rows, 1 minus how far f at a row follows the mean of the observations there
     error: float  # weighted mean of squared residuals of observations left out, summed over outputs
     slope: float = math.nan  # of the error by the logarithm of the ridge, if asked for
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether smaller ridges hardly change it: where outputs follow targets closely, the error is linear in them.
+
+        Then the slope by the logarithm of the ridge is all that the error can still fall by.
+        """
+        return 0 <= self.slope < _FLAT * self.error and float(self.slack.mean()) < _CLOSE
 
     def left_out(self, data: Observations) -> Matrix:
         """Return the prediction (c, k) for each observation at the last rows when it is left out."""
@@ -145,8 +154,8 @@ def fit_kernel(
 
     Of more rows the ridge is found on the ``last`` ones, which should be a sample (see
     :meth:`Observations.shuffled`): how much noise targets have does not depend on the number of rows. None if no ridge
-    in the range makes the matrix positive. The search is given up where the slope of the error does not lead below
-    that of a ``rival``. ``tell`` is called with the number of ridges tried.
+    in the range makes the matrix positive. The search ends where smaller ridges change nothing, and is given up where
+    the slope of the error does not lead below that of a ``rival``. ``tell`` is called with the number of ridges tried.
 
     Cost: O(n³), and O(min(n, last)³) for each of about two ridges.
     """
@@ -162,7 +171,7 @@ def fit_kernel(
     place, tried = nearest(guess), 1
     best = leave_out(ridge=RIDGES[place], slope=True)
     tell(tried)
-    while True:
+    while best is None or not best.is_settled:
         towards = 1 if best is None or best.slope < 0 else -1
         place, tried = place + towards, tried + 1
         if not 0 <= place < len(RIDGES) or (best is not None and best.error - _REACH * abs(best.slope) > rival):
@@ -174,3 +183,4 @@ def fit_kernel(
         if best is not None and other is not None and towards * other.slope > 0:  # the lowest is between the two
             return other
         best = other
+    return best

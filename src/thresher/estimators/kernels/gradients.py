@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.theory import cofiring_slope
-
 __all__ = [
     "MILD",
     "MIXED",
@@ -25,26 +23,27 @@ MIXED = 16  # outputs whose gradients are taken one by one
 MILD = 0.25  # power of the outer products that is a metric, unless more is known
 
 
-def limit_gradients(inputs: Matrix, alpha: Matrix, slopes: Matrix) -> Iterator[Matrix]:
-    """Yield for each output the gradients (n, d) of h(x) alpha at the inputs (n, d) themselves, alpha (n, k).
+def limit_gradients(inputs: Matrix, alpha: Matrix, slopes: Matrix) -> Matrix:
+    """Return for each output the gradients (k, n, d) of h(x) alpha at the inputs (n, d) themselves, alpha (n, k).
 
-    ``slopes`` (n, n) are those of the kernel by inner products of the inputs; see ``cofiring_slope``. The kernel has a
+    ``slopes`` (n, n) are those of the kernel by inner products of the inputs; see ``limit_slopes``. The kernel has a
     kink at x = x_i, where its gradient is undefined: such a pair contributes nothing.
 
     Cost: O(n²d) per output, in single precision: what is learnt from gradients needs no more.
     """
-    sizes = [max(float(np.abs(one).max()), np.finfo(float).tiny) for one in (slopes, *alpha.T)]  # within its range
-    short = (slopes / sizes[0]).astype(np.float32)
-    for size, one in zip(sizes[1:], alpha.T, strict=True):
-        yield np.float64(size * sizes[0]) * (short @ ((one / size)[:, None] * inputs).astype(np.float32))
+    tiny = np.finfo(float).tiny
+    size, sizes = max(float(np.abs(slopes).max()), tiny), np.maximum(np.abs(alpha).max(axis=0), tiny)  # within range
+    pushes = ((alpha / sizes)[:, :, None] * inputs[:, None]).astype(np.float32)
+    found = (slopes / size).astype(np.float32) @ pushes.reshape(len(inputs), -1)
+    return (found.reshape(pushes.shape) * (size * sizes)[:, None]).transpose(1, 0, 2)
 
 
 def sum_outer_products(
-    inputs: Matrix, alpha: Matrix, *, products: Matrix, kernel: Matrix, shift: float, scale: Matrix, columns: int
+    inputs: Matrix, alpha: Matrix, *, products: Matrix, slopes: Matrix, scale: Matrix, columns: int
 ) -> Matrix:
     """Return the sum over rows and outputs of outer products (columns, columns) of gradients by rows.
 
-    ``products`` and ``kernel`` (n, n) are those of the inputs (n, d), alpha is (n, k); ``scale`` (n,) multiplies the
+    ``products`` and ``slopes`` (n, n) are those of the inputs (n, d), alpha is (n, k); ``scale`` (n,) multiplies the
     outer product at each row: its weight over the squared norm that it was divided by when it was lifted.
 
     With the slopes S of the kernel, the gradient at input i along the sphere is sum_j (S_ij alpha_j - delta_ij c_i) x_j
@@ -53,19 +52,18 @@ def sum_outer_products(
     Cost: O(n²(n + d)) for any number of outputs, or O(n²d) for each, in single precision, where that is less.
     """
     n, d = inputs.shape
-    slopes = cofiring_slope(products, kernel, shift, symmetric=True)
     if alpha.shape[1] * d <= n + 2 * d:
-        along = row_gradients(
-            limit_gradients(inputs, alpha, slopes), inputs=inputs, norms=1 / np.sqrt(scale), columns=columns
-        )
+        together = iter([limit_gradients(inputs, alpha, slopes)])
+        along = row_gradients(together, inputs=inputs, norms=1 / np.sqrt(scale), columns=columns)
         return outer_product(along, weights=np.ones(n))
     radial = (slopes * products) @ alpha
     scaled = np.sqrt(scale)[:, None] * slopes
     matrix = scaled.T @ scaled  # of a product with itself BLAS makes one triangle
-    matrix *= alpha @ alpha.T
-    slopes *= alpha @ (scale[:, None] * radial).T
-    matrix -= slopes
-    matrix -= slopes.T
+    matrix *= alpha @ alpha.T.copy()  # and copies it, which of this one would take longer
+    both = alpha @ (scale[:, None] * radial).T
+    both *= slopes
+    matrix -= both
+    matrix -= both.T
     np.einsum("ii->i", matrix)[:] += scale * (radial**2).sum(axis=1)
     some = inputs[:, :columns]
     return some.T @ (matrix @ some)
@@ -83,21 +81,21 @@ def mix_outputs(alpha: Matrix) -> Matrix:
 
 
 def row_gradients(gradients: Iterator[Matrix], *, inputs: Matrix, norms: Matrix, columns: int) -> Iterator[Matrix]:
-    """Yield for each output the gradients (n, columns) by rows, from those by lifted inputs (n, d).
+    """Yield for each output, or all of some, the gradients (..., n, columns) by rows, from those by inputs (..., n, d).
 
     ``norms`` (n,) are the norms that rows were divided by when they were lifted. Cost: O(nd) per output.
     """
     for one in gradients:
-        along = one - (one * inputs).sum(axis=1, keepdims=True) * inputs  # on the sphere only directions matter
-        yield (along / norms[:, None])[:, :columns]
+        along = one - (one * inputs).sum(axis=-1, keepdims=True) * inputs  # on the sphere only directions matter
+        yield (along / norms[:, None])[..., :columns]
 
 
 def outer_product(gradients: Iterator[Matrix], *, weights: Matrix) -> Matrix:
-    """Return the sum (r, r) over rows and outputs of outer products of gradients (n, r), with weights (n,) of rows.
+    """Return the sum (r, r) of outer products of gradients (..., n, r) over rows, with weights (n,), and outputs.
 
     Cost: O(nr²) per output.
     """
-    scaled = (np.sqrt(weights)[:, None] * one for one in gradients)
+    scaled = ((np.sqrt(weights)[:, None] * one).reshape(-1, one.shape[-1]) for one in gradients)
     return sum((one.T @ one for one in scaled), np.zeros(()))  # of a product with itself BLAS makes one triangle
 
 

@@ -19,10 +19,11 @@ from thresher.estimators.interfaces import Backend
 from thresher.estimators.judging.ridges import RIDGES
 from thresher.estimators.kernels.kernel import SphereKernel
 
-__all__ = ["ColumnWeights", "learn_columns", "likelihood"]
+__all__ = ["FEWER_STEPS", "ColumnWeights", "learn_columns", "likelihood"]
 
 Matrix = NDArray[np.float64]
 _STEPS = 8  # of L-BFGS; with more, held-out rows are predicted no better
+FEWER_STEPS = 5  # enough to see whether column weights help
 _LEAST, _MOST = -7.0, 3.0  # logarithms of weights
 _LEAST_BIAS, _MOST_BIAS = 0.1, 10.0  # divided by the typical norm of a row
 _LEAST_RIDGE, _MOST_RIDGE = np.log(RIDGES[0]), np.log(RIDGES[-1])
@@ -66,10 +67,12 @@ def likelihood(values: Matrix, data: Observations, kernel: SphereKernel, backend
     return value / count, np.append(2 * made.pull(scaled, 0.5 * outputs), by_noise) / count
 
 
-def learn_columns(data: Observations, kernel: SphereKernel, *, ridge: float, backend: Backend) -> ColumnWeights:
+def learn_columns(
+    data: Observations, kernel: SphereKernel, *, ridge: float, backend: Backend, steps: int = _STEPS
+) -> ColumnWeights:
     """Return the column weights that make the targets most likely, starting from equal weights and this bias and ridge.
 
-    The mean square of the weights is 1. Cost: O(n³ + n²d) for each of about fifteen likelihoods.
+    The mean square of the weights is 1. Cost: O(n³ + n²d) for each of about ten likelihoods.
     """
     d = data.X.shape[1]
     last = np.log(max(kernel.bias, 1e-3) * typical_norm(data.X, data.weights))
@@ -81,7 +84,7 @@ def learn_columns(data: Observations, kernel: SphereKernel, *, ridge: float, bac
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
-        options={"maxiter": _STEPS, "maxfun": 2 * _STEPS},
+        options={"maxiter": steps, "maxfun": 2 * steps},
     )
     values = found.x if np.isfinite(found.fun) else start
     weights = np.exp(values[:d])

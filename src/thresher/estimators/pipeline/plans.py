@@ -28,7 +28,7 @@ from thresher.estimators.judging.search import Choice
 from thresher.estimators.kernels.gradients import next_metric
 from thresher.estimators.kernels.kernel import Coordinates, SphereKernel, basis_of
 from thresher.estimators.options import Learning, Options, Plan
-from thresher.estimators.pipeline.columns import learn_columns
+from thresher.estimators.pipeline.columns import FEWER_STEPS, learn_columns
 
 __all__ = ["STRONG", "after_round", "choose_plan", "learn", "spanned"]
 
@@ -41,7 +41,7 @@ _A_ROUND = 0.99  # rounds are tried, and kept, if they leave at most this share 
 # overrate them, and on all.
 _CLEARLY = 0.95, 0.98
 _DOUBT = 0.08  # column weights are given up if k folds put them behind by a k-th of this share of the whole error
-_WORTH = 0.9  # the strong power is tried if the mild one brings the error down to this share
+_WORTH = 0.92  # the strong power is tried if one round of the mild one brings the error down to this share
 
 
 def choose_plan(
@@ -57,9 +57,10 @@ def choose_plan(
 ) -> Learning:
     """Return the plan of the lowest cross-validated error, with all of the learning repeated in each fold.
 
-    Rounds are tried while they clearly help; column weights only if ``columns`` allows them, and until a fold puts them
-    behind plain columns. These are all observations there are, or not the ``whole``. ``measure`` returns the error of
-    outputs for observations that were held out.
+    Rounds are tried while they clearly help, after the first with the power that did better in it. Column weights are
+    tried only if ``columns`` allows them, and until a fold puts them behind plain columns; rounds with them only if
+    they clearly help by themselves. These are all observations there are, or not the ``whole``. ``measure`` returns
+    the error of outputs for observations that were held out.
 
     Cost: O(n³) for each fold, round and ridge tried.
     """
@@ -73,22 +74,26 @@ def choose_plan(
 
     def attempt(plan: Plan, folds: _Folds) -> None:
         learning = folds.errors(plan.power)
-        mine = errors[plan] = []
-        for left in reversed(range(MOST_ROUNDS + 1)):
-            error = next(learning)
-            mine.append(error)
-            if len(mine) > 1 and not error < _A_ROUND * mine[-2]:
-                break
-            ahead = error * (error / mine[-2]) ** left if len(mine) > 1 else 0.0
+        mine = errors[plan] = [next(learning)]
+        if handicapped(plan, mine[0]) > errors[Plan()][0]:  # column weights that do not clearly help by themselves
+            return
+        for left in reversed(range(MOST_ROUNDS)):
+            mine.append(next(learning))
+            if len(mine) == 2 and mine[1] <= _WORTH * mine[0]:
+                strong, other = plan._replace(power=STRONG), folds.errors(STRONG)
+                errors[strong] = [next(other), next(other)]
+                if errors[strong][1] < mine[1]:
+                    learning, mine = other, errors[strong]
+            if not mine[-1] < _A_ROUND * mine[-2]:
+                return
+            ahead = mine[-1] * (mine[-1] / mine[-2]) ** left
             if handicapped(plan, ahead) > min(map(best_of, errors)):  # it cannot become the best
-                break
+                return
 
     plain = _Folds(data, kernel, ridge=ridge, measure=measure, backend=backend)
     plain.begin(guess)
     for mild, folds in {Plan(): plain, **(plain.weighed(guess) if columns else {})}.items():
         attempt(mild, folds)
-        if min(errors[mild]) <= _WORTH * errors[mild][0]:
-            attempt(mild._replace(power=STRONG), folds)
     best = min(errors, key=lambda plan: (best_of(plan), plan.columns))
     told = {one.name: values for one, values in errors.items()}
     return Learning(best._replace(rounds=_worthwhile(errors[best])), told)
@@ -139,7 +144,7 @@ class _Folds:
         ridge = guess if self._ridge is None else self._ridge
         for fold, (kept, held) in enumerate(self._folds):
             kernel = self._kernels[fold]
-            learnt = learn_columns(kept, kernel, ridge=ridge, backend=self._backend)
+            learnt = learn_columns(kept, kernel, ridge=ridge, backend=self._backend, steps=FEWER_STEPS)
             for plan, one in made.items():
                 weights = learnt.shrunk().weights if plan.shrunk else learnt.weights
                 one._folds[fold] = kept.with_rows(kept.X * weights), held.with_rows(held.X * weights)

@@ -51,11 +51,16 @@ def left_one_by_one(data: Observations, options: Options) -> Trials:
 
     So few errors are noisy: another scale must leave nine tenths of that of the first, and again with all kernels.
     """
-    few = data.some(options.rows)
+    few, judges = data.some(options.rows), list[tuple[Scaling, LeaveOneOut]]()
 
     def judge(scaling: Scaling) -> LeaveOneOut:
+        for known, made in judges:
+            if known is scaling:
+                return made
         scaled = few.with_rows(scaling.apply(few.X))
-        return LeaveOneOut(scaled, options.backend, measure=options.measure, last=options.sizes.left_out)
+        made = LeaveOneOut(scaled, options.backend, measure=options.measure, last=options.sizes.left_out)
+        judges.append((scaling, made))
+        return made
 
     return Trials(few, judge, judge, all_kernels=True, looked=0.9, clearly=0.9, most=1)
 

@@ -10,7 +10,7 @@ from thresher.errors import NotAvailable
 from thresher.figures import Drawn, draw
 from thresher.memory import format_bytes
 from thresher.output import write_text
-from thresher.pages import render_page, say_number
+from thresher.pages import find_jinja, render_page, say_number
 from thresher.runs.evaluation import MOST_ROWS, Evaluation
 from thresher.runs.record import LEFT_OUT, OF_TEST, WHY, Record
 from thresher.runs.report import words
@@ -40,7 +40,10 @@ def write_report(run: Record, path: Path, *, folder: Path | None = None) -> Path
     """Write the page of a run; ``folder`` is where the run is, if it was written. Returns the path of the page.
 
     Without matplotlib the page has no figures, and says how to get them.
+
+    Raises NotAvailable if Jinja2 is not installed.
     """
+    find_jinja()
     remarks, found = list(_remarks(run)), run.evaluation
     drawn: dict[str, list[Drawn]] = {"figures": [], "curves": [], "training": []}
     try:

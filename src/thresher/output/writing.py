@@ -1,4 +1,4 @@
-"""Output: files that are written whole or not at all, folders for them, and what is written to but never replaced."""
+"""Files that are written whole or not at all, folders for them, and what is written to but never replaced."""
 
 from __future__ import annotations
 
