@@ -39,9 +39,9 @@ from thresher.parallel import core_count, in_order
 
 ROWS = 2000  # predicted at a time
 MANY = 100_000  # predicted by default models
-_DEFAULTS = """**Default models**, ours and scikit-learn's gradient boosting, are fitted to the same rows of ten columns,
-three of which matter, and predict the same new rows with the same threads. Where others use the machine, threads that
-wait for each other show in these times.
+_DEFAULTS = """**Default models**, ours and gradient boosting of scikit-learn, are fitted to the same rows of ten
+columns, three of which matter, and predict the same new rows with the same threads. Where others use the machine,
+threads that wait for each other show in these times.
 """
 
 
