@@ -116,7 +116,8 @@ def estimators() -> None:
         model = ThresherRegressor(random_state=0)
         model._sizes = sizes
         model.fit(X, X[:, 0] + np.sin(X[:, 1])).predict(X[:5])
-    ThresherClassifier(random_state=0).fit(X, X[:, 0] > 0).predict_proba(X[:5])
+    for width in ("auto", 64):
+        ThresherClassifier(random_state=0, width=width).fit(X, X[:, 0] > 0).predict_proba(X[:5])
 
 
 PARTS: dict[str, Callable[[], None]] = {

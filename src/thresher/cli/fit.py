@@ -88,12 +88,13 @@ class Work:
     def _say_choices(self, model: Any) -> None:
         """Say what was done to columns, and why there is no network if none was refused, once."""
         lines = [] if model.encoder_ is None else model.encoder_.summary()
-        if model.width == "auto" and not model.results_:
-            lines += [_LIMIT.format(model.width_reason_)]
         for line in lines:
             if line not in self.said:
                 self.console.print(line)
             self.said.add(line)
+        if model.width == "auto" and not model.results_ and _LIMIT not in self.said:
+            self.console.print(_LIMIT.format(model.width_reason_))
+            self.said.add(_LIMIT)
 
     def fit_exactly(self, places: Places) -> tuple[Any, Recorder]:
         """Return an estimator that was trained to zero loss on some rows, and what recorded the training."""

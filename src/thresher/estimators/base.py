@@ -153,8 +153,7 @@ class ThresherEstimator(Exports, BaseEstimator):
                     error.add_note(f"The work done so far is in {options.checkpoint}: the same fit goes on from there.")
                 raise
             fitted, self.fit_check_ = self._checked(made)
-        many = len(data) > self._sizes.one_by_one
-        self._taken = self._choices(fitted) if many else None
+        self._taken = self._choices(fitted) if (many := len(data) > self._sizes.one_by_one) else None
         self.double_precision_ = not (many or self.results_) and self._needs_double(fitted.asked)
         self._warn(0.0 if fitted.networks is None else fitted.networks.loss)
         return fitted.left_out
@@ -169,6 +168,8 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _needs_double(self, asked: Asked) -> bool:
         """Return whether single precision would show in predictions, at rows of which the error left out is known."""
+        if len(self.inputs_) <= self._sizes.double:
+            return True
         product = partial(Cpu(threads_of(self.n_jobs)).product, self._kernel, self.lift_.transform(asked.rows))
         quick, exact = (product(self.inputs_, self.alpha_, double=double) for double in (False, True))
         rounding = np.sqrt(((quick - exact) ** 2).sum() / len(exact))

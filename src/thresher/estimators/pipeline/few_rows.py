@@ -151,14 +151,11 @@ class FewRows:
         gain = float(shares @ (errors[0] - errors[1]))
         doubt = float(np.linalg.norm(shares * (errors[0] - errors[1] - gain)))
         better = gain > max(WORSE * network.error, _CERTAIN * doubt, NO_ERROR)
-        change = f"{abs(gain) / max(plain.error, NO_ERROR):.1%} {'below' if gain > 0 else 'above'}"
-        cheaper = f"which predicts cheaper, from {len(self._data):,} rows"
-        if gain > 0:
-            cheaper = f"too little to be sure, and the limit predicts cheaper, from {len(self._data):,} rows"
-        self._why = (
-            f"on rows left out, networks of {self._options.width:,} neurons have a squared error {change} that of the "
-            f"limit, {'measurably less' if better else cheaper}"
+        share = -gain / max(plain.error, NO_ERROR)
+        words = (
+            f"on rows left out, the squared error of networks of {self._options.width:,} neurons is {share:+.1%} away"
         )
+        self._why = words if better else f"{words}, no sure gain, and they take longer to predict"
         return Choice(kernel, network.ridge, network.error, limit.tried) if better else None
 
     def fit(self, ridge: float | None) -> Model:
