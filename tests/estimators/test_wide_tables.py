@@ -44,8 +44,7 @@ class TestTheSpan:
         noise = 0.05 * firing_probability(0.4) / (1.0 if weights is None else weights / weights.mean())
         alpha = np.linalg.solve(limit_kernel(inputs @ inputs.T, 0.4) + np.diag(noise * np.ones(30)), y - mean)
         expected = limit_kernel(new @ inputs.T, 0.4, symmetric=False) @ alpha + mean
-        assert not model.double_precision_
-        np.testing.assert_allclose(model.predict(others), expected, atol=1e-5)
+        np.testing.assert_allclose(model.predict(others), expected, atol=1e-9)
 
     @pytest.mark.parametrize("scale", ["standardise", "robust", "rank", "none"])
     @pytest.mark.parametrize("feature_learning", [0, 1, "columns"])
