@@ -15,10 +15,11 @@ from benchmarks.many_rows.tables import homes, letters, smooth
 from benchmarks.tabular.models import CLASSIFIERS, REGRESSORS, TABLE_REGRESSORS, Model
 from benchmarks.tabular.sets import REGRESSION, Part, load_set
 from thresher import InvalidInput
+from thresher.estimators import Sizes
 
 NOISE = 1.0  # standard deviation of what is added to generated targets
 TABLES = "tables"
-JOINTS = (4096, 1 << 15, 1 << 17)  # rows from which on a fit goes another way
+JOINTS = (Sizes().one_by_one, Sizes().exact_cheap, Sizes().exact)  # rows from which on a fit goes another way
 QUICK = 256  # rows at most, to see that it works
 
 
@@ -151,7 +152,14 @@ CASES = {
     "growth": Case(
         "Friedman's first problem with noise: 2^9 to 2^20 rows, 16 columns",
         partial(generated, columns=16, judged=20_000),
-        tuple(sorted([*(2**power for power in range(9, 21)), *(joint + joint // 32 for joint in JOINTS)])),
+        tuple(
+            sorted(
+                {
+                    *(2**power for power in range(9, 21)),
+                    *(rows for joint in JOINTS for rows in (joint, joint + joint // 32)),
+                }
+            )
+        ),
         (_OURS, _LIGHTGBM),
         quick=(QUICK // 4, QUICK // 2),
     ),

@@ -81,7 +81,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         which train networks. Files do not keep it
     engine : ``"ray"``, or a :class:`thresher.Ray`, for networks whose neurons, and exact fits or centres whose rows, if
         they are more than 20,480, live on a Ray cluster; the rest is computed here. Files do not keep it
-    approximation : how more than 4,096 distinct rows are fitted. ``"auto"``: exactly up to 32,768; up to 131,072 too
+    approximation : how more than 4,096 distinct rows are fitted. ``"auto"``: exactly up to 49,152; up to 131,072 too
         if that is clearly better on some of the rows (always with device="cuda"); else the better, on rows left out, of
         ``"centres"``, coefficients on some thousand chosen rows, and ``"leaves"``, exact fits of 4,096 rows each in a
         tree with soft borders. ``"exact"`` takes all rows, however long it takes

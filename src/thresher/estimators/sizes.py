@@ -12,7 +12,7 @@ class Sizes(NamedTuple):
 
     one_by_one: int = 4096  # rows up to which observations are left out one at a time; beyond, some rows are held out
     exact: int = 1 << 17  # rows up to which a fit may have a coefficient for each
-    exact_cheap: int = 1 << 15  # rows up to which a processor makes such a fit without comparing it with centres
+    exact_cheap: int = 3 << 14  # rows up to which a processor makes such a fit without comparing it with centres
     double: int = 1024  # training rows up to which predictions in double precision are quick enough
     for_judging: int = 8  # observations below which leaving some out says nothing
     for_scales: int = 50  # observations from which scales are compared
