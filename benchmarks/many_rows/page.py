@@ -209,7 +209,8 @@ def write_page(path: Path, found: dict[str, Any]) -> None:
     missing = [name for name in CASES if not _of(rows, name)]
     if missing:
         parts.append(f"Not measured yet: {', '.join(missing)}. {COMMAND} measures them and writes their tables here.\n")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    before, rest = text.split(BEGIN, 1)
+    after = rest.split(END, 1)[1]  # which may hold parts of others
     written = "\n".join([f"{before}{BEGIN}\n", *parts, *([origins(found, rows)] if rows else []), f"{END}{after}"])
     path.write_text(written, encoding="utf-8")
 

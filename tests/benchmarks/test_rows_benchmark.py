@@ -164,7 +164,7 @@ def test_a_file_is_written_trained_on_and_reported():
 def test_the_page_keeps_its_words_and_shows_what_is_stored(tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "many_rows.md"
-    path.write_text(f"words before\n\n{page.BEGIN}\nold\n{page.END}\nwords after\n")
+    path.write_text(f"words before\n\n{page.BEGIN}\nold\n{page.END}\nwords\n{page.END}\nwords after\n")
     page.write_page(path, {"rows": [], "runs": {}})
     assert (
         "Not measured yet: kin8nm, plant, magic, krkopt, letters, file, protein, mnist, fashion, friedman, growth."
