@@ -75,6 +75,15 @@ def test_few_rows_and_other_columns_are_chosen_for_anew(choosing):
     assert "learn" in choosing and model.n_features_in_ == 3
 
 
+@pytest.mark.parametrize("asked", [{"scale": "centre"}, {"bias": 3.0}, {"target": "linear"}, {"feature_learning": 0}])
+def test_parameters_that_were_set_since_count(asked):
+    X, y = table(500)
+    model = of_few(ThresherRegressor(random_state=0)).fit(X, np.exp(4 * y))
+    again = model.set_params(**asked).refit(X, np.exp(4 * y)).predict(X[:50])
+    fresh = of_few(ThresherRegressor(random_state=0, **asked)).fit(X, np.exp(4 * y)).predict(X[:50])
+    np.testing.assert_array_equal(again, fresh)
+
+
 def test_a_new_category_is_seen():
     pandas = pytest.importorskip("pandas")
     X, y = table(500)

@@ -35,7 +35,7 @@ from thresher.estimators.models.fit_check import Asked, FitCheck, ensure
 from thresher.estimators.models.fitted import Fitted, LeftOut
 from thresher.estimators.models.interpolation import WIDTH, check_interpolation, interpolate
 from thresher.estimators.options import Options, Plan, Taken
-from thresher.estimators.parameters import check_parameters, threads_of
+from thresher.estimators.parameters import asked_of, check_parameters, threads_of
 from thresher.estimators.pipeline.budget import auto_width, fewer_neurons
 from thresher.estimators.pipeline.few_rows import WORSE
 from thresher.estimators.pipeline.pipeline import Pipeline
@@ -117,7 +117,7 @@ class ThresherEstimator(Exports, BaseEstimator):
 
         Scale, features, bias, shift, ridge, the way to fit and whether logarithms are learnt are taken over. All is
         chosen anew where that fit or this one has few rows (up to 4,096), where columns became others (a new
-        category), and after loading from a file.
+        category) or parameters were set to others, and after loading from a file.
 
         Cost: that of the last part of :meth:`fit`, O(n²) per step and output.
         """
@@ -132,8 +132,8 @@ class ThresherEstimator(Exports, BaseEstimator):
         """Return what a fit of so many rows takes over, if anything."""
         like, sizes = self._like, self._sizes
         most = sizes.exact if like is not None and like.way == "exact" else math.inf
-        fits = like is not None and sizes.one_by_one < rows <= most and like.columns == self._number_names()
-        return like if fits else None
+        known = like is not None and (like.asked, like.columns) == (asked_of(self), self._number_names())
+        return like if known and sizes.one_by_one < rows <= most else None
 
     def _number_names(self) -> tuple[str, ...]:
         """Return the names of the columns of numbers that rows become."""
@@ -178,9 +178,8 @@ class ThresherEstimator(Exports, BaseEstimator):
     def _choices(self, fitted: Fitted) -> Taken:
         """Return what a fit of other rows may take over."""
         choice = fitted.choice._replace(ridge=fitted.limit.ridge)
-        return Taken(
-            self._number_names(), fitted.lift.scale, fitted.coordinates, choice, fitted.learning, fitted.limit.way
-        )
+        found = fitted.lift.scale, fitted.coordinates, choice, fitted.learning, fitted.limit.way
+        return Taken(asked_of(self), self._number_names(), *found)
 
     def _adopt(self, fitted: Fitted) -> None:
         """Take over everything that came out of a fit."""
@@ -222,7 +221,6 @@ class ThresherEstimator(Exports, BaseEstimator):
             warn_of_old("train_options={'engine': ...}", "engine=...")
             more["device"] = "cpu"
         interpolate(self, data, options, train_options=more, callbacks=told, verbose=said)
-        self.__dict__.pop("_taken", None)
 
     def _options(self, data: Observations, measure: Measure = mean_square) -> Options:
         def chosen(value: Any) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from thresher.engines import LOCAL, Where
 from thresher.estimators.interfaces import Backend, Measure
@@ -62,7 +62,8 @@ class Learning(NamedTuple):
 class Taken(NamedTuple):
     """What an earlier fit of many rows chose, which another takes over."""
 
-    columns: tuple[str, ...]  # their names: what was chosen is worth nothing for others
+    asked: tuple[Any, ...]  # parameters with which it was chosen
+    columns: tuple[str, ...]  # their names: for others it is worth nothing
     scale: str
     coordinates: Coordinates
     choice: Choice

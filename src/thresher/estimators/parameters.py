@@ -12,10 +12,11 @@ from thresher.estimators.data.scaling import SCALES
 from thresher.estimators.engine import start_of
 from thresher.parallel import core_count
 
-__all__ = ["check_parameters", "threads_of"]
+__all__ = ["asked_of", "check_parameters", "threads_of"]
 
 SEQUENCES = ("sobol", "random")
 APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
+_DECISIVE = ("width", "shift", "ridge", "bias", "feature_learning", "scale", "approximation", "target")
 
 
 def check_parameters(model: Any) -> None:
@@ -46,6 +47,11 @@ def check_parameters(model: Any) -> None:
         raise InvalidInput(f"approximation={model.approximation!r} is for infinite width. Leave width out.")
     if model.approximation == "leaves" and model.bias == 0:
         raise InvalidInput("leaves need a bias above 0. Use another bias, or approximation='centres'.")
+
+
+def asked_of(model: Any) -> tuple[Any, ...]:
+    """Return the parameters that decide what a fit chooses; a classifier has no target."""
+    return tuple(getattr(model, name, None) for name in _DECISIVE)
 
 
 def threads_of(n_jobs: Any) -> int:

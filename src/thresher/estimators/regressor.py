@@ -305,7 +305,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         that of a few. They must not raise the mean square either: what they predict is the median, and of rare counts
         a median of zero has a low absolute error and says nothing.
         """
-        target = self.target if self._like is None else self.target_
+        target = self.target if self._to_take(len(rows)) is None else self.target_
         if target == "linear":
             return None
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit

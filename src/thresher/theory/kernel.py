@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol
 
 import numpy as np
@@ -131,28 +131,25 @@ def limit_kernel(
 
     Cost: O(n²), some nanoseconds an entry; of a symmetric matrix half of them are computed.
     """
-    table = probability_table(shift)
     kernel = products if overwrite else np.empty_like(products)
-
-    def write(first: int, last: int, until: int) -> None:
-        if table is None:
-            rho = np.clip(products[first:last, :until], -1.0, 1.0)
-            kernel[first:last, :until] = rho * cofiring_probability(rho, shift)
-        else:
-            interpolate(products, table, kernel, first, last, until, *_room(until))
-
-    _fill(products, write, kernel, symmetric=symmetric)
+    _fill(products, partial(_write, products, shift, kernel), kernel, symmetric=symmetric)
     return kernel
 
 
 def write_kernel(products: NDArray[np.float64], shift: float, out: NDArray[np.float64]) -> None:
     """Write the limit kernel (k, n) to ``out``, on the calling thread; ``out`` may be the inner products themselves."""
+    _write(products, shift, out, 0, *products.shape)
+
+
+def _write(
+    products: NDArray[np.float64], shift: float, out: NDArray[np.float64], first: int, last: int, until: int
+) -> None:
     table = probability_table(shift)
     if table is None:
-        rho = np.clip(products, -1.0, 1.0)
-        out[:] = rho * cofiring_probability(rho, shift)
+        rho = np.clip(products[first:last, :until], -1.0, 1.0)
+        out[first:last, :until] = rho * cofiring_probability(rho, shift)
     else:
-        interpolate(products, table, out, 0, len(products), products.shape[1], *_room(products.shape[1]))
+        interpolate(products, table, out, first, last, until, *_room(until))
 
 
 def limit_slopes(

@@ -136,18 +136,12 @@ def _add_double(left: Matrix, right: Matrix, columns: Matrix, shift: float, tile
     total += tile @ columns.T
 
 
-def limit_square(
-    inputs: Single, shift: float, *, until: int | None = None, threads: int | None = None, out: Single | None = None
-) -> Single:
-    """Return the limit kernel (n, n) of inputs (n, d), or its first columns (n, until), with its exact diagonal.
-
-    Cost: O(n²d).
-    """
-    right = inputs[:until]
-    kernel = np.empty((len(inputs), len(right)), np.float32) if out is None else out
+def limit_square(inputs: Single, shift: float, *, threads: int | None = None) -> Single:
+    """Return the limit kernel (n, n) of inputs (n, d), with its exact diagonal. Cost: O(n²d)."""
+    kernel = np.empty((len(inputs), len(inputs)), np.float32)
 
     def fill(first: int) -> None:
-        limit_block(inputs[first : first + _ROWS], right, shift, kernel[first : first + _ROWS])
+        limit_block(inputs[first : first + _ROWS], inputs, shift, kernel[first : first + _ROWS])
 
     list(in_order(fill, range(0, len(inputs), _ROWS), threads=core_count() if threads is None else threads))
     np.fill_diagonal(kernel, firing_probability(shift))
