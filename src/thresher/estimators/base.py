@@ -35,7 +35,7 @@ from thresher.estimators.models.fit_check import Asked, FitCheck, ensure
 from thresher.estimators.models.fitted import Fitted, LeftOut
 from thresher.estimators.models.interpolation import WIDTH, check_interpolation, interpolate
 from thresher.estimators.options import Options, Plan, Taken
-from thresher.estimators.parameters import asked_of, check_parameters, threads_of
+from thresher.estimators.parameters import asked_of, check_parameters, shares_of, threads_of
 from thresher.estimators.pipeline.budget import auto_width, fewer_neurons
 from thresher.estimators.pipeline.few_rows import WORSE
 from thresher.estimators.pipeline.pipeline import Pipeline
@@ -44,6 +44,7 @@ from thresher.export import Arrays, Exports
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
 from thresher.tables.parts import Part, on_disk
+from thresher.theory import Parts, Shares
 from thresher.training.history import Callback, Iteration
 from thresher.training.options import check_path
 
@@ -77,6 +78,7 @@ class ThresherEstimator(Exports, BaseEstimator):
     verbose: int
     callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None
     categorical_features: Any
+    parts: Any
     sequence: str | None
 
     _biases: tuple[float, ...]  # the biases that bias="auto" chooses from
@@ -178,7 +180,8 @@ class ThresherEstimator(Exports, BaseEstimator):
     def _choices(self, fitted: Fitted) -> Taken:
         """Return what a fit of other rows may take over."""
         choice = fitted.choice._replace(ridge=fitted.limit.ridge)
-        found = fitted.lift.scale, fitted.coordinates, choice, fitted.learning, fitted.limit.way
+        lift = fitted.lift
+        found = lift.scale, lift.indicators_, fitted.coordinates, choice, fitted.learning, fitted.limit.way
         return Taken(asked_of(self), self._number_names(), *found)
 
     def _adopt(self, fitted: Fitted) -> None:
@@ -191,6 +194,8 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.feature_learning_errors_ = fitted.learning.errors
         self.feature_importances_ = self._by_column(fitted.importances)
         self.scale_, self.lift_ = lift.scale, lift
+        self.parts_ = Shares() if choice.kernel.parts is None else choice.kernel.parts.shares
+        self.parts_errors_ = fitted.errors_of_parts
         self.inputs_, self.alpha_, self.penalty_ = limit.inputs, limit.alpha, fitted.penalty
         self.gains_ = np.ones(limit.alpha.shape[1]) if networks is None else networks.gains
         self.results_ = [] if networks is None else networks.results
@@ -228,6 +233,8 @@ class ThresherEstimator(Exports, BaseEstimator):
 
         asked, tol, most = self.feature_learning, chosen(self.tol), chosen(self.max_iterations)
         plan = Plan(columns=True) if asked == "columns" else Plan(rounds=0 if asked == "auto" else int(asked))
+        shares = shares_of(self.parts, self.width)
+        plan = plan if shares is None or shares.whole else Plan()  # features are those of all columns together
         width = self._width(len(data), data.targets.shape[1])
         where = check_where(self.engine, self.device, width=width)
         return Options(
@@ -235,7 +242,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             shift=chosen(self.shift),
             ridge=chosen(self.ridge),
             bias=chosen(self.bias),
-            plan=None if asked == "auto" else plan,
+            plan=None if asked == "auto" and (shares is None or shares.whole) else plan,
             scale=None if self.scale == "auto" else self.scale,
             sequence=cast(SequenceName, self.start if self.sequence is None else self.sequence),
             tol=_TOL[self._interpolates] if tol is None else tol,
@@ -252,6 +259,9 @@ class ThresherEstimator(Exports, BaseEstimator):
             or_limit=self.width == "auto",
             taken=self._to_take(len(data)),
             where=where,
+            shares=shares,
+            groups=() if self.encoder_ is None else self.encoder_.groups_,
+            guesses_categories=not names_categories(self) and shares != Shares(),
         )
 
     def _check_parameters(self) -> None:
@@ -301,7 +311,7 @@ class ThresherEstimator(Exports, BaseEstimator):
     def metric_(self) -> Matrix:
         """The matrix (d, r) that multiplies scaled columns before rows are lifted: column weights times the metric."""
         check_is_fitted(self, "results_")
-        d = self.lift_.n_features_in_
+        d = len(self.lift_.scaling_.mean)
         metric = np.eye(d) if self.lift_.metric is None else np.asarray(self.lift_.metric)
         return metric if self.lift_.weights is None else np.asarray(self.lift_.weights)[:, None] * metric
 
@@ -372,7 +382,8 @@ class ThresherEstimator(Exports, BaseEstimator):
         backend = self._predicting()
         with backend.session():
             if self.leaves_ is not None:
-                rows = inputs[:, :-1] * (self.lift_.last_ / inputs[:, -1:])
+                vectors, angles = self._kernel.split(inputs)
+                rows = np.hstack([vectors[:, :-1] * (self.lift_.last_ / vectors[:, -1:]), angles])
                 return self.leaves_.predict(rows, backend=backend)
             few = self.pivots_ is None
             double = self.double_precision_ or (few and not isinstance(backend, Cpu))  # on a GPU it is as fast
@@ -381,7 +392,10 @@ class ThresherEstimator(Exports, BaseEstimator):
     @property
     def _kernel(self) -> SphereKernel:
         """The kernel of inputs, which are lifted."""
-        return SphereKernel(self.bias_, self.shift_)
+        angles = self.lift_.angles_
+        return SphereKernel(
+            self.bias_, self.shift_, parts=None if angles is None else Parts.of(len(angles), self.parts_)
+        )
 
     def _predicting(self) -> Backend:
         """Return the backend of the device; where that is missing, as after a move to another machine, the CPU."""

@@ -85,6 +85,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
         categorical_features: Any = "from_dtype",
+        parts: Any = "auto",
         sequence: str | None = None,
     ) -> None:
         self.__dict__.update({name: value for name, value in locals().items() if name != "self"})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from thresher.engines import LOCAL, Where
+from thresher.estimators.data.single_columns import Groups, Indicators
 from thresher.estimators.interfaces import Backend, Measure
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.search import SHIFTS, Choice
@@ -15,6 +16,7 @@ from thresher.estimators.kernels.gradients import MILD
 from thresher.estimators.kernels.kernel import Coordinates, SphereKernel, Start
 from thresher.estimators.sizes import Sizes
 from thresher.model.start import Sequence as SequenceName
+from thresher.theory import Shares
 
 __all__ = ["Learning", "Options", "Plan", "Taken"]
 
@@ -65,6 +67,7 @@ class Taken(NamedTuple):
     asked: tuple[Any, ...]  # parameters with which it was chosen
     columns: tuple[str, ...]  # their names: for others it is worth nothing
     scale: str
+    indicators: Indicators | None
     coordinates: Coordinates
     choice: Choice
     learning: Learning
@@ -95,6 +98,9 @@ class Options(NamedTuple):
     or_limit: bool = False  # whether the limit of infinite width is taken unless networks are measurably better
     sizes: Sizes = Sizes()
     taken: Taken | None = None
+    shares: Shares | None = Shares()  # of the parts of the kernel
+    groups: Groups = ()  # columns that are indicators of one category
+    guesses_categories: bool = False  # whether whole numbers of few values may become categories
 
     @property
     def tried_biases(self) -> list[float]:

@@ -11,12 +11,20 @@ from thresher.errors import InvalidInput
 from thresher.estimators.data.scaling import SCALES
 from thresher.estimators.engine import start_of
 from thresher.parallel import core_count
+from thresher.theory import Shares
 
-__all__ = ["asked_of", "check_parameters", "threads_of"]
+__all__ = ["PARTS", "asked_of", "check_parameters", "shares_of", "threads_of"]
 
 SEQUENCES = ("sobol", "random")
 APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
-_DECISIVE = ("width", "shift", "ridge", "bias", "feature_learning", "scale", "approximation", "target")
+_DECISIVE = ("width", "shift", "ridge", "bias", "feature_learning", "scale", "approximation", "target", "parts")
+PARTS = {
+    "all": Shares(),
+    "columns": Shares(0.0, 1.0),
+    "pairs": Shares(0.0, 0.5, 0.5),
+    "mixed": Shares(0.5, 0.25, 0.25),
+    "layer": Shares(0.5, 0.0, 0.0, 0.5),
+}
 
 
 def check_parameters(model: Any) -> None:
@@ -38,6 +46,8 @@ def check_parameters(model: Any) -> None:
     for name, known in (words | {"start": SEQUENCES}).items():
         if given[name] not in known:
             raise InvalidInput(f"{name} must be one of {', '.join(map(repr, known))}; got {given[name]!r}.")
+    if shares_of(model.parts, model.width) not in (None, Shares()) and model.ridge == 0:
+        raise InvalidInput("ridge=0 trains networks, which see all columns at once. Use parts='all', or a ridge.")
     threads_of(model.n_jobs)
     if model.tol != "auto":
         check_number(model.tol, "tol", least=0.0)
@@ -52,6 +62,31 @@ def check_parameters(model: Any) -> None:
 def asked_of(model: Any) -> tuple[Any, ...]:
     """Return the parameters that decide what a fit chooses; a classifier has no target."""
     return tuple(getattr(model, name, None) for name in _DECISIVE)
+
+
+def shares_of(parts: Any, width: Any) -> Shares | None:
+    """Return the shares of the parts of a kernel that ``parts`` stands for; None if they are to be chosen.
+
+    Networks of finite width see all columns.
+    """
+    finite = width not in ("auto", math.inf)
+    if isinstance(parts, str):
+        if parts not in (*PARTS, "auto"):
+            names = ", ".join(map(repr, ("auto", *PARTS)))
+            raise InvalidInput(f"parts must be one of {names}, or four shares; got {parts!r}.")
+        shares = PARTS.get(parts)
+        if shares is None and finite:
+            return Shares()
+    else:
+        try:
+            shares = Shares(*(check_number(one, "parts", least=0.0) for one in parts))
+        except TypeError:
+            raise InvalidInput(f"parts must be a name or four shares; got {str(parts)[:80]}.") from None
+        if not math.isclose(sum(shares), 1.0, abs_tol=1e-9):
+            raise InvalidInput(f"the shares of parts must add up to 1; got {sum(shares):g}.")
+    if finite and shares != Shares():
+        raise InvalidInput("networks of finite width see all columns at once. Use parts='all', or width=float('inf').")
+    return shares
 
 
 def threads_of(n_jobs: Any) -> int:

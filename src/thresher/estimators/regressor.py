@@ -94,6 +94,11 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     categorical_features : columns of numbers that are names: their names, places or a mask (d,); ``"from_dtype"`` for
         none besides text and columns of type category. See :class:`TableEncoder`, which makes numbers of all that is
         not
+    parts : what the neurons see. ``"all"``: all columns at once; ``"columns"``: single columns, so that the model is a
+        sum of functions of one column; ``"pairs"``: single columns and pairs; ``"mixed"``: half of the kernel all
+        columns, half of it columns and pairs; ``"layer"``: half of it neurons on top of such of single columns; or four
+        shares (all, columns, pairs, layer) that add up to 1. ``"auto"``: all columns unless another is surely better
+        on rows left out. Networks of finite width see all columns
     sequence : an old word for ``start``
 
     Attributes
@@ -102,6 +107,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     width_, width_reason_ : the neurons of each network, infinity for the limit; and why
     double_precision_ : whether the limit predicts in it: where rounding would be above 0.001 of the error left out
     feature_learning_, columns_weighed_ : rounds of the metric, and whether columns were weighted
+    parts_, parts_errors_ : shares of the parts of the kernel, and the errors, on rows left out, of those tried
     encoder_ : the :class:`TableEncoder` of the table; None if it held nothing but numbers
     feature_importances_ : (columns of X,), mean square gradient of the limit by each scaled column, as shares of 1; of
         a column that became several their sum
@@ -172,6 +178,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
         categorical_features: Any = "from_dtype",
+        parts: Any = "auto",
         sequence: str | None = None,
     ) -> None:
         self.__dict__.update({name: value for name, value in locals().items() if name != "self"})

@@ -10,11 +10,14 @@ from thresher.theory.kernel import (
     separability,
     smallest_eigenvalue,
 )
+from thresher.theory.parts import Parts, Shares
 from thresher.theory.statements import Facts, Statement, say_count
 
 __all__ = [
     "Facts",
     "Limit",
+    "Parts",
+    "Shares",
     "Statement",
     "cofiring_probability",
     "firing_probability",

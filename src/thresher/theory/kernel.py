@@ -13,6 +13,7 @@ from scipy import linalg, special
 
 from thresher.loops.limit import differentiate, interpolate, interpolate_slopes
 from thresher.parallel import core_count, in_order
+from thresher.theory.parts import Parts
 
 __all__ = [
     "Limit",
@@ -45,6 +46,10 @@ class Limit(Protocol):
     @property
     def diagonal(self) -> float:
         """The kernel of an input and itself: :func:`firing_probability`."""
+
+    @property
+    def parts(self) -> Parts | None:
+        """What the kernel is the sum of, if it is not that of all columns alone."""
 
 
 def firing_probability(shift: float) -> float:

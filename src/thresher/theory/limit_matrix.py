@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from thresher.loops.limit import FAR, NEAR, differentiate, evaluate_slope, multiply_both, multiply_kernel
 from thresher.parallel import core_count, in_order
 from thresher.theory.kernel import Limit, cofiring_probability, firing_probability, limit_kernel, write_kernel
+from thresher.theory.parts import Parts
 
 __all__ = [
     "KINK",
@@ -26,6 +27,7 @@ __all__ = [
     "LimitMatrix",
     "half_bytes",
     "limit_block",
+    "limit_cross",
     "limit_gradients_at",
     "limit_product",
     "limit_square",
@@ -62,8 +64,10 @@ def _probability(places: Matrix, sign: float, shift: float) -> Matrix:
     return cofiring_probability(sign * (1 - ((places + 1) / 2) ** 2), shift)
 
 
-def limit_block(left: Single, right: Single, shift: float, out: Single | None = None) -> Single:
-    """Return the limit kernel (k, n) between inputs (k, d) and (n, d), float32.
+def limit_block(
+    left: Single, right: Single, shift: float, out: Single | None = None, *, parts: Parts | None = None
+) -> Single:
+    """Return the limit kernel (k, n) between inputs (k, d) and (n, d), float32; with parts, that of the sum of them.
 
     Errors are below 2e-6 of the diagonal, but for pairs that are all but opposite, and without polynomials for those
     that are all but equal: there the kernel has a kink, and the rounding of their product counts up to 2e-4.
@@ -72,12 +76,39 @@ def limit_block(left: Single, right: Single, shift: float, out: Single | None = 
     """
     block = np.empty((len(left), len(right)), np.float32) if out is None else out
     room, nothing = np.empty(len(left) * min(_COLUMNS, len(right)), np.float32), np.zeros((len(left), 0))
+    rows = _Side.of(left, parts)
     for first in range(0, len(right), _COLUMNS):  # in the cache from the product to the kernel
-        some = right[first : first + _COLUMNS]
-        tile = room[: len(left) * len(some)].reshape(len(left), len(some))
-        _add_single(left, some, np.zeros((0, len(some)), np.float32), shift, tile, nothing)
+        some = _Side.of(right[first : first + _COLUMNS], parts, across=True)
+        tile = room[: len(left) * len(some.inputs)].reshape(len(left), -1)
+        _add_single(rows, some, np.zeros((0, tile.shape[1]), np.float32), shift, parts, tile, nothing)
         block[:, first : first + _COLUMNS] = tile
     return block
+
+
+def limit_cross(others: Matrix, inputs: Matrix, shift: float, *, parts: Parts | None = None) -> Matrix:
+    """Return the limit kernel (k, n) between others (k, d) and inputs (n, d), in double precision. Cost: O(d) each."""
+    left, right = _Side.of(others, parts), _Side.of(inputs, parts, across=True)
+    kernel = limit_kernel(left.inputs @ right.inputs.T, shift, symmetric=False, overwrite=True)
+    if parts is not None:
+        parts.add(kernel, left.angles, right.angles, firing_probability(shift))
+    return kernel
+
+
+class _Side(NamedTuple):
+    """Inputs on one side of a block: unit vectors (n, d), and the angles (n, columns) of parts, or their transpose."""
+
+    inputs: NDArray[Any]
+    angles: NDArray[Any] | None
+
+    @classmethod
+    def of(cls, inputs: NDArray[Any], parts: Parts | None, *, across: bool = False) -> _Side:
+        if parts is None:
+            return cls(inputs, None)
+        vectors, angles = parts.split(inputs)
+        return cls(vectors, np.ascontiguousarray(angles.T) if across else angles)
+
+    def some(self, rows: slice) -> _Side:
+        return _Side(self.inputs[rows], None if self.angles is None else self.angles[rows])
 
 
 def limit_product(
@@ -88,6 +119,7 @@ def limit_product(
     *,
     threads: int | None = None,
     double: bool = False,
+    parts: Parts | None = None,
 ) -> Matrix:
     """Return the limit kernel between others (k, d) and inputs (n, d), times vectors (n, c), (k, c).
 
@@ -99,40 +131,50 @@ def limit_product(
     kind: Any = np.float64 if double else np.float32
     left, right = (np.ascontiguousarray(one, kind) for one in (others, inputs))
     (n, c), add = vectors.shape, _add_double if double else _add_single
-    parts = [slice(first, first + _COLUMNS) for first in range(0, n, _COLUMNS)]
-    columns = [np.ascontiguousarray(vectors[one].T, kind) for one in parts]
+    some = [slice(first, first + _COLUMNS) for first in range(0, n, _COLUMNS)]
+    columns = [np.ascontiguousarray(vectors[one].T, kind) for one in some]
+    lefts, rights = _Side.of(left, parts), [_Side.of(right[one], parts, across=True) for one in some]
     size, height = max(_ROWS, _TASK // max(1, n)), _TILE // max(1, min(_COLUMNS, n))
 
     def rows_of(first: int) -> Matrix:
-        rows = left[first : first + size]
-        total, room = np.zeros((len(rows), c)), np.empty(_TILE, kind)
-        for place in range(0, len(rows), height):
-            some = rows[place : place + height]
-            for part, times in zip(parts, columns, strict=True):
-                tile = room[: len(some) * times.shape[1]].reshape(len(some), -1)
-                add(some, right[part], times, shift, tile, total[place : place + height])
+        rows = lefts.some(slice(first, first + size))
+        total, room = np.zeros((len(rows.inputs), c)), np.empty(_TILE, kind)
+        for place in range(0, len(total), height):
+            few = rows.some(slice(place, place + height))
+            for other, times in zip(rights, columns, strict=True):
+                tile = room[: len(few.inputs) * times.shape[1]].reshape(len(few.inputs), -1)
+                add(few, other, times, shift, parts, tile, total[place : place + height])
         return total
 
     made = in_order(rows_of, range(0, len(left), size), threads=core_count() if threads is None else threads)
     return np.concatenate([np.zeros((0, c)), *made])
 
 
-def _add_single(left: Single, right: Single, columns: Single, shift: float, tile: Single, total: Matrix) -> None:
+def _add_single(
+    left: _Side, right: _Side, columns: Single, shift: float, parts: Parts | None, tile: Single, total: Matrix
+) -> None:
     """Write the kernel (k, n) between inputs to a tile; add it times columns (c, n), transposed, to a total (k, c)."""
-    np.matmul(left, right.T, out=tile)
+    np.matmul(left.inputs, right.inputs.T, out=tile)
     known, few = polynomials(float(shift)), False
     if known is None:
         tile[:] = limit_kernel(tile.astype(np.float64), shift, symmetric=False)
     else:
-        few = len(columns) <= _FEW
-        multiply_kernel(tile, *known, np.float32(_EDGE), left, right, columns if few else columns[:0], total)
+        few = len(columns) <= _FEW and parts is None
+        edge = np.float32(_EDGE)
+        multiply_kernel(tile, *known, edge, left.inputs, right.inputs, columns if few else columns[:0], total)
+    if parts is not None:
+        parts.add(tile, left.angles, right.angles, firing_probability(shift))
     if not few:
         total += tile @ columns.T
 
 
-def _add_double(left: Matrix, right: Matrix, columns: Matrix, shift: float, tile: Matrix, total: Matrix) -> None:
-    np.matmul(left, right.T, out=tile)
+def _add_double(
+    left: _Side, right: _Side, columns: Matrix, shift: float, parts: Parts | None, tile: Matrix, total: Matrix
+) -> None:
+    np.matmul(left.inputs, right.inputs.T, out=tile)
     write_kernel(tile, shift, tile)
+    if parts is not None:
+        parts.add(tile, left.angles, right.angles, firing_probability(shift))
     total += tile @ columns.T
 
 
@@ -185,13 +227,14 @@ def _slopes(left: Single, right: Single, shift: float) -> Single:
 
 
 class LimitInputs:
-    """What a limit kernel is made from: inputs (n, d), float32, and the shift; n is its length."""
+    """What a limit kernel is made from: inputs (n, d), float32, the shift, and parts; n is its length."""
 
     inputs: Single
     shift: float
+    parts: Parts | None
 
-    def _take(self, inputs: NDArray[Any], shift: float) -> None:
-        self.inputs, self.shift = np.ascontiguousarray(inputs, np.float32), shift
+    def _take(self, inputs: NDArray[Any], shift: float, parts: Parts | None) -> None:
+        self.inputs, self.shift, self.parts = np.ascontiguousarray(inputs, np.float32), shift, parts
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -211,10 +254,19 @@ class LimitMatrix(LimitInputs):
     shift : threshold above which a neuron fires
     memory : bytes that may be kept, of 2 n² for the whole; what was made for one product is kept for the next
     threads : None for all cores
+    parts : of the kernel, whose angles are the last coordinates of inputs; None for that of all columns
     """
 
-    def __init__(self, inputs: NDArray[Any], shift: float, *, memory: float, threads: int | None = None) -> None:
-        self._take(inputs, shift)
+    def __init__(
+        self,
+        inputs: NDArray[Any],
+        shift: float,
+        *,
+        memory: float,
+        threads: int | None = None,
+        parts: Parts | None = None,
+    ) -> None:
+        self._take(inputs, shift, parts)
         self.threads = core_count() if threads is None else threads
         firsts = range(0, len(self.inputs), _ROWS)
         ends = np.cumsum([_ROWS * (first + _ROWS) for first in firsts])
@@ -229,7 +281,7 @@ class LimitMatrix(LimitInputs):
 
     def renewed(self, kernel: Limit, inputs: NDArray[Any]) -> LimitMatrix:
         """Return the matrix of other inputs, as many, in the memory of this one, which is lost."""
-        self._take(inputs, kernel.shift)
+        self._take(inputs, kernel.shift, kernel.parts)
         self._made.clear()
         return self
 
@@ -245,7 +297,7 @@ class LimitMatrix(LimitInputs):
 
         def fill(first: int) -> None:
             part = slice(first, first + 8 * _COLUMNS)
-            limit_block(some, self.inputs[part], self.shift, out[:, part])
+            limit_block(some, self.inputs[part], self.shift, out[:, part], parts=self.parts)
 
         list(in_order(fill, range(0, len(self), 8 * _COLUMNS), threads=self.threads))
         out[np.arange(len(some)), rows] = self.diagonal
@@ -279,7 +331,7 @@ class LimitMatrix(LimitInputs):
             panel = self._store[begin : begin + shape[0] * shape[1]].reshape(shape)
         until = min(until, shape[1])
         if known < until:
-            limit_block(rows, self.inputs[known:until], self.shift, panel[:, known:until])
+            limit_block(rows, self.inputs[known:until], self.shift, panel[:, known:until], parts=self.parts)
             if until > first:  # products of float32 miss 1 by 1e-7, the kernel by 1e-4
                 np.fill_diagonal(panel[: until - first, first:until], self.diagonal)
             if begin is not None:

@@ -18,7 +18,7 @@ from thresher.engines import Shares
 from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.models.centres import Sweep
 from thresher.interfaces import Executor
-from thresher.theory import Limit, firing_probability
+from thresher.theory import Limit, Parts, firing_probability
 from thresher.theory.limit_matrix import LimitMatrix, limit_block
 
 __all__ = ["Clustered", "KernelRows", "row_ranges"]
@@ -46,6 +46,7 @@ class KernelRows:
     ----------
     inputs : (n, d), unit norm
     shift : threshold above which a neuron fires
+    parts : of the kernel, or None
     memory : bytes that a slice may keep between products; what it keeps changes no bit
     rows : of the slice, from a whole tile on
     """
@@ -53,13 +54,16 @@ class KernelRows:
     UNIT: ClassVar[str] = "rows"
     REMEDY: ClassVar[str] = "Use approximation='centres', or fewer workers with more cpus each."
 
-    def __init__(self, inputs: Single, shift: float, *, memory: float, rows: range = range(0)) -> None:
-        self.inputs, self.shift, self._rows, self._memory = inputs, shift, rows, memory
+    def __init__(
+        self, inputs: Single, shift: float, parts: Parts | None, *, memory: float, rows: range = range(0)
+    ) -> None:
+        self.inputs, self.shift, self.parts = inputs, shift, parts
+        self._rows, self._memory = rows, memory
         self._tiles = dict[tuple[int, int], Single]()
 
     def slice(self, rows: range) -> KernelRows:
         """Return the slice of some rows."""
-        return KernelRows(self.inputs, self.shift, memory=self._memory, rows=rows)
+        return KernelRows(self.inputs, self.shift, self.parts, memory=self._memory, rows=rows)
 
     def part(self, ranges: Sequence[range]) -> KernelRows:
         """Return all of it: a row of the kernel needs all inputs."""
@@ -83,7 +87,7 @@ class KernelRows:
         if (known := self._tiles.get((first, begin))) is not None:
             return known
         rows, columns = self.inputs[first : min(first + _ROWS, self._rows.stop)], self.inputs[begin : begin + _COLUMNS]
-        tile = limit_block(rows, columns, self.shift)
+        tile = limit_block(rows, columns, self.shift, parts=self.parts)
         if begin <= first < begin + _COLUMNS:
             np.fill_diagonal(tile[:, first - begin :], firing_probability(self.shift))  # float32 misses it
         if tile.nbytes <= self._memory:
@@ -95,8 +99,10 @@ class KernelRows:
 class _ClusterMatrix(LimitMatrix):
     """The limit kernel (n, n), whose products come from a cluster; its columns are made here."""
 
-    def __init__(self, begin: Callable[[LimitMatrix], Executor], inputs: NDArray[Any], shift: float, *, threads: int):
-        super().__init__(inputs, shift, memory=0.0, threads=threads)
+    def __init__(
+        self, begin: Callable[[LimitMatrix], Executor], inputs: NDArray[Any], kernel: Limit, *, threads: int
+    ) -> None:
+        super().__init__(inputs, kernel.shift, memory=0.0, threads=threads, parts=kernel.parts)
         self._begin_workers = begin
         self._executor: Executor | None = None
 
@@ -147,7 +153,7 @@ class Clustered(Cpu):
         """Return the kernel, of many rows on the cluster; ``memory`` is that of this process."""
         if len(inputs) <= self._few:
             return super().operator(kernel, inputs, memory=memory)
-        return _ClusterMatrix(self._begin, inputs, kernel.shift, threads=self.threads)
+        return _ClusterMatrix(self._begin, inputs, kernel, threads=self.threads)
 
     def passes(self, sweep: Sweep) -> Any:
         """Return the sweep, of many rows on the cluster: each worker receives its own rows, once."""
@@ -165,7 +171,7 @@ class Clustered(Cpu):
         workers = self._cluster.workers(ranges)
         needed = self._require(3 * matrix.inputs.nbytes + 16 * _ROWS * _COLUMNS, workers, KernelRows)
         room = _ROOM * (self._cluster.room(workers) - needed) / math.ceil(len(ranges) / workers)
-        recipe = KernelRows(matrix.inputs, matrix.shift, memory=max(room, 0.0))
+        recipe = KernelRows(matrix.inputs, matrix.shift, matrix.parts, memory=max(room, 0.0))
         return self._cluster(recipe, ranges, threads=self.threads)
 
     def _require(self, worker: float, workers: int, kind: Any) -> int:

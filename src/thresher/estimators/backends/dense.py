@@ -14,13 +14,15 @@ from thresher.algebra.cholesky import factor
 from thresher.algebra.ridge import Evidence, Inverse, invert, invert_factor
 from thresher.estimators.kernels.gradients import sum_outer_products
 from thresher.loops.limit import multiply_symmetric
-from thresher.parallel import blas_for_size
-from thresher.theory import limit_kernel, limit_slopes
+from thresher.parallel import blas_for_size, core_count, in_order
+from thresher.theory import Limit, Parts, limit_kernel, limit_slopes
+from thresher.theory.limit_matrix import limit_cross
 
 __all__ = ["ArrayKernel", "ArrayLimit"]
 
 Matrix = NDArray[np.float64]
 _MOST_WORK = 10**9  # multiplications in one call
+_STRIP = 128  # rows of a kernel of parts that a thread fills at a time
 
 
 class ArrayKernel:
@@ -60,15 +62,23 @@ class ArrayKernel:
 
 
 class ArrayLimit(ArrayKernel):
-    """The limit kernel of inputs (n, d); for gradients their inner products and the slopes (n, n) are kept."""
+    """The limit kernel of inputs (n, d); for gradients their inner products and the slopes (n, n) are kept.
 
-    def __init__(self, inputs: Matrix, shift: float, *, gradients: bool) -> None:
-        products = _products_of(inputs)
-        kernel, slopes = (
-            limit_slopes(products, shift) if gradients else (limit_kernel(products, shift, overwrite=True), None)
-        )
-        super().__init__(kernel)
-        self._inputs, self._shift, self._products, self._slopes = inputs, shift, products, slopes
+    There are none of a kernel of parts: metrics are learnt with that of all columns.
+    """
+
+    def __init__(self, inputs: Matrix, kernel: Limit, *, gradients: bool) -> None:
+        assert not (gradients and kernel.parts), "gradients are those of the kernel of all columns"
+        vectors = inputs if kernel.parts is None else inputs[:, : -kernel.parts.columns]
+        products, slopes = _products_of(vectors), None
+        if gradients:
+            matrix, slopes = limit_slopes(products, kernel.shift)
+        else:
+            matrix = limit_kernel(products, kernel.shift, overwrite=True)
+        if kernel.parts is not None:
+            _add_parts(matrix, inputs, kernel.parts, kernel.diagonal)
+        super().__init__(matrix)
+        self._inputs, self._kernel, self._products, self._slopes = inputs, kernel, products, slopes
 
     def outer_products(self, alpha: Matrix, *, scale: Matrix, columns: int) -> Matrix:
         """Return sums of outer products of gradients; see :func:`sum_outer_products`."""
@@ -107,10 +117,25 @@ class ArrayLimit(ArrayKernel):
             return None
 
         def known(others: Matrix) -> Matrix:
-            cross = limit_kernel(others @ self._inputs.T, self._shift, symmetric=False)
+            cross = limit_cross(others, self._inputs, self._kernel.shift, parts=self._kernel.parts)
             return np.asarray((made.half_solve(cross.T) ** 2).sum(axis=0))
 
         return known
+
+
+def _add_parts(matrix: Matrix, inputs: Matrix, parts: Parts, diagonal: float) -> None:
+    """Turn the kernel of all columns (n, n) into that of parts. Cost: O(n²u/2) for u columns."""
+    angles = parts.split(inputs)[1]
+    across = np.ascontiguousarray(angles.T)
+
+    def fill(first: int) -> None:
+        last = min(first + _STRIP, len(matrix))
+        strip = matrix[first:last, :last].copy()
+        parts.add(strip, angles[first:last], np.ascontiguousarray(across[:, :last]), diagonal)
+        matrix[first:last, :last] = strip
+        matrix[:first, first:last] = strip[:, :first].T  # which no other strip reads
+
+    list(in_order(fill, range(0, len(matrix), _STRIP), threads=core_count()))
 
 
 def _products_of(inputs: Matrix) -> Matrix:

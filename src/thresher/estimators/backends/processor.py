@@ -66,7 +66,7 @@ class Cpu:
 
     def dense(self, kernel: Limit, inputs: Matrix, *, gradients: bool = False) -> ArrayLimit:
         """Return the limit kernel. Cost: O(n²d)."""
-        return ArrayLimit(inputs, kernel.shift, gradients=gradients)
+        return ArrayLimit(inputs, kernel, gradients=gradients)
 
     def start_gram(self, inputs: Matrix, settings: NetworkSettings) -> ArrayKernel:
         """Return the Gram matrix of a start. Cost: O(mn(n/64 + d))."""
@@ -74,17 +74,19 @@ class Cpu:
 
     def operator(self, kernel: Limit, inputs: NDArray[Any], *, memory: float) -> LimitMatrix:
         """Return half of the kernel, as much of it as may be kept."""
-        return LimitMatrix(inputs, kernel.shift, memory=memory, threads=self.threads)
+        return LimitMatrix(inputs, kernel.shift, memory=memory, threads=self.threads, parts=kernel.parts)
 
     def block(self, kernel: Limit, left: Single, right: Single) -> Single:
         """Return the kernel (k, n), on the calling thread."""
-        return limit_block(left, right, kernel.shift)
+        return limit_block(left, right, kernel.shift, parts=kernel.parts)
 
     def product(
         self, kernel: Limit, others: NDArray[Any], inputs: NDArray[Any], vectors: Matrix, *, double: bool = False
     ) -> Matrix:
         """Return the kernel times vectors, in blocks. Cost: O(nd) per row of the others."""
-        return limit_product(others, inputs, vectors, kernel.shift, threads=self.threads, double=double)
+        return limit_product(
+            others, inputs, vectors, kernel.shift, threads=self.threads, double=double, parts=kernel.parts
+        )
 
     def gradients(self, kernel: Limit, others: Single, inputs: Single, alpha: Matrix) -> Matrix:
         """Return the gradients (c, k, d). Cost: O(nd) per output and row."""

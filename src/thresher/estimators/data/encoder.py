@@ -167,6 +167,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.repeat(np.arange(len(counts)), counts)
 
     @property
+    def groups_(self) -> tuple[tuple[int, ...], ...]:
+        """Which columns of numbers (outputs,) are the zeros and ones of one category, for each category."""
+        places = [np.flatnonzero(self.sources_ == place).tolist() for place in range(len(self.kinds_))]
+        kinds = zip(self.kinds_.values(), places, strict=True)
+        return tuple(tuple(mine) for kind, mine in kinds if isinstance(kind, OneHot) and mine)
+
+    @property
     def is_numeric_(self) -> bool:
         """Whether all columns are numbers, or left out."""
         check_is_fitted(self)

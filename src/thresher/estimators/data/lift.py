@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.estimators.data.scaling import Scaling
+from thresher.estimators.data.single_columns import Angles, Indicators
 from thresher.export.arrays import NOTHING
 
 __all__ = ["SphereLift", "check_weights", "lift_rows", "lift_single", "typical_norm"]
@@ -71,6 +72,8 @@ class SphereLift(TransformerMixin, BaseEstimator):
     ----------
     scaling_ : the scaling learnt for the columns
     last_ : value of the bias coordinate
+    indicators_, angles_ : of an estimator: which whole numbers become indicators, and how single columns are seen; None
+        without them
     n_features_in_, feature_names_in_ : as in scikit-learn
     """
 
@@ -86,10 +89,19 @@ class SphereLift(TransformerMixin, BaseEstimator):
         self.scale, self.bias, self.weights, self.metric, self.rest = scale, bias, weights, metric, rest
 
     @classmethod
-    def made(cls, scaling: Scaling, *, last: float, **parameters: Any) -> Self:
+    def made(
+        cls,
+        scaling: Scaling,
+        *,
+        last: float,
+        indicators: Indicators | None = None,
+        angles: Angles | None = None,
+        **parameters: Any,
+    ) -> Self:
         """Return a fitted lift from a scaling and the value of the bias coordinate."""
         lift = cls(**parameters)
-        lift.scaling_, lift.last_, lift.n_features_in_ = scaling, last, len(scaling.mean)
+        lift.scaling_, lift.last_, lift.indicators_, lift.angles_ = scaling, last, indicators, angles
+        lift.n_features_in_ = len(scaling.mean) if indicators is None else len(np.unique(indicators.sources))
         return lift
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -99,6 +111,7 @@ class SphereLift(TransformerMixin, BaseEstimator):
         weights = check_weights(sample_weight, rows)
         if weights is not None:
             rows, weights = rows[weights > 0], weights[weights > 0]
+        self.indicators_ = self.angles_ = None
         self.scaling_ = Scaling.of(rows, scale=self.scale, weights=weights)
         self.last_ = bias * typical_norm(self._coordinates(rows), weights)
         return self
@@ -106,12 +119,16 @@ class SphereLift(TransformerMixin, BaseEstimator):
     def transform(self, X: ArrayLike) -> Matrix:
         """Return unit-norm rows (k, coordinates): r or d, one more with ``rest``, one more with a bias.
 
+        For a kernel of parts an angle or a code of each single column follows.
+
         Cost: O(kd), O(kdr) with a metric.
         """
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = rows if self.indicators_ is None else self.indicators_.apply(rows)
         lifted, _ = lift_rows(self._coordinates(rows), self.last_)
-        return lifted if self.bias else lifted[:, :-1]
+        lifted = lifted if self.bias else lifted[:, :-1]
+        return lifted if self.angles_ is None else np.hstack([lifted, self.angles_.apply(rows)])
 
     def inverse_transform(self, X: ArrayLike) -> Matrix:
         """Return the raw rows (k, d) of lifted rows; without a bias coordinate their lengths cannot be recovered."""
@@ -120,6 +137,8 @@ class SphereLift(TransformerMixin, BaseEstimator):
             raise InvalidInput(
                 "rows lifted with bias=0 have lost their lengths and cannot be brought back. Use bias > 0."
             )
+        if self.indicators_ is not None or self.angles_ is not None:
+            raise InvalidInput("rows with indicators or with angles of single columns cannot be brought back.")
         lifted, d = np.asarray(X, np.float64), self.n_features_in_
         metric = np.eye(d) if self.metric is None else np.asarray(self.metric, np.float64)
         if self.rest or metric.shape != (d, d) or self.scaling_.low is not None:
@@ -140,8 +159,9 @@ class SphereLift(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return ``lift0`` ... for the coordinates on the sphere."""
         check_is_fitted(self)
-        count = self.n_features_in_ if self.metric is None else np.shape(self.metric)[1]
-        return np.array([f"lift{k}" for k in range(count + bool(self.rest) + bool(self.bias))], dtype=object)
+        count = len(self.scaling_.mean) if self.metric is None else np.shape(self.metric)[1]
+        count += bool(self.rest) + bool(self.bias) + (0 if self.angles_ is None else len(self.angles_))
+        return np.array([f"lift{k}" for k in range(count)], dtype=object)
 
     def _coordinates(self, rows: Matrix) -> Matrix:
         """Return the coordinates of raw rows (k, d) before the bias is appended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from thresher.checks import check_number, check_whole
 from thresher.estimators.data.scaling import BY_RANK, PULLED, SCALES
 from thresher.estimators.models.intervals import LEVELS
 from thresher.model.network import NetworkSettings
+from thresher.theory import Shares
 
 __all__ = ["check_fitted", "check_model"]
 
@@ -76,13 +78,18 @@ def check_model(estimator: Any, *, networks: int) -> None:
         raise ValueError("the quantiles of its residuals must ascend")
     if labels is None and estimator.single_target_ and outputs > 1:
         raise ValueError(f"{outputs} outputs for a single target")
-    if np.abs(np.linalg.norm(estimator.inputs_, axis=1) - 1).max() > _UNIT or (scaling.unit <= 0).any():
+    if not _of_unit_norm(estimator.inputs_, estimator) or (scaling.unit <= 0).any():
         raise ValueError("inputs are not of unit norm")
     if estimator._interpolates == penalised:
         raise ValueError("its ridge is not the one that was asked for")
     pivots, core = estimator.pivots_, estimator.core_
     if (pivots is None) != (core is None) or (pivots is not None and not _valid_pivots(pivots, core, estimator)):
         raise ValueError("its pivots are no inputs, or not described by a triangle")
+    shares, angles = estimator.parts_, lift.angles_
+    if min(shares) < 0 or abs(sum(shares) - 1) > 1e-9 or (shares == Shares()) != (angles is None):
+        raise ValueError("the shares of its parts are not valid")
+    if angles is not None and not {*angles.numbers, *chain(*angles.groups)} <= set(range(len(scaling.mean))):
+        raise ValueError("its kernel sees columns that are not there")
     if networks != (0 if estimator.width == math.inf else outputs):
         raise ValueError(f"{networks} networks for {outputs} outputs")
 
@@ -91,21 +98,28 @@ def _valid_pivots(pivots: NDArray[Any], core: Matrix, estimator: Any) -> bool:
     """Return whether pivots (r, d) are inputs, and the core (r, r) is a triangle that can be divided by."""
     if pivots.shape[1:] != estimator.inputs_.shape[1:] or not len(pivots):
         return False
-    unit = np.abs(np.linalg.norm(pivots, axis=1) - 1).max() <= _UNIT
     whole = core.shape == (len(pivots),) * 2 and bool(np.isfinite(core).all())
-    return bool(unit) and whole and bool((core.diagonal() > 0).all())
+    return _of_unit_norm(pivots, estimator) and whole and bool((core.diagonal() > 0).all())
+
+
+def _of_unit_norm(inputs: NDArray[Any], estimator: Any) -> bool:
+    """Return whether inputs (n, d) are unit vectors, followed by angles of single columns if the kernel has such."""
+    return bool(np.abs(np.linalg.norm(estimator._kernel.split(inputs)[0], axis=1) - 1).max() <= _UNIT)
 
 
 def _shapes(estimator: Any, solved: list[Matrix], noise: Matrix, residuals: Matrix) -> dict[str, tuple[Any, Any]]:
     """Return the shape of each part, and the one that it should have."""
     (n, _), (outputs,), raw = estimator.inputs_.shape, estimator.gains_.shape, estimator.n_features_in_
     encoder = estimator.encoder_
-    d = raw if encoder is None else len(encoder.sources_)
+    d = given = raw if encoder is None else len(encoder.sources_)
     lift, scaling, labels = estimator.lift_, estimator.lift_.scaling_, estimator._class_labels
+    d = d if lift.indicators_ is None else len(lift.indicators_.sources)
     turned = d if lift.metric is None else np.shape(lift.metric)[-1]
+    angles = 0 if lift.angles_ is None else len(lift.angles_)
     knots = np.shape(scaling.knots)
     shapes: dict[str, tuple[Any, Any]] = {
-        "inputs": (estimator.inputs_.shape, (n, turned + lift.rest + bool(estimator.bias_))),
+        "inputs": (estimator.inputs_.shape, (n, turned + lift.rest + bool(estimator.bias_) + angles)),
+        "rows": (lift.n_features_in_, given),
         "mean": (scaling.mean.shape, (d,)),
         "unit": (scaling.unit.shape, (d,)),
         "metric": (np.shape(lift.metric), (d, turned) if lift.metric is not None else ()),

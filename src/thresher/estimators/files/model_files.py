@@ -18,12 +18,14 @@ from thresher.errors import InvalidInput
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.lift import SphereLift
 from thresher.estimators.data.scaling import Scaling
+from thresher.estimators.data.single_columns import Angles, Indicators
 from thresher.estimators.files.model_checks import check_fitted, check_model
 from thresher.estimators.models.leaves import Leaves, check_leaves
 from thresher.files import Stored, read_file, write_file
 from thresher.memory import require
 from thresher.parallel import core_count
 from thresher.tables.reading import restore_reading
+from thresher.theory import Shares
 from thresher.training import restore_result, restore_results
 from thresher.training.result_files import KIND, RESULT, VERSION, choose_form, describe_results
 from thresher.training.train import FILES
@@ -34,7 +36,7 @@ _ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "residuals_", "f
            "feature_importances_", "temperature_", "pivots_", "core_")  # fmt: skip
 _NOT_SAVED = ("callbacks", "checkpoint", "device", "engine")  # parameters that are of one fit alone
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
-_WITH_ESTIMATOR = ("inputs", "alpha", "held_outputs", "ridges", "errors", "rounds", "shift", "ridge")  # of leaves
+_WITH_ESTIMATOR = ("inputs", "alpha", "held_outputs", "ridges", "errors", "rounds", "shift", "ridge", "shares")  # of leaves
 _VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "loo_share_", "feature_learning_", "n_iter_", "n_features_in_",
            "single_target_", "target_", "scale_", "columns_weighed_", "multilabel_", "width_reason_",
            "double_precision_")  # fmt: skip
@@ -72,6 +74,11 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     for name, value in (("metric", lift.metric), ("weights", lift.weights)):
         if value is not None:
             tensors[name] = np.asarray(value)
+    if lift.indicators_ is not None:
+        tensors |= {f"indicators.{name}": value for name, value in lift.indicators_._asdict().items()}
+    if lift.angles_ is not None:
+        scaling = {name: value for name, value in lift.angles_.scaling._asdict().items() if value is not None}
+        tensors |= {f"angles.{name}": value for name, value in {**scaling, "numbers": lift.angles_.numbers}.items()}
     tensors |= {
         name: np.atleast_1d(getattr(estimator, name)) for name in _ARRAYS if getattr(estimator, name, None) is not None
     }
@@ -92,6 +99,8 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
         "approximation": [estimator.approximation_, list(estimator.approximation_errors_.items())],
         "last": lift.last_,
         "rest": lift.rest,
+        "parts": [list(estimator.parts_), [[list(one), error] for one, error in estimator.parts_errors_.items()]],
+        "groups": None if lift.angles_ is None else lift.angles_.groups,
         "networks": networks,
         "names": list(map(str, estimator.feature_names_in_)) if hasattr(estimator, "feature_names_in_") else None,
         "classes": _describe_classes(estimator),
@@ -144,7 +153,12 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         metric=tensors.get("metric"),
         rest=bool(about["rest"]),
         last=float(about["last"]),
+        indicators=_restore_indicators(tensors),
+        angles=_restore_angles(tensors, about.get("groups")),
     )
+    shares, errors = about.get("parts", [Shares(), []])
+    estimator.parts_ = Shares(*map(float, shares))
+    estimator.parts_errors_ = {Shares(*map(float, one)): float(error) for one, error in errors}
     if about["classes"] is not None and not estimator.multilabel_:
         (temperature,) = estimator.temperature_
         estimator.temperature_ = float(temperature)
@@ -173,6 +187,33 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     return estimator
 
 
+def _restore_indicators(tensors: dict[str, NDArray[Any]]) -> Indicators | None:
+    """Return which whole numbers become indicators; None if none do."""
+    if "indicators.values" not in tensors:
+        return None
+    kept, columns, values = (tensors[f"indicators.{name}"] for name in Indicators._fields)
+    found = Indicators(kept, columns, values)
+    known = np.unique(found.sources)
+    if kept.dtype.kind != "i" or columns.dtype.kind != "i" or known.tolist() != list(range(len(known))):
+        raise ValueError("its indicators are of columns that are not there")
+    if len(columns) != len(values) or len(np.unique(kept)) != len(kept) or not np.isfinite(values).all():
+        raise ValueError("its indicators do not fit together")
+    return found
+
+
+def _restore_angles(tensors: dict[str, NDArray[Any]], groups: Any) -> Angles | None:
+    """Return how single columns are seen; None if they are not."""
+    if "angles.numbers" not in tensors:
+        return None
+    scaling = Scaling(*(tensors.get(f"angles.{name}") for name in Scaling._fields))  # type: ignore[arg-type]
+    numbers = tensors["angles.numbers"]
+    found = Angles(scaling, numbers, tuple(tuple(int(column) for column in group) for group in groups))
+    shapes = {np.shape(one)[-1:] for one in scaling if one is not None}
+    if numbers.dtype.kind != "i" or shapes != {(len(numbers),)} or not all(found.groups) or not len(found):
+        raise ValueError("its columns do not fit together")
+    return found
+
+
 def _restore_leaves(tensors: dict[str, NDArray[Any]], estimator: Any) -> Leaves | None:
     """Return the leaves of a file, whose rows and coefficients are those of the estimator; None if there are none."""
     found = {name.removeprefix("leaves."): value for name, value in tensors.items() if name.startswith("leaves.")}
@@ -181,6 +222,7 @@ def _restore_leaves(tensors: dict[str, NDArray[Any]], estimator: Any) -> Leaves 
     nothing = np.zeros(0)
     more = dict.fromkeys(("held_outputs", "ridges", "errors", "rounds"), nothing)
     own = {"inputs": estimator.inputs_, "alpha": estimator.alpha_, "shift": estimator.shift_, "ridge": estimator.ridge_}
+    own["shares"] = np.array(estimator.parts_)
     leaves = Leaves.from_arrays({**found, **more, **own})
     check_leaves(leaves)
     return leaves

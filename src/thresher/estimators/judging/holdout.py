@@ -312,12 +312,12 @@ class HoldOut:
         by_row = row_gradients(iter(found), inputs=some.astype(np.float64), norms=norms[:most], columns=columns)
         return outer_product(by_row, weights=self.data.weights[:most])
 
-    def surely_better(self, one: Solved, other: Solved) -> bool:
-        """Return whether one fit is better on the rows left out, by more than chance: two standard errors of the gain.
+    def surely_better(self, one: Solved, other: Solved, *, sure: float = _SURE) -> bool:
+        """Return whether one fit is better on the rows left out, by more than chance: so many standard errors.
 
         One that was chosen from many, on these rows, is better than another even if all is noise.
         """
         before, after = (((fit.outputs - self.held.targets) ** 2).sum(axis=1) for fit in (other, one))
         gains = self.held.weights * (before - after)
         deviation = math.sqrt(len(gains)) * float(np.std(gains))
-        return self.measured(one) < self.measured(other) and float(gains.sum()) > _SURE * deviation
+        return self.measured(one) < self.measured(other) and float(gains.sum()) > sure * deviation

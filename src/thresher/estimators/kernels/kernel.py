@@ -8,7 +8,7 @@ and models know what ``interfaces.Kernel`` lists. A further part of the kernel e
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from thresher.estimators.kernels.gradients import mix_outputs, outer_product, ro
 from thresher.model.network import NetworkSettings
 from thresher.model.sobol import MOST_COLUMNS as SOBOL_COLUMNS
 from thresher.model.start import Sequence as SequenceName
-from thresher.theory import firing_probability
+from thresher.theory import Parts, firing_probability
 
 __all__ = ["Coordinates", "SphereKernel", "Start", "basis_of"]
 
@@ -46,6 +46,7 @@ class SphereKernel(NamedTuple):
     metric: Matrix | None = None  # (r, r), multiplies rows first
     rest: bool = False  # new rows have one more coordinate, which is 0 for all training rows
     start: Start | None = None  # None for the limit of infinite width
+    parts: Parts | None = None  # rows then end with the angles of single columns; None for all columns at once
 
     @property
     def diagonal(self) -> float:
@@ -62,17 +63,26 @@ class SphereKernel(NamedTuple):
         return ridge * self.diagonal / weights
 
     def coordinates(self, rows: Matrix) -> Matrix:
-        """Return rows (n, r) under the metric."""
-        return rows if self.metric is None else rows @ self.metric
+        """Return rows (n, r) under the metric, and the angles of parts as they are."""
+        if self.metric is None:
+            return rows
+        vectors, angles = self.split(rows)
+        return np.hstack([vectors @ self.metric, angles])
+
+    def split(self, rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the coordinates of all columns, and the angles of parts, none without them."""
+        columns = 0 if self.parts is None else self.parts.columns
+        return rows[:, : rows.shape[1] - columns], rows[:, rows.shape[1] - columns :]
 
     def lift(self, rows: Matrix, weights: Matrix | None = None, *, last: float | None = None) -> Lifted:
         """Return the inputs of rows (n, r); the bias coordinate is that of these rows unless it is given."""
-        turned = self.coordinates(rows)
+        turned, angles = self.split(self.coordinates(rows))
         last = self.bias * typical_norm(turned, weights) if last is None else last
         if self.rest and self.metric is None:
             turned = np.column_stack([turned, np.zeros(len(turned))])
         inputs, norms = lift_rows(turned, last)
-        return Lifted(inputs if self.bias else inputs[:, :-1], norms, last)
+        inputs = inputs if self.bias else inputs[:, :-1]
+        return Lifted(inputs if self.parts is None else np.hstack([inputs, angles]), norms, last)
 
     def matrix(self, inputs: Matrix, backend: Backend) -> DenseOperator:
         """Return the matrix of few inputs. Cost: O(n²d), O(mn(n/64 + d)) of a network of m neurons."""

@@ -17,6 +17,7 @@ from thresher.estimators.models.fit_check import Asked
 from thresher.estimators.models.leaves import Leaves
 from thresher.estimators.options import Learning
 from thresher.estimators.sizes import Sizes
+from thresher.theory import Shares
 from thresher.training import Result
 
 __all__ = ["Fitted", "LeftOut", "LimitFit", "Networks", "RowsToFit"]
@@ -91,6 +92,7 @@ class Fitted(NamedTuple):
     asked: Asked  # rows whose answers are known
     again: Callable[[float], Fitted]  # makes the fit again with this ridge, with more care
     why: str = ""  # this width, if networks were compared with the limit
+    errors_of_parts: dict[Shares, float] = {}  # of the shares that were tried  # noqa: RUF012
 
     @property
     def ridge(self) -> float:

@@ -18,6 +18,7 @@ from thresher.estimators.files.progress import Progress
 from thresher.estimators.models.fit_check import ASKED, SOLVED, Asked, FitCheck, check_answers
 from thresher.estimators.options import Options
 from thresher.model.problem import Problem
+from thresher.theory import Shares
 from thresher.training import Callback, Iteration, Result, Status, train_together
 
 __all__ = ["BIAS", "SCALE", "TRAIN_OPTIONS", "WIDTH", "adopt", "check_interpolation", "interpolate"]
@@ -96,6 +97,7 @@ def adopt(estimator: Any, lift: SphereLift, inputs: Matrix, results: Sequence[Re
     estimator.results_, estimator.inputs_ = list(results), inputs
     estimator.shift_, estimator.ridge_ = results[0].network.shift, 0.0
     estimator.gains_ = np.ones(len(results))
+    estimator.parts_, estimator.parts_errors_ = Shares(), {}
     estimator.pivots_ = estimator.core_ = estimator.leaves_ = None
     estimator.approximation_, estimator.approximation_errors_ = "exact", {}
     estimator.feature_learning_, estimator.columns_weighed_ = 0, False

@@ -25,6 +25,7 @@ from thresher.estimators.kernels.gradients import MILD, next_metric
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.models.tree import Tree, grow
 from thresher.parallel import in_order
+from thresher.theory import Parts, Shares
 
 __all__ = ["Leaves", "check_leaves", "fit_leaves"]
 
@@ -52,7 +53,7 @@ class Leaves:
     metrics: Matrix  # (leaves, r, r), or (0, r, r) if rows stay as they are
     lasts: Matrix  # (leaves,)
     starts: NDArray[np.int64]  # (leaves + 1,)
-    inputs: Single  # (N, r + 1): lifted rows
+    inputs: Single  # (N, r + 1): lifted rows; for a kernel of parts the angles of single columns follow
     alpha: Matrix  # (N, k)
     held_outputs: Matrix  # (held, k)
     ridges: Matrix  # those tried
@@ -60,16 +61,22 @@ class Leaves:
     rounds: Matrix  # the same after 0, 1, ... rounds of metrics of their own, with the ridge that was chosen
     shift: float
     ridge: float
+    shares: Matrix  # (4,): of the parts of the kernel
+
+    @property
+    def kernel(self) -> SphereKernel:
+        """The kernel of inputs: rows are lifted here."""
+        columns = self.inputs.shape[1] - 1 - self.tree.directions.shape[1]
+        return SphereKernel(1.0, self.shift, parts=Parts(columns, Shares(*self.shares)) if columns else None)
 
     def predict(self, rows: Matrix, *, backend: Backend | None = None) -> Matrix:
-        """Return the outputs (q, k) for rows (q, r). Cost: O(r) per row for each row of a leaf."""
-        backend = Cpu() if backend is None else backend
-        kernel = SphereKernel(1.0, self.shift)  # of inputs: rows are lifted here
-        total = np.zeros((len(rows), self.alpha.shape[1]))
-        for leaf, places, weights in self.tree.spread(rows):
+        """Return the outputs (q, k) for rows (q, r), angles after them. Cost: O(r) per row for each row of a leaf."""
+        backend, kernel = Cpu() if backend is None else backend, self.kernel
+        total, (vectors, angles) = np.zeros((len(rows), self.alpha.shape[1])), kernel.split(rows)
+        for leaf, places, weights in self.tree.spread(vectors):
             mine = slice(self.starts[leaf], self.starts[leaf + 1])
-            turned = rows[places] @ self.metrics[leaf] if len(self.metrics) else rows[places]
-            inputs = lift_single(turned, float(self.lasts[leaf]))
+            turned = vectors[places] @ self.metrics[leaf] if len(self.metrics) else vectors[places]
+            inputs = _lifted(turned, float(self.lasts[leaf]), angles[places])
             said = backend.product(kernel, inputs, self.inputs[mine], self.alpha[mine])
             total[places] += weights[:, None] * said
         return total
@@ -89,8 +96,8 @@ class Leaves:
 
 def check_leaves(leaves: Leaves) -> None:
     """Refuse parts that do not fit together, as those of a file may not."""
-    tree, count, (n, columns) = leaves.tree, len(leaves.lasts), leaves.inputs.shape
-    nodes, r = len(tree.thresholds), columns - 1
+    tree, count, n = leaves.tree, len(leaves.lasts), len(leaves.inputs)
+    nodes, r = len(tree.thresholds), tree.directions.shape[-1]
     shapes = [
         (tree.directions, (nodes, r)),
         (tree.borders, (nodes,)),
@@ -134,7 +141,8 @@ def fit_leaves(
 
     Parameters
     ----------
-    rows : (n, r), scaled and under the metric, before they are lifted
+    rows : (n, r), scaled and under the metric, before they are lifted; angles of single columns follow, if the kernel
+        has such parts
     targets : (n, k)
     weights : (n,), above 0, of rows
     held : number of rows at the end that are not fitted
@@ -155,8 +163,10 @@ def fit_leaves(
         raise InvalidInput(f"without held-out rows there must be one ridge; got {len(ridges)}. Hold some rows out.")
     backend, fitted = Cpu() if backend is None else backend, len(rows) - held
     how: dict[str, Any] = {"kernel": kernel, "ridge": _middle(ridges), "size": size, "backend": backend, "seed": seed}
+    rows, angles = kernel.split(rows)
+    how["kernel"] = kernel._replace(parts=None)
     tree, members = grow(rows[:fitted], targets[:fitted], weights[:fitted], **how, tell=lambda s: tell(_GROWING * s))
-    work = _Work(rows, targets, weights, fitted, tree, members, kernel, backend, seed, dict(saved or {}), save)
+    work = _Work(rows, angles, targets, weights, fitted, tree, members, kernel, backend, seed, dict(saved or {}), save)
     tried = rounds if held and rows.shape[1] <= _COLUMNS else 0
     order = np.random.default_rng(seed).permutation(len(members)).tolist()
     first = int(np.searchsorted(np.cumsum([len(work.held[leaf][0]) for leaf in order]), enough)) + 1
@@ -184,7 +194,8 @@ def fit_leaves(
     lasts, starts = np.array([one.last for one in parts]), np.cumsum([0, *map(len, members)])
     own = metrics, lasts, starts, inputs, alpha[:, 0], work.outputs(parts)
     judged = np.array(list(errors)), np.array(list(errors.values()))
-    return Leaves(tree, *own, *judged, np.array(after), kernel.shift, ridge)
+    shares = Shares() if kernel.parts is None else kernel.parts.shares
+    return Leaves(tree, *own, *judged, np.array(after), kernel.shift, ridge, np.array(shares))
 
 
 class _Leaf(NamedTuple):
@@ -206,6 +217,7 @@ class _Work:
     def __init__(
         self,
         rows: Matrix,
+        angles: Matrix,
         targets: Matrix,
         weights: Matrix,
         fitted: int,
@@ -218,7 +230,7 @@ class _Work:
         save: Callable[[dict[str, Any]], object],
     ) -> None:
         self._done, self._save = done, save  # arrays of the leaves that are done
-        self._rows, self._targets, self._weights, self._fitted = rows, targets, weights, fitted
+        self._rows, self._angles, self._targets, self._weights, self._fitted = rows, angles, targets, weights, fitted
         self._members, self._kernel, self._backend, self._seed = members, kernel, backend, seed
         self._norm = typical_norm(rows[:fitted], weights[:fitted])
         # Held-out rows of each leaf, and their weights there.
@@ -242,7 +254,7 @@ class _Work:
         """
 
         kernel, backend, seed = self._kernel, self._backend.alone(), self._seed
-        learn = partial(_learn, kernel=kernel, ridge=_middle(ridges), backend=backend, seed=seed)
+        learn = partial(_learn, kernel=kernel._replace(parts=None), ridge=_middle(ridges), backend=backend, seed=seed)
 
         def one(leaf: int) -> _Leaf:
             members, others = self._members[leaf], self.held[leaf][0]
@@ -252,11 +264,12 @@ class _Work:
             for _ in range(rounds if known[0] is None else 0):
                 metric = learn(*data, metric=metric)
             metric = metric if known[0] is None else known[0]
-            turned, norm = self._rows[np.concatenate([members, others])], self._norm
+            all_of_them = np.concatenate([members, others])
+            turned, norm = self._rows[all_of_them], self._norm
             if len(metric):
                 turned = turned @ metric[0]
                 norm = typical_norm(turned[: len(members)], data[2])
-            inputs = lift_single(turned, kernel.bias * norm)
+            inputs = _lifted(turned, kernel.bias * norm, self._angles[all_of_them])
             if known[1] is not None and known[2] is not None:
                 return _Leaf(metric, kernel.bias * norm, inputs[: len(members)], known[1], known[2])
             found = _fit_leaf(inputs, *data[1:], kernel=kernel, ridges=ridges, backend=backend, seed=seed)
@@ -303,6 +316,12 @@ class _Work:
         for (places, share), one in zip(self.held, fits, strict=True):
             total[places - self._fitted] += share[:, None] * one.said[:, 0]
         return total
+
+
+def _lifted(rows: Matrix, last: float, angles: Matrix) -> Single:
+    """Return rows (k, r) with this bias coordinate and of unit norm, and angles (k, u) after them: float32."""
+    inputs = lift_single(rows, last)
+    return np.hstack([inputs, angles.astype(np.float32)]) if angles.shape[1] else inputs
 
 
 def _learn(

@@ -48,7 +48,8 @@ class Variance(NamedTuple):
         """Return the variance from pivots (r, d); :meth:`with_rows` adds what is known. Cost: O(r³)."""
         few = np.ascontiguousarray(pivots, np.float32)
         unit = few.astype(np.float64)  # products of single precision would miss those of near-equal rows
-        unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+        vectors = unit[:, : unit.shape[1] - (0 if kernel.parts is None else kernel.parts.columns)]
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         matrix = Cpu().dense(kernel, unit).dense()
         matrix[np.diag_indices_from(matrix)] = kernel.diagonal * (1 + _LIFT)
         triangle = linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)

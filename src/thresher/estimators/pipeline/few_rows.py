@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.estimators.data.observations import Observations
+from thresher.estimators.data.single_columns import Angles
 from thresher.estimators.files.progress import Progress
 from thresher.estimators.interfaces import DenseOperator
 from thresher.estimators.judging.leave_one_out import LeaveOneOut, LeaveOneOutFit
@@ -22,10 +24,12 @@ from thresher.estimators.models.fitted import LeftOut, LimitFit, Networks
 from thresher.estimators.models.networks import NO_ERROR, promise_of, train_few
 from thresher.estimators.options import Learning, Options, Plan
 from thresher.estimators.pipeline.budget import learns
+from thresher.estimators.pipeline.parts import TRIED, angles_of, choose_shares
 from thresher.estimators.pipeline.plans import choose_plan, learn, spanned
 from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, choose_scale, left_one_by_one
 from thresher.parallel import blas_for_size
+from thresher.theory import Parts, Shares
 
 __all__ = ["FewRows"]
 
@@ -70,6 +74,7 @@ class FewRows:
         plain = self._search(data, kernel, guess=scale.choice.ridge, known=scale.choice.tried)
         progress.begin("choosing features")
         learning = self._choose_plan(data, plain)
+        scaled = data
         progress.begin("learning features")
         data, coordinates, choice = learn(data, coordinates, plain, learning.plan, options, self._with_best_ridge)
         best = choice
@@ -78,12 +83,45 @@ class FewRows:
         if learning.plan != Plan():
             kernel = choice.kernel
             best = self._search(data, kernel, guess=choice.ridge, favourite=kernel, known=choice.tried)
-        network = self._choose_network(data, choice, best)
-        self._optimism = learning.optimism(plain.error, best.error if network is None else choice.error)
+        before = best
+        angles, shares, errors = self._choose_parts(scaled, plain, learning.plan)
+        if angles is not None and shares != Shares():
+            data = data.with_rows(np.hstack([data.X, angles.apply(self._data.X)]))
+            best = self._with_best_ridge(data, best.kernel._replace(parts=Parts.of(len(angles), shares)), best.ridge)
+        network = None
+        if best.kernel.parts is None:
+            network = self._choose_network(data, choice, best)
+        elif options.or_limit:
+            self._why = "neurons that see few columns are there in the limit of infinite width alone"
+        self._optimism = learning.optimism(plain.error, before.error if network is None else choice.error)
         best = best if network is None else network
         most = options.sizes.left_out
         self._chosen, self._raw, self._at = best, self._data.shuffled(most), data.shuffled(most)
-        return Features(coordinates, best, learning, self._at.some(options.rows))
+        some = self._at.some(options.rows)
+        plain_rows = some.with_rows(best.kernel.split(some.X)[0])
+        return Features(coordinates, best, learning, plain_rows, angles, errors)
+
+    def _choose_parts(
+        self, scaled: Observations, plain: Choice, plan: Plan
+    ) -> tuple[Angles | None, Shares, dict[Shares, float]]:
+        """Return how columns are seen one by one, the shares of the parts, as asked for or by folds, and their errors.
+
+        ``scaled`` are observations at scaled rows, ``plain`` the choice there, before any learning.
+        """
+        options = self._options
+        angles = angles_of(self._data, options)
+        if angles is None or options.shares is not None:
+            return angles, options.shares or Shares(), {}
+        if self._data.count.sum() < options.sizes.for_scales:
+            return None, Shares(), {}
+        some = scaled.some(2 * options.rows)
+        seen = angles.apply(self._data.some(2 * options.rows).X)
+
+        def learnt(kept: Observations) -> tuple[Callable[[Matrix], Matrix], Choice]:
+            made = learn(kept, Coordinates(), plain, plan, options, self._with_best_ridge)
+            return made[1].apply, made[2]
+
+        return angles, *choose_shares(some, seen, learnt, TRIED, options)
 
     def _judge(self, data: Observations) -> LeaveOneOut:
         return LeaveOneOut(data, self._options.backend, last=self._options.sizes.left_out)

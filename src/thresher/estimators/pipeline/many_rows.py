@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.scaling import Scaling
+from thresher.estimators.data.single_columns import Angles
 from thresher.estimators.data.streams import Stream, norm_of_blocks
 from thresher.estimators.files.journal import Journal
 from thresher.estimators.files.progress import Progress
-from thresher.estimators.judging.holdout import HoldOut, share_that_remains
+from thresher.estimators.judging.holdout import HoldOut, Solved, share_that_remains
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.ridges import ridges_near
 from thresher.estimators.judging.search import Choice, search
@@ -33,11 +34,13 @@ from thresher.estimators.models.fitted import LimitFit, Networks, RowsToFit
 from thresher.estimators.models.networks import promise_of, train_many
 from thresher.estimators.options import Learning, Options, Plan
 from thresher.estimators.pipeline.columns import learn_columns
+from thresher.estimators.pipeline.parts import TRIED, angles_of
 from thresher.estimators.pipeline.rounds import Rounds
 from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, Trials, choose_scale
 from thresher.parallel import blas_for_size
 from thresher.tables.parts import BLOCK
+from thresher.theory import Parts, Shares
 
 __all__ = ["ManyRows"]
 
@@ -48,6 +51,7 @@ _NOT_DECISIVE = ("threads", "checkpoint", "measure", "seed", "sequence", "tol", 
 # Shares of the error of rows left out by which answers may miss what is promised at most: after an exact solve, which
 # may have stopped early, and where answers for the same rows are there already.
 _HALF, _AGREE = 0.5, 0.1
+_LOOKED, _TAKEN = 0.0, 1.0  # standard errors by which parts must be better on few rows, and then on many
 
 
 class ManyRows:
@@ -101,18 +105,21 @@ class ManyRows:
 
     def choose_kernel(self, scale: Scale) -> Features:
         """Return the kernel, by rounds on rows held out, and how all rows will be fitted."""
-        taken = self._options.taken
+        taken, errors = self._options.taken, dict[Shares, float]()
+        self._angles = angles_of(self._kept_data, self._options)
         if taken is None:
-            coordinates, choice, learning = self._learn_kernel(scale)
+            coordinates, choice, learning, errors = self._learn_kernel(scale)
         else:
             coordinates, choice, learning = taken.coordinates, taken.choice, taken.learning
             self._way = taken.way
-        small = self._part(self._options.sizes.small, coordinates, scale.scaling, mixed=False)
+        seen = None if choice.kernel.parts is None else self._angles
+        small = self._part(self._options.sizes.small, coordinates, scale.scaling, angles=seen, mixed=False)
         self._small, self._chosen = small, choice
-        self._to_coordinates = partial(_coordinates, scale.scaling, coordinates, choice.kernel)
-        return Features(coordinates, choice, learning, small.data)
+        self._to_coordinates = partial(_coordinates, scale.scaling, coordinates, seen, choice.kernel)
+        some = small.data.with_rows(choice.kernel.split(small.data.X)[0])
+        return Features(coordinates, choice, learning, some, seen, errors)
 
-    def _learn_kernel(self, scale: Scale) -> tuple[Coordinates, Choice, Learning]:
+    def _learn_kernel(self, scale: Scale) -> tuple[Coordinates, Choice, Learning, dict[Shares, float]]:
         """Learn and choose all of it, and how all rows are fitted."""
         options, sizes, progress = self._options, self._options.sizes, self._progress
         progress.begin("choosing bias, shift and features")
@@ -141,9 +148,53 @@ class ManyRows:
             if self._data.targets.shape[1] > sizes.ridge_outputs and options.ridge is None:
                 solved = rounds.fit(large, choice)
                 choice = choice if solved is None else choice._replace(ridge=solved.ridge)
+        part = partial(self._part, coordinates=coordinates, scaling=scaling, angles=self._angles)
+        choice, errors = self._choose_parts(rounds, small, large, part, choice)
+        if choice.kernel.parts is not None:
+            large = part(sizes.large)
         progress.begin("fitting all rows")
         self._way, self._errors = self._choose_way(rounds, large, choice)
-        return coordinates, choice, learning
+        return coordinates, choice, learning, errors
+
+    def _choose_parts(
+        self,
+        rounds: Rounds,
+        small: HoldOut,
+        large: HoldOut,
+        part: Callable[[int], HoldOut],
+        choice: Choice,
+    ) -> tuple[Choice, dict[Shares, float]]:
+        """Return the choice with the parts that were asked for, or that are surely better on rows left out.
+
+        The best on few rows must be so on many, where features of all columns are known better.
+        """
+        options, sizes = self._options, self._options.sizes
+        if self._angles is None or options.shares == Shares():
+            return choice, {}
+        errors, tried = dict[Shares, float](), TRIED if options.shares is None else (options.shares,)
+        few, plain = part(sizes.small), self._evaluated(small, choice)
+        found = {one: self._evaluated(few, self._with_parts(choice, one)) for one in tried}
+        errors |= {one: fit.error for one, fit in {Shares(): plain, **found}.items() if fit is not None}
+        best = min(tried, key=lambda one: errors.get(one, math.inf))
+        made = self._with_parts(choice, best)
+        fit = found[best]
+        if options.shares is not None:
+            return made if fit is None else made._replace(ridge=fit.ridge), errors
+        if fit is None or plain is None or not few.surely_better(fit, plain, sure=_LOOKED):
+            return choice, errors
+        if len(large.data) > len(small.data):
+            many = part(sizes.large)
+            plain, fit = rounds.fit(large, choice), rounds.fit(many, made._replace(ridge=fit.ridge))
+            if fit is None or plain is None or not many.surely_better(fit, plain, sure=_TAKEN):
+                return choice, errors
+        return made._replace(ridge=fit.ridge, error=fit.error), errors
+
+    def _evaluated(self, hold: HoldOut, choice: Choice) -> Solved | None:
+        return hold.evaluate(choice.kernel, ridge=self._options.ridge, guess=choice.ridge)
+
+    def _with_parts(self, choice: Choice, shares: Shares) -> Choice:
+        assert self._angles is not None
+        return choice._replace(kernel=choice.kernel._replace(parts=Parts.of(len(self._angles), shares)))
 
     def fit(self, ridge: float | None) -> Model:
         """Return the fit of all rows, exact or not, and networks if they were asked for."""
@@ -163,15 +214,23 @@ class ManyRows:
         """Forget the journal: the fit is complete."""
         self._journal.finish()
 
-    def _part(self, size: int, coordinates: Coordinates, scaling: Scaling, *, mixed: bool = True) -> HoldOut:
+    def _part(
+        self,
+        size: int,
+        coordinates: Coordinates,
+        scaling: Scaling,
+        *,
+        angles: Angles | None = None,
+        mixed: bool = True,
+    ) -> HoldOut:
         """Return no more than ``size`` of the rows to fit, and as many that are held out, at some coordinates.
 
-        Of many outputs random sums will do to choose by.
+        The angles of single columns follow, if there are any. Of many outputs random sums will do to choose by.
         """
         parts = [one.at(np.arange(min(size, len(one)))) for one in (self._kept_data, self._held_data)]
         if mixed and self._options.measure is mean_square:
             parts = [one.mixed(self._options.sizes.mixed) for one in parts]
-        kept, held = (one.with_rows(coordinates.apply(scaling.apply(one.X))) for one in parts)
+        kept, held = (one.with_rows(_rows(scaling, coordinates, angles, one.X)) for one in parts)
         return HoldOut(kept, held, self._options.backend, measure=self._options.measure)
 
     def _search(
@@ -239,7 +298,7 @@ class ManyRows:
         )  # fmt: skip
         weights = np.zeros(len(data))
         weights[self._kept] = data.weights[self._kept]
-        last = kernel.bias * norm_of_blocks(data.X, self._to_coordinates, weights)
+        last = kernel.bias * norm_of_blocks(data.X, lambda rows: kernel.split(self._to_coordinates(rows))[0], weights)
         lift = partial(_inputs, self._to_coordinates, kernel._replace(metric=None), last)
         tell = self._progress.share
         if self._way == "exact":
@@ -309,9 +368,17 @@ class ManyRows:
 ToCoordinates = Callable[[Matrix], Matrix]  # makes of raw rows (k, d) what is divided by its norms: (k, r)
 
 
-def _coordinates(scaling: Scaling, coordinates: Coordinates, kernel: SphereKernel, rows: Matrix) -> Matrix:
+def _rows(scaling: Scaling, coordinates: Coordinates, angles: Angles | None, rows: Matrix) -> Matrix:
+    """Return the coordinates (k, r) of raw rows (k, d), and after them the angles of single columns, if any."""
+    found = coordinates.apply(scaling.apply(rows))
+    return found if angles is None else np.hstack([found, angles.apply(rows)])
+
+
+def _coordinates(
+    scaling: Scaling, coordinates: Coordinates, angles: Angles | None, kernel: SphereKernel, rows: Matrix
+) -> Matrix:
     """Return what becomes of raw rows (k, d) before they are divided by their norms: (k, r)."""
-    return kernel.coordinates(coordinates.apply(scaling.apply(rows)))
+    return kernel.coordinates(_rows(scaling, coordinates, angles, rows))
 
 
 def _inputs(to_coordinates: ToCoordinates, kernel: SphereKernel, last: float, rows: Matrix) -> Matrix:

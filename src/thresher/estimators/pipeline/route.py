@@ -6,12 +6,14 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from thresher.estimators.data.observations import Observations
+from thresher.estimators.data.single_columns import Angles
 from thresher.estimators.judging.search import Choice
 from thresher.estimators.kernels.kernel import Coordinates
 from thresher.estimators.models.fit_check import Asked
 from thresher.estimators.models.fitted import LimitFit, Networks
 from thresher.estimators.options import Learning
 from thresher.estimators.pipeline.scale import Scale
+from thresher.theory import Shares
 
 __all__ = ["Features", "Model", "Route"]
 
@@ -23,6 +25,8 @@ class Features(NamedTuple):
     choice: Choice
     learning: Learning
     some: Observations  # at these coordinates, some rows by which importances are told
+    angles: Angles | None = None  # what sees raw columns one by one, if the kernel has such parts
+    errors_of_parts: dict[Shares, float] = {}  # on observations left out, of the shares that were tried  # noqa: RUF012
 
 
 class Model(NamedTuple):

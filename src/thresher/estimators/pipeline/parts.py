@@ -1,0 +1,162 @@
+"""Which parts the kernel has, and whether whole numbers are numbers or categories, by observations left out.
+
+Neurons that see one or two columns (``theory/parts.py``) serve tables that are sums of functions of few columns. Features
+belong to the part that sees all of them, so parts are compared by folds in which features are learnt anew, or on rows
+that were held out while they were.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.data.scaling import CANDIDATES, Scaling
+from thresher.estimators.data.single_columns import Angles, Groups, Indicators, few_levels
+from thresher.estimators.interfaces import Backend
+from thresher.estimators.judging.leave_one_out import LeaveOneOut, fit_kernel
+from thresher.estimators.judging.search import Choice
+from thresher.estimators.kernels.kernel import Coordinates, SphereKernel
+from thresher.estimators.options import Options
+from thresher.parallel import blas_for_size
+from thresher.tables.parts import Part
+from thresher.theory import Parts, Shares
+
+__all__ = ["TRIED", "Learner", "angles_of", "choose_indicators", "choose_shares", "surely"]
+
+Matrix = NDArray[np.float64]
+TRIED = (Shares(0.5, 0.25, 0.25, 0.0), Shares(0.5, 0.0, 0.0, 0.5))  # the kernel of all columns is tried first
+_FOLDS = 4
+_COLUMNS = 128  # that are seen one by one at most, unless parts were asked for
+_INDICATORS = 400  # columns at most that whole numbers become
+_NUMBERS = 1 << 27  # in a table with indicators at most: a gigabyte
+_FEW, _DOUBTS = 150, (2.0, 1.0)  # observations below which a gain must be this many standard errors, and beyond
+_LEAST = 0.003  # share of the error that must be gained
+_WORTH = 0.01  # share of it that must be gained by indicators, which make rows longer
+Learner = Callable[[Observations], tuple[Callable[[Matrix], Matrix], Choice]]  # coordinates of rows, and the kernel there
+
+
+def surely(before: Matrix, after: Matrix, weight: Matrix, *, least: float = _LEAST) -> bool:
+    """Return whether squared errors (c,) of observations with weights are lower ``after``, by more than chance.
+
+    Few observations must say so more clearly: there a wrong choice costs much.
+    """
+    share = weight / weight.sum()
+    gain, error = float(share @ (before - after)), float(share @ before)
+    doubt = float(np.linalg.norm(share * (before - after - gain)))
+    return gain > max(least * error, _DOUBTS[len(before) >= _FEW] * doubt, 0.0)
+
+
+def angles_of(data: Observations, options: Options) -> Angles | None:
+    """Return what sees the columns of raw rows one by one; None if there are too many columns, or none varies."""
+    columns = data.X.shape[1] - sum(len(group) - 1 for group in options.groups)
+    if options.shares == Shares() or (options.shares is None and columns > _COLUMNS):
+        return None
+    return Angles.of(data.X, options.groups, weights=data.weights)
+
+
+def choose_shares(
+    data: Observations, angles: Matrix, learn: Learner, tried: Sequence[Shares], options: Options
+) -> tuple[Shares, dict[Shares, float]]:
+    """Return the shares of the least error on observations left out in folds, and the errors of those that were tried.
+
+    ``data`` are observations at scaled rows (n, r), with ``angles`` (n, u) beside them; ``learn`` learns features from
+    some of them. The kernel of all columns is kept unless another is surely better.
+
+    Cost: that of learning for each fold, and O(n³) for each of those tried.
+    """
+    u, found = angles.shape[1], {one: list[Matrix]() for one in (Shares(), *tried)}
+    weights, ridges = list[Matrix](), dict[Shares, float]()
+    both = data.with_rows(np.hstack([data.X, angles]))
+    for kept, held in both.folds(int(min(_FOLDS, max(2, data.count.sum())))):
+        turn, choice = learn(kept.with_rows(kept.X[:, :-u]))
+        rows = [np.hstack([turn(one.X[:, :-u]), one.X[:, -u:]]) for one in (kept, held)]
+        weights.append(held.weight)
+        for shares, errors in found.items():
+            kernel = choice.kernel._replace(parts=Parts.of(u, shares))
+            known = ridges.get(shares) if options.ridge is None else options.ridge
+            made = _held_out(kernel, kept.with_rows(rows[0]), held.with_rows(rows[1]), known, choice.ridge, options.backend)
+            ridges.setdefault(shares, made[0])
+            errors.append(made[1])
+    weight, joined = np.concatenate(weights), {one: np.concatenate(errors) for one, errors in found.items()}
+    told = {one: float(errors @ weight / weight.sum()) for one, errors in joined.items()}
+    better = [one for one in tried if surely(joined[Shares()], joined[one], weight)]
+    return min(better, key=told.__getitem__, default=Shares()), told
+
+
+def _held_out(
+    kernel: SphereKernel, kept: Observations, held: Observations, ridge: float | None, guess: float, backend: Backend
+) -> tuple[float, Matrix]:
+    """Return the ridge, the best if none is given, and the squared errors (c,) of a fit at observations held out."""
+    inputs, _, last = kernel.lift(kept.X, kept.weights)
+    asked, place = np.unique(held.row, return_inverse=True)
+    others = kernel.lift(held.X[asked], last=last).inputs
+    matrix = backend.dense(kernel, inputs)
+    if ridge is None:
+        fit = fit_kernel(matrix, kept, diagonal=kernel.diagonal, ridge=None, last=len(kept), guess=guess)
+        alpha, ridge = (None, guess) if fit is None else (fit.alpha, fit.ridge)
+    else:
+        alpha = matrix.solve(kernel.penalty(ridge, kept.weights), kept.targets)
+    if alpha is None:
+        return ridge, np.full(len(held.target), np.inf)
+    outputs = backend.product(kernel, others, inputs, alpha, double=True)
+    return ridge, ((outputs[place] - held.target) ** 2).sum(axis=1)
+
+
+def choose_indicators(data: Observations, options: Options) -> Indicators | None:
+    """Return indicators for whole numbers of few values, beside the numbers or instead of them, if they surely help.
+
+    All such columns are taken together, on some rows, with the first scale, bias and shift and all parts but the layer.
+
+    Cost: O(r³) for each ridge tried, on r rows.
+    """
+    known = not options.guesses_categories or options.shares == Shares()
+    if known or isinstance(data.X, Part) or data.count.sum() < options.sizes.for_judging:
+        return None
+    if data.X.shape[1] > options.sizes.columns:
+        return None
+    few = data.some(options.sizes.left_out)
+    columns = few_levels(data.X, options.groups)
+    if not columns:
+        return None
+    made = {"numbers": None, **{name: Indicators.of(data.X, columns, instead=name == "instead") for name in _WAYS}}
+    longest = max(len(one.sources) for one in made.values() if one is not None)
+    if longest - data.X.shape[1] > _INDICATORS or longest * len(data) > _NUMBERS:
+        return None
+    errors, ridge = dict[str, Matrix](), None
+    with blas_for_size(len(few)):
+        for name, one in made.items():
+            rows = few.X if one is None else one.apply(few.X)
+            groups = options.groups if one is None else one.groups(options.groups)
+            judged = _judge(few.with_rows(rows), groups, options, ridge)
+            if judged is not None:
+                ridge, errors[name] = judged
+    if "numbers" not in errors:
+        return None
+    better = [one for one in errors if one != "numbers" and surely(errors["numbers"], errors[one], few.weight, least=_WORTH)]
+    best = min(better, key=lambda one: float(errors[one] @ few.weight), default="numbers")
+    return made[best]
+
+
+_WAYS = ("both", "instead")
+
+
+def _judge(
+    data: Observations, groups: Groups, options: Options, guess: float | None
+) -> tuple[float, Matrix] | None:
+    """Return the best ridge, and the squared errors (c,) of observations left out one at a time."""
+    angles = Angles.of(data.X, groups, weights=data.weights)
+    if angles is None:
+        return None
+    shares = TRIED[0] if options.shares is None else options.shares
+    scaled = Scaling.of(data.X, scale=options.scale or CANDIDATES[0], weights=data.weights).apply(data.X)
+    kernel = options.first_kernel._replace(parts=Parts.of(len(angles), shares))
+    judge = LeaveOneOut(data.with_rows(np.hstack([scaled, angles.apply(data.X)])), options.backend)
+    fit = judge.evaluate(kernel, ridge=options.ridge, **({} if guess is None else {"guess": guess}))
+    if fit is None or not math.isfinite(fit.error):
+        return None
+    return fit.ridge, ((judge.left_out(fit) - judge.held.target) ** 2).sum(axis=1)
