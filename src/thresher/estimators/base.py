@@ -196,7 +196,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.results_ = [] if networks is None else networks.results
         self.pivots_, self.core_, self.leaves_ = limit.pivots, limit.core, limit.leaves
         self.approximation_, self.approximation_errors_ = limit.way, limit.errors
-        many = f"more than {self._sizes.one_by_one:,} distinct rows are fitted by the limit of infinite width"
+        many = f"there are more than {self._sizes.one_by_one:,} distinct rows"
         self.width_reason_ = fitted.why or (many if self.width == "auto" else "it was asked for")
         self.double_precision_ = len(limit.inputs) <= self._sizes.one_by_one and limit.way == "exact"
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
