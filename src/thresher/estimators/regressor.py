@@ -100,7 +100,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     ----------
     target_, floor_, scale_, bias_, shift_, ridge_ : the values chosen
     width_, width_reason_ : the neurons of each network, infinity for the limit; and why
-    double_precision_ : whether the limit predicts in it: where rounding would be above 0.001 of the error left out
+    double_precision_ : whether the limit predicts in it: up to 1,024 rows, or 4,096 if single precision would show
     feature_learning_, columns_weighed_ : rounds of the metric, and whether columns were weighted
     encoder_ : the :class:`TableEncoder` of the table; None if it held nothing but numbers
     feature_importances_ : (columns of X,), mean square gradient of the limit by each scaled column, as shares of 1; of
