@@ -51,7 +51,7 @@ def start(*, screened: Sequence[bool] = (True, False)) -> None:
     """Compile the scan of start rows, with a screen, without, or both. Cost: a block of 64 rows."""
     recipe = _recipe()
     shard, geometry, block = Certified(recipe, range(64)), recipe.geometry, range(64)
-    for rounded in [recipe.rounded_inputs] * (True in screened) + [None] * (False in screened):
+    for rounded in (recipe.rounded_inputs if one else None for one in screened):
         scan = StartScan(
             recipe.settings, geometry, np.ones(_INPUTS), neurons=block, inputs=shard._loop_inputs, band=0.1,
             rounded=rounded,
@@ -139,6 +139,8 @@ def compile_training(*, inputs: int, columns: int) -> None:
     """Compile what a training on so many inputs needs, and its predictions, on two cores; nothing if the cache has it.
 
     Another process compiles all but the start scan. If it fails, that is compiled once it is needed.
+
+    Cost: some ten seconds, on two cores.
     """
     screened = way_for(columns, inputs) is not None
     with _compiled_elsewhere("steps", "many" if screened else "few"):
@@ -172,13 +174,14 @@ def compile_all() -> Iterator[str]:
         groups = line if core_count() > 1 else [tuple(part for parts in line for part in parts)]
         running = [_process(parts, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for parts in groups]
         try:
-            for child in running:
+            for child, parts in zip(running, groups, strict=True):
                 assert child.stdout is not None
                 yield from map(str.strip, child.stdout)
                 if child.wait():
                     assert child.stderr is not None
                     last = child.stderr.read().strip().rpartition("\n")[2]
-                    raise NotAvailable(f"compiling ended with an error: {last}. Run: python -m thresher.warmup start")
+                    again = f"python -m thresher.warmup {' '.join(parts)}"
+                    raise NotAvailable(f"compiling ended with an error: {last}. To see all of it, run: {again}")
         finally:
             for child in running:
                 child.kill()

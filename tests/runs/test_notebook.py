@@ -113,6 +113,7 @@ class TestRecorder:
         again = read_run(write_run(run, tmp_path / "run"))
         assert again.options == options
         assert (again.what, again.network, again.environment) == (run.what, run.network, run.environment)
+        assert run.environment.keys() >= {"thresher", "numpy", "machine"}
         np.testing.assert_array_equal(again.inputs, run.inputs)
         before, after = run.trainings[0].history, again.trainings[0].history
         assert repr(list(before)) == repr(list(after))  # NaN included

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; wrong use ends with one line and exit code 2, an interrupt with 130."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in _COMMANDS:
-        import_module(f"thresher.cli.{given[0]}")  # takes a second: an interrupt ends it as it ends the import of this
+        import_module(f"thresher.cli.{given[0]}")  # takes a second: an interrupt meanwhile is quiet
     signal.signal(signal.SIGINT, _interrupt)
     try:
         commands.main(args=given, prog_name="thresher", standalone_mode=False, obj=given)

@@ -14,7 +14,7 @@ from thresher.errors import not_installed
 
 __all__ = ["bench", "from_clone"]
 
-_COMMANDS = {"benchmarks": "bench", "verification": "verify"}  # by their folders
+_COMMAND_OF = {"benchmarks": "bench", "verification": "verify"}  # folders
 
 
 def from_clone(name: str) -> Any:
@@ -30,7 +30,7 @@ def from_clone(name: str) -> Any:
         if missing == "thresher":
             raise
         if missing != folder:
-            raise not_installed(f"thresher {_COMMANDS[folder]} needs {missing}", extra="test") from error
+            raise not_installed(f"thresher {_COMMAND_OF[folder]} needs {missing}", extra="test") from error
         said = f"the folder {folder} is not part of the installed package. Run thresher from a clone."
         raise NotAvailable(said) from error
 

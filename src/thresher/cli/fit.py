@@ -86,7 +86,7 @@ class Work:
         return model
 
     def _say_choices(self, model: Any) -> None:
-        """Say what was done to columns, and why there is no network if none was refused, once."""
+        """Say, once, what was done to columns, and why the limit was taken if the width was not given."""
         lines = [] if model.encoder_ is None else model.encoder_.summary()
         for line in lines:
             if line not in self.said:

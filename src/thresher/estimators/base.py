@@ -117,9 +117,10 @@ class ThresherEstimator(Exports, BaseEstimator):
     def refit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit other rows, such as the same and more, with what the last fit chose: a part of the time of a new fit.
 
-        Scale, features, bias, shift, ridge, the way to fit and whether logarithms are learnt are taken over. All is
-        chosen anew where that fit or this one has few rows (up to 4,096), where columns became others (a new
-        category) or parameters were set to others, and after loading from a file.
+        X (n, d), y (n,) or (n, k) and sample_weight (n,) are as in :meth:`fit`. Scale, features, bias, shift, ridge,
+        the way to fit and whether logarithms are learnt are taken over. All is chosen anew where that fit or this one
+        has few rows (up to 4,096), where columns became others (a new category) or parameters were set to others, and
+        after loading from a file.
 
         Cost: that of the last part of :meth:`fit`, O(n²) per step and output.
         """
@@ -201,7 +202,7 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.results_ = [] if networks is None else networks.results
         self.pivots_, self.core_, self.leaves_ = limit.pivots, limit.core, limit.leaves
         self.approximation_, self.approximation_errors_ = limit.way, limit.errors
-        many = f"more than {self._sizes.one_by_one:,} distinct rows are fitted by the limit of infinite width"
+        many = f"there are more than {self._sizes.one_by_one:,} distinct rows"
         self.width_reason_ = fitted.why or (many if self.width == "auto" else "it was asked for")
         self.double_precision_ = len(limit.inputs) <= self._sizes.one_by_one and limit.way == "exact"
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)

@@ -31,11 +31,9 @@ def check_parameters(model: Any) -> None:
     """Refuse what no fit could mean, before anything else is looked at."""
     if model.width not in ("auto", math.inf):
         check_whole(model.width, "width", least=1)
-    for name, least in (("shift", 0.0), ("bias", 0.0)):
+    for name in ("shift", "bias", "ridge"):
         if getattr(model, name) != "auto":
-            check_number(getattr(model, name), name, least=least)
-    if model.ridge != "auto":
-        check_number(model.ridge, "ridge", least=0.0)
+            check_number(getattr(model, name), name, least=0.0)
     rounds = model.feature_learning
     if isinstance(rounds, str) and rounds not in ("auto", "columns"):
         raise InvalidInput(f"feature_learning must be 'auto', 'columns' or a number of rounds; got {rounds!r}.")

@@ -105,7 +105,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     ----------
     target_, floor_, scale_, bias_, shift_, ridge_ : the values chosen
     width_, width_reason_ : the neurons of each network, infinity for the limit; and why
-    double_precision_ : whether the limit predicts in it: where rounding would be above 0.001 of the error left out
+    double_precision_ : whether the limit predicts in it: up to 1,024 rows, or 4,096 if single precision would show
     feature_learning_, columns_weighed_ : rounds of the metric, and whether columns were weighted
     parts_, parts_errors_ : shares of the parts of the kernel, and the errors, on rows left out, of those tried
     encoder_ : the :class:`TableEncoder` of the table; None if it held nothing but numbers

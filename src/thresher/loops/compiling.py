@@ -22,8 +22,8 @@ __all__ = ["ELSEWHERE", "SECONDS", "Pauses", "Watch", "is_stored", "seconds_left
 
 _AFTER = 2.0  # seconds of compiling before anything is said
 _HERE = "thresher.loops."
-# Seconds that the loops of a training took where they were measured. Machines differ by a factor, which those that are
-# done tell, and others too.
+# Usual seconds of the loops of a training, as once measured. Machines differ by a factor: what was compiled before, of
+# these and of _OTHERS, tells it.
 SECONDS = {
     "certified.start_scan._scan_rows": 3.6, "certified.visits._visit_due": 1.8, "certified.watchlists.commit": 0.5,
     "certified.watchlists._rebuild_rows": 0.8, "certified.watchlists._extract_rows": 0.25, "trees.query": 0.2,
@@ -34,7 +34,7 @@ _OTHERS = {
     "numbers.philox.fill_block": 0.2, "numbers.philox.fill_rows": 0.2, "numbers.philox.words_to_normals": 0.2,
     "screen._round": 0.3, "screen.squares": 0.2, "screen._transpose": 0.1,
 }  # fmt: skip
-ELSEWHERE: dict[str, float] = {}  # those that another process compiles meanwhile, and when it is done, on the clock
+ELSEWHERE: dict[str, float] = {}  # loops that another process compiles now, and when it ends, by time.perf_counter
 
 
 def is_stored(name: str) -> bool:

@@ -25,7 +25,7 @@ __all__ = ["LEFT_OUT", "OF_TEST", "WHY", "Histogram", "Record", "Test", "Trainin
 WHY = "why this width"  # in ``network``
 LEFT_OUT = "error on rows left out, as a share of a constant guess's"  # in ``network``
 OF_TEST = "constant guess from rows of the test"  # in ``data``
-_PACKAGES = ("thresher", "numpy", "scipy", "numba", "scikit-learn")
+_PACKAGES = {"thresher": "thresher-ml"} | {name: name for name in ("numpy", "scipy", "numba", "scikit-learn")}  # to pip
 
 
 class Histogram(NamedTuple):
@@ -105,9 +105,9 @@ class Record:
 
 def _environment() -> dict[str, str]:
     found = {"Python": platform.python_version()}
-    for name in _PACKAGES:
+    for name, package in _PACKAGES.items():
         try:
-            found[name] = version(name)
+            found[name] = version(package)
         except PackageNotFoundError:
             continue
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

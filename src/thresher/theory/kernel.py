@@ -160,7 +160,9 @@ def _write(
 def limit_slopes(
     products: NDArray[np.float64], shift: float, *, symmetric: bool = True
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the limit kernel rho P(rho), and its derivative by rho; 0 where rho is 1 or -1 and it has none.
+    """Return the limit kernel rho P(rho), and its derivative by rho, of inner products rho: all are (n, n), or (k, n).
+
+    The derivative is 0 where rho is 1 or -1 and it has none. ``symmetric`` is that of :func:`limit_kernel`.
 
     Cost: that of :func:`limit_kernel`, and little more.
     """

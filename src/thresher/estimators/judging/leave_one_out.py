@@ -19,7 +19,7 @@ __all__ = ["LeaveOneOut", "LeaveOneOutFit", "fit_kernel", "leave_one_out"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-_FLAT, _CLOSE = 0.001, 0.5  # share of the error that a smaller ridge must promise where this share of slack is left
+_FLAT, _CLOSE = 0.001, 0.5  # a search ends if it can gain this share of the error at most, and the mean slack is less
 _REACH = math.log(10)  # how far the slope of an error, by the logarithm of the ridge, says what can be gained
 
 

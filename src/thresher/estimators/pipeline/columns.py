@@ -72,7 +72,9 @@ def learn_columns(
 ) -> ColumnWeights:
     """Return the column weights that make the targets most likely, starting from equal weights and this bias and ridge.
 
-    The mean square of the weights is 1. Cost: O(n³ + n²d) for each of about ten likelihoods.
+    The mean square of the weights is 1. ``steps`` is how many L-BFGS takes at most.
+
+    Cost: O(n³ + n²d) for each of about ten likelihoods.
     """
     d = data.X.shape[1]
     last = np.log(max(kernel.bias, 1e-3) * typical_norm(data.X, data.weights))

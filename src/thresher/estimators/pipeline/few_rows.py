@@ -189,10 +189,8 @@ class FewRows:
         gain = float(shares @ (errors[0] - errors[1]))
         doubt = float(np.linalg.norm(shares * (errors[0] - errors[1] - gain)))
         better = gain > max(WORSE * network.error, _CERTAIN * doubt, NO_ERROR)
-        share = -gain / max(plain.error, NO_ERROR)
-        words = (
-            f"on rows left out, the squared error of networks of {self._options.width:,} neurons is {share:+.1%} away"
-        )
+        change = f"{abs(gain) / max(plain.error, NO_ERROR):.1%} {'smaller' if gain > 0 else 'larger'}"
+        words = f"on rows left out, the squared error of networks of {self._options.width:,} neurons is {change}"
         self._why = words if better else f"{words}, no sure gain, and they take longer to predict"
         return Choice(kernel, network.ridge, network.error, limit.tried) if better else None
 
