@@ -12,6 +12,7 @@ from thresher.estimators.data.scaling import SCALES
 from thresher.estimators.engine import start_of
 from thresher.parallel import core_count
 from thresher.theory import Shares
+from thresher.theory.parts import MOST_SHARP
 
 __all__ = ["PARTS", "asked_of", "check_parameters", "shares_of", "threads_of"]
 
@@ -23,7 +24,8 @@ PARTS = {
     "columns": Shares(0.0, 1.0),
     "pairs": Shares(0.0, 0.5, 0.5),
     "mixed": Shares(0.5, 0.25, 0.25),
-    "layer": Shares(0.5, 0.0, 0.0, 0.5),
+    "layer": Shares(0.5, layer=0.5),
+    "sharp": Shares(0.5, 0.25, 0.25, sharpness=8.0),
 }
 
 
@@ -78,10 +80,12 @@ def shares_of(parts: Any, width: Any) -> Shares | None:
     else:
         try:
             shares = Shares(*(check_number(one, "parts", least=0.0) for one in parts))
+            if not 1.0 <= shares.sharpness <= MOST_SHARP:
+                raise InvalidInput(f"the sharpness of parts must be from 1 to {MOST_SHARP:g}; got {shares.sharpness:g}.")
         except TypeError:
             raise InvalidInput(f"parts must be a name or four shares; got {str(parts)[:80]}.") from None
-        if not math.isclose(sum(shares), 1.0, abs_tol=1e-9):
-            raise InvalidInput(f"the shares of parts must add up to 1; got {sum(shares):g}.")
+        if not math.isclose(sum(shares[:4]), 1.0, abs_tol=1e-9):
+            raise InvalidInput(f"the shares of parts must add up to 1; got {sum(shares[:4]):g}.")
     if finite and shares != Shares():
         raise InvalidInput("networks of finite width see all columns at once. Use parts='all', or width=float('inf').")
     return shares

@@ -13,18 +13,20 @@ from numpy.typing import NDArray
 
 from thresher.loops.parts import APART, add_parts, add_parts_double
 
-__all__ = ["APART", "Parts", "Shares", "column_kernel"]
+__all__ = ["APART", "MOST_SHARP", "Parts", "Shares", "column_kernel"]
 
 Matrix = NDArray[np.float64]
+MOST_SHARP = 64.0  # sharpness at which angles of single precision are still told apart
 
 
 class Shares(NamedTuple):
-    """What each part of a kernel contributes to its diagonal; they add up to 1."""
+    """What each part of a kernel contributes to its diagonal, the first four, which add up to 1; and its sharpness."""
 
     whole: float = 1.0  # all columns at once, under the metric
     single: float = 0.0  # single columns, each as much
     pairs: float = 0.0  # pairs of columns: products of two kernels of single columns, each as much
     layer: float = 0.0  # neurons on top of a layer of neurons of single columns
+    sharpness: float = 1.0  # what angles are multiplied by: with a large one steps are learnt sooner, curves later
 
 
 class Parts(NamedTuple):
@@ -41,11 +43,9 @@ class Parts(NamedTuple):
         return cls(columns, shares)
 
     def split(self, inputs: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the unit vectors (n, d) and the angles (n, columns) of inputs, contiguous."""
-        return (
-            np.ascontiguousarray(inputs[:, : -self.columns]),
-            np.ascontiguousarray(inputs[:, -self.columns :]),
-        )
+        """Return the unit vectors (n, d) of inputs, and their angles (n, columns) times the sharpness, contiguous."""
+        angles = inputs[:, -self.columns :] * inputs.dtype.type(self.shares.sharpness)
+        return np.ascontiguousarray(inputs[:, : -self.columns]), angles
 
     def add(self, tile: NDArray[Any], left: NDArray[Any], right: NDArray[Any], diagonal: float) -> None:
         """Turn the kernel of all columns (k, n) in a tile into that of parts.
@@ -59,7 +59,7 @@ class Parts(NamedTuple):
 
     def factors(self, diagonal: float) -> Matrix:
         """Return what the kernel of all columns, sums over columns, over ordered pairs, and the layer are multiplied by."""
-        u, (whole, single, pairs, layer) = self.columns, self.shares
+        u, (whole, single, pairs, layer, _) = self.columns, self.shares
         return np.array([whole, single / u, pairs / max(1, u * (u - 1)), layer]) * [1.0, diagonal, diagonal, diagonal]
 
 

@@ -14,6 +14,7 @@ from thresher.estimators.data.scaling import BY_RANK, PULLED, SCALES
 from thresher.estimators.models.intervals import LEVELS
 from thresher.model.network import NetworkSettings
 from thresher.theory import Shares
+from thresher.theory.parts import MOST_SHARP
 
 __all__ = ["check_fitted", "check_model"]
 
@@ -86,7 +87,8 @@ def check_model(estimator: Any, *, networks: int) -> None:
     if (pivots is None) != (core is None) or (pivots is not None and not _valid_pivots(pivots, core, estimator)):
         raise ValueError("its pivots are no inputs, or not described by a triangle")
     shares, angles = estimator.parts_, lift.angles_
-    if min(shares) < 0 or abs(sum(shares) - 1) > 1e-9 or (shares == Shares()) != (angles is None):
+    valid = min(shares) >= 0 and abs(sum(shares[:4]) - 1) < 1e-9 and 1 <= shares.sharpness <= MOST_SHARP
+    if not valid or (shares == Shares()) != (angles is None):
         raise ValueError("the shares of its parts are not valid")
     if angles is not None and not {*angles.numbers, *chain(*angles.groups)} <= set(range(len(scaling.mean))):
         raise ValueError("its kernel sees columns that are not there")

@@ -19,6 +19,7 @@ from thresher.estimators.data.scaling import CANDIDATES, Scaling
 from thresher.estimators.data.single_columns import Angles, Groups, Indicators, few_levels
 from thresher.estimators.interfaces import Backend
 from thresher.estimators.judging.leave_one_out import LeaveOneOut, fit_kernel
+from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.search import Choice
 from thresher.estimators.kernels.kernel import Coordinates, SphereKernel
 from thresher.estimators.options import Options
@@ -29,13 +30,15 @@ from thresher.theory import Parts, Shares
 __all__ = ["TRIED", "Learner", "angles_of", "choose_indicators", "choose_shares", "surely"]
 
 Matrix = NDArray[np.float64]
-TRIED = (Shares(0.5, 0.25, 0.25, 0.0), Shares(0.5, 0.0, 0.0, 0.5))  # the kernel of all columns is tried first
+# Beside the kernel of all columns: half of it and half of others, those sharper, and none of it.
+TRIED = (Shares(0.5, 0.25, 0.25), Shares(0.5, layer=0.5), Shares(0.5, 0.25, 0.25, sharpness=8.0), Shares(0.0, 0.5, 0.5))
 _FOLDS = 4
 _COLUMNS = 128  # that are seen one by one at most, unless parts were asked for
 _INDICATORS = 400  # columns at most that whole numbers become
 _NUMBERS = 1 << 27  # in a table with indicators at most: a gigabyte
-_FEW, _DOUBTS = 150, (2.0, 1.0)  # observations below which a gain must be this many standard errors, and beyond
-_LEAST = 0.003  # share of the error that must be gained
+_FEW, _DOUBTS = 150, (1.0, 0.0)  # observations below which a gain must be this many standard errors, and beyond
+_LEAST = 0.0  # share of the error that must be gained
+_CLEARLY = 0.97  # share of another error than that of squares, which may be left, as little is known of its chances
 _WORTH = 0.01  # share of it that must be gained by indicators, which make rows longer
 Learner = Callable[[Observations], tuple[Callable[[Matrix], Matrix], Choice]]  # coordinates of rows, and the kernel there
 
@@ -70,7 +73,7 @@ def choose_shares(
     Cost: that of learning for each fold, and O(n³) for each of those tried.
     """
     u, found = angles.shape[1], {one: list[Matrix]() for one in (Shares(), *tried)}
-    weights, ridges = list[Matrix](), dict[Shares, float]()
+    told, ridges, weights = dict.fromkeys(found, 0.0), dict[Shares, float](), list[Matrix]()
     both = data.with_rows(np.hstack([data.X, angles]))
     for kept, held in both.folds(int(min(_FOLDS, max(2, data.count.sum())))):
         turn, choice = learn(kept.with_rows(kept.X[:, :-u]))
@@ -81,17 +84,21 @@ def choose_shares(
             known = ridges.get(shares) if options.ridge is None else options.ridge
             made = _held_out(kernel, kept.with_rows(rows[0]), held.with_rows(rows[1]), known, choice.ridge, options.backend)
             ridges.setdefault(shares, made[0])
-            errors.append(made[1])
+            errors.append(((made[1] - held.target) ** 2).sum(axis=1))
+            share = float(held.weight.sum() / data.weight.sum())
+            told[shares] += share * options.measure(held, made[1])
     weight, joined = np.concatenate(weights), {one: np.concatenate(errors) for one, errors in found.items()}
-    told = {one: float(errors @ weight / weight.sum()) for one, errors in joined.items()}
-    better = [one for one in tried if surely(joined[Shares()], joined[one], weight)]
+    if options.measure is mean_square:
+        better = [one for one in tried if surely(joined[Shares()], joined[one], weight)]
+    else:
+        better = [one for one in tried if told[one] < _CLEARLY * told[Shares()]]
     return min(better, key=told.__getitem__, default=Shares()), told
 
 
 def _held_out(
     kernel: SphereKernel, kept: Observations, held: Observations, ridge: float | None, guess: float, backend: Backend
 ) -> tuple[float, Matrix]:
-    """Return the ridge, the best if none is given, and the squared errors (c,) of a fit at observations held out."""
+    """Return the ridge, the best if none is given, and the outputs (c, k) of a fit at observations held out."""
     inputs, _, last = kernel.lift(kept.X, kept.weights)
     asked, place = np.unique(held.row, return_inverse=True)
     others = kernel.lift(held.X[asked], last=last).inputs
@@ -102,9 +109,8 @@ def _held_out(
     else:
         alpha = matrix.solve(kernel.penalty(ridge, kept.weights), kept.targets)
     if alpha is None:
-        return ridge, np.full(len(held.target), np.inf)
-    outputs = backend.product(kernel, others, inputs, alpha, double=True)
-    return ridge, ((outputs[place] - held.target) ** 2).sum(axis=1)
+        return ridge, np.full(held.target.shape, np.inf)
+    return ridge, backend.product(kernel, others, inputs, alpha, double=True)[place]
 
 
 def choose_indicators(data: Observations, options: Options) -> Indicators | None:
