@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from few import of_few
 
-from thresher import ThresherClassifier, ThresherRegressor
+from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators.pipeline import many_rows
 from thresher.estimators.pipeline.rounds import Rounds
 
@@ -92,6 +92,23 @@ def test_a_new_category_is_seen():
     frame.loc[450:, "colour"] = "green"
     model.refit(frame, y)
     assert "colour=green" in list(model.encoder_.get_feature_names_out())
+
+
+def test_a_checkpoint_knows_what_was_taken_over(tmp_path, monkeypatch):
+    X, y = table(500)
+    one, other = (of_few(ThresherRegressor(random_state=0)).fit(X, targets) for targets in (y, (10 * X[:, 3]) % 1))
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(many_rows.ManyRows, "_gain", stop)
+        with pytest.raises(KeyboardInterrupt):
+            one.set_params(checkpoint=tmp_path / "fit").refit(X, y)
+    with pytest.raises(InvalidInput, match="was written with taken="):
+        other.set_params(checkpoint=tmp_path / "fit").refit(X, y)
+    one.refit(X, y)
+    assert not (tmp_path / "fit").exists()
 
 
 def test_a_model_that_is_not_fitted_has_nothing_to_take_over():
