@@ -75,6 +75,26 @@ def test_few_rows_and_other_columns_are_chosen_for_anew(choosing):
     assert "learn" in choosing and model.n_features_in_ == 3
 
 
+@pytest.mark.parametrize("first, then, taken", [(400, 500, True), (400, 1500, False), (1500, 400, False)])
+def test_another_way_to_fit_is_chosen_for_anew(choosing, first, then, taken):
+    X, y = table(1500)
+    model = of_few(ThresherRegressor(random_state=0), exact_cheap=450, exact=1400).fit(X[:first], y[:first])
+    assert (model.approximation_ == "exact") == (first == 400)
+    choosing.clear()
+    model.refit(X[:then], y[:then])
+    assert ("learn" not in choosing) == taken
+    assert (model.approximation_ == "exact") == (then < 1000)
+
+
+def test_an_exact_fit_of_few_is_no_reason_to_fit_many_times_as_many_exactly(choosing):
+    X, y = table(1500)
+    model = of_few(ThresherRegressor(random_state=0), exact_cheap=450).fit(X[:400], y[:400])
+    choosing.clear()
+    model.refit(X, y)
+    assert "learn" in choosing
+    assert "exact on 500 rows" in model.approximation_errors_
+
+
 @pytest.mark.parametrize("asked", [{"scale": "centre"}, {"bias": 3.0}, {"target": "linear"}, {"feature_learning": 0}])
 def test_parameters_that_were_set_since_count(asked):
     X, y = table(500)
