@@ -63,6 +63,13 @@ def test_logarithms_are_taken_over():
     assert model.refit(X[:400], np.exp(4 * y[:400])).target_ == "log"
 
 
+def test_logarithms_are_chosen_anew_with_all_else_where_rows_repeat():
+    X, y = table(600)
+    model = of_few(ThresherRegressor(random_state=0)).fit(X, np.exp(4 * y))
+    often, noise = np.repeat(np.arange(200), 3), 0.1 * np.random.default_rng(0).normal(size=600)
+    assert model.refit(X[often], y[often] + noise).target_ == "linear"
+
+
 def test_few_rows_and_other_columns_are_chosen_for_anew(choosing):
     X, y = table(500)
     model = of_few(ThresherRegressor(random_state=0)).fit(X, y)
