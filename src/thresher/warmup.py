@@ -129,8 +129,8 @@ _LINES: list[list[tuple[str, ...]]] = [[("start",), ("steps", "many", "few", "es
 
 
 def _process(parts: Sequence[str], **options: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "thresher.warmup", *parts], text=True, stdin=subprocess.DEVNULL,
+    return subprocess.Popen(  # -P: a file in this folder may have the name of a module
+        [sys.executable, "-P", "-m", "thresher.warmup", *parts], text=True, stdin=subprocess.DEVNULL,
         env={**os.environ, "THRESHER_QUIET": "1"}, **options,
     )  # fmt: skip
 
@@ -168,8 +168,14 @@ def _compiled_elsewhere(*parts: str) -> Iterator[None]:
 def compile_all() -> Iterator[str]:
     """Compile everything in processes of their own, and yield the name of each part that is done.
 
-    Raises NotAvailable if one of them fails. Cost: about twenty seconds on two cores; two where all is in the cache.
+    Raises NotAvailable if one of them fails, or if nothing could be kept. Cost: about twenty seconds on two cores; two
+    where all is in the cache.
     """
+    if hasattr(trees.query, "stats") and trees.query.stats.cache_path is None:
+        raise NotAvailable(
+            "what is compiled cannot be kept: neither beside the package nor in the folder of the user can anything be "
+            "written. Set NUMBA_CACHE_DIR to a folder that can."
+        )
     for line in _LINES:
         groups = line if core_count() > 1 else [tuple(part for parts in line for part in parts)]
         running = [_process(parts, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for parts in groups]

@@ -116,6 +116,13 @@ def test_signs_that_a_terminal_does_not_know_are_left_out():
     assert b"##------" in sent.getvalue()
 
 
+def test_names_that_a_stream_does_not_know_are_no_error():
+    sent = io.BytesIO()
+    file = io.TextIOWrapper(sent, encoding="latin-1")
+    Console(file=file).print("target 'größe', 'цена'")
+    assert sent.getvalue().decode("latin-1") == "target 'größe', '\\u0446\\u0435\\u043d\\u0430'\n"
+
+
 def test_the_width_is_that_of_the_stream():
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb"), os.fdopen(theirs, "w") as file:

@@ -294,6 +294,17 @@ class TestRun:
             assert ("yet: this is the start" in out) != ("--resume" in kept)
             assert sorted(path.name for path in folder.iterdir()) == ["model.thresher", "run.thresher"]
 
+    @pytest.mark.parametrize(
+        ("given", "usual"),
+        [([], True), (["--dtype", "float32"], True), (["--index", "dense"], False), (["--dtype", "float64"], False)],
+    )
+    def test_only_what_the_training_needs_is_compiled_ahead(self, capsys, tmp_path, monkeypatch, given, usual):
+        ahead = []
+        monkeypatch.setattr("thresher.cli.fit.compile_training", lambda **sizes: ahead.append(sizes))
+        table = write_csv(tmp_path / "table.csv")
+        assert run(capsys, "train", str(table), "--ridge", "0", "--width", "2^10", *given)[0] == 0
+        assert bool(ahead) == usual
+
     def test_a_run_that_is_there_is_not_resumed(self, capsys, folder):
         before = (folder / "run" / "run.thresher").read_bytes()
         given = ["--ridge", "0", "--width", "2^10", "--save", str(folder / "run"), "--resume"]

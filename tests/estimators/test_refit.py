@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from few import of_few
 
-from thresher import ThresherClassifier, ThresherRegressor
+from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators.pipeline import many_rows
 from thresher.estimators.pipeline.rounds import Rounds
 
@@ -63,6 +63,13 @@ def test_logarithms_are_taken_over():
     assert model.refit(X[:400], np.exp(4 * y[:400])).target_ == "log"
 
 
+def test_logarithms_are_chosen_anew_with_all_else_where_rows_repeat():
+    X, y = table(600)
+    model = of_few(ThresherRegressor(random_state=0)).fit(X, np.exp(4 * y))
+    often, noise = np.repeat(np.arange(200), 3), 0.1 * np.random.default_rng(0).normal(size=600)
+    assert model.refit(X[often], y[often] + noise).target_ == "linear"
+
+
 def test_few_rows_and_other_columns_are_chosen_for_anew(choosing):
     X, y = table(500)
     model = of_few(ThresherRegressor(random_state=0)).fit(X, y)
@@ -73,6 +80,26 @@ def test_few_rows_and_other_columns_are_chosen_for_anew(choosing):
     choosing.clear()
     model.refit(X[:, :3], y)
     assert "learn" in choosing and model.n_features_in_ == 3
+
+
+@pytest.mark.parametrize("first, then, taken", [(400, 500, True), (400, 1500, False), (1500, 400, False)])
+def test_another_way_to_fit_is_chosen_for_anew(choosing, first, then, taken):
+    X, y = table(1500)
+    model = of_few(ThresherRegressor(random_state=0), exact_cheap=450, exact=1400).fit(X[:first], y[:first])
+    assert (model.approximation_ == "exact") == (first == 400)
+    choosing.clear()
+    model.refit(X[:then], y[:then])
+    assert ("learn" not in choosing) == taken
+    assert (model.approximation_ == "exact") == (then < 1000)
+
+
+def test_an_exact_fit_of_few_is_no_reason_to_fit_many_times_as_many_exactly(choosing):
+    X, y = table(1500)
+    model = of_few(ThresherRegressor(random_state=0), exact_cheap=450).fit(X[:400], y[:400])
+    choosing.clear()
+    model.refit(X, y)
+    assert "learn" in choosing
+    assert "exact on 500 rows" in model.approximation_errors_
 
 
 @pytest.mark.parametrize("asked", [{"scale": "centre"}, {"bias": 3.0}, {"target": "linear"}, {"feature_learning": 0}])
@@ -92,6 +119,23 @@ def test_a_new_category_is_seen():
     frame.loc[450:, "colour"] = "green"
     model.refit(frame, y)
     assert "colour=green" in list(model.encoder_.get_feature_names_out())
+
+
+def test_a_checkpoint_knows_what_was_taken_over(tmp_path, monkeypatch):
+    X, y = table(500)
+    one, other = (of_few(ThresherRegressor(random_state=0)).fit(X, targets) for targets in (y, (10 * X[:, 3]) % 1))
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(many_rows.ManyRows, "_gain", stop)
+        with pytest.raises(KeyboardInterrupt):
+            one.set_params(checkpoint=tmp_path / "fit").refit(X, y)
+    with pytest.raises(InvalidInput, match="was written with taken="):
+        other.set_params(checkpoint=tmp_path / "fit").refit(X, y)
+    one.refit(X, y)
+    assert not (tmp_path / "fit").exists()
 
 
 def test_a_model_that_is_not_fitted_has_nothing_to_take_over():

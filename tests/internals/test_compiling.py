@@ -211,6 +211,20 @@ def test_compiling_everything_ends_with_what_went_wrong(cold, monkeypatch):
     assert all(child.poll() is not None for child in cold)
 
 
+def test_nothing_is_compiled_that_could_not_be_kept(cold, monkeypatch):
+    monkeypatch.setattr(trees, "query", SimpleNamespace(stats=SimpleNamespace(cache_path=None)))
+    with pytest.raises(NotAvailable, match="Set NUMBA_CACHE_DIR"):
+        list(warmup.compile_all())
+    assert cold == []
+
+
+def test_files_of_the_folder_it_is_run_in_are_no_modules(monkeypatch, tmp_path):
+    (tmp_path / "numba.py").write_text("raise SystemExit('this is not Numba')")
+    monkeypatch.chdir(tmp_path)
+    child = warmup._process(["steps"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.communicate() == ("steps\n", "")
+
+
 def test_every_part_is_compiled_once():
     assert sorted(part for line in warmup._LINES for parts in line for part in parts) == sorted(warmup.PARTS)
 

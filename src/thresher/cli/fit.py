@@ -30,6 +30,8 @@ from thresher.warmup import compile_training
 __all__ = ["Work"]
 
 _GOES_ON = "Going on from the checkpoint: the start and its iterations are made again, without their solves."
+# Other trainings have loops of their own, which are compiled once they are needed.
+_USUAL = {"index": "certified", "dtype": "float32", "device": "cpu", "engine": "local"}
 _LIMIT = "The limit of infinite width was fitted: {}. --width N trains a network."
 
 
@@ -114,7 +116,8 @@ class Work:
             nothing = f"Nothing is saved in {options['save']} yet: this is the start."
             console.print(_GOES_ON if files["resume"] else nothing)
         recorder = Recorder(names)
-        compile_training(inputs=len(y), columns=len(self.table.columns))
+        if all(options[name] in (None, usual) for name, usual in _USUAL.items()):
+            compile_training(inputs=len(y), columns=len(self.table.columns))
         outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
         console.print(f"Training {model.width:,} neurons on {len(y):,} rows to zero loss{outputs}.")
         with (

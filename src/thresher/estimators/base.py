@@ -119,8 +119,8 @@ class ThresherEstimator(Exports, BaseEstimator):
 
         X (n, d), y (n,) or (n, k) and sample_weight (n,) are as in :meth:`fit`. Scale, features, bias, shift, ridge,
         the way to fit and whether logarithms are learnt are taken over. All is chosen anew where that fit or this one
-        has few rows (up to 4,096), where columns became others (a new category) or parameters were set to others, and
-        after loading from a file.
+        has few rows (up to 4,096) or another way to fit is due, as for many times the rows, where columns became others
+        (a new category) or parameters were set to others, and after loading from a file.
 
         Cost: that of the last part of :meth:`fit`, O(n²) per step and output.
         """
@@ -133,10 +133,10 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _to_take(self, rows: int) -> Taken | None:
         """Return what a fit of so many rows takes over, if anything."""
-        like, sizes = self._like, self._sizes
-        most = sizes.exact if like is not None and like.way == "exact" else math.inf
-        known = like is not None and (like.asked, like.columns) == (asked_of(self), self._number_names())
-        return like if known and sizes.one_by_one < rows <= most else None
+        like = self._like
+        if like is None or (like.asked, like.columns) != (asked_of(self), self._number_names()):
+            return None
+        return like if like.suits(rows, self._sizes, approximation=self.approximation) else None
 
     def _number_names(self) -> tuple[str, ...]:
         """Return the names of the columns of numbers that rows become."""
@@ -156,7 +156,7 @@ class ThresherEstimator(Exports, BaseEstimator):
                     error.add_note(f"The work done so far is in {options.checkpoint}: the same fit goes on from there.")
                 raise
             fitted, self.fit_check_ = self._checked(made)
-        self._taken = self._choices(fitted) if (many := len(data) > self._sizes.one_by_one) else None
+        self._taken = self._choices(fitted, len(data)) if (many := len(data) > self._sizes.one_by_one) else None
         self.double_precision_ = not (many or self.results_) and self._needs_double(fitted.asked)
         self._warn(0.0 if fitted.networks is None else fitted.networks.loss)
         return fitted.left_out
@@ -178,12 +178,12 @@ class ThresherEstimator(Exports, BaseEstimator):
         rounding = np.sqrt(((quick - exact) ** 2).sum() / len(exact))
         return not rounding <= _ROUNDED * self.fit_check_.left_out_error
 
-    def _choices(self, fitted: Fitted) -> Taken:
-        """Return what a fit of other rows may take over."""
+    def _choices(self, fitted: Fitted, rows: int) -> Taken:
+        """Return what a fit of other rows may take over from one of so many."""
         choice = fitted.choice._replace(ridge=fitted.limit.ridge)
         lift = fitted.lift
         found = lift.scale, lift.indicators_, fitted.coordinates, choice, fitted.learning, fitted.limit.way
-        return Taken(asked_of(self), self._number_names(), *found)
+        return Taken(asked_of(self), self._number_names(), *found, rows)
 
     def _adopt(self, fitted: Fitted) -> None:
         """Take over everything that came out of a fit."""

@@ -20,6 +20,8 @@ from thresher.theory import Shares
 
 __all__ = ["Learning", "Options", "Plan", "Taken"]
 
+_MORE = 2  # times the rows of an exact fit: so many are fitted exactly without a comparison, if that is taken over
+
 
 class Plan(NamedTuple):
     """What is learnt: column weights, shrunk or not, or none; then this many rounds of the metric, with this power."""
@@ -72,6 +74,19 @@ class Taken(NamedTuple):
     choice: Choice
     learning: Learning
     way: str  # all rows are fitted
+    rows: int  # for which it was chosen
+
+    def suits(self, rows: int, sizes: Sizes, *, approximation: str) -> bool:
+        """Return whether so many rows may be fitted in that way: not in one that costs them more than another would.
+
+        Nor in one that is less exact than they need.
+        """
+        least, most = sizes.one_by_one, math.inf
+        if approximation == "auto" and self.way == "exact":
+            most = min(sizes.exact, max(sizes.exact_cheap, _MORE * self.rows))
+        elif approximation == "auto":
+            least = sizes.exact_cheap
+        return least < rows <= most
 
 
 class Options(NamedTuple):

@@ -16,7 +16,7 @@ from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.lift import check_weights
-from thresher.estimators.data.observations import Observations
+from thresher.estimators.data.observations import Observations, count_distinct
 from thresher.estimators.data.rows import some_cells
 from thresher.estimators.data.scaling import CANDIDATES, Scaling
 from thresher.estimators.data.streams import some_of
@@ -312,7 +312,7 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
         that of a few. They must not raise the mean square either: what they predict is the median, and of rare counts
         a median of zero has a low absolute error and says nothing.
         """
-        target = self.target if self._to_take(len(rows)) is None else self.target_
+        target = self.target if self._like is None or self._to_take(count_distinct(rows)) is None else self.target_
         if target == "linear":
             return None
         unit = Scaling.of(columns, scale="standardise", weights=weights).unit

@@ -93,8 +93,9 @@ class Console:
 
     def _write(self, text: str) -> None:
         if (file := self.file) is not None:
-            if not (getattr(file, "encoding", None) or "utf-8").lower().startswith("utf"):
-                text = text.translate(_PLAIN)
+            encoding = getattr(file, "encoding", None) or "utf-8"
+            if not encoding.lower().startswith("utf"):  # names in a table may have any signs
+                text = text.translate(_PLAIN).encode(encoding, "backslashreplace").decode(encoding)
             file.write(text)
             file.flush()
 

@@ -32,12 +32,13 @@ from thresher.estimators.models.exact import fit_exact
 from thresher.estimators.models.fit_check import SINGLE, SOLVED, Asked
 from thresher.estimators.models.fitted import LimitFit, Networks, RowsToFit
 from thresher.estimators.models.networks import promise_of, train_many
-from thresher.estimators.options import Learning, Options, Plan
+from thresher.estimators.options import Learning, Options, Plan, Taken
 from thresher.estimators.pipeline.columns import learn_columns
 from thresher.estimators.pipeline.parts import TRIED, angles_of
 from thresher.estimators.pipeline.rounds import Rounds
 from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, Trials, choose_scale
+from thresher.files import fingerprint
 from thresher.parallel import blas_for_size
 from thresher.tables.parts import BLOCK
 from thresher.theory import Parts, Shares
@@ -73,7 +74,8 @@ class ManyRows:
             data.target,
             data.weight,
             # These decide which fits are made.
-            compared=(options.backend.exact_is_costly, options.width == math.inf, options.taken is not None),
+            compared=(options.backend.exact_is_costly, options.width == math.inf),
+            taken=_mark(options.taken),
             **{name: value for name, value in options._asdict().items() if name not in _NOT_DECISIVE},
         )
 
@@ -363,6 +365,15 @@ class ManyRows:
         said = np.empty_like(left.targets)
         said[left.row] = asked.left_out
         return asked._replace(promised=said, residual=_AGREE * error)
+
+
+def _mark(taken: Taken | None) -> str:
+    """Return what a journal knows of what is taken over: solutions with other choices are worth nothing."""
+    if taken is None:
+        return "nothing"
+    kernel = taken.choice.kernel
+    arrays = [one for one in (*taken.coordinates, kernel.metric) if one is not None]
+    return fingerprint((taken.scale, taken.way, taken.choice.ridge, kernel.bias, kernel.shift), arrays)
 
 
 ToCoordinates = Callable[[Matrix], Matrix]  # makes of raw rows (k, d) what is divided by its norms: (k, r)
