@@ -100,7 +100,7 @@ def test_a_slice_keeps_what_fits_and_no_more():
     inputs, vectors = inputs_of(700), np.ones((700, 1), np.float32)
     made = []
     for memory, tiles in ((0.0, 0), (256 * 700 * 4, 1), (1e9, 3)):
-        rows = KernelRows(inputs, 0.4, memory=memory).slice(range(700))
+        rows = KernelRows(inputs, 0.4, None, memory=memory).slice(range(700))
         made += [rows.times(vectors), rows.times(vectors)]
         assert len(rows._tiles) == tiles
     for one in made:

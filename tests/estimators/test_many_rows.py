@@ -44,7 +44,7 @@ def test_the_fit_is_the_ridge_solution(table, outputs, weighted):
     X, y = table
     Y = np.column_stack([y, y**2, -y])[:, :outputs]
     weights = np.random.default_rng(0).uniform(0.5, 2.0, size=len(y)) if weighted else None
-    model = regressor(feature_learning=0, target="linear").fit(X, Y, sample_weight=weights)
+    model = regressor(feature_learning=0, target="linear", parts="all").fit(X, Y, sample_weight=weights)
     assert model.inputs_.dtype == np.float32
     assert model.width_ == np.inf
     data = Observations.merged(X, model.target_scaling_.apply(Y), weights=weights)

@@ -16,7 +16,7 @@ from thresher.estimators.models import networks
 from thresher.shards.dense import start_gram
 
 SMALL = {"width": 512, "random_state": 0}
-FIXED = {"shift": 0.5, "bias": 1.0, "ridge": 0.1, "feature_learning": 0}
+FIXED = {"shift": 0.5, "bias": 1.0, "ridge": 0.1, "feature_learning": 0, "parts": "all"}
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,7 @@ class TestLogarithms:
         told = table["a"].to_numpy() + effects[codes] + rng.normal(size=900)
         y = np.exp(told)
         weights = np.where(np.arange(900) % 7 == 6, 0.0, 1.0) if weighted else None
-        fixed = {"shift": 0.5, "bias": 1.0, "ridge": 0.1, "scale": "standardise", "feature_learning": 0}
+        fixed = {"shift": 0.5, "bias": 1.0, "ridge": 0.1, "scale": "standardise", "feature_learning": 0, "parts": "all"}
         train, test = slice(0, 600), slice(600, 900)
         model, by_hand = (ThresherRegressor(target=target, width=float("inf"), **fixed) for target in ("log", "linear"))
         some = None if weights is None else weights[train]

@@ -168,7 +168,7 @@ class TestTheWidth:
         X = np.random.default_rng(5).uniform(-3, 3, size=(700, 1))
         smooth, noisy = np.sin(3 * X[:, 0]), X[:, 0] + np.random.default_rng(6).normal(size=700)
         for y, double in ((smooth, True), (noisy, False)):
-            model = ThresherRegressor(random_state=0, feature_learning=0, scale="robust", target="linear")
+            model = ThresherRegressor(random_state=0, feature_learning=0, scale="robust", target="linear", parts="all")
             with_sizes(model, double=100).fit(X, y)
             assert model.double_precision_ == double
             inputs = model.lift_.transform(np.linspace(-3.3, 3.3, 1000)[:, None])

@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -23,6 +23,7 @@ from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import names_categories, new_rows, numeric_targets, training_rows
 from thresher.estimators.data.scaling import far_values, say_far
+from thresher.estimators.data.single_columns import Groups
 from thresher.estimators.data.streams import checked_part, joined
 from thresher.estimators.engine import Engine, backend_for, check_where
 from thresher.estimators.files.exporting import arrays_of
@@ -34,11 +35,12 @@ from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.models.fit_check import Asked, FitCheck, ensure
 from thresher.estimators.models.fitted import Fitted, LeftOut
 from thresher.estimators.models.interpolation import WIDTH, check_interpolation, interpolate
-from thresher.estimators.options import Options, Plan, Taken
-from thresher.estimators.parameters import asked_of, check_parameters, shares_of, threads_of
+from thresher.estimators.options import Options, Plan
+from thresher.estimators.parameters import check_parameters, shares_of, threads_of
 from thresher.estimators.pipeline.budget import auto_width, fewer_neurons
 from thresher.estimators.pipeline.few_rows import WORSE
 from thresher.estimators.pipeline.pipeline import Pipeline
+from thresher.estimators.refitting import Refits
 from thresher.estimators.sizes import Sizes
 from thresher.export import Arrays, Exports
 from thresher.model.network import Network
@@ -56,7 +58,7 @@ _ROUNDED = 1e-3  # share of the error on rows left out that the rounding of pred
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
 
 
-class ThresherEstimator(Exports, BaseEstimator):
+class ThresherEstimator(Exports, Refits, BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there for the parameters."""
 
     width: int | float | str
@@ -86,8 +88,6 @@ class ThresherEstimator(Exports, BaseEstimator):
     encoder_: TableEncoder | None
     _rows: int  # see Options.rows
     _sizes = Sizes()
-    _taken: Taken | None = None  # what the last fit chose, if there were many rows
-    _like: Taken | None = None  # what this fit takes over
     _auto_widths: tuple[int, int]  # fewest and most neurons per output with width="auto", if there are few outputs
 
     def _table(self, X: Any, *, weights: Any = None, **more: Any) -> Any:
@@ -113,36 +113,6 @@ class ThresherEstimator(Exports, BaseEstimator):
         data = Observations.streamed(Part(rows), targets, **more)
         whole = self._interpolates or self.approximation in ("exact", "leaves") or self.width not in ("auto", math.inf)
         return data.with_rows(data.X[np.arange(len(data))]) if whole or len(data) <= self._sizes.exact else data
-
-    def refit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit other rows, such as the same and more, with what the last fit chose: a part of the time of a new fit.
-
-        X (n, d), y (n,) or (n, k) and sample_weight (n,) are as in :meth:`fit`. Scale, features, bias, shift, ridge,
-        the way to fit and whether logarithms are learnt are taken over. All is chosen anew where that fit or this one
-        has few rows (up to 4,096) or another way to fit is due, as for many times the rows, where columns became others
-        (a new category) or parameters were set to others, and after loading from a file.
-
-        Cost: that of the last part of :meth:`fit`, O(n²) per step and output.
-        """
-        check_is_fitted(self, "results_")
-        self._like = self._taken
-        try:
-            return self.fit(X, y, sample_weight)
-        finally:
-            del self._like
-
-    def _to_take(self, rows: int) -> Taken | None:
-        """Return what a fit of so many rows takes over, if anything."""
-        like = self._like
-        if like is None or (like.asked, like.columns) != (asked_of(self), self._number_names()):
-            return None
-        return like if like.suits(rows, self._sizes, approximation=self.approximation) else None
-
-    def _number_names(self) -> tuple[str, ...]:
-        """Return the names of the columns of numbers that rows become."""
-        if self.encoder_ is not None:
-            return tuple(self.encoder_.get_feature_names_out().tolist())
-        return tuple(map(str, getattr(self, "feature_names_in_", range(self.n_features_in_))))
 
     def _fit(self, data: Observations, measure: Measure = mean_square) -> LeftOut:
         """Fit observations whose targets have the weighted mean 0; return the results of leaving them out."""
@@ -178,13 +148,6 @@ class ThresherEstimator(Exports, BaseEstimator):
         rounding = np.sqrt(((quick - exact) ** 2).sum() / len(exact))
         return not rounding <= _ROUNDED * self.fit_check_.left_out_error
 
-    def _choices(self, fitted: Fitted, rows: int) -> Taken:
-        """Return what a fit of other rows may take over from one of so many."""
-        choice = fitted.choice._replace(ridge=fitted.limit.ridge)
-        lift = fitted.lift
-        found = lift.scale, lift.indicators_, fitted.coordinates, choice, fitted.learning, fitted.limit.way
-        return Taken(asked_of(self), self._number_names(), *found, rows)
-
     def _adopt(self, fitted: Fitted) -> None:
         """Take over everything that came out of a fit."""
         choice, lift, limit, networks = fitted.choice, fitted.lift, fitted.limit, fitted.networks
@@ -206,6 +169,12 @@ class ThresherEstimator(Exports, BaseEstimator):
         self.width_reason_ = fitted.why or (many if self.width == "auto" else "it was asked for")
         self.double_precision_ = len(limit.inputs) <= self._sizes.one_by_one and limit.way == "exact"
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
+
+    @property
+    def _groups(self) -> Groups:
+        """Columns of numbers that are the indicators of one category, as the encoder of the table made them."""
+        encoder = getattr(self, "encoder_", None)
+        return () if encoder is None else encoder.groups_
 
     def _by_column(self, shares: Matrix) -> Matrix:
         """Return shares (n_features_in_,) of the columns of X from those (d,) of the columns of numbers they became."""
@@ -261,7 +230,7 @@ class ThresherEstimator(Exports, BaseEstimator):
             taken=self._to_take(len(data)),
             where=where,
             shares=shares,
-            groups=() if self.encoder_ is None else self.encoder_.groups_,
+            groups=self._groups,
             guesses_categories=not names_categories(self) and shares != Shares(),
         )
 

@@ -81,7 +81,9 @@ def shares_of(parts: Any, width: Any) -> Shares | None:
         try:
             shares = Shares(*(check_number(one, "parts", least=0.0) for one in parts))
             if not 1.0 <= shares.sharpness <= MOST_SHARP:
-                raise InvalidInput(f"the sharpness of parts must be from 1 to {MOST_SHARP:g}; got {shares.sharpness:g}.")
+                raise InvalidInput(
+                    f"the sharpness of parts must be from 1 to {MOST_SHARP:g}; got {shares.sharpness:g}."
+                )
         except TypeError:
             raise InvalidInput(f"parts must be a name or four shares; got {str(parts)[:80]}.") from None
         if not math.isclose(sum(shares[:4]), 1.0, abs_tol=1e-9):

@@ -94,11 +94,10 @@ class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
     categorical_features : columns of numbers that are names: their names, places or a mask (d,); ``"from_dtype"`` for
         none besides text and columns of type category. See :class:`TableEncoder`, which makes numbers of all that is
         not
-    parts : what the neurons see. ``"all"``: all columns at once; ``"columns"``: single columns, so that the model is a
-        sum of functions of one column; ``"pairs"``: single columns and pairs; ``"mixed"``: half of the kernel all
-        columns, half of it columns and pairs; ``"layer"``: half of it neurons on top of such of single columns; or four
-        shares (all, columns, pairs, layer) that add up to 1. ``"auto"``: all columns unless another is surely better
-        on rows left out. Networks of finite width see all columns
+    parts : what neurons see: ``"all"`` columns at once; ``"columns"``, single ones, a sum of functions of one column;
+        ``"pairs"``, single ones and pairs; ``"mixed"``, half of the kernel all columns, half of it the others;
+        ``"sharp"``, the same for steps; ``"layer"``, half of it neurons on top of those of single columns; or shares of
+        all, columns, pairs and layer. ``"auto"``: the best on rows left out. Networks of finite width see all columns
     sequence : an old word for ``start``
 
     Attributes

@@ -192,7 +192,7 @@ class GpuMatrix(LimitInputs):
 
     def renewed(self, kernel: Limit, inputs: NDArray[Any]) -> GpuMatrix:
         """Return the matrix of other inputs, as many, in the memory of this one, which is lost."""
-        self._take(inputs, kernel.shift)
+        self._take(inputs, kernel.shift, kernel.parts)
         self._kernel = kernel
         self._rows, self._made = self._gpu.put(self.inputs), False
         return self

@@ -1,7 +1,7 @@
 """A kernel of parts: neurons that see all columns, single columns, pairs of columns, or a layer of column neurons.
 
-Inputs are unit vectors of all columns, followed by an angle or a code for each single column (``loops/parts.py``). Every
-part has the same diagonal, and shares add up to 1, so that the sum has the diagonal of the kernel of all columns.
+Inputs are unit vectors of all columns, followed by an angle or a code for each single column (``loops/parts.py``).
+Every part has the same diagonal, and shares add up to 1, so that the sum has the diagonal of the kernel of all columns.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Parts(NamedTuple):
         angles = inputs[:, -self.columns :] * inputs.dtype.type(self.shares.sharpness)
         return np.ascontiguousarray(inputs[:, : -self.columns]), angles
 
-    def add(self, tile: NDArray[Any], left: NDArray[Any], right: NDArray[Any], diagonal: float) -> None:
+    def add(self, tile: NDArray[Any], left: Any, right: Any, diagonal: float) -> None:
         """Turn the kernel of all columns (k, n) in a tile into that of parts.
 
         ``left`` (k, columns) and ``right`` (columns, n) are the angles; ``diagonal`` is that of the kernel of all
@@ -58,7 +58,7 @@ class Parts(NamedTuple):
         add(tile, left, right, self.factors(diagonal).astype(np.float32 if single else np.float64), *room)
 
     def factors(self, diagonal: float) -> Matrix:
-        """Return what the kernel of all columns, sums over columns, over ordered pairs, and the layer are multiplied by."""
+        """Return what multiplies the kernel of all columns, the sums over columns and ordered pairs, and the layer."""
         u, (whole, single, pairs, layer, _) = self.columns, self.shares
         return np.array([whole, single / u, pairs / max(1, u * (u - 1)), layer]) * [1.0, diagonal, diagonal, diagonal]
 

@@ -77,6 +77,9 @@ class SphereLift(TransformerMixin, BaseEstimator):
     n_features_in_, feature_names_in_ : as in scikit-learn
     """
 
+    indicators_: Indicators | None
+    angles_: Angles | None
+
     def __init__(
         self,
         *,
@@ -100,7 +103,8 @@ class SphereLift(TransformerMixin, BaseEstimator):
     ) -> Self:
         """Return a fitted lift from a scaling and the value of the bias coordinate."""
         lift = cls(**parameters)
-        lift.scaling_, lift.last_, lift.indicators_, lift.angles_ = scaling, last, indicators, angles
+        lift.scaling_, lift.last_ = scaling, last
+        lift.indicators_, lift.angles_ = indicators, angles
         lift.n_features_in_ = len(scaling.mean) if indicators is None else len(np.unique(indicators.sources))
         return lift
 

@@ -1,8 +1,8 @@
 """Columns seen one by one: an angle for a number, a code for a category; and whole numbers as indicators.
 
-A kernel of parts (``theory/parts.py``) has neurons that see one column. A number becomes the angle of (x, 1), with x its
-normal quantile among the training rows. A category is a group of indicators, columns of which at most one is 1, as an
-encoder makes them, or :class:`Indicators` of whole numbers that are names.
+A kernel of parts (``theory/parts.py``) has neurons that see one column. A number becomes the angle of (x, 1), with x
+its normal quantile among the training rows. A category is a group of indicators, columns of which at most one is 1, as
+an encoder makes them, or :class:`Indicators` of whole numbers that are names.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ class Indicators(NamedTuple):
         """Return the groups of indicators of the rows that are made, those ``given`` for raw rows included."""
         place = {int(column): number for number, column in enumerate(self.kept)}
         before = tuple(tuple(place[column] for column in group) for group in given)
-        own = [len(self.kept) + np.flatnonzero(self.columns == column) for column in dict.fromkeys(self.columns.tolist())]
+        own = [
+            len(self.kept) + np.flatnonzero(self.columns == column) for column in dict.fromkeys(self.columns.tolist())
+        ]
         return (*before, *(tuple(one.tolist()) for one in own))
 
 

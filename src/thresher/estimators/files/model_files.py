@@ -36,7 +36,17 @@ _ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "residuals_", "f
            "feature_importances_", "temperature_", "pivots_", "core_")  # fmt: skip
 _NOT_SAVED = ("callbacks", "checkpoint", "device", "engine")  # parameters that are of one fit alone
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
-_WITH_ESTIMATOR = ("inputs", "alpha", "held_outputs", "ridges", "errors", "rounds", "shift", "ridge", "shares")  # of leaves
+_WITH_ESTIMATOR = (
+    "inputs",
+    "alpha",
+    "held_outputs",
+    "ridges",
+    "errors",
+    "rounds",
+    "shift",
+    "ridge",
+    "shares",
+)  # of leaves
 _VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "loo_share_", "feature_learning_", "n_iter_", "n_features_in_",
            "single_target_", "target_", "scale_", "columns_weighed_", "multilabel_", "width_reason_",
            "double_precision_")  # fmt: skip
@@ -68,17 +78,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     if parameters["width"] == math.inf:
         parameters["width"] = "inf"
     lift = estimator.lift_
-    tensors: dict[str, NDArray[Any]] = {
-        name: value for name, value in lift.scaling_._asdict().items() if value is not None
-    }
-    for name, value in (("metric", lift.metric), ("weights", lift.weights)):
-        if value is not None:
-            tensors[name] = np.asarray(value)
-    if lift.indicators_ is not None:
-        tensors |= {f"indicators.{name}": value for name, value in lift.indicators_._asdict().items()}
-    if lift.angles_ is not None:
-        scaling = {name: value for name, value in lift.angles_.scaling._asdict().items() if value is not None}
-        tensors |= {f"angles.{name}": value for name, value in {**scaling, "numbers": lift.angles_.numbers}.items()}
+    tensors = _describe_lift(lift)
     tensors |= {
         name: np.atleast_1d(getattr(estimator, name)) for name in _ARRAYS if getattr(estimator, name, None) is not None
     }
@@ -109,6 +109,18 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     }
     write_file(Path(path), tensors, metadata, kind=KIND, version=VERSION)
     return form
+
+
+def _describe_lift(lift: SphereLift) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a lift."""
+    more = {"metric": lift.metric, "weights": lift.weights}
+    if lift.indicators_ is not None:
+        more |= {f"indicators.{name}": value for name, value in lift.indicators_._asdict().items()}
+    if lift.angles_ is not None:
+        own = {**lift.angles_.scaling._asdict(), "numbers": lift.angles_.numbers}
+        more |= {f"angles.{name}": value for name, value in own.items()}
+    found = {**lift.scaling_._asdict(), **more}
+    return {name: np.asarray(value) for name, value in found.items() if value is not None}
 
 
 def load_model(path: str | Path, kinds: Sequence[type], *, threads: int | None = None) -> Any:

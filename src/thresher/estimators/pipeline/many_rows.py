@@ -21,7 +21,7 @@ from thresher.estimators.data.single_columns import Angles
 from thresher.estimators.data.streams import Stream, norm_of_blocks
 from thresher.estimators.files.journal import Journal
 from thresher.estimators.files.progress import Progress
-from thresher.estimators.judging.holdout import HoldOut, Solved, share_that_remains
+from thresher.estimators.judging.holdout import HoldOut, share_that_remains
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.ridges import ridges_near
 from thresher.estimators.judging.search import Choice, search
@@ -34,14 +34,14 @@ from thresher.estimators.models.fitted import LimitFit, Networks, RowsToFit
 from thresher.estimators.models.networks import promise_of, train_many
 from thresher.estimators.options import Learning, Options, Plan, Taken
 from thresher.estimators.pipeline.columns import learn_columns
-from thresher.estimators.pipeline.parts import TRIED, angles_of
+from thresher.estimators.pipeline.parts import angles_of, choose_on_held_rows
 from thresher.estimators.pipeline.rounds import Rounds
 from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, Trials, choose_scale
 from thresher.files import fingerprint
 from thresher.parallel import blas_for_size
 from thresher.tables.parts import BLOCK
-from thresher.theory import Parts, Shares
+from thresher.theory import Shares
 
 __all__ = ["ManyRows"]
 
@@ -52,7 +52,6 @@ _NOT_DECISIVE = ("threads", "checkpoint", "measure", "seed", "sequence", "tol", 
 # Shares of the error of rows left out by which answers may miss what is promised at most: after an exact solve, which
 # may have stopped early, and where answers for the same rows are there already.
 _HALF, _AGREE = 0.5, 0.1
-_LOOKED, _TAKEN = 0.0, 1.0  # standard errors by which parts must be better on few rows, and then on many
 
 
 class ManyRows:
@@ -150,53 +149,15 @@ class ManyRows:
             if self._data.targets.shape[1] > sizes.ridge_outputs and options.ridge is None:
                 solved = rounds.fit(large, choice)
                 choice = choice if solved is None else choice._replace(ridge=solved.ridge)
-        part = partial(self._part, coordinates=coordinates, scaling=scaling, angles=self._angles)
-        choice, errors = self._choose_parts(rounds, small, large, part, choice)
-        if choice.kernel.parts is not None:
-            large = part(sizes.large)
+        errors = dict[Shares, float]()
+        if self._angles is not None:
+            part = partial(self._part, coordinates=coordinates, scaling=scaling, angles=self._angles)
+            plain, seen = (small, large), (part(sizes.small), part(sizes.large))
+            choice, errors = choose_on_held_rows(plain, seen, choice, len(self._angles), rounds.fit, options)
+            large = large if choice.kernel.parts is None else seen[1]
         progress.begin("fitting all rows")
         self._way, self._errors = self._choose_way(rounds, large, choice)
         return coordinates, choice, learning, errors
-
-    def _choose_parts(
-        self,
-        rounds: Rounds,
-        small: HoldOut,
-        large: HoldOut,
-        part: Callable[[int], HoldOut],
-        choice: Choice,
-    ) -> tuple[Choice, dict[Shares, float]]:
-        """Return the choice with the parts that were asked for, or that are surely better on rows left out.
-
-        The best on few rows must be so on many, where features of all columns are known better.
-        """
-        options, sizes = self._options, self._options.sizes
-        if self._angles is None or options.shares == Shares():
-            return choice, {}
-        errors, tried = dict[Shares, float](), TRIED if options.shares is None else (options.shares,)
-        few, plain = part(sizes.small), self._evaluated(small, choice)
-        found = {one: self._evaluated(few, self._with_parts(choice, one)) for one in tried}
-        errors |= {one: fit.error for one, fit in {Shares(): plain, **found}.items() if fit is not None}
-        best = min(tried, key=lambda one: errors.get(one, math.inf))
-        made = self._with_parts(choice, best)
-        fit = found[best]
-        if options.shares is not None:
-            return made if fit is None else made._replace(ridge=fit.ridge), errors
-        if fit is None or plain is None or not few.surely_better(fit, plain, sure=_LOOKED):
-            return choice, errors
-        if len(large.data) > len(small.data):
-            many = part(sizes.large)
-            plain, fit = rounds.fit(large, choice), rounds.fit(many, made._replace(ridge=fit.ridge))
-            if fit is None or plain is None or not many.surely_better(fit, plain, sure=_TAKEN):
-                return choice, errors
-        return made._replace(ridge=fit.ridge, error=fit.error), errors
-
-    def _evaluated(self, hold: HoldOut, choice: Choice) -> Solved | None:
-        return hold.evaluate(choice.kernel, ridge=self._options.ridge, guess=choice.ridge)
-
-    def _with_parts(self, choice: Choice, shares: Shares) -> Choice:
-        assert self._angles is not None
-        return choice._replace(kernel=choice.kernel._replace(parts=Parts.of(len(self._angles), shares)))
 
     def fit(self, ridge: float | None) -> Model:
         """Return the fit of all rows, exact or not, and networks if they were asked for."""

@@ -1,15 +1,14 @@
 """Which parts the kernel has, and whether whole numbers are numbers or categories, by observations left out.
 
-Neurons that see one or two columns (``theory/parts.py``) serve tables that are sums of functions of few columns. Features
-belong to the part that sees all of them, so parts are compared by folds in which features are learnt anew, or on rows
-that were held out while they were.
+Neurons that see one or two columns (``theory/parts.py``) serve tables that are sums of functions of few columns.
+Features belong to the part that sees all of them, so parts are compared by folds in which features are learnt anew, or
+on rows that were held out while they were.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +17,17 @@ from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.scaling import CANDIDATES, Scaling
 from thresher.estimators.data.single_columns import Angles, Groups, Indicators, few_levels
 from thresher.estimators.interfaces import Backend
+from thresher.estimators.judging.holdout import HoldOut, Solved
 from thresher.estimators.judging.leave_one_out import LeaveOneOut, fit_kernel
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.search import Choice
-from thresher.estimators.kernels.kernel import Coordinates, SphereKernel
+from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.options import Options
 from thresher.parallel import blas_for_size
 from thresher.tables.parts import Part
 from thresher.theory import Parts, Shares
 
-__all__ = ["TRIED", "Learner", "angles_of", "choose_indicators", "choose_shares", "surely"]
+__all__ = ["TRIED", "Learner", "angles_of", "choose_indicators", "choose_on_held_rows", "choose_shares", "surely"]
 
 Matrix = NDArray[np.float64]
 # Beside the kernel of all columns: half of it and half of others, those sharper, and none of it.
@@ -37,10 +37,14 @@ _COLUMNS = 128  # that are seen one by one at most, unless parts were asked for
 _INDICATORS = 400  # columns at most that whole numbers become
 _NUMBERS = 1 << 27  # in a table with indicators at most: a gigabyte
 _FEW, _DOUBTS = 150, (1.0, 0.0)  # observations below which a gain must be this many standard errors, and beyond
+_SURE = 1.0  # standard errors by which parts must be better on many rows
+_BEHIND = 0.1  # what k folds put behind the best by a k-th of this share of its error is given up
 _LEAST = 0.0  # share of the error that must be gained
 _CLEARLY = 0.97  # share of another error than that of squares, which may be left, as little is known of its chances
 _WORTH = 0.01  # share of it that must be gained by indicators, which make rows longer
-Learner = Callable[[Observations], tuple[Callable[[Matrix], Matrix], Choice]]  # coordinates of rows, and the kernel there
+Learner = Callable[
+    [Observations], tuple[Callable[[Matrix], Matrix], Choice]
+]  # coordinates of rows, and the kernel there
 
 
 def surely(before: Matrix, after: Matrix, weight: Matrix, *, least: float = _LEAST) -> bool:
@@ -75,24 +79,30 @@ def choose_shares(
     u, found = angles.shape[1], {one: list[Matrix]() for one in (Shares(), *tried)}
     told, ridges, weights = dict.fromkeys(found, 0.0), dict[Shares, float](), list[Matrix]()
     both = data.with_rows(np.hstack([data.X, angles]))
-    for kept, held in both.folds(int(min(_FOLDS, max(2, data.count.sum())))):
+    for fold, (kept, held) in enumerate(both.folds(int(min(_FOLDS, max(2, data.count.sum()))))):
         turn, choice = learn(kept.with_rows(kept.X[:, :-u]))
         rows = [np.hstack([turn(one.X[:, :-u]), one.X[:, -u:]]) for one in (kept, held)]
         weights.append(held.weight)
         for shares, errors in found.items():
             kernel = choice.kernel._replace(parts=Parts.of(u, shares))
             known = ridges.get(shares) if options.ridge is None else options.ridge
-            made = _held_out(kernel, kept.with_rows(rows[0]), held.with_rows(rows[1]), known, choice.ridge, options.backend)
+            made = _held_out(
+                kernel, kept.with_rows(rows[0]), held.with_rows(rows[1]), known, choice.ridge, options.backend
+            )
             ridges.setdefault(shares, made[0])
             errors.append(((made[1] - held.target) ** 2).sum(axis=1))
             share = float(held.weight.sum() / data.weight.sum())
             told[shares] += share * options.measure(held, made[1])
+        most = (1 + _BEHIND / (fold + 1)) * min(told[one] for one in found)
+        found = {one: errors for one, errors in found.items() if one == Shares() or told[one] <= most}
+        if len(found) == 1:
+            break
     weight, joined = np.concatenate(weights), {one: np.concatenate(errors) for one, errors in found.items()}
     if options.measure is mean_square:
-        better = [one for one in tried if surely(joined[Shares()], joined[one], weight)]
+        better = [one for one in joined if surely(joined[Shares()], joined[one], weight)]
     else:
-        better = [one for one in tried if told[one] < _CLEARLY * told[Shares()]]
-    return min(better, key=told.__getitem__, default=Shares()), told
+        better = [one for one in joined if told[one] < _CLEARLY * told[Shares()]]
+    return min(better, key=told.__getitem__, default=Shares()), {one: told[one] for one in found}
 
 
 def _held_out(
@@ -113,6 +123,46 @@ def _held_out(
     return ridge, backend.product(kernel, others, inputs, alpha, double=True)[place]
 
 
+def choose_on_held_rows(
+    plain: tuple[HoldOut, HoldOut],
+    seen: tuple[HoldOut, HoldOut],
+    choice: Choice,
+    columns: int,
+    fit: Callable[[HoldOut, Choice], Solved | None],
+    options: Options,
+) -> tuple[Choice, dict[Shares, float]]:
+    """Return the choice with the parts asked for, or those that are better on rows held out; and errors on few rows.
+
+    ``plain`` are few rows and many, ``seen`` the same with the angles of that many columns; features were learnt
+    without the rows that are held out. The best on few rows must be surely so on many, where features of all columns
+    are known better. ``fit`` fits many rows.
+
+    Cost: that of a fit to few rows for each of those tried, and of two to many.
+    """
+
+    def with_parts(shares: Shares) -> Choice:
+        return choice._replace(kernel=choice.kernel._replace(parts=Parts.of(columns, shares)))
+
+    def evaluate(hold: HoldOut, one: Choice) -> Solved | None:
+        return hold.evaluate(one.kernel, ridge=options.ridge, guess=one.ridge)
+
+    tried = TRIED if options.shares is None else (options.shares,)
+    found = {Shares(): evaluate(plain[0], choice)} | {one: evaluate(seen[0], with_parts(one)) for one in tried}
+    errors = {one: seen[0].measured(made) for one, made in found.items() if made is not None}
+    best = min(tried, key=lambda one: errors.get(one, math.inf))
+    before, after = found[Shares()], found[best]
+    made = with_parts(best) if after is None else with_parts(best)._replace(ridge=after.ridge)
+    if options.shares is not None:
+        return made, errors
+    if before is None or after is None or not seen[0].surely_better(after, before, sure=0.0):
+        return choice, errors
+    if len(plain[1].data) > len(plain[0].data):
+        before, after = fit(plain[1], choice), fit(seen[1], made)
+        if before is None or after is None or not seen[1].surely_better(after, before, sure=_SURE):
+            return choice, errors
+    return made._replace(ridge=after.ridge, error=after.error), errors
+
+
 def choose_indicators(data: Observations, options: Options) -> Indicators | None:
     """Return indicators for whole numbers of few values, beside the numbers or instead of them, if they surely help.
 
@@ -125,7 +175,7 @@ def choose_indicators(data: Observations, options: Options) -> Indicators | None
         return None
     if data.X.shape[1] > options.sizes.columns:
         return None
-    few = data.some(options.sizes.left_out)
+    few = data.some(options.sizes.weighed)
     columns = few_levels(data.X, options.groups)
     if not columns:
         return None
@@ -143,7 +193,9 @@ def choose_indicators(data: Observations, options: Options) -> Indicators | None
                 ridge, errors[name] = judged
     if "numbers" not in errors:
         return None
-    better = [one for one in errors if one != "numbers" and surely(errors["numbers"], errors[one], few.weight, least=_WORTH)]
+    better = [
+        one for one in errors if one != "numbers" and surely(errors["numbers"], errors[one], few.weight, least=_WORTH)
+    ]
     best = min(better, key=lambda one: float(errors[one] @ few.weight), default="numbers")
     return made[best]
 
@@ -151,9 +203,7 @@ def choose_indicators(data: Observations, options: Options) -> Indicators | None
 _WAYS = ("both", "instead")
 
 
-def _judge(
-    data: Observations, groups: Groups, options: Options, guess: float | None
-) -> tuple[float, Matrix] | None:
+def _judge(data: Observations, groups: Groups, options: Options, guess: float | None) -> tuple[float, Matrix] | None:
     """Return the best ridge, and the squared errors (c,) of observations left out one at a time."""
     angles = Angles.of(data.X, groups, weights=data.weights)
     if angles is None:
