@@ -114,8 +114,9 @@ class FewRows:
             return angles, options.shares or Shares(), {}
         if self._data.count.sum() < options.sizes.for_scales:
             return None, Shares(), {}
-        some = scaled.some(2 * options.rows)
-        seen = angles.apply(self._data.some(2 * options.rows).X)
+        sizes, n = options.sizes, len(self._data)
+        rows = sizes.seen_many if n >= 2 * sizes.seen_many else min(2 * options.rows, sizes.seen)
+        some, seen = scaled.some(rows), angles.apply(self._data.some(rows).X)
 
         def learnt(kept: Observations) -> tuple[Callable[[Matrix], Matrix], Choice]:
             made = learn(kept, Coordinates(), plain, plan, options, self._with_best_ridge)
