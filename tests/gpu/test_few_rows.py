@@ -242,8 +242,8 @@ class TestFits:
             raise AssertionError("on the processor")
 
         for module, names in (
-            (processor, ("start_gram", "ArrayLimit", "limit_kernel")),
-            (arrays, ("factor", "limit_kernel")),
+            (processor, ("start_gram", "ArrayLimit", "limit_block", "limit_product")),
+            (arrays, ("factor", "limit_kernel", "limit_cross")),
         ):
             for name in names:
                 monkeypatch.setattr(module, name, refuse)

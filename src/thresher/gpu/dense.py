@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from thresher.algebra.ridge import Evidence, Inverse
 from thresher.gpu.kernels.limit import interpolate
+from thresher.gpu.parts import Side
 from thresher.gpu.solver import factor
-from thresher.theory import limit_slopes
+from thresher.theory import Limit, limit_slopes
 from thresher.theory.kernel import probability_table
 
-__all__ = ["TensorKernel", "TensorLimit", "limit_of"]
+__all__ = ["TensorKernel", "TensorLimit", "cross_of"]
 
 Matrix = NDArray[np.float64]
 
@@ -27,7 +28,14 @@ def _table(shift: float, device: Any) -> Any:
     return None if table is None else torch.from_numpy(table).to(device)
 
 
-def limit_of(products: Any, shift: float, *, slopes: bool = False) -> tuple[Any, Any]:
+def cross_of(left: Side, right: Side, kernel: Limit) -> Any:
+    """Return the kernel (k, n) between two sides, float64. Cost: O(d) per entry."""
+    cross = _limit_of(left.vectors @ right.vectors.T, kernel.shift)[0]
+    left.add_parts(cross, right, kernel)
+    return cross
+
+
+def _limit_of(products: Any, shift: float, *, slopes: bool = False) -> tuple[Any, Any]:
     """Return the limit kernel of inner products (k, n), float64, and its slope, if asked for, or None."""
     table = _table(float(shift), products.device)
     if table is None:  # a shift at which the probability bends too sharply for it
@@ -90,13 +98,19 @@ class TensorKernel:
 
 
 class TensorLimit(TensorKernel):
-    """The limit kernel of inputs (n, d); for gradients their inner products and slopes (n, n) are kept."""
+    """The limit kernel of inputs (n, d); for gradients their inner products and slopes (n, n) are kept.
 
-    def __init__(self, inputs: Matrix, shift: float, gpu: Any, *, gradients: bool) -> None:
-        self._inputs = gpu.put(inputs)
-        products = self._inputs @ self._inputs.T
-        matrix, self._slopes = limit_of(products, shift, slopes=gradients)
-        self._products, self._shift = products if gradients else None, shift
+    There are none of a kernel of parts: metrics are learnt with that of all columns.
+    """
+
+    def __init__(self, inputs: Matrix, kernel: Limit, gpu: Any, *, gradients: bool) -> None:
+        assert not (gradients and kernel.parts), "gradients are those of the kernel of all columns"
+        self._side, self._kernel = Side.of(gpu.put(inputs), kernel), kernel
+        if gradients:
+            self._products = self._side.vectors @ self._side.vectors.T
+            matrix, self._slopes = _limit_of(self._products, kernel.shift, slopes=True)
+        else:
+            matrix = cross_of(self._side, self._side, kernel)
         super().__init__(matrix, gpu)
 
     def outer_products(self, alpha: Matrix, *, scale: Matrix, columns: int) -> Matrix:
@@ -104,7 +118,7 @@ class TensorLimit(TensorKernel):
 
         Cost: O(n²(n + d)) for any number of outputs, or O(n²d) for each where that is less.
         """
-        inputs, slopes = self._inputs, self._slopes
+        inputs, slopes = self._side.vectors, self._slopes
         outputs, added = self._gpu.put(alpha), self._gpu.put(scale)
         (n, d), k = inputs.shape, alpha.shape[1]
         some = inputs[:, :columns]
@@ -123,7 +137,7 @@ class TensorLimit(TensorKernel):
 
     def evidence(self, penalty: Matrix, targets: Matrix) -> Evidence | None:
         """Return what the likelihood of targets (n, k) needs. Cost: O(n³ + n²d)."""
-        gpu, rows, products, slopes = self._gpu, self._inputs, self._products, self._slopes
+        gpu, rows, products, slopes = self._gpu, self._side.vectors, self._products, self._slopes
         made = factor(self._matrix, gpu.put(penalty))
         if made is None:
             return None
@@ -147,7 +161,7 @@ class TensorLimit(TensorKernel):
         lower = made.lower
 
         def known(others: Matrix) -> Matrix:
-            cross = limit_of(self._inputs @ gpu.put(others).T, self._shift)[0]
+            cross = cross_of(self._side, Side.of(gpu.put(others), self._kernel), self._kernel)
             return np.asarray(gpu.get((torch.linalg.solve_triangular(lower, cross, upper=False) ** 2).sum(dim=0)))
 
         return known

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
 from thresher.devices import device_bytes
-from thresher.gpu.dense import TensorKernel, TensorLimit, limit_of
+from thresher.gpu.dense import TensorKernel, TensorLimit, cross_of
 from thresher.gpu.gram import start_gram
 from thresher.gpu.kernels.limit import evaluate, evaluate_slope
+from thresher.gpu.parts import Side
 from thresher.gpu.pivots import Inverse, random_pivots
 from thresher.gpu.solver import Lower, factor
 from thresher.gpu.twins import predict_twins
@@ -75,7 +76,7 @@ class Gpu:
     def require(self, rows: int, columns: int, outputs: int) -> None:
         """Refuse what does not fit even if no row of the kernel is kept."""
         rank = min(_RANK, rows // 8)
-        per_row = 4 * (2 * columns + rank) + 8 * 36 * outputs
+        per_row = 4 * (4 * columns + rank) + 8 * 36 * outputs
         fixed = 4 * min(rows, _SQUARE) ** 2 + 64 * rank**2 + 8 * min(_BLOCK, rows**2)
         fixed = 64 * rows**2 if rows <= _FEW else fixed
         free = 0.9 * self.spare()
@@ -107,12 +108,13 @@ class Gpu:
 
     def block(self, kernel: Limit, left: Any, right: Any, out: Any = None) -> Any:
         """Return the kernel (k, n), float32. Cost: O(d) per entry."""
-        shift = float(kernel.shift)
-        products = torch.mm(left, right.T, out=out)
+        shift, rows, columns = float(kernel.shift), Side.of(left, kernel), Side.of(right, kernel)
+        products = torch.mm(rows.vectors, columns.vectors.T, out=out)
         if polynomials(shift) is None:  # a shift that polynomials do not reach
             products.copy_(self.put(limit_kernel(self.get(products.double()), shift, symmetric=False)))
         else:
             evaluate(products, *_coefficients(shift, self.device))
+        rows.add_parts(products, columns, kernel)
         return products
 
     def factor(self, matrix: Any, added: float) -> Lower | None:
@@ -128,9 +130,9 @@ class Gpu:
     ) -> Matrix:
         """Return the kernel times vectors, in blocks. Cost: O(nd) per row of the others."""
         if double:
-            left, right, columns = self.put(others), self.put(inputs), self.put(vectors)
-            parts = self.slices(len(left), len(right))
-            return self.get(torch.cat([limit_of(left[rows] @ right.T, kernel.shift)[0] @ columns for rows in parts]))
+            left, right, columns = self.put(others), Side.of(self.put(inputs), kernel), self.put(vectors)
+            blocks = (Side.of(left[rows], kernel) for rows in self.slices(len(left), len(inputs)))
+            return self.get(torch.cat([cross_of(rows, right, kernel) @ columns for rows in blocks]))
         left, right, columns = (self.put(np.asarray(one, np.float32)) for one in (others, inputs, vectors))
         found = torch.empty((len(left), columns.shape[1]), dtype=torch.float64, device=self.device)
         for rows in self.slices(len(left), len(right)):
@@ -161,7 +163,7 @@ class Gpu:
 
     def dense(self, kernel: Limit, inputs: Matrix, *, gradients: bool = False) -> TensorLimit:
         """Return the limit kernel. Cost: O(n²d)."""
-        return TensorLimit(inputs, kernel.shift, self, gradients=gradients)
+        return TensorLimit(inputs, kernel, self, gradients=gradients)
 
     def start_gram(self, inputs: Matrix, settings: NetworkSettings) -> TensorKernel:
         """Return the Gram matrix of a start. Cost: O(mn(n + d))."""

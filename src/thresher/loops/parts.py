@@ -15,22 +15,22 @@ import numpy as np
 
 from thresher.loops import compiled, helper
 
-__all__ = ["APART", "add_parts", "add_parts_double"]
+__all__ = ["APART", "SINE", "SINE_DOUBLE", "add_parts", "add_parts_double"]
 
 APART = 4.0  # between the codes of two categories: more than pi, so that they have nothing in common
 # sin(u) / u for |u| up to pi/2 as a polynomial of u², from the highest power down: in single precision to 5e-9, and its
-# series, of which the next term is below 1e-14.
-_SINGLE = np.array(
+# series, of which the next term is below 1e-15.
+SINE = np.array(
     [2.605107634382171e-06, -0.00019809017408218147, 0.008333050170664661, -0.16666657947845623, 0.9999999956988086],
     np.float32,
 )
-_DOUBLE = np.array([(-1.0) ** power / math.factorial(2 * power + 1) for power in range(8, -1, -1)])
+SINE_DOUBLE = np.array([(-1.0) ** power / math.factorial(2 * power + 1) for power in range(9, -1, -1)])
 # arccos(x) / (pi sqrt(1 - x)) for x from 0 to 1, to 1e-8: Abramowitz and Stegun, 4.4.46.
 _ARCCOS = np.array(
     [-0.0012624911, 0.0066700901, -0.0170881256, 0.0308918810, -0.0501743046, 0.0889789874, -0.2145988016, 1.5707963050]
 )
 _ARCCOS = (_ARCCOS / math.pi).astype(np.float32)
-_TERMS, _DOUBLE_TERMS, _ARCCOS_TERMS = len(_SINGLE), len(_DOUBLE), len(_ARCCOS)
+_TERMS, _DOUBLE_TERMS, _ARCCOS_TERMS = len(SINE), len(SINE_DOUBLE), len(_ARCCOS)
 
 
 @helper(relaxed=True)
@@ -41,9 +41,9 @@ def _add_column(angle, others, sums, squares):
     for j in range(others.shape[0]):
         u = min(abs(others[j] - angle), most) - middle
         v = u * u
-        sine = _SINGLE[0]
+        sine = SINE[0]
         for power in range(1, _TERMS):
-            sine = sine * v + _SINGLE[power]
+            sine = sine * v + SINE[power]
         k = (u * share - half) * u * sine
         sums[j] += k
         squares[j] += k * k
@@ -89,9 +89,9 @@ def _add_column_double(angle, others, sums, squares):
     for j in range(others.shape[0]):
         u = min(abs(others[j] - angle), math.pi) - math.pi / 2
         v = u * u
-        sine = _DOUBLE[0]
+        sine = SINE_DOUBLE[0]
         for power in range(1, _DOUBLE_TERMS):
-            sine = sine * v + _DOUBLE[power]
+            sine = sine * v + SINE_DOUBLE[power]
         k = (u * (1.0 / math.pi) - 0.5) * u * sine
         sums[j] += k
         squares[j] += k * k
