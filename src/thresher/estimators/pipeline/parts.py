@@ -30,8 +30,15 @@ from thresher.theory import Parts, Shares
 __all__ = ["TRIED", "Learner", "angles_of", "choose_indicators", "choose_on_held_rows", "choose_shares", "surely"]
 
 Matrix = NDArray[np.float64]
-# Beside the kernel of all columns: half of it and half of others, those sharper, and none of it.
-TRIED = (Shares(0.5, 0.25, 0.25), Shares(0.5, layer=0.5), Shares(0.5, 0.25, 0.25, sharpness=8.0), Shares(0.0, 0.5, 0.5))
+# Beside the kernel of all columns: half of it and half of columns and pairs, or of a layer of columns; columns and pairs
+# alone; and sharp ones, for steps: half of them, or most of it single columns.
+TRIED = (
+    Shares(0.5, 0.25, 0.25),
+    Shares(0.5, layer=0.5),
+    Shares(0.0, 0.5, 0.5),
+    Shares(0.5, 0.25, 0.25, sharpness=8.0),
+    Shares(0.25, 0.75, sharpness=32.0),
+)
 _FOLDS = 4
 _COLUMNS = 128  # that are seen one by one at most, unless parts were asked for
 _INDICATORS = 400  # columns at most that whole numbers become
