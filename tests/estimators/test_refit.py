@@ -141,3 +141,13 @@ def test_a_checkpoint_knows_what_was_taken_over(tmp_path, monkeypatch):
 def test_a_model_that_is_not_fitted_has_nothing_to_take_over():
     with pytest.raises(Exception, match="not fitted"):
         ThresherRegressor().refit(*table(50))
+
+
+def test_parts_are_taken_over_where_a_column_no_longer_varies():
+    X, y = table(500)
+    X = np.column_stack([X, np.arange(500) % 2])
+    model = of_few(ThresherRegressor(random_state=0, parts="mixed")).fit(X, y + X[:, -1])
+    some = X[:, -1] == 0
+    again = of_few(ThresherRegressor(random_state=0, parts="mixed")).fit(X, y + X[:, -1]).refit(X[some], y[some])
+    assert again.parts_ == model.parts_ and len(again.lift_.angles_) == len(model.lift_.angles_)
+    assert np.mean((again.predict(X[some]) - y[some]) ** 2) < 0.5 * np.var(y)

@@ -60,5 +60,6 @@ class Refits:
         """Return what a fit of other rows may take over from one of so many."""
         choice = fitted.choice._replace(ridge=fitted.limit.ridge)
         lift = fitted.lift
-        found = lift.scale, lift.indicators_, fitted.coordinates, choice, fitted.learning, fitted.limit.way
-        return Taken(asked_of(self), self._number_names(), *found, rows)
+        seen = lift.scale, lift.indicators_, lift.angles_
+        found = fitted.coordinates, choice, fitted.learning, fitted.limit.way
+        return Taken(asked_of(self), self._number_names(), *seen, *found, rows)

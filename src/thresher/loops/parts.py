@@ -57,7 +57,7 @@ def _combine(row, sums, squares, columns, whole, single, pairs, layer):
         row[j] = whole * row[j] + single * sums[j] + pairs * (sums[j] * sums[j] - squares[j])
     if layer > zero:
         for j in range(row.shape[0]):
-            mean = min(max(sums[j] * columns, -one), one)
+            mean = min(max(sums[j] / columns, -one), one)  # not times 1 / columns, which is 1 - 6e-8 for equal rows
             size = abs(mean)
             angle = _ARCCOS[0]
             for power in range(1, _ARCCOS_TERMS):
@@ -75,7 +75,7 @@ def add_parts(tile, left, right, shares, sums, squares):
     of columns, and the kernel at shift 0, divided by its diagonal, of the mean s / u: neurons on top of those of
     columns. ``sums`` and ``squares`` (n,) are room for a row. All are float32.
     """
-    columns = np.float32(1.0 / max(1, right.shape[0]))
+    columns = np.float32(right.shape[0])
     for i in range(tile.shape[0]):
         sums[:] = np.float32(0.0)
         squares[:] = np.float32(0.0)
@@ -110,10 +110,19 @@ def _combine_double(row, sums, squares, columns, whole, single, pairs, layer):
 @compiled
 def add_parts_double(tile, left, right, shares, sums, squares):
     """Do as ``add_parts``, in double precision."""
-    columns = 1.0 / max(1, right.shape[0])
+    columns = float(right.shape[0])
     for i in range(tile.shape[0]):
         sums[:] = 0.0
         squares[:] = 0.0
         for k in range(right.shape[0]):
             _add_column_double(left[i, k], right[k], sums, squares)
+<<<<<<< HEAD
         _combine_double(tile[i], sums, squares, columns, shares[0], shares[1], shares[2], shares[3])
+=======
+        for j in range(tile.shape[1]):
+            both = sums[j] * sums[j] - squares[j]
+            tile[i, j] = shares[0] * tile[i, j] + shares[1] * sums[j] + shares[2] * both
+            if shares[3] > 0.0:
+                mean = min(max(sums[j] / columns, -1.0), 1.0)
+                tile[i, j] += shares[3] * mean * (1.0 - math.acos(mean) / math.pi)
+>>>>>>> parts-tests

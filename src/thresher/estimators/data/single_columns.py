@@ -25,6 +25,9 @@ _LEVELS = 20  # values of a column of whole numbers up to which it may be a cate
 _LARGEST = 1 << 20  # code of a category at most: exact in single precision
 
 
+_NOTHING = Scaling(np.zeros(0), np.ones(0))
+
+
 class Angles(NamedTuple):
     """Which columns of rows (n, d) are numbers and which are groups of indicators, and the quantiles of the numbers."""
 
@@ -41,9 +44,13 @@ class Angles(NamedTuple):
         kept = tuple(group for group in groups if varies[list(group)].any())
         if not len(numbers) and not kept:
             return None
-        nothing = Scaling(np.zeros(0), np.ones(0))
-        scaling = Scaling.of(X[:, numbers], scale="quantile", weights=weights) if len(numbers) else nothing
-        return cls(scaling, numbers, kept)
+        return cls(_NOTHING, numbers, kept).learnt(X, weights=weights)
+
+    def learnt(self, X: Matrix, *, weights: Matrix | None = None) -> Angles:
+        """Return the same columns with the quantiles of other rows (n, d). Cost: O(nd log n)."""
+        if not len(self.numbers):
+            return self
+        return self._replace(scaling=Scaling.of(X[:, self.numbers], scale="quantile", weights=weights))
 
     def __len__(self) -> int:
         """Return the number of columns that are seen one by one."""

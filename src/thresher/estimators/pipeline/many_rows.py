@@ -107,10 +107,12 @@ class ManyRows:
     def choose_kernel(self, scale: Scale) -> Features:
         """Return the kernel, by rounds on rows held out, and how all rows will be fitted."""
         taken, errors = self._options.taken, dict[Shares, float]()
-        self._angles = angles_of(self._kept_data, self._options)
         if taken is None:
+            self._angles = angles_of(self._kept_data, self._options)
             coordinates, choice, learning, errors = self._learn_kernel(scale)
         else:
+            some = self._kept_data
+            self._angles = None if taken.angles is None else taken.angles.learnt(some.X, weights=some.weights)
             coordinates, choice, learning = taken.coordinates, taken.choice, taken.learning
             self._way = taken.way
         seen = None if choice.kernel.parts is None else self._angles
