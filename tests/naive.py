@@ -362,7 +362,6 @@ def limit_kernel(X, Y, shift):
     return found
 
 
-<<<<<<< HEAD
 def parts_kernel(K, left, right, shares, diagonal):
     """The kernel of parts from that of all columns K (k, n), angles (k, u) and (n, u), and shares of the parts."""
     whole, single, pairs, layer, sharpness = shares
@@ -376,7 +375,8 @@ def parts_kernel(K, left, right, shares, diagonal):
         of_columns = single * mean + pairs * np.mean(both) + layer * on_top
         made[i, j] = whole * K[i, j] + diagonal * of_columns
     return made
-=======
+
+
 def column_kernel(x, y, *, category, sharpness):
     """What neurons that see one column make of two cells: of numbers by the angle of (x, 1) and (y, 1)."""
     if category:
@@ -405,4 +405,3 @@ def kernel_of_parts(X, Y, cells, others, *, categories, shift, shares):
             top = mean * (1 - np.arccos(np.clip(mean, -1, 1)) / np.pi)
             found[i, j] += norm.sf(shift) * (single * mean + pairs * middle + layer * top)
     return found
->>>>>>> parts-tests

@@ -103,7 +103,7 @@ def _combine_double(row, sums, squares, columns, whole, single, pairs, layer):
         row[j] = whole * row[j] + single * sums[j] + pairs * (sums[j] * sums[j] - squares[j])
     if layer > 0.0:
         for j in range(row.shape[0]):
-            mean = min(max(sums[j] * columns, -1.0), 1.0)
+            mean = min(max(sums[j] / columns, -1.0), 1.0)
             row[j] += layer * mean * (1.0 - math.acos(mean) / math.pi)
 
 
@@ -116,13 +116,4 @@ def add_parts_double(tile, left, right, shares, sums, squares):
         squares[:] = 0.0
         for k in range(right.shape[0]):
             _add_column_double(left[i, k], right[k], sums, squares)
-<<<<<<< HEAD
         _combine_double(tile[i], sums, squares, columns, shares[0], shares[1], shares[2], shares[3])
-=======
-        for j in range(tile.shape[1]):
-            both = sums[j] * sums[j] - squares[j]
-            tile[i, j] = shares[0] * tile[i, j] + shares[1] * sums[j] + shares[2] * both
-            if shares[3] > 0.0:
-                mean = min(max(sums[j] / columns, -1.0), 1.0)
-                tile[i, j] += shares[3] * mean * (1.0 - math.acos(mean) / math.pi)
->>>>>>> parts-tests

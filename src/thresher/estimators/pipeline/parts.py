@@ -30,8 +30,8 @@ from thresher.theory import Parts, Shares
 __all__ = ["TRIED", "Learner", "angles_of", "choose_indicators", "choose_on_held_rows", "choose_shares", "surely"]
 
 Matrix = NDArray[np.float64]
-# Beside the kernel of all columns: half of it and half of columns and pairs, or of a layer of columns; columns and pairs
-# alone; and sharp ones, for steps: half of them, or most of it single columns.
+# Beside the kernel of all columns: half of it and half of columns and pairs, or of a layer of columns; columns and
+# pairs alone; and sharp ones, for steps: half of the kernel, or most of it, single columns.
 TRIED = (
     Shares(0.5, 0.25, 0.25),
     Shares(0.5, layer=0.5),
