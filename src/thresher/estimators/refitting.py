@@ -58,8 +58,16 @@ class Refits:
 
     def _choices(self, fitted: Fitted, rows: int) -> Taken:
         """Return what a fit of other rows may take over from one of so many."""
-        choice = fitted.choice._replace(ridge=fitted.limit.ridge)
         lift = fitted.lift
-        seen = lift.scale, lift.indicators_, lift.angles_
-        found = fitted.coordinates, choice, fitted.learning, fitted.limit.way
-        return Taken(asked_of(self), self._number_names(), *seen, *found, rows)
+        return Taken(
+            asked=asked_of(self),
+            columns=self._number_names(),
+            scale=lift.scale,
+            indicators=lift.indicators_,
+            angles=lift.angles_,
+            coordinates=fitted.coordinates,
+            choice=fitted.choice._replace(ridge=fitted.limit.ridge),
+            learning=fitted.learning,
+            way=fitted.limit.way,
+            rows=rows,
+        )

@@ -50,7 +50,7 @@ class Angles(NamedTuple):
         """Return the same columns with the quantiles of other rows (n, d). Cost: O(nd log n)."""
         if not len(self.numbers):
             return self
-        return self._replace(scaling=Scaling.of(X[:, self.numbers], scale="quantile", weights=weights))
+        return Angles(Scaling.of(X[:, self.numbers], scale="quantile", weights=weights), self.numbers, self.groups)
 
     def __len__(self) -> int:
         """Return the number of columns that are seen one by one."""
