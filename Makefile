@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test coverage test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs limits pictures start bench bench-full certified scaling prediction preconditioners cluster many-rows gpu reliability clean
+.PHONY: setup demo test coverage test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs limits pictures start bench bench-full certified scaling prediction kernel preconditioners cluster many-rows gpu reliability clean
 
 setup: $(VENV)/.ready
 
@@ -109,6 +109,10 @@ certified: setup
 # What a prediction costs: of networks, with and without the neurons that never moved, and of default models; some minutes.
 prediction: setup
 	$(BIN)/python -m benchmarks.prediction
+
+# What an entry of the kernel of the estimators costs, of all columns and of parts; half a minute.
+kernel: setup
+	$(BIN)/python -m benchmarks.kernel_entries
 
 # Preconditioners of the Gram matrix side by side, without an n x n matrix; about five minutes.
 preconditioners: setup
