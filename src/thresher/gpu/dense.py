@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from thresher.algebra.ridge import Evidence, Inverse
 from thresher.gpu.kernels.limit import interpolate
-from thresher.gpu.parts import Side
+from thresher.gpu.kernels.parts import add_parts
 from thresher.gpu.solver import factor
-from thresher.theory import Limit, limit_slopes
+from thresher.theory import Limit, Parts, limit_slopes
 from thresher.theory.kernel import probability_table
 
-__all__ = ["TensorKernel", "TensorLimit", "cross_of"]
+__all__ = ["Side", "TensorKernel", "TensorLimit", "cross_of"]
 
 Matrix = NDArray[np.float64]
 
@@ -45,6 +45,35 @@ def _limit_of(products: Any, shift: float, *, slopes: bool = False) -> tuple[Any
     made, change = torch.empty_like(products), torch.empty_like(products) if slopes else None
     interpolate(products, table, made, change)
     return made, change
+
+
+class Side(NamedTuple):
+    """Inputs on one side of a block: unit vectors (n, d), and the angles (columns, n) of parts."""
+
+    vectors: Any
+    angles: Any  # times the sharpness; None without parts
+
+    @classmethod
+    def of(cls, inputs: Any, kernel: Limit) -> Side:
+        """Return a side of inputs (n, d), whose last coordinates are the angles of parts if the kernel has them."""
+        if kernel.parts is None:
+            return cls(inputs, None)
+        columns, sharpness = kernel.parts.columns, float(kernel.parts.shares.sharpness)
+        return cls(inputs[:, :-columns], (inputs[:, -columns:] * sharpness).T.contiguous())
+
+    def add_parts(self, block: Any, right: Side, kernel: Limit) -> None:
+        """Turn the kernel of all columns (k, n) in a block, contiguous, into that of parts, if there are any.
+
+        Cost: O(columns) per entry.
+        """
+        if kernel.parts is not None:
+            factors = _factors(kernel.parts, float(kernel.diagonal), block.dtype, block.device)
+            add_parts(block, self.angles, right.angles, factors, layer=kernel.parts.shares.layer > 0)
+
+
+@lru_cache(maxsize=32)
+def _factors(parts: Parts, diagonal: float, kind: Any, device: Any) -> Any:
+    return torch.as_tensor(parts.factors(diagonal), dtype=kind, device=device)
 
 
 class TensorKernel:

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
 from thresher.devices import device_bytes
-from thresher.gpu.dense import TensorKernel, TensorLimit, cross_of
+from thresher.gpu.dense import Side, TensorKernel, TensorLimit, cross_of
 from thresher.gpu.gram import start_gram
 from thresher.gpu.kernels.limit import evaluate, evaluate_slope
-from thresher.gpu.parts import Side
 from thresher.gpu.pivots import Inverse, random_pivots
 from thresher.gpu.solver import Lower, factor
 from thresher.gpu.twins import predict_twins

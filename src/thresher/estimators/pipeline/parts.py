@@ -44,7 +44,7 @@ _COLUMNS = 128  # that are seen one by one at most, unless parts were asked for
 _INDICATORS = 400  # columns at most that whole numbers become
 _NUMBERS = 1 << 27  # in a table with indicators at most: a gigabyte
 _FEW, _DOUBTS = 150, (1.0, 0.0)  # observations below which a gain must be this many standard errors, and beyond
-_SURE = 1.0  # standard errors by which parts must be better on many rows
+_ON_MANY = 1.0  # standard errors by which parts must be better on many rows
 _BEHIND = 0.1  # what k folds put behind the best by a k-th of this share of its error is given up
 _LEAST = 0.0  # share of the error that must be gained
 _CLEARLY = 0.97  # share of another error than that of squares, which may be left, as little is known of its chances
@@ -165,7 +165,7 @@ def choose_on_held_rows(
         return choice, errors
     if len(plain[1].data) > len(plain[0].data):
         before, after = fit(plain[1], choice), fit(seen[1], made)
-        if before is None or after is None or not seen[1].surely_better(after, before, sure=_SURE):
+        if before is None or after is None or not seen[1].surely_better(after, before, sure=_ON_MANY):
             return choice, errors
     return made._replace(ridge=after.ridge, error=after.error), errors
 
