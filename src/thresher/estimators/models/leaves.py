@@ -61,7 +61,7 @@ class Leaves:
     rounds: Matrix  # the same after 0, 1, ... rounds of metrics of their own, with the ridge that was chosen
     shift: float
     ridge: float
-    shares: Matrix  # (4,): of the parts of the kernel
+    shares: Matrix  # (5,): of the parts of the kernel, and their sharpness
 
     @property
     def kernel(self) -> SphereKernel:

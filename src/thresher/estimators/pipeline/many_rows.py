@@ -41,7 +41,7 @@ from thresher.estimators.pipeline.scale import Scale, Trials, choose_scale
 from thresher.files import fingerprint
 from thresher.parallel import blas_for_size
 from thresher.tables.parts import BLOCK
-from thresher.theory import Shares
+from thresher.theory import Parts, Shares
 
 __all__ = ["ManyRows"]
 
@@ -111,7 +111,7 @@ class ManyRows:
         if taken is None:
             coordinates, choice, learning, errors = self._learn_kernel(scale)
         else:
-            coordinates, choice, learning = taken.coordinates, taken.choice, taken.learning
+            coordinates, choice, learning = taken.coordinates, _seeing(taken.choice, self._angles), taken.learning
             self._way = taken.way
         seen = None if choice.kernel.parts is None else self._angles
         small = self._part(self._options.sizes.small, coordinates, scale.scaling, angles=seen, mixed=False)
@@ -333,8 +333,17 @@ def _mark(taken: Taken | None) -> str:
     if taken is None:
         return "nothing"
     kernel = taken.choice.kernel
+    about = taken.scale, taken.way, taken.choice.ridge, kernel.bias, kernel.shift, kernel.parts
     arrays = [one for one in (*taken.coordinates, kernel.metric) if one is not None]
-    return fingerprint((taken.scale, taken.way, taken.choice.ridge, kernel.bias, kernel.shift), arrays)
+    return fingerprint(about, arrays)
+
+
+def _seeing(choice: Choice, angles: Angles | None) -> Choice:
+    """Return a choice with its parts for the columns that vary here, which may be others than where it was made."""
+    parts = choice.kernel.parts
+    if parts is not None:
+        parts = None if angles is None else Parts.of(len(angles), parts.shares)
+    return choice._replace(kernel=choice.kernel._replace(parts=parts))
 
 
 ToCoordinates = Callable[[Matrix], Matrix]  # makes of raw rows (k, d) what is divided by its norms: (k, r)
