@@ -8,6 +8,7 @@ an encoder makes them, or :class:`Indicators` of whole numbers that are names.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,8 @@ _LEVELS = 20  # values of a column of whole numbers up to which it may be a cate
 _LARGEST = 1 << 20  # code of a category at most: exact in single precision
 
 
-class Angles(NamedTuple):
+@dataclass(frozen=True)
+class Angles:
     """Which columns of rows (n, d) are numbers and which are groups of indicators, and the quantiles of the numbers."""
 
     scaling: Scaling  # of the numbers alone
