@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from thresher.engines import LOCAL, Where
 from thresher.estimators.data.single_columns import Angles, Groups, Indicators
@@ -66,7 +66,7 @@ class Learning(NamedTuple):
 class Taken(NamedTuple):
     """What an earlier fit of many rows chose, which another takes over."""
 
-    asked: tuple[Any, ...]  # parameters with which it was chosen
+    asked: tuple[str, ...]  # parameters with which it was chosen
     columns: tuple[str, ...]  # their names: for others it is worth nothing
     scale: str
     indicators: Indicators | None

@@ -18,7 +18,10 @@ __all__ = ["PARTS", "asked_of", "check_parameters", "shares_of", "threads_of"]
 
 SEQUENCES = ("sobol", "random")
 APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
-_DECISIVE = ("width", "shift", "ridge", "bias", "feature_learning", "scale", "approximation", "target", "parts")
+_DECISIVE = (
+    "width", "shift", "ridge", "bias", "feature_learning", "scale", "approximation", "target", "parts",
+    "categorical_features",
+)  # fmt: skip
 PARTS = {
     "all": Shares(),
     "columns": Shares(0.0, 1.0),
@@ -59,9 +62,9 @@ def check_parameters(model: Any) -> None:
         raise InvalidInput("leaves need a bias above 0. Use another bias, or approximation='centres'.")
 
 
-def asked_of(model: Any) -> tuple[Any, ...]:
-    """Return the parameters that decide what a fit chooses; a classifier has no target."""
-    return tuple(getattr(model, name, None) for name in _DECISIVE)
+def asked_of(model: Any) -> tuple[str, ...]:
+    """Return the parameters that decide what a fit chooses, as text, as some are arrays; a classifier has no target."""
+    return tuple(repr(getattr(model, name, None)) for name in _DECISIVE)
 
 
 def shares_of(parts: Any, width: Any) -> Shares | None:
@@ -79,15 +82,20 @@ def shares_of(parts: Any, width: Any) -> Shares | None:
             return Shares()
     else:
         try:
-            shares = Shares(*(check_number(one, "parts", least=0.0) for one in parts))
+            given = [check_number(one, "a share of parts", least=0.0) for one in parts]
+            shares = Shares(*given) if given else Shares(0.0)
             if not 1.0 <= shares.sharpness <= MOST_SHARP:
                 raise InvalidInput(
                     f"the sharpness of parts must be from 1 to {MOST_SHARP:g}; got {shares.sharpness:g}."
                 )
         except TypeError:
-            raise InvalidInput(f"parts must be a name or four shares; got {str(parts)[:80]}.") from None
+            names = ", ".join(map(repr, ("auto", *PARTS)))
+            raise InvalidInput(f"parts must be one of {names}, or four shares; got {str(parts)[:80]}.") from None
         if not math.isclose(sum(shares[:4]), 1.0, abs_tol=1e-9):
-            raise InvalidInput(f"the shares of parts must add up to 1; got {sum(shares[:4]):g}.")
+            raise InvalidInput(
+                "the shares of parts, of all columns, single ones, pairs and the layer, must add up to 1; "
+                f"got {sum(shares[:4]):g}."
+            )
     if finite and shares != Shares():
         raise InvalidInput("networks of finite width see all columns at once. Use parts='all', or width=float('inf').")
     return shares

@@ -8,6 +8,7 @@ an encoder makes them, or :class:`Indicators` of whole numbers that are names.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,8 @@ _LARGEST = 1 << 20  # code of a category at most: exact in single precision
 _NOTHING = Scaling(np.zeros(0), np.ones(0))
 
 
-class Angles(NamedTuple):
+@dataclass(frozen=True)
+class Angles:
     """Which columns of rows (n, d) are numbers and which are groups of indicators, and the quantiles of the numbers."""
 
     scaling: Scaling  # of the numbers alone
@@ -89,6 +91,11 @@ class Indicators(NamedTuple):
     def apply(self, X: Matrix) -> Matrix:
         """Return rows (n, kept + m) of raw rows (n, d); a value that was not there has no indicator. Cost: O(nm)."""
         return np.hstack([X[:, self.kept], X[:, self.columns] == self.values])
+
+    def knows(self, X: Matrix) -> bool:
+        """Return whether all values of raw rows (n, d) have indicators, if columns have any. Cost: O(nm)."""
+        each = [(column, self.values[self.columns == column]) for column in np.unique(self.columns)]
+        return all(np.isin(X[:, column], values).all() for column, values in each)
 
     @property
     def sources(self) -> Numbers:

@@ -24,6 +24,11 @@ def arrays_of(estimator: Any, *, encoded: bool) -> Arrays:
         raise InvalidInput(
             "the limit of infinite width has no neurons to export. Fit with a finite width, such as width=4096."
         )
+    if estimator.lift_.indicators_ is not None:
+        raise InvalidInput(
+            "an export takes numbers as they are, and some became categories here: see categories_. Fit with "
+            "parts='all', or name all categories in categorical_features."
+        )
     mean, unit = estimator._target_frame()
     both = zip((network.neurons() for network in estimator.networks_), estimator.gains_, strict=True)
     parts = [one._replace(coefficients=gain * one.coefficients) for one, gain in both]

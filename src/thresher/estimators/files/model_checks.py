@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from thresher.checks import check_number, check_whole
 from thresher.estimators.data.scaling import BY_RANK, PULLED, SCALES
+from thresher.estimators.data.single_columns import Angles
 from thresher.estimators.models.intervals import LEVELS
 from thresher.model.network import NetworkSettings
 from thresher.theory import Shares
@@ -90,10 +91,28 @@ def check_model(estimator: Any, *, networks: int) -> None:
     valid = min(shares) >= 0 and abs(sum(shares[:4]) - 1) < 1e-9 and 1 <= shares.sharpness <= MOST_SHARP
     if not valid or (shares == Shares()) != (angles is None):
         raise ValueError("the shares of its parts are not valid")
-    if angles is not None and not {*angles.numbers, *chain(*angles.groups)} <= set(range(len(scaling.mean))):
-        raise ValueError("its kernel sees columns that are not there")
+    if angles is not None:
+        _check_angles(angles, columns=len(scaling.mean))
     if networks != (0 if estimator.width == math.inf else outputs):
         raise ValueError(f"{networks} networks for {outputs} outputs")
+
+
+def _check_angles(angles: Angles, *, columns: int) -> None:
+    """Refuse columns that are not there, and quantiles that are none."""
+    if not {*angles.numbers, *chain(*angles.groups)} <= set(range(columns)):
+        raise ValueError("its kernel sees columns that are not there")
+    if not len(angles.numbers):
+        return
+    scaling, shape = angles.scaling, (len(angles.numbers),)
+    if scaling.low is None or scaling.high is None or scaling.soft is None or scaling.knots is None:
+        raise ValueError("its kernel sees columns without their quantiles")
+    flat = (scaling.mean, scaling.unit, scaling.low, scaling.high, scaling.soft)
+    if any(one.shape != shape for one in flat) or scaling.knots.shape != (2, *scaling.knots.shape[1:2], *shape):
+        raise ValueError("the quantiles of its single columns do not fit together")
+    ascending = scaling.knots.shape[1] >= 3 and (np.diff(scaling.knots[0], axis=0) >= 0).all()
+    finite = all(np.isfinite(one).all() for one in (*flat, scaling.knots))
+    if not ascending or not finite or not (scaling.unit > 0).all() or not (scaling.soft > 0).all():
+        raise ValueError("the quantiles of its single columns are not valid")
 
 
 def _valid_pivots(pivots: NDArray[Any], core: Matrix, estimator: Any) -> bool:

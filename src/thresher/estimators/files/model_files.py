@@ -62,6 +62,8 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     parameters |= {"class_weight": _describe_class_weight(estimator)} if "class_weight" in parameters else {}
     if not isinstance(parameters["categorical_features"], str | None):
         parameters["categorical_features"] = np.asarray(parameters["categorical_features"]).tolist()
+    if not isinstance(parameters["parts"], str):
+        parameters["parts"] = [float(one) for one in parameters["parts"]]
     if not isinstance(parameters["random_state"], int | None):
         parameters["random_state"] = None
     if parameters["train_options"] is not None:

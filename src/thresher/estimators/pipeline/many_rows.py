@@ -335,8 +335,9 @@ def _mark(taken: Taken | None) -> str:
     if taken is None:
         return "nothing"
     kernel = taken.choice.kernel
+    about = taken.scale, taken.way, taken.choice.ridge, kernel.bias, kernel.shift, kernel.parts
     arrays = [one for one in (*taken.coordinates, kernel.metric) if one is not None]
-    return fingerprint((taken.scale, taken.way, taken.choice.ridge, kernel.bias, kernel.shift), arrays)
+    return fingerprint(about, arrays)
 
 
 ToCoordinates = Callable[[Matrix], Matrix]  # makes of raw rows (k, d) what is divided by its norms: (k, r)

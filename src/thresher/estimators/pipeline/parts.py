@@ -109,7 +109,8 @@ def choose_shares(
         better = [one for one in joined if surely(joined[Shares()], joined[one], weight)]
     else:
         better = [one for one in joined if told[one] < _CLEARLY * told[Shares()]]
-    return min(better, key=told.__getitem__, default=Shares()), {one: told[one] for one in found}
+    seen = float(weight.sum() / data.weight.sum())  # below 1 if nothing else was left after some folds
+    return min(better, key=told.__getitem__, default=Shares()), {one: told[one] / seen for one in found}
 
 
 def _held_out(

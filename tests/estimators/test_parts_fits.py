@@ -1,0 +1,309 @@
+"""Fits with a kernel of parts: judges, ways to fit many rows, error bars, targets, files of fits in progress."""
+
+from dataclasses import replace
+
+import naive
+import numpy as np
+import pytest
+from few import of_few
+from parted import SHARES, Parted
+from test_backends import BACKENDS, DOUBLE, INTERPRETED, SINGLE
+from test_fit_checkpoints import Stop
+
+from thresher import ThresherClassifier, ThresherRegressor
+from thresher.errors import ThresherError
+from thresher.estimators.backends.processor import Cpu
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.judging.holdout import HoldOut
+from thresher.estimators.judging.leave_one_out import LeaveOneOut
+from thresher.estimators.models import exact, leaves
+from thresher.estimators.models.variance import Variance
+from thresher.theory import Shares
+
+FIXED = {"random_state": 0, "feature_learning": 0, "shift": 0.5, "bias": 1.0, "target": "linear", "n_jobs": 1}
+MIXED = (0.4, 0.2, 0.2, 0.2, 2.0)
+BEYOND = {"exact": 300, "leaf": 120, "leaves_judged": 40, "centres": 100, "more_centres": 150}
+
+
+def table(n, seed=0, noise=0.1):
+    """A sum of functions of single columns, one of them whole numbers that are names."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(n, 3)), rng.integers(0, 5, size=n)])
+    y = np.sin(2 * X[:, 0]) + np.abs(X[:, 1]) + np.array([0.0, 2.0, -1.0, 1.0, -2.0])[X[:, 3].astype(int)]
+    return X, y + noise * rng.normal(size=n)
+
+
+def regressor(**more):
+    return ThresherRegressor(**{**FIXED, "parts": MIXED, **more})
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request):
+    if request.param == "gpu" and not INTERPRETED:
+        pytest.skip("needs torch and Triton's interpreter: make test-gpu-kernels")
+    return BACKENDS[request.param]()
+
+
+@pytest.mark.parametrize("shares", SHARES, ids=lambda one: " ".join(f"{share:g}" for share in one))
+def test_every_backend_has_the_same_kernel(backend, shares):
+    one, other = Parted.drawn(30), Parted.drawn(7, 1)
+    kernel, inputs, others = one.kernel(shares), one.inputs, other.inputs
+    K, C = one.defined(one, shares), other.defined(one, shares)
+    vectors = np.random.default_rng(2).normal(size=(30, 3))
+    single, near = [one.astype(np.float32) for one in (inputs, others)], 5 * SINGLE
+    size, penalty = np.abs(vectors).sum(axis=0).max() * kernel.diagonal, np.full(30, 0.1)
+    with backend.session():
+        dense = backend.dense(kernel, inputs)
+        assert dense.dense() == pytest.approx(K, abs=DOUBLE)
+        assert dense.rest(vectors[:20]) == pytest.approx(K[20:, :20] @ vectors[:20], abs=size * DOUBLE)
+        expected = np.einsum("ij,ji->i", C, np.linalg.solve(K + np.diag(penalty), C.T))
+        assert dense.explained(penalty)(others) == pytest.approx(expected, rel=1e-5)
+        operator = backend.operator(kernel, single[0], memory=np.inf)
+        times = backend.get(operator.times(backend.put(vectors)))
+        assert times == pytest.approx(K @ vectors, abs=size * near)
+        assert backend.get(operator.columns(np.array([4, 2]))) == pytest.approx(K[[4, 2]], abs=near)
+        block = backend.get(backend.block(kernel, backend.put(single[1]), backend.put(single[0])))
+        assert block == pytest.approx(C, abs=near)
+        for double, most in ((True, DOUBLE), (False, near)):
+            product = backend.product(kernel, others, inputs, vectors, double=double)
+            assert product == pytest.approx(C @ vectors, abs=size * most)
+
+
+def parted_observations(n, seed=0):
+    one, rng = Parted.drawn(n, seed), np.random.default_rng(seed + 50)
+    rows, targets = rng.normal(size=(n, 4)), rng.normal(size=(n, 2))
+    twice = np.r_[np.arange(n), np.arange(0, n, 5)]  # some are observed twice
+    weights = rng.uniform(0.5, 2.0, size=len(twice))
+    return one, Observations.merged(
+        np.hstack([rows, one.inputs[:, 4:]])[twice], targets[twice] + 0.1 * rng.normal(size=(len(twice), 2)),
+        weights=weights,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("shares", SHARES)
+@pytest.mark.parametrize("metric", [None, np.diag([1.5, 1.0, 0.3, 0.5]) + 0.1])
+def test_judges_leave_out_what_they_say(shares, metric):
+    one, data = parted_observations(30)
+    kernel = one.kernel(shares)._replace(metric=metric)
+    vectors, angles = data.X[:, :4], data.X[:, 4:]
+    turned = vectors if metric is None else vectors @ metric
+
+    def defined(rows, others, weights):
+        last = kernel.bias * np.sqrt(np.average((turned[others] ** 2).sum(axis=1), weights=weights))
+        cells = np.where(one.categories, angles / 4 - 1, 1 / np.tan(angles))
+        left, right = (Parted(naive.lifted(turned[k], last), cells[k], one.categories) for k in (rows, others))
+        return left.defined(right, shares)
+
+    everything = np.arange(len(data))
+    K = defined(everything, everything, data.weights)
+    judge = LeaveOneOut(data, Cpu(1))
+    fit = judge.evaluate(kernel, ridge=0.5)
+    expected = naive.left_out(K, data.row, data.target, data.weight, data.unit, 0.5 * kernel.diagonal)
+    np.testing.assert_allclose(judge.left_out(fit), expected[0], atol=1e-5)
+    np.testing.assert_allclose(fit.left_out_variance(data), expected[1], atol=1e-6)
+    held, kept = everything[:8], everything[8:]
+    hold = HoldOut(data.at(kept), data.at(held), Cpu(1))
+    solved = hold.evaluate_start(kernel, ridge=0.5, guess=0.5)
+    weights = data.weights[kept]
+    alpha = naive.kernel_ridge(defined(kept, kept, weights), data.targets[kept], weights, 0.5 * kernel.diagonal)
+    np.testing.assert_allclose(hold.left_out(solved), (defined(held, kept, weights) @ alpha)[hold.held.row], atol=1e-5)
+
+
+def predicted(model, X, rows, y, weights=None):
+    """What ridge regression on the kernel of a model says, solved anew in double precision, in units of the targets."""
+    inputs, others = model.lift_.transform(rows), model.lift_.transform(X)
+    kernel, scaling = model._kernel, model.target_scaling_
+    K = Cpu(1).dense(kernel, np.vstack([inputs, others])).dense()
+    n = len(rows)
+    weights = np.ones(n) if weights is None else weights / weights.mean()
+    targets = scaling.apply(y.reshape(n, -1))
+    alpha = naive.kernel_ridge(K[:n, :n], targets, weights, model.ridge_ * kernel.diagonal)
+    return (K[n:, :n] @ alpha) * scaling.unit + scaling.mean
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_fit_is_the_ridge_solution(many, outputs, weighted):
+    X, y = table(400)
+    Y = np.column_stack([y, X[:, 0] * X[:, 1]])[:, :outputs]
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, size=400) if weighted else None
+    model = (of_few(regressor()) if many else regressor()).fit(X, Y, sample_weight=weights)
+    assert model.parts_ == Shares(*MIXED) and (model.inputs_.dtype == np.float32) == many
+    new = table(50, seed=1)[0]
+    found = model.predict(new).reshape(50, -1)
+    expected = predicted(model, new, X, Y, weights)
+    np.testing.assert_allclose(found, expected, atol=(0.03 if many else 1e-6) * y.std())
+
+
+WAYS = {"few": {}, "exact": {}, "centres": BEYOND, "leaves": BEYOND}
+
+
+def fitted(way, X, y, **more):
+    model = regressor(**({} if way == "few" else {"approximation": way}), **more)
+    return (model if way == "few" else of_few(model, **WAYS[way])).fit(X, y)
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def way(request):
+    X, y = table(700)
+    return request.param, fitted(request.param, X, y)
+
+
+class TestEveryWay:
+    def test_it_learns_sums_of_columns(self, way):
+        name, model = way
+        X, y = table(300, seed=1)
+        assert model.approximation_ == ("exact" if name == "few" else name)
+        assert np.mean((model.predict(X) - y) ** 2) < 0.12 * y.var()
+        assert model.fit_check_.distance <= model.fit_check_.allowed
+
+    def test_error_bars_hold_what_they_promise(self, way):
+        _, model = way
+        X, y = table(500, seed=2)
+        mean, deviation = model.predict(X, return_std=True)
+        inside = np.abs(y - mean) < 1.96 * deviation
+        assert 0.88 < inside.mean() <= 1.0
+        far = X[:5].copy()
+        far[:, :3] += 40
+        assert model.predict(far, return_std=True)[1].mean() > 1.5 * np.median(deviation)
+
+    def test_files_and_pickles_predict_the_same(self, way, tmp_path):
+        import pickle
+
+        import thresher
+
+        _, model = way
+        X = table(60, seed=3)[0]
+        X[0, 3] = 99  # a whole number that no row had
+        model.save(tmp_path / "model")
+        for other in (thresher.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+            np.testing.assert_array_equal(other.predict(X), model.predict(X))
+            np.testing.assert_allclose(*(one.predict(X, return_std=True)[1] for one in (other, model)), rtol=1e-6)
+            assert (other.parts_, other.parts_errors_) == (model.parts_, model.parts_errors_)
+
+    def test_threads_do_not_count(self, way):
+        name, model = way
+        X, y = table(700)
+        other = fitted(name, X, y, n_jobs=2)
+        np.testing.assert_allclose(other.predict(X[:40]), model.predict(X[:40]), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_the_order_of_rows_does_not_count(many):
+    X, y = table(400)
+    order = np.random.default_rng(1).permutation(400)
+    models = [regressor(ridge=0.01) for _ in range(2)]
+    one, other = (of_few(model) if many else model for model in models)
+    found = one.fit(X, y).predict(X[:30]), other.fit(X[order], y[order]).predict(X[:30])
+    np.testing.assert_allclose(*found, atol=(0.02 if many else 1e-6) * y.std())
+
+
+@pytest.mark.parametrize("suffix", [".npy", "memmap"])
+@pytest.mark.parametrize("size", [500, 250])
+def test_rows_on_disk(tmp_path, suffix, size):
+    """Those that are read in blocks, and those that are few enough for the memory."""
+    X, y = table(500)
+    np.save(tmp_path / "rows.npy", X)
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    if suffix == "memmap":
+        rows = np.memmap(tmp_path / "raw", dtype=np.float64, mode="w+", shape=X.shape)
+        rows[:] = X
+    sizes = {**BEYOND, "exact": size}
+    kept, here = (of_few(regressor(approximation="centres"), **sizes).fit(one, y) for one in (rows, X))
+    assert kept.parts_ == here.parts_ == Shares(*MIXED)
+    np.testing.assert_allclose(kept.predict(rows[:40]), here.predict(X[:40]), atol=1e-5 * y.std())
+
+
+def test_a_fit_of_many_rows_goes_on(tmp_path, monkeypatch):
+    X, y = table(500)
+    path, fixed = tmp_path / "progress", {"ridge": 0.1}
+    whole = of_few(regressor(**fixed)).fit(X, y)
+    real = exact.refine
+
+    def stopped(*arguments, save, **more):
+        def then(values):
+            save(values)
+            raise Stop
+
+        return real(*arguments, save=then, **more)
+
+    monkeypatch.setattr(exact, "refine", stopped)
+    with pytest.raises(Stop):
+        of_few(regressor(**fixed, checkpoint=path)).fit(X, y)
+    monkeypatch.setattr(exact, "refine", real)
+    with pytest.raises(ThresherError, match="shares"):
+        of_few(regressor(**fixed, checkpoint=path, parts="pairs")).fit(X, y)
+    again = of_few(regressor(**fixed, checkpoint=path)).fit(X, y)
+    new, truth = table(300, seed=1)
+    errors = [np.mean((model.predict(new) - truth) ** 2) for model in (again, whole)]
+    assert errors[0] < 1.1 * errors[1] and again.parts_ == whole.parts_
+    assert not path.exists()
+
+
+def test_leaves_go_on(tmp_path, monkeypatch):
+    X, y = table(700)
+    path, options = tmp_path / "progress", {"approximation": "leaves"}
+    whole, real, work = fitted("leaves", X, y), leaves._fit_leaf, []
+
+    def stopped(*arguments, **more):
+        work.append(1)
+        if len(work) == 5:
+            raise Stop
+        return real(*arguments, **more)
+
+    monkeypatch.setattr(leaves, "_fit_leaf", stopped)
+    with pytest.raises(Stop):
+        of_few(regressor(**options, checkpoint=path), **BEYOND).fit(X, y)
+    again = of_few(regressor(**options, checkpoint=path), **BEYOND).fit(X, y)
+    np.testing.assert_allclose(again.predict(X[:50]), whole.predict(X[:50]), rtol=1e-6, atol=1e-6)
+
+
+def test_logarithms_labels_and_several_of_them():
+    X, y = table(200)
+    model = ThresherRegressor(**{**FIXED, "target": "log"}, parts="mixed").fit(X, np.exp(y))
+    assert model.target_ == "log" and model.parts_ == Shares(0.5, 0.25, 0.25)
+    new, truth = table(200, seed=1)
+    assert np.corrcoef(np.log(model.predict(new)), truth)[0, 1] > 0.95
+    labels = np.digitize(y, [-0.5, 1.5])
+    told = {"random_state": 0, "feature_learning": 0, "parts": "pairs"}
+    classifier = ThresherClassifier(**told).fit(X, labels)
+    assert classifier.score(new, np.digitize(truth, [-0.5, 1.5])) > 0.8
+    several = ThresherClassifier(**told).fit(X, np.column_stack([y > 0, X[:, 0] > 0]).astype(int))
+    assert several.score(new, np.column_stack([truth > 0, new[:, 0] > 0]).astype(int)) > 0.75
+
+
+@pytest.mark.parametrize("break_it", ["angles", "shares", "alpha"])
+@pytest.mark.parametrize("many", [False, True])
+def test_a_fit_that_predicts_something_else_is_refused(monkeypatch, break_it, many):
+    """What the check asks goes through the lift and the kernel of parts, as new rows do."""
+    X, y = table(400)
+    real = ThresherRegressor._adopt
+
+    def broken(self, made):
+        real(self, made)
+        if break_it == "angles":
+            self.lift_.angles_ = replace(self.lift_.angles_, numbers=self.lift_.angles_.numbers[::-1].copy())
+        elif break_it == "shares":
+            self.parts_ = Shares(0.0, 0.0, 1.0)
+        else:
+            self.alpha_ = self.alpha_[::-1]
+
+    monkeypatch.setattr(ThresherRegressor, "_adopt", broken)
+    model = of_few(regressor()) if many else regressor()
+    with pytest.raises(ThresherError, match="fit"):
+        model.fit(X, y)
+    assert not hasattr(model, "results_")
+
+
+@pytest.mark.parametrize("shares", SHARES)
+def test_what_pivots_know(shares):
+    """With all rows as pivots, what is known through them is what is known through all rows."""
+    one, other = Parted.drawn(60), Parted.drawn(10, 1)
+    kernel, penalty = one.kernel(shares), np.full(60, 0.05)
+    whole = Variance.exact(one.inputs, penalty, kernel, Cpu(1)).at(other.inputs)
+    pivots = Variance.of_pivots(one.inputs, kernel).with_rows(one.inputs, penalty).at(other.inputs)
+    np.testing.assert_allclose(pivots, whole, atol=2e-3 * kernel.diagonal)
+    K, C = one.defined(one, shares), other.defined(one, shares)
+    known = np.einsum("ij,ji->i", C, np.linalg.solve(K + np.diag(penalty), C.T))
+    np.testing.assert_allclose(whole, kernel.diagonal - known, atol=1e-6)
