@@ -38,7 +38,6 @@ CAVEATS = {
         "Of more than 60,000 training rows 60,000 were drawn, once for all models; the test rows are all there.",
         "A fit that takes more than 15 minutes is ended, counts as too slow, and ranks last. Seconds are of the fit "
         "alone, after one on 200 rows for compiling and loading; other programs may have run at the same time.",
-        "EBM has pairs for values and for two classes; with more classes it leaves them out by itself.",
     ),
     "times": (
         "One fit on the first training split of each classification set; median of three, models in turn, same "
