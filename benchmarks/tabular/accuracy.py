@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.tabular.limited import within
 from benchmarks.tabular.models import Model
-from benchmarks.tabular.protocol import Suite, choose, evaluate, reason_of
+from benchmarks.tabular.protocol import Suite, Tables, choose, evaluate, reason_of
 from benchmarks.tabular.sets import Set
 from benchmarks.tabular.store import CHOICE, SCORE, Row, Store, key_of
 
@@ -71,7 +72,9 @@ def score_row(suite: Suite, model: Model, data: Set, split: int, *, store: Store
         arguments = choice["chosen"]
     train, test = suite.score_parts(data, split)
     try:
-        figures = evaluate(suite, model, arguments, train, test, seed=split, threads=effort.threads)
+        figures = within(
+            suite.limit, lambda: evaluate(suite, model, arguments, train, test, seed=split, threads=effort.threads)
+        )
     except Exception as error:  # whatever a library raises belongs into the row
         return store.add({**about, "status": FAILED, "reason": reason_of(error), "arguments": arguments})
     return store.add({**about, "status": DONE, "arguments": arguments, **figures})
@@ -94,8 +97,8 @@ def choice_row(suite: Suite, model: Model, data: Set, split: int, *, store: Stor
 
 def _about(kind: str, suite: Suite, data: Set, model: str, split: object, recipe: str) -> Row:
     size, dimension = data.inputs.shape
-    if suite.folder is None:  # rows of a split are its own
-        size = len(data.splits["train"][0])
+    if isinstance(suite, Tables):  # rows of a split are its own, or not all of them are used
+        size = len(suite.score_parts(data, 0)[0].targets)
     where = {"set": data.name, "split": split, "inputs": size, "dimension": dimension, "data": data.digest}
     if data.labelled:
         where["classes"] = len(set(data.targets.tolist()))

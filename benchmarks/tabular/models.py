@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 from sklearn.base import is_classifier
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import SplineTransformer, StandardScaler
 
 from thresher import NotAvailable
 
 Arguments = dict[str, Any]
 GRID, COORDINATE = "grid", "coordinate"
-_INSTALL = {"lightgbm": "pip install -r benchmarks/requirements.txt"}
+_INSTALL = dict.fromkeys(("lightgbm", "xgboost", "catboost", "interpret"), "pip install -r benchmarks/requirements.txt")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Model:
     """An estimator by its module and class, its fixed arguments, and its tuning if it has one.
 
     ``scaled``: columns are standardised before it, on the rows it is fitted on, and so are the targets of a regression.
+    ``splines``: each column becomes cubic splines before it, with these arguments: the model is a sum of functions of
+    one column.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Model:
     fixed: Arguments = field(default_factory=dict)
     tuning: Tuning | None = None
     scaled: bool = False
+    splines: Arguments | None = None
 
     @cached_property
     def recipe(self) -> str:
@@ -90,13 +94,16 @@ class Model:
     def make(self, arguments: Arguments, *, seed: int, threads: int) -> Any:
         """Return an estimator that is not fitted; seed and threads are set where it knows them, unless fixed."""
         estimator = self.load()(**{**self.fixed, **arguments})
-        known = estimator.get_params(deep=False).keys() - self.fixed.keys()
-        common = {"random_state": seed, "n_jobs": threads}
+        known = {*estimator.get_params(deep=False), *signature(type(estimator)).parameters} - self.fixed.keys()
+        common = {"random_state": seed, "n_jobs": threads, "thread_count": threads}
         estimator.set_params(**{name: value for name, value in common.items() if name in known})
+        if self.splines is not None:
+            estimator = make_pipeline(SplineTransformer(**self.splines), estimator)
         return standardised(estimator) if self.scaled else estimator
 
     def _recipe(self, arguments: Arguments) -> str:
-        return f"{'StandardScaler, ' if self.scaled else ''}{self.source[1]}({_called(arguments)})"
+        splines = "" if self.splines is None else f"SplineTransformer({_called(self.splines)}), "
+        return f"{'StandardScaler, ' if self.scaled else ''}{splines}{self.source[1]}({_called(arguments)})"
 
 
 def standardised(estimator: Any) -> Any:
@@ -186,3 +193,30 @@ TABLE_REGRESSORS = (
     Model("linear", _LINEAR, ("sklearn.linear_model", "Ridge"), scaled=True),
     Model("svm", _SVM, ("sklearn.svm", "SVR"), tuning=SVM_SMALL, scaled=True),
 )
+# Published tables: every rival with its defaults. The last four are sums of functions of one column or of two.
+_ALL, _COLUMNS, _PAIRS = ({"parts": parts} for parts in ("all", "columns", "pairs"))
+_SILENT = {"verbose": 0, "allow_writing_files": False}
+_SPLINES = {"n_knots": 10, "knots": "quantile"}
+_RIDGES = {"alphas": (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)}
+
+
+def _published(kind: str, ours: tuple[str, str], last: tuple[str, Arguments]) -> tuple[Model, ...]:
+    """Return the models for published tables; ``kind`` ends the names of classes, ``last`` follows the splines."""
+    return (
+        Model("thresher", "thresher, default", ours),
+        Model("thresher-all", "thresher, all columns at once", ours, _ALL),
+        Model("lightgbm", "LightGBM", ("lightgbm", f"LGBM{kind}"), _QUIET),
+        Model("xgboost", "XGBoost", ("xgboost", f"XGB{kind}")),
+        Model("catboost", "CatBoost", ("catboost", f"CatBoost{kind}"), _SILENT),
+        Model("extra-trees", "ExtraTrees, 500 trees", (_ENSEMBLE, f"ExtraTrees{kind}"), _TREES),
+        Model("thresher-columns", "thresher, columns", ours, _COLUMNS),
+        Model("thresher-pairs", "thresher, pairs", ours, _PAIRS),
+        Model("ebm", "EBM", ("interpret.glassbox", f"ExplainableBoosting{kind}")),
+        Model("splines", "splines", ("sklearn.linear_model", last[0]), last[1], splines=_SPLINES),
+    )
+
+
+PUBLISHED_CLASSIFIERS = _published("Classifier", _CLASSIFIER, ("LogisticRegression", _LOGISTIC))
+PUBLISHED_REGRESSORS = _published("Regressor", _REGRESSOR, ("RidgeCV", _RIDGES))
+TREES = ("lightgbm", "xgboost", "extra-trees")  # the rivals that the goal names
+ADDITIVE = ("thresher-columns", "thresher-pairs", "ebm", "splines")

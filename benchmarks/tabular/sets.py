@@ -12,8 +12,12 @@ import numpy as np
 
 from thresher import InvalidInput
 
-CLASSIFICATION, REGRESSION = "uci-classification", "uci-regression"
-_SPLITS = {CLASSIFICATION: ("hp_train", "hp_val", "kf_train", "kf_test"), REGRESSION: ("train", "test")}
+CLASSIFICATION, REGRESSION, TABLES = "uci-classification", "uci-regression", "tables"
+_SPLITS = {
+    CLASSIFICATION: ("hp_train", "hp_val", "kf_train", "kf_test"),
+    REGRESSION: ("train", "test"),
+    TABLES: ("train", "test"),
+}
 
 
 class Part(NamedTuple):
@@ -62,7 +66,8 @@ def load_set(folder: Path, name: str) -> Set:
             splits = {split: file[split].astype(np.int64) for split in _SPLITS[folder.name]}
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise InvalidInput(f"{path} cannot be read as a set with its splits: {error}.") from error
-    targets = targets.astype(np.int64 if folder.name == CLASSIFICATION else np.float64)
+    labelled = {CLASSIFICATION: True, REGRESSION: False}.get(folder.name, targets.dtype.kind in "iu")
+    targets = targets.astype(np.int64 if labelled else np.float64)
     if inputs.ndim != 2 or targets.shape != inputs.shape[:1]:
         raise InvalidInput(
             f"{path}: expected X (n, d) and y (n,); X is {inputs.shape}, y {targets.shape}. Get the file again."

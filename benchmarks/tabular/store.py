@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from thresher import InvalidInput
 Row = dict[str, Any]
 Key = tuple[str, ...]
 SCORE, CHOICE, TIMES = "score", "choice", "times"
+RIVALS = ("xgboost", "catboost", "interpret-core")  # packages whose versions the environment does not name
 PAUSE = 5.0  # seconds between writes: what a run that is killed may lose
 
 
@@ -32,6 +34,7 @@ class Store:
     def __init__(self, path: Path, *, threads: int = 1) -> None:
         self._path, self._new, self._written = path, {}, time.monotonic()
         here = environment()
+        here["versions"] = {**here["versions"], **_versions()}
         when = datetime.now(UTC).isoformat(timespec="microseconds")
         self.run, self._commit = f"{when} {os.getpid()}", here["commit"]
         self._runs = {self.run: {"environment": here, "when": when, "threads": threads}}
@@ -78,6 +81,16 @@ class Store:
                 },
             )
         self._written = time.monotonic()
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in RIVALS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def read_rows(path: Path) -> list[Row]:
