@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,6 +99,13 @@ TABLES = [
 ]
 
 
+@cache
+def parsed(path: Path) -> tuple[ast.Module, list[str]]:
+    """Return the code of a file, and its lines."""
+    text = path.read_text(encoding="utf-8")
+    return ast.parse(text), text.splitlines()
+
+
 def assigned(package: str) -> Iterator[tuple[str, ast.expr, str]]:
     """Yield the names that a package sets in modules and classes (``Class.name``), what to, and the comment beside.
 
@@ -105,8 +113,7 @@ def assigned(package: str) -> Iterator[tuple[str, ast.expr, str]]:
     """
     room, _, file = package.partition(": ")
     for path in sorted((SOURCE / room).rglob(file or "*.py")) or [SOURCE / f"{room}.py"]:
-        text = path.read_text(encoding="utf-8")
-        module, lines = ast.parse(text), text.splitlines()
+        module, lines = parsed(path)
         classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
         for owner, body in (("", module.body), *((f"{node.name}.", node.body) for node in classes)):
             for node in body:
