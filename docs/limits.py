@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,7 +55,16 @@ CHOICES = [
     Limit("the strong one", "estimators", "STRONG"),
     Limit("with many rows also", "estimators", "_STRONGEST"),
     Limit("few rows: rounds of the metric at most", "estimators", "MOST_ROUNDS"),
-    Limit("many rows: standard errors by which a metric must be better than none", "estimators", "_SURE"),
+    Limit("many rows: standard errors by which a metric must be better than none", "estimators: holdout.py", "_SURE"),
+    Limit("columns up to which parts of the kernel are tried unasked", "estimators: parts.py", "_COLUMNS"),
+    Limit("observations below which a gain by parts must be more certain", "estimators: parts.py", "_FEW"),
+    Limit("standard errors that it must then be, and beyond", "estimators: parts.py", "_DOUBTS"),
+    Limit("the same with many rows", "estimators: parts.py", "_SURE"),
+    Limit("the same by a measure other than squares: what share may be left", "estimators: parts.py", "_CLEARLY"),
+    Limit("largest sharpness of parts", "theory", "MOST_SHARP"),
+    Limit("values of a column of whole numbers that may be a category, at most", "estimators", "_LEVELS"),
+    Limit("columns that such numbers become at most", "estimators", "_INDICATORS"),
+    Limit("share of the squared error that this must gain", "estimators: parts.py", "_WORTH"),
     Limit("floor of logarithms below the smallest target, in deviations of the targets", "estimators", "_ABOVE"),
     Limit(
         "share by which the error of networks or of the limit must be larger to be measurably worse",
@@ -89,6 +99,13 @@ TABLES = [
 ]
 
 
+@cache
+def parsed(path: Path) -> tuple[ast.Module, list[str]]:
+    """Return the code of a file, and its lines."""
+    text = path.read_text(encoding="utf-8")
+    return ast.parse(text), text.splitlines()
+
+
 def assigned(package: str) -> Iterator[tuple[str, ast.expr, str]]:
     """Yield the names that a package sets in modules and classes (``Class.name``), what to, and the comment beside.
 
@@ -96,8 +113,7 @@ def assigned(package: str) -> Iterator[tuple[str, ast.expr, str]]:
     """
     room, _, file = package.partition(": ")
     for path in sorted((SOURCE / room).rglob(file or "*.py")) or [SOURCE / f"{room}.py"]:
-        text = path.read_text(encoding="utf-8")
-        module, lines = ast.parse(text), text.splitlines()
+        module, lines = parsed(path)
         classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
         for owner, body in (("", module.body), *((f"{node.name}.", node.body) for node in classes)):
             for node in body:

@@ -307,3 +307,22 @@ def test_what_pivots_know(shares):
     K, C = one.defined(one, shares), other.defined(one, shares)
     known = np.einsum("ij,ji->i", C, np.linalg.solve(K + np.diag(penalty), C.T))
     np.testing.assert_allclose(whole, kernel.diagonal - known, atol=1e-6)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_whole_weights_are_rows_seen_several_times(many):
+    X, y = table(400)
+    weights = np.random.default_rng(0).integers(0, 4, size=400)
+    how = {"ridge": 0.1, "scale": "standardise"}
+    models = [of_few(regressor(**how), one_by_one=200) if many else regressor(**how) for _ in range(2)]
+    one = models[0].fit(X, y, sample_weight=weights)
+    other = models[1].fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    assert len(one.inputs_) == len(other.inputs_) == np.count_nonzero(weights)
+    np.testing.assert_allclose(one.predict(X[:40]), other.predict(X[:40]), atol=(0.03 if many else 1e-5) * y.std())
+
+
+def test_networks_are_not_compared_where_parts_are_better():
+    X, y = table(300)
+    model = ThresherRegressor(**{**FIXED, "parts": "auto"}).fit(X, y)
+    assert model.parts_.whole < 1 and model.width_ == np.inf
+    assert model.width_reason_ == "neurons that see few columns are there in the limit of infinite width alone"

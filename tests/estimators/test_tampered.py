@@ -48,7 +48,11 @@ def models(tmp_path_factory):
     with_rest = ThresherRegressor(scale="none", feature_learning=0, **fixed).fit(X[:2], X[:2])
     labels = ThresherClassifier(scale="quantile", feature_learning=0, **fixed).fit(X, (X[:, :2] > 0).astype(int))
     with_table = ThresherRegressor(feature_learning=0, ridge=0.1, bias=1.0, **fixed).fit(make_table(), X[:, 0])
-    good = {"knots": with_knots, "rest": with_rest, "several labels": labels, "table": with_table}
+    codes = np.column_stack([np.random.default_rng(1).normal(size=(24, 2)), np.arange(24) % 4])
+    with_parts = ThresherRegressor(feature_learning=0, ridge=0.1, parts="mixed", n_jobs=1)
+    with_parts.fit(codes, np.array([0.0, 5.0, -3.0, 2.0])[np.arange(24) % 4])
+    assert with_parts.categories_
+    good = {"knots": with_knots, "rest": with_rest, "several labels": labels, "table": with_table, "parts": with_parts}
     for name, model in good.items():
         model.save(folder / f"good {name}")
     return make_good("model", folder)

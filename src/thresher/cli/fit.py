@@ -25,6 +25,7 @@ from thresher.runs.scores import say_recall, say_scores, say_threshold
 from thresher.runs.splits import Places, TrainTest
 from thresher.tables import Table
 from thresher.tables.columns import split_names
+from thresher.tables.saying import name_some
 from thresher.warmup import compile_training
 
 __all__ = ["Work"]
@@ -32,6 +33,8 @@ __all__ = ["Work"]
 _GOES_ON = "Going on from the checkpoint: the start and its iterations are made again, without their solves."
 # Other trainings have loops of their own, which are compiled once they are needed.
 _USUAL = {"index": "certified", "dtype": "float32", "device": "cpu", "engine": "local"}
+_PARTS = "Chosen by rows left out: neurons see {}. --parts all sees all columns at once."
+_CATEGORIES = "Chosen by rows left out: whole numbers as {}, in {}. --categorical NAME says which are names instead."
 _LIMIT = "The limit of infinite width was fitted: {}. --width N trains a network."
 
 
@@ -91,6 +94,10 @@ class Work:
         """Say, once, what was done to columns, and why the limit was taken if the width was not given."""
         lines = [] if model.encoder_ is None else model.encoder_.summary()
         for line in lines:
+            if line not in self.said:
+                self.console.print(line)
+            self.said.add(line)
+        for line in _parts_of(model):
             if line not in self.said:
                 self.console.print(line)
             self.said.add(line)
@@ -184,8 +191,17 @@ class Work:
 
         kind = ThresherClassifier if self.task == "classification" else ThresherRegressor
         options = self.options
-        given = {name: options[name] for name in ("shift", "ridge", "bias", "device", "engine")}
+        given = {name: options[name] for name in ("shift", "ridge", "bias", "parts", "device", "engine")}
         given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
         if options["categorical"]:
             given["categorical_features"] = split_names(options["categorical"], self.table.columns)
         return kind(**given, random_state=options["seed"], verbose=verbose)
+
+
+def _parts_of(model: Any) -> Iterator[str]:
+    """Yield what was chosen of columns: which whole numbers are categories, and what neurons see."""
+    for what, said in (("number and category", "numbers and categories"), ("category", "categories")):
+        if found := [str(name) for name, now in model.categories_.items() if now == what]:
+            yield _CATEGORIES.format(said, name_some(found))
+    if model.parts == "auto" and model.parts_.whole < 1:
+        yield _PARTS.format(model.parts_.words)

@@ -14,7 +14,7 @@ import click
 from thresher import InvalidInput, MemoryRefused, Status
 from thresher.checks import check_number, check_whole
 from thresher.cli.fit import Work
-from thresher.cli.options import AUTO, COUNT, WIDTH, cluster_options, reading_options, take_engine, take_reading
+from thresher.cli.options import AUTO, COUNT, PARTS, WIDTH, cluster_options, reading_options, take_engine, take_reading
 from thresher.cli.places import forget_checkpoint, new_places, say_kept
 from thresher.loops import WATCH
 from thresher.output import Console, to_json
@@ -51,6 +51,7 @@ _TEST_SIZE = 0.2
 @click.option("--shift", type=AUTO, default="auto", show_default=True, help="Threshold above which a neuron fires.")
 @click.option("--ridge", type=AUTO, default="auto", show_default=True, help="Penalty; 0 trains to zero loss.")
 @click.option("--bias", type=AUTO, default="auto", show_default=True, help="Size of one more coordinate of rows.")
+@click.option("--parts", type=click.Choice(PARTS), default="auto", show_default=True, help="What neurons see.")
 @click.option("--index", type=click.Choice(list(SHARDS)), help="With --ridge 0: how to find firing neurons.")
 @click.option(
     "--solver",

@@ -286,6 +286,14 @@ class ThresherEstimator(Exports, Refits, BaseEstimator):
         return metric if self.lift_.weights is None else np.asarray(self.lift_.weights)[:, None] * metric
 
     @property
+    def categories_(self) -> dict[Any, str]:
+        """The columns of X, by name or place, whose whole numbers became categories unasked, and what they are now."""
+        check_is_fitted(self, "results_")
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        told = {} if self.lift_.indicators_ is None else self.lift_.indicators_.told
+        return {names[k if self.encoder_ is None else self.encoder_.sources_[k]]: what for k, what in told.items()}
+
+    @property
     def width_(self) -> int | float:
         """The neurons of each network; infinity for the limit of infinite width."""
         check_is_fitted(self, "results_")

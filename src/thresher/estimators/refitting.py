@@ -29,10 +29,11 @@ class Refits:
     def refit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit other rows, such as the same and more, with what the last fit chose: a part of the time of a new fit.
 
-        X (n, d), y (n,) or (n, k) and sample_weight (n,) are as in :meth:`fit`. Scale, features, bias, shift, ridge,
-        the way to fit and whether logarithms are learnt are taken over. All is chosen anew where that fit or this one
-        has few rows (up to 4,096) or another way to fit is due, as for many times the rows, where columns became others
-        (a new category) or parameters were set to others, and after loading from a file.
+        X (n, d), y (n,) or (n, k) and sample_weight (n,) are as in :meth:`fit`. Scale, features, parts, bias, shift,
+        ridge, the way to fit, and whether logarithms are learnt and whole numbers are categories are taken over. All is
+        chosen anew where that fit or this one has few rows (up to 4,096) or another way to fit is due, as for many
+        times the rows, where columns became others (a new category) or parameters were set to others, and after loading
+        from a file.
 
         Cost: that of the last part of :meth:`fit`, O(n²) per step and output.
         """

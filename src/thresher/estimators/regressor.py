@@ -63,8 +63,7 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
         rows. They are always independent with ridge=0, and beyond the 21201 coordinates that Sobol points can have
     tol : training stops when the gradient of the penalised loss is at most this share of the targets; with ridge=0 when
         the residual is at most this share of the first. ``"auto"`` for 2e-2, and 1e-6 with ridge=0
-    max_iterations : largest number of steps; ``"auto"`` for 4, and with ridge=0 for as many as :func:`thresher.train`
-        takes
+    max_iterations : most steps; ``"auto"`` for 4, and with ridge=0 for as many as :func:`thresher.train` takes
     train_options : with ridge=0, further options of :func:`thresher.train`, such as ``{"audit": True}``: index, start,
         solver, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
     random_state : fixes the start weights
@@ -84,9 +83,9 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
     callbacks : :class:`thresher.Callback` objects or functions. ``on_progress`` gets the progress of the
         fit, in thousandths, and ``on_iteration`` each iteration of each output; returning True stops the training of
         that output. The other methods are not called.
-    categorical_features : columns of numbers that are names: their names, places or a mask (d,); ``"from_dtype"`` for
-        none besides text and columns of type category. See :class:`TableEncoder`, which makes numbers of all that is
-        not
+    categorical_features : columns of numbers that are names: their names, places or a mask (d,), and no others;
+        ``"from_dtype"`` for text, columns of type category (:class:`TableEncoder` makes numbers of them), and whole
+        numbers of few values if that is surely better on rows left out
     parts : what neurons see: ``"all"`` columns at once; ``"columns"``, single ones, a sum of functions of one column;
         ``"pairs"``, single ones and pairs; ``"mixed"``, half of the kernel all columns, half of it the others;
         ``"sharp"``, the same for steps; ``"layer"``, half of it neurons on top of those of single columns; or shares of
@@ -100,15 +99,14 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
     double_precision_ : whether the limit predicts in it: up to 1,024 rows, or 4,096 if single precision would show
     feature_learning_, columns_weighed_ : rounds of the metric, and whether columns were weighted
     parts_, parts_errors_ : shares of the parts of the kernel, and the errors, on rows left out, of those tried
+    categories_ : columns of X that became categories unasked, each ``"category"`` or ``"number and category"``
     encoder_ : the :class:`TableEncoder` of the table; None if it held nothing but numbers
     feature_importances_ : (columns of X,), mean square gradient of the limit by each scaled column, as shares of 1; of
         a column that became several their sum
     metric_ : (d, r), the matrix that multiplies scaled columns
-    noise_ : (3, outputs), factor and constant that turn variances of the limit into those of targets, and the variance
-        from which they grow to that of all targets
+    noise_ : (3, outputs), factor and constant that turn variances of the limit into those of targets, and from where on
     residuals_ : (57, outputs), quantiles of what observations left out were above their predictions, in deviations
-    approximation_, approximation_errors_ : ``"exact"``, ``"centres"`` or ``"leaves"``, and the errors of those tried;
-        empty if all rows were fitted exactly without a comparison
+    approximation_, approximation_errors_ : ``"exact"``, ``"centres"`` or ``"leaves"``, and errors of those tried
     loo_error_ : mean squared error of observations left out: one at a time, at 1024 rows at most, or, above 4,096 rows,
         those that were left out together; in units of the variance of the targets, or of their logarithms, if learnt,
         summed over outputs
@@ -119,17 +117,13 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
         ``repeated``, how often the fit was made again. Model files do not keep it
     tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
         512 rows (a classifier: 256), or 2,048 of many; ``ridge_`` and ``loo_error_`` are those of all rows
-    feature_learning_errors_ : for each plan, errors on rows left out after 0, 1, ... rounds; by cross-validation up to
-        4,096 rows
+    feature_learning_errors_ : for each plan, errors on rows left out, in folds or together, after 0, 1, ... rounds
     inputs_, alpha_, penalty_ : lifted rows, or centres (n, d), their coefficients in the limit (n, outputs), and what
         is added to the diagonal of the kernel (n,)
     gains_ : (outputs,), by which outputs of networks are multiplied
-    pivots_, core_ : above 4,096 rows, the inputs (r, d) that error bars are made of, and a triangle (r, r) of what all
-        rows add to them; else None
-    leaves_ : the tree and the model of each leaf; None without leaves
-    lift_ : the fitted :class:`SphereLift`
-    networks_, results_ : the trained networks, one per output, with their histories
-    n_iter_ : steps taken
+    pivots_, core_ : above 4,096 rows, inputs (r, d) that error bars are made of, and what rows add (r, r); else None
+    lift_, leaves_ : the fitted :class:`SphereLift`; the tree and the model of each leaf, None without leaves
+    networks_, results_, n_iter_ : the trained networks, one per output, with their histories; steps taken
     n_features_in_, feature_names_in_ : as in scikit-learn
 
     With ``ridge=0`` nothing is chosen and nothing left out: the scale ``"auto"`` is ``"standardise"``, the bias 0.5,

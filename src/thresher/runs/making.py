@@ -14,7 +14,7 @@ from thresher.errors import InvalidInput
 from thresher.interfaces import Progress
 from thresher.runs.answers import ask, classes_of
 from thresher.runs.evaluation import MOST_ROWS, Evaluation, evaluate_rows
-from thresher.runs.record import LEFT_OUT, OF_TEST, WHY, Test, Training
+from thresher.runs.record import CATEGORIES, LEFT_OUT, OF_TEST, PARTS, WHY, Test, Training
 from thresher.runs.recorder import Recorder
 from thresher.runs.run import Run
 from thresher.runs.scores import average_folds, score_all
@@ -35,6 +35,8 @@ class _Chooser(Protocol):
     ridge_: float
     loo_share_: float
     width_reason_: str
+    parts_: Any
+    categories_: dict[Any, str]
 
 
 class Tested(NamedTuple):
@@ -204,7 +206,8 @@ def _network(model: Any) -> dict[str, Any]:
     return network | {
         "inputs": len(model.inputs_), "ridge": model.ridge_, "bias": model.bias_, "scale": model.scale_,
         "columns weighed": model.columns_weighed_, "rounds of feature learning": model.feature_learning_,
-        LEFT_OUT: model.loo_share_, WHY: model.width_reason_,
+        LEFT_OUT: model.loo_share_, WHY: model.width_reason_, PARTS: model.parts_.words,
+        CATEGORIES: "; ".join(f"{name}: {what}" for name, what in model.categories_.items()) or "none",
     }  # fmt: skip
 
 

@@ -20,9 +20,11 @@ from thresher.runs.evaluation import Evaluation
 from thresher.runs.scores import GUESS
 from thresher.training import History, Status
 
-__all__ = ["LEFT_OUT", "OF_TEST", "WHY", "Histogram", "Record", "Test", "Training"]
+__all__ = ["CATEGORIES", "LEFT_OUT", "OF_TEST", "PARTS", "WHY", "Histogram", "Record", "Test", "Training"]
 
 WHY = "why this width"  # in ``network``
+PARTS = "what neurons see"  # in ``network``
+CATEGORIES = "whole numbers taken as categories"  # in ``network``
 LEFT_OUT = "error on rows left out, as a share of a constant guess's"  # in ``network``
 OF_TEST = "constant guess from rows of the test"  # in ``data``
 _PACKAGES = {"thresher": "thresher-ml"} | {name: name for name in ("numpy", "scipy", "numba", "scikit-learn")}  # to pip

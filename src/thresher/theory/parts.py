@@ -16,6 +16,7 @@ from thresher.loops.parts import APART, add_parts, add_parts_double
 __all__ = ["APART", "MOST_SHARP", "Parts", "Shares", "column_kernel"]
 
 Matrix = NDArray[np.float64]
+_NAMES = ("single columns", "pairs", "a layer of neurons of single columns")
 MOST_SHARP = 64.0  # sharpness at which angles of single precision are still told apart
 
 
@@ -27,6 +28,19 @@ class Shares(NamedTuple):
     pairs: float = 0.0  # pairs of columns: products of two kernels of single columns, each as much
     layer: float = 0.0  # neurons on top of a layer of neurons of single columns
     sharpness: float = 1.0  # what angles are multiplied by: with a large one steps are learnt sooner, curves later
+
+    @property
+    def words(self) -> str:
+        """What the kernel is made of, as a reader is told."""
+        if self.whole == 1:
+            return "all columns at once"
+        sharp = f", {self.sharpness:g} times as sharp" if self.sharpness > 1 else ""
+        rest = [(share, name) for share, name in zip(self[1:4], _NAMES, strict=True) if share]
+        joined = " and ".join(name for _, name in rest)
+        if len({share for share, _ in rest}) == 1 and self.whole in (0, 0.5):
+            return f"half of the kernel all columns, half {joined}{sharp}" if self.whole else f"{joined} alone{sharp}"
+        each = [*([(self.whole, "all columns")] if self.whole else []), *rest]
+        return "of the kernel " + ", ".join(f"{share:.0%} {name}" for share, name in each) + sharp
 
 
 class Parts(NamedTuple):

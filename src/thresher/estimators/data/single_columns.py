@@ -102,6 +102,12 @@ class Indicators(NamedTuple):
         """The column of raw rows (kept + m,) that each column comes from."""
         return np.concatenate([self.kept, self.columns])
 
+    @property
+    def told(self) -> dict[int, str]:
+        """What columns of raw rows that have indicators are now: those alone, or numbers too."""
+        kept = set(self.kept.tolist())
+        return {k: "number and category" if k in kept else "category" for k in dict.fromkeys(self.columns.tolist())}
+
     def undo(self, rows: Matrix) -> Matrix:
         """Return the raw rows (n, d) that rows of training values were made of."""
         raw = np.zeros((len(rows), len(np.union1d(self.kept, self.columns))))

@@ -109,9 +109,9 @@ def _check_angles(angles: Angles, *, columns: int) -> None:
     flat = (scaling.mean, scaling.unit, scaling.low, scaling.high, scaling.soft)
     if any(one.shape != shape for one in flat) or scaling.knots.shape != (2, *scaling.knots.shape[1:2], *shape):
         raise ValueError("the quantiles of its single columns do not fit together")
-    ascending = scaling.knots.shape[1] >= 3 and (np.diff(scaling.knots[0], axis=0) >= 0).all()
     finite = all(np.isfinite(one).all() for one in (*flat, scaling.knots))
-    if not ascending or not finite or not (scaling.unit > 0).all() or not (scaling.soft > 0).all():
+    ascending = finite and scaling.knots.shape[1] >= 3 and (np.diff(scaling.knots[0], axis=0) >= 0).all()
+    if not ascending or not (scaling.unit > 0).all() or not (scaling.soft > 0).all():
         raise ValueError("the quantiles of its single columns are not valid")
 
 

@@ -95,7 +95,8 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
         "estimator": type(estimator).__name__,
         "form": form,
         "parameters": parameters,
-        "values": {name: _plain(getattr(estimator, name)) for name in _VALUES if hasattr(estimator, name)},
+        "values": {name: _plain(getattr(estimator, name)) for name in _VALUES if hasattr(estimator, name)}
+        | {"parts": estimator.parts_.words, "categories": ", ".join(map(str, estimator.categories_)) or "none guessed"},
         "tried": estimator.tried_,
         "rounds": list(estimator.feature_learning_errors_.items()),
         "approximation": [estimator.approximation_, list(estimator.approximation_errors_.items())],

@@ -12,7 +12,7 @@ from thresher.memory import format_bytes
 from thresher.output import write_text
 from thresher.pages import find_jinja, render_page, say_number
 from thresher.runs.evaluation import MOST_ROWS, Evaluation
-from thresher.runs.record import LEFT_OUT, OF_TEST, WHY, Record
+from thresher.runs.record import CATEGORIES, LEFT_OUT, OF_TEST, PARTS, WHY, Record
 from thresher.runs.report import words
 from thresher.runs.report.model_pictures import effect_pictures, model_pictures
 from thresher.runs.report.training_pictures import FIGURES
@@ -30,6 +30,8 @@ _MEANINGS = {  # of settings of an estimator's network
     "shift": "threshold above which a neuron fires; larger makes fewer fire",
     "bias": "bias coordinate of a row; smaller lets directions matter more",
     "scale": "how columns are put on one footing",
+    PARTS: "all columns, or few at a time, by rows left out; parts= (--parts) overrules it",
+    CATEGORIES: "by rows left out, if not named; categorical_features= (--categorical) overrules it",
     "columns weighed": "whether columns got weights of their own",
     "rounds of feature learning": "rounds in which directions of the inputs were learnt",
     LEFT_OUT: "both squared, on rows left out of the training; the guess is their mean, so it is 1 less their R²",

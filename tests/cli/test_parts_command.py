@@ -1,0 +1,56 @@
+"""What `train` says of parts and categories, and how it is overruled."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_cli import run
+
+from thresher.cli.options import PARTS, in_options
+from thresher.estimators.parameters import PARTS as NAMED
+from thresher.runs import read_run
+
+NAMES = np.random.default_rng(7).normal(size=15)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Whole numbers that are names, and steps of single columns."""
+    rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("tables") / "names.csv"
+    code, other = rng.integers(0, 15, size=(2, 200))
+    x, z = rng.normal(size=(2, 200))
+    y = 2 * NAMES[code] + 2 * NAMES[other] + np.sign(x) + 0.2 * rng.normal(size=200)
+    pd.DataFrame({"code": code, "other": other, "x": x, "z": z, "y": y}).to_csv(path, index=False)
+    return path
+
+
+def test_options_have_the_names_of_the_library():
+    assert ("auto", *NAMED) == PARTS
+    assert in_options("Use parts='all', or width=float('inf').") == "Use --parts all, or --width inf."
+
+
+def test_what_was_chosen_is_said_once(capsys, table, tmp_path):
+    code, out, _ = run(capsys, "train", str(table), "--target", "y", "--width", "inf", "--save", str(tmp_path / "run"))
+    assert code == 0
+    assert out.count("--categorical NAME says which are names instead.") == 1 and "in code, other." in out
+    assert out.count("--parts all sees all columns at once.") == 1
+    chosen = read_run(tmp_path / "run").network
+    assert chosen["what neurons see"] in out and chosen["whole numbers taken as categories"].startswith("code: ")
+    code, out, _ = run(capsys, "inspect", str(tmp_path / "run"))
+    assert code == 0 and "what neurons see" in out
+
+
+def test_it_is_overruled(capsys, table, tmp_path):
+    told = ["train", str(table), "--target", "y", "--width", "inf", "--no-refit", "--save", str(tmp_path / "run")]
+    code, out, _ = run(capsys, *told, "--parts", "columns", "--categorical", "code")
+    assert code == 0 and "Chosen by rows left out" not in out
+    chosen = read_run(tmp_path / "run").network
+    assert chosen["what neurons see"] == "single columns alone"
+    assert chosen["whole numbers taken as categories"] == "none"
+
+
+@pytest.mark.parametrize("more", [("--width", "64"), ("--ridge", "0")])
+def test_what_does_not_go_together(capsys, table, more):
+    code, _, err = run(capsys, "train", str(table), "--target", "y", "--parts", "pairs", *more)
+    assert code == 2 and "--parts all" in err and "Traceback" not in err
+    code, _, err = run(capsys, "train", str(table), "--target", "y", "--parts", "each")
+    assert code == 2 and "'each' is not one of 'auto', 'all'" in err

@@ -1,0 +1,299 @@
+"""Models with parts in files, good, old and wrong; and fits that take parts and categories over."""
+
+import copy
+
+import numpy as np
+import pytest
+from few import of_few
+from test_parts_choice import named, sums
+
+import thresher
+from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
+from thresher.estimators.data.single_columns import Indicators
+from thresher.estimators.files.exporting import arrays_of
+from thresher.estimators.pipeline import many_rows
+from thresher.files import read_file, write_file
+from thresher.runs.describing import describe
+from thresher.tables import Column, Frame
+from thresher.theory import Shares
+from thresher.training.result_files import KIND, VERSION
+
+FIXED = {"random_state": 0, "n_jobs": 1, "shift": 0.5, "bias": 1.0, "feature_learning": 0, "scale": "robust",
+         "ridge": 0.1}  # fmt: skip
+
+
+def regressor(**more):
+    return ThresherRegressor(**{**FIXED, "target": "linear", "parts": "mixed", **more})
+
+
+def frame_of(n, seed=0):
+    X, y = named(n, seed)
+    columns = {"a": X[:, 0], "b": X[:, 2], "colour": np.array(["red", "blue", "green"], object)[np.arange(n) % 3]}
+    return Frame([Column(name, values) for name, values in columns.items()]), y
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    """A model with indicators, whose file is read by all tests here."""
+    X, y = named(200)
+    model = regressor().fit(X, y)
+    assert model.lift_.indicators_ is not None
+    path = tmp_path_factory.mktemp("models") / "good"
+    model.save(path)
+    return model, path
+
+
+def test_everything_is_kept(good):
+    model, path = good
+    again, X = thresher.load(path), named(40, seed=5)[0]
+    X[0, 0] = 999.0
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert (again.parts_, again.parts_errors_) == (model.parts_, model.parts_errors_)
+    for one, other in zip(again.lift_.indicators_, model.lift_.indicators_, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert again.lift_.angles_.groups == model.lift_.angles_.groups
+    assert again.get_params()["parts"] == "mixed"
+
+
+def test_a_table_with_words(tmp_path):
+    frame, y = frame_of(150)
+    model = regressor().fit(frame, y)
+    assert len(model.lift_.angles_.groups) >= 1
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(thresher.load(tmp_path / "model").predict(frame), model.predict(frame))
+
+
+@pytest.mark.parametrize("parts", [(0.5, 0.5), Shares(0.5, 0.25, 0.25), np.array([0.0, 1.0], np.float32), [0, 1]])
+def test_shares_that_were_asked_for_are_kept(tmp_path, parts):
+    X, y = sums(40)
+    model = regressor(parts=parts).fit(X, y)
+    model.save(tmp_path / "model")
+    again = thresher.load(tmp_path / "model")
+    assert again.parts_ == model.parts_
+    np.testing.assert_allclose(list(again.parts)[:2], list(parts)[:2])
+    np.testing.assert_array_equal(again.fit(X, y).predict(X), model.predict(X))
+
+
+def test_files_from_before_there_were_parts(tmp_path):
+    X, y = sums(40)
+    model = regressor(parts="all").fit(X, y)
+    model.save(tmp_path / "new")
+    stored = read_file(tmp_path / "new", kind=KIND, version=VERSION)
+    about = {name: value for name, value in stored.metadata.items() if name not in ("parts", "groups", "categories")}
+    about["parameters"] = {name: value for name, value in about["parameters"].items() if name != "parts"}
+    write_file(tmp_path / "old", stored.tensors, about, kind=KIND, version=VERSION)
+    again = thresher.load(tmp_path / "old")
+    assert again.parts_ == Shares() and again.parts_errors_ == {} and again.categories_ == {}
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def replaced(name, change):
+    def apply(_, tensors):
+        tensors[name] = change(tensors[name])
+
+    return apply
+
+
+def removed(*names):
+    def apply(_, tensors):
+        for name in names:
+            del tensors[name]
+
+    return apply
+
+
+WRONG = {
+    "a group of columns that are not there": (lambda m, _: m["groups"][0].append(10**6), "sees columns that are not"),
+    "a group before the first column": (lambda m, _: m["groups"][0].append(-1), "sees columns that are not there"),
+    "an empty group": (lambda m, _: m["groups"].append([]), "its columns do not fit together"),
+    "a group too many": (lambda m, _: m["groups"].append([0]), "inputs has shape"),
+    "a group of words": (lambda m, _: m["groups"].append(["x"]), "ValueError"),
+    "no groups": (lambda m, _: m.update(groups=None), "TypeError"),
+    "shares that do not add up": (lambda m, _: m["parts"].__setitem__(0, [0.5, 0.2, 0, 0, 1]), "shares of its parts"),
+    "a negative share": (lambda m, _: m["parts"].__setitem__(0, [1.5, -0.5, 0, 0, 1]), "shares of its parts"),
+    "a share that is no number": (lambda m, _: m["parts"][0].__setitem__(0, float("nan")), "shares of its parts"),
+    "six shares": (lambda m, _: m["parts"][0].append(0), "TypeError"),
+    "too sharp": (lambda m, _: m["parts"][0].__setitem__(4, 1e9), "shares of its parts"),
+    "all columns, and angles": (lambda m, _: m["parts"].__setitem__(0, [1, 0, 0, 0, 1]), "shares of its parts"),
+    "no shares": (lambda m, _: m.pop("parts"), "shares of its parts"),
+    "no angles": (removed("angles.numbers"), "inputs has shape|shares of its parts|not of unit norm"),
+    "no quantiles": (removed("angles.knots"), "sees columns without their quantiles"),
+    "no bounds": (removed("angles.low", "angles.high", "angles.soft"), "sees columns without their quantiles"),
+    "numbers of columns that are not there": (replaced("angles.numbers", lambda one: one + 50), "columns that are not"),
+    "numbers that are none": (replaced("angles.numbers", lambda one: one + 0.5), "its columns do not fit together"),
+    "fewer numbers": (replaced("angles.numbers", lambda one: one[1:]), "its columns do not fit together"),
+    "quantiles that fall": (replaced("angles.knots", lambda one: one[:, ::-1].copy()), "quantiles of its single"),
+    "quantiles that are infinite": (replaced("angles.knots", lambda one: one + np.inf), "quantiles of its single"),
+    "too few quantiles": (replaced("angles.knots", lambda one: one[:, :2].copy()), "quantiles of its single"),
+    "quantiles of another shape": (replaced("angles.knots", lambda one: one[0]), "quantiles of its single"),
+    "a unit of nothing": (replaced("angles.unit", lambda one: 0 * one), "quantiles of its single"),
+    "means for one column": (replaced("angles.mean", lambda one: one[:1]), "do not fit together"),
+    "indicators of no columns": (replaced("indicators.columns", lambda one: one + 10**6), "its indicators are of"),
+    "fewer values": (replaced("indicators.values", lambda one: one[1:]), "its indicators do not fit together"),
+    "values that are none": (replaced("indicators.values", lambda one: one * np.nan), "do not fit together"),
+    "a column kept twice": (replaced("indicators.kept", lambda one: one[[0, 0, *range(1, len(one))]]), "indicators"),
+    "inputs without angles": (replaced("inputs_", lambda one: one[:, :-1].copy()), "inputs has shape"),
+    "angles that are infinite": (
+        replaced("inputs_", lambda one: np.hstack([one[:, :-1], np.inf * one[:, -1:]])), "are not finite"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_one_clear_refusal_each(good, tmp_path, case):
+    change, message = WRONG[case]
+    stored = read_file(good[1], kind=KIND, version=VERSION)
+    metadata, tensors = copy.deepcopy(stored.metadata), dict(stored.tensors)
+    change(metadata, tensors)
+    write_file(tmp_path / "bad", tensors, metadata, kind=KIND, version=VERSION)
+    with pytest.raises(InvalidInput, match=f"does not describe a model: .*({message})"):
+        thresher.load(tmp_path / "bad")
+
+
+class TestRefit:
+    def test_parts_and_indicators_are_taken_over(self, monkeypatch):
+        X, y = named(900)
+        model = of_few(regressor()).fit(X[:600], y[:600])
+        before = model.parts_, model.lift_.indicators_
+        assert before[0] != Shares() and before[1] is not None
+
+        def never(*_, **__):
+            raise AssertionError("this was chosen already")
+
+        monkeypatch.setattr(many_rows, "choose_on_held_rows", never)
+        monkeypatch.setattr("thresher.estimators.pipeline.pipeline.choose_indicators", never)
+        model.refit(X, y)
+        assert model.parts_ == before[0]
+        for one, other in zip(model.lift_.indicators_, before[1], strict=True):
+            np.testing.assert_array_equal(one, other)
+        new, truth = named(300, seed=9)
+        assert np.mean((model.predict(new) - truth) ** 2) < 0.15 * truth.var()
+
+    @pytest.mark.parametrize("which", ["constant before", "constant now"])
+    def test_columns_that_begin_or_cease_to_vary(self, which):
+        """There are more single columns, or fewer, than when the parts were chosen."""
+        X, y = sums(500)
+        still = np.where(np.arange(6) == 5, 0.25, X)
+        first, then = (still, X) if which == "constant before" else (X, still)
+        model = of_few(regressor(scale="standardise")).fit(first, y).refit(then, y)
+        fresh = of_few(regressor(scale="standardise")).fit(then, y)
+        assert len(model.lift_.angles_) == len(fresh.lift_.angles_)
+        new, truth = sums(300, seed=8)
+        errors = [np.mean((one.predict(new) - truth) ** 2) for one in (model, fresh)]
+        assert errors[0] == pytest.approx(errors[1], rel=0.05)
+
+    def test_whole_numbers_that_are_new(self):
+        X, y = named(600)
+        rare = X[:, 0] > 10
+        model = of_few(regressor()).fit(X[~rare], y[~rare])
+        assert 14 not in model.lift_.indicators_.values[model.lift_.indicators_.columns == 0]
+        model.refit(X, y)
+        assert 14 in model.lift_.indicators_.values[model.lift_.indicators_.columns == 0]
+
+    def test_rows_that_stay_where_they_are(self):
+        """Many rows are not copied, so they get no indicators; those of a smaller fit are then not taken over."""
+        X, y = named(900)
+        sizes = {"exact": 700, "exact_cheap": 310, "centres": 100, "more_centres": 150, "leaf": 200}
+        model = of_few(regressor(approximation="centres"), **sizes).fit(X[:500], y[:500])
+        assert model.lift_.indicators_ is not None
+        assert model.refit(X, y).lift_.indicators_ is None
+        assert np.isfinite(model.predict(X[:5])).all()
+
+    def test_what_was_set_since_counts(self):
+        X, y = named(500)
+        model = of_few(regressor()).fit(X, y)
+        assert model.lift_.indicators_ is not None
+        assert model.set_params(categorical_features=[]).refit(X, y).lift_.indicators_ is None
+        assert model.set_params(parts=np.array([0.0, 1.0])).refit(X, y).parts_ == Shares(0.0, 1.0)
+        assert model.set_params(parts=np.array([0.0, 1.0])).refit(X, y).parts_ == Shares(0.0, 1.0)
+
+    def test_a_checkpoint_knows_the_parts_that_were_taken_over(self, tmp_path, monkeypatch):
+        X, y = sums(500)
+        one = of_few(regressor(parts="auto")).fit(X, y)
+        other = copy.deepcopy(one)
+        choice = one._taken.choice
+        assert choice.kernel.parts is not None
+        changed = choice.kernel.parts._replace(shares=Shares(0.9, 0.1))
+        other._taken = one._taken._replace(choice=choice._replace(kernel=choice.kernel._replace(parts=changed)))
+
+        def stop(*_):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(many_rows.ManyRows, "_gain", stop)
+            with pytest.raises(KeyboardInterrupt):
+                one.set_params(checkpoint=tmp_path / "fit").refit(X, y)
+        with pytest.raises(InvalidInput, match="was written with taken="):
+            other.set_params(checkpoint=tmp_path / "fit").refit(X, y)
+        assert one.refit(X, y).parts_ == choice.kernel.parts.shares
+
+
+class TestExports:
+    def test_the_limit_has_no_neurons(self, good):
+        with pytest.raises(InvalidInput, match="no neurons to export"):
+            arrays_of(good[0], encoded=False)
+
+    def test_networks_behind_indicators_are_refused(self, good):
+        """Of width="auto" networks may be taken, and whole numbers may be categories all the same."""
+        X, y = named(60)
+        model = ThresherRegressor(width=64, **FIXED).fit(X, y)
+        arrays_of(model, encoded=False)
+        model.lift_.indicators_ = Indicators.of(X, [0], instead=False)
+        with pytest.raises(InvalidInput, match="Fit with parts='all', or name all categories in categorical_features"):
+            arrays_of(model, encoded=False)
+
+
+def test_classes_and_their_parts(tmp_path):
+    X, y = named(200)
+    labels = np.where(y > 0, "high", "low")
+    model = ThresherClassifier(random_state=0, n_jobs=1, parts="pairs", shift=0.5, bias=1.0).fit(X, labels)
+    model.save(tmp_path / "model")
+    again = thresher.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert again.parts_ == Shares(0.0, 0.5, 0.5)
+
+
+class TestWhatIsShown:
+    def test_columns_that_became_categories(self, good, tmp_path):
+        model, path = good
+        what = {"number and category", "category"}
+        assert set(model.categories_) == {0, 1} and set(model.categories_.values()) <= what
+        assert thresher.load(path).categories_ == model.categories_
+        assert regressor(parts="all").fit(*named(60)).categories_ == {}
+        frame, y = frame_of(200)
+        told = regressor().fit(frame, y)
+        assert set(told.categories_) == {"a"}  # by name, though words became columns of their own
+        with pytest.raises(Exception, match="not fitted"):
+            _ = ThresherRegressor().categories_
+
+    def test_beside_the_numbers_or_instead(self):
+        X = named(50)[0]
+        assert Indicators.of(X, [1, 0], instead=True).told == {1: "category", 0: "category"}
+        assert Indicators.of(X, [1], instead=False).told == {1: "number and category"}
+
+    @pytest.mark.parametrize(
+        ("shares", "words"),
+        [
+            (Shares(), "all columns at once"),
+            (Shares(0.5, 0.25, 0.25), "half of the kernel all columns, half single columns and pairs"),
+            (Shares(0.0, 1.0), "single columns alone"),
+            (Shares(0.0, 0.5, 0.5), "single columns and pairs alone"),
+            (Shares(0.5, layer=0.5), "half of the kernel all columns, half a layer of neurons of single columns"),
+            (Shares(0.2, 0.8, sharpness=8.0), "of the kernel 20% all columns, 80% single columns, 8 times as sharp"),
+            (Shares(0.5, 0.1, 0.4), "of the kernel 50% all columns, 10% single columns, 40% pairs"),
+        ],
+    )
+    def test_parts_in_words(self, shares, words):
+        assert shares.words == words
+
+    def test_in_descriptions_and_reports(self, good, tmp_path):
+        pytest.importorskip("jinja2")
+        model, path = good
+        facts = describe(path)
+        assert facts["parts"] == "half of the kernel all columns, half single columns and pairs"
+        assert facts["categories"] == "0, 1"
+        run = thresher.evaluate(model, *named(60, seed=4), seconds=0.1)
+        assert run.network["what neurons see"] == model.parts_.words
+        page = run.report(tmp_path / "page.html").read_text()
+        for said in (model.parts_.words, "parts= (--parts) overrules it", "whole numbers taken as categories", "0: "):
+            assert said in page
