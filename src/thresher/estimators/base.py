@@ -24,6 +24,7 @@ from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import names_categories, new_rows, numeric_targets, training_rows
 from thresher.estimators.data.scaling import far_values, say_far
 from thresher.estimators.data.streams import checked_part, joined
+from thresher.estimators.effects.model_effects import WithEffects
 from thresher.estimators.engine import Engine, backend_for, check_where
 from thresher.estimators.files.exporting import arrays_of
 from thresher.estimators.files.model_files import save_model
@@ -56,7 +57,7 @@ _ROUNDED = 1e-3  # share of the error on rows left out that the rounding of pred
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
 
 
-class ThresherEstimator(Exports, BaseEstimator):
+class ThresherEstimator(WithEffects, Exports, BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there for the parameters."""
 
     width: int | float | str
@@ -187,6 +188,7 @@ class ThresherEstimator(Exports, BaseEstimator):
 
     def _adopt(self, fitted: Fitted) -> None:
         """Take over everything that came out of a fit."""
+        self._forget_effects()
         choice, lift, limit, networks = fitted.choice, fitted.lift, fitted.limit, fitted.networks
         self.bias_, self.shift_, self.ridge_ = choice.kernel.bias, choice.kernel.shift, fitted.ridge
         self.loo_error_, self.tried_ = limit.error, [tuple(one) for one in choice.tried]
