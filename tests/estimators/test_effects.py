@@ -12,7 +12,7 @@ import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators.effects import decomposition
 from thresher.estimators.effects.decomposition import Decomposition
-from thresher.estimators.effects.model_effects import unit_columns
+from thresher.estimators.effects.names import unit_columns
 from thresher.estimators.effects.shares import draw_rows
 from thresher.theory.column_means import column_means
 from thresher.theory.parts import column_kernel

@@ -213,7 +213,20 @@ class Decomposition:
             )
         return Terms.joined(found)
 
-    def _prior(self, some: NDArray[Any], left: Numbers, right: Numbers) -> tuple[Terms, Callable[[_Points], Matrix]]:
+    def main_variance(self, inputs: NDArray[Any], column: int, *, against: _Points, known: Deviating) -> Matrix:
+        """Return the variances (k,) of the main effect of one column that is seen; see :meth:`variances`."""
+        nothing, found = np.zeros(0, np.int64), []
+        for block in self._blocks(len(inputs), len(against.inputs)):
+            some = inputs[block]
+            mains = self._centred(some, against)[1][:, column] - against.inside[column]
+            found.append(
+                np.maximum(self._prior(some, nothing, nothing, rest=False)[0].mains[:, column] - known(mains), 0.0)
+            )
+        return np.concatenate(found)
+
+    def _prior(
+        self, some: NDArray[Any], left: Numbers, right: Numbers, *, rest: bool = True
+    ) -> tuple[Terms, Callable[[_Points], Matrix]]:
         """Return the variances of the terms of inputs (k, d) before any target is known, and what makes covariances."""
         own = column_means(self._angles(some), self._angles(self._inputs), self._weights)
         means = self.mean_of_means
@@ -226,10 +239,10 @@ class Decomposition:
                 mains[:, column] += self._prior_inside(some, column)
         chosen = self.pair * sums[:, left] * sums[:, right]
         others = self.pair / 2 * (sums.sum(axis=1) ** 2 - (sums**2).sum(axis=1)) - chosen.sum(axis=1)
-        rest = np.zeros(len(some))
-        if self.has_rest:
+        remaining = np.zeros(len(some))
+        if self.has_rest and rest:
             between = self._product(some, self._inputs, self._weights[:, None])[:, 0]
-            rest = self._rest_diagonal - 2 * between + self.rows.rest @ self._weights
+            remaining = self._rest_diagonal - 2 * between + self.rows.rest @ self._weights
 
         def covariances(against: _Points) -> Matrix:
             if not self.has_rest:
@@ -237,7 +250,7 @@ class Decomposition:
             left, right = (np.asarray(one, np.float64) for one in (some, against.inputs))
             return limit_cross(left, right, self._kernel.shift, parts=self._rest_parts) - against.rest
 
-        return Terms(mains, chosen, others, rest), covariances
+        return Terms(mains, chosen, others, remaining), covariances
 
     def _prior_inside(self, some: NDArray[Any], column: int) -> Matrix:
         """Return what pairs of units of one column add to the variance (k,) of its main effect before targets."""

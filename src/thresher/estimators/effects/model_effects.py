@@ -15,14 +15,16 @@ from thresher.checks import check_whole
 from thresher.errors import InvalidInput
 from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.rows import new_rows
+from thresher.estimators.effects.curves import curves_of
 from thresher.estimators.effects.decomposition import Decomposition, Terms
+from thresher.estimators.effects.names import column_names, unit_columns
 from thresher.estimators.effects.shares import Variances, draw_rows, variances_of_terms
 from thresher.estimators.effects.values import OTHER_PAIRS, REST, Effects, Explanation, pair_name
 from thresher.estimators.models.variance import Variance
 from thresher.estimators.parameters import threads_of
 from thresher.tables.frame import Frame, is_frame, say_label
 
-__all__ = ["WithEffects", "column_names", "unit_columns"]
+__all__ = ["WithEffects"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -115,6 +117,10 @@ class WithEffects:
         total = sum(shares.values()) or 1.0
         return dict(sorted(((name, value / total) for name, value in shares.items()), key=lambda one: -one[1]))
 
+    def _curves(self: Any, *, most: int, deviations: bool = True) -> list[dict[str, Any]]:
+        """Return what pictures of the most important terms show; see :func:`curves_of`."""
+        return curves_of(self, most=most, deviations=deviations)
+
     def __getstate__(self) -> Any:
         """Return what is pickled: not what can be computed again."""
         state: Any = super().__getstate__()
@@ -157,11 +163,11 @@ class WithEffects:
         weights = np.ones(len(self.inputs_)) if penalty is None else 1 / penalty
         return weights / weights.sum()
 
-    def _terms(self: Any, inputs: Matrix, pairs: Pairs) -> Terms:
+    def _terms(self: Any, inputs: Matrix, pairs: Pairs, *, others: bool = True) -> Terms:
         """Return the terms of inputs (k, d), in units of what is learnt."""
         made = self._decomposition()
         if not self.results_:
-            return made.at(inputs, pairs)
+            return made.at(inputs, pairs, others=others)
         k, outputs = len(inputs), len(self.gains_)
         nothing = np.zeros((k, 0, outputs))
         return Terms(nothing, nothing, np.zeros((k, outputs)), self._outputs_of(inputs) - self._base())
@@ -253,22 +259,6 @@ class WithEffects:
         if labels is None or len(labels) != outputs:
             return [f"output {place}" for place in range(outputs)]
         return [say_label(one) for one in labels.tolist()]
-
-
-def column_names(model: Any) -> list[str]:
-    """Return the names of the columns of X; x0, x1, ... if they have none."""
-    names = getattr(model, "feature_names_in_", None)
-    return [f"x{k}" for k in range(model.n_features_in_)] if names is None else [str(one) for one in names]
-
-
-def unit_columns(model: Any) -> Numbers:
-    """Return for each unit (u,) that the kernel of a model sees alone the column of X that it comes from."""
-    lift = model.lift_
-    if lift.angles_ is None:
-        return np.zeros(0, np.int64)
-    places = np.array(lift.angles_.sources, np.int64)
-    places = places if lift.indicators_ is None else lift.indicators_.sources[places]
-    return places if model.encoder_ is None else model.encoder_.sources_[places]
 
 
 def _as_table(X: Any) -> Any:

@@ -142,5 +142,8 @@ def _say(name: str, cell: Any) -> str:
     short = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
     if name == REST:
         return short
-    said = f"{cell:.4g}" if isinstance(cell, float | np.floating) else str(cell)[:_LONGEST]
+    number = isinstance(cell, float | np.floating)
+    if cell is None or (number and np.isnan(cell)):
+        return f"{short} missing"
+    said = f"{cell:.4g}" if number else str(cell)[:_LONGEST]
     return f"{short} = {said}"
