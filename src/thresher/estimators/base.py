@@ -189,6 +189,7 @@ class ThresherEstimator(WithEffects, Exports, BaseEstimator):
     def _adopt(self, fitted: Fitted) -> None:
         """Take over everything that came out of a fit."""
         self._forget_effects()
+        self._monotone = None
         choice, lift, limit, networks = fitted.choice, fitted.lift, fitted.limit, fitted.networks
         self.bias_, self.shift_, self.ridge_ = choice.kernel.bias, choice.kernel.shift, fitted.ridge
         self.loo_error_, self.tried_ = limit.error, [tuple(one) for one in choice.tried]
@@ -264,7 +265,7 @@ class ThresherEstimator(WithEffects, Exports, BaseEstimator):
             where=where,
             shares=shares,
             groups=() if self.encoder_ is None else self.encoder_.groups_,
-            guesses_categories=not names_categories(self) and shares != Shares(),
+            guesses_categories=not (names_categories(self) or shares == Shares() or getattr(self, "monotone", None)),
         )
 
     def _check_parameters(self) -> None:
@@ -390,7 +391,11 @@ class ThresherEstimator(WithEffects, Exports, BaseEstimator):
                 return self.leaves_.predict(rows, backend=backend)
             few = self.pivots_ is None
             double = self.double_precision_ or (few and not isinstance(backend, Cpu))  # on a GPU it is as fast
-            return backend.product(self._kernel, inputs, self.inputs_, self.alpha_, double=double)
+            if self._monotone is None:
+                return backend.product(self._kernel, inputs, self.inputs_, self.alpha_, double=double)
+            hidden = self._monotone.hidden(inputs)
+            others = backend.product(self._kernel, hidden, self.inputs_, self.alpha_, double=double)
+            return others + self._monotone.outputs(inputs)
 
     @property
     def _kernel(self) -> SphereKernel:

@@ -21,7 +21,7 @@ from thresher.theory.column_means import column_means
 from thresher.theory.limit_matrix import limit_cross, limit_product
 from thresher.theory.parts import column_kernel
 
-__all__ = ["Decomposition", "Deviating", "Terms"]
+__all__ = ["Decomposition", "Deviating", "Pairs", "Terms"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -107,6 +107,9 @@ class Decomposition:
     @cached_property
     def intercept(self) -> Matrix:
         """The mean (o,) of what the terms leave."""
+        return self._constant()
+
+    def _constant(self) -> Matrix:
         rows = self.rows
         sums, squares = rows.means.sum(axis=0), (rows.means**2).sum(axis=0)
         constant = self.single * sums + self.pair / 2 * (sums**2 - squares) + rows.inside.sum(axis=0) + rows.rest

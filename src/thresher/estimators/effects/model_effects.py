@@ -17,6 +17,7 @@ from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.rows import new_rows
 from thresher.estimators.effects.curves import curves_of
 from thresher.estimators.effects.decomposition import Decomposition, Terms
+from thresher.estimators.effects.monotone import Monotone, MonotoneDecomposition, fit_monotone, monotone_units
 from thresher.estimators.effects.names import column_names, unit_columns
 from thresher.estimators.effects.shares import Variances, draw_rows, variances_of_terms
 from thresher.estimators.effects.values import OTHER_PAIRS, REST, Effects, Explanation, pair_name
@@ -39,6 +40,8 @@ _HINT = (
 
 class WithEffects:
     """What a fitted model is made of; ``decomposition.py`` says how."""
+
+    _monotone: Monotone | None = None  # functions of monotone columns, whose coefficients count for nothing
 
     def effects(self: Any, X: Any, *, pairs: int = 10, return_std: bool = False) -> Effects:
         """Return what rows X (k, d) have in each term of the model; with the intercept they add up to the prediction.
@@ -147,15 +150,29 @@ class WithEffects:
 
     def _make_decomposition(self: Any) -> Decomposition:
         nothing = np.zeros((len(self.inputs_), len(self.gains_)))
-        return Decomposition(
-            self._kernel,
-            self.inputs_,
-            getattr(self, "alpha_", nothing),
-            weights=self._row_weights(),
-            columns=unit_columns(self),
-            double=self.double_precision_,
-            threads=threads_of(self.n_jobs),
+        given = self._kernel, self.inputs_, getattr(self, "alpha_", nothing)
+        more = {"double": self.double_precision_, "threads": threads_of(self.n_jobs), "weights": self._row_weights()}
+        if self._monotone is not None:
+            return MonotoneDecomposition(*given, columns=unit_columns(self), monotone=self._monotone, **more)
+        return Decomposition(*given, columns=unit_columns(self), **more)
+
+    def _make_monotone(self: Any) -> None:
+        """Replace the effects of monotone columns, if any, by monotone ones, and fit the other columns to the rest."""
+        directions = monotone_units(self) if self.monotone else {}
+        if not directions:
+            return
+        kernel, parts = self._kernel, self._kernel.parts
+        matrix = Cpu(threads_of(self.n_jobs)).dense(kernel, self.inputs_).dense()
+        self.alpha_, found = fit_monotone(
+            matrix,
+            parts.split(self.inputs_)[1],
+            self.penalty_,
+            self.alpha_,
+            single=float(parts.factors(kernel.diagonal)[1]),
+            directions=directions,
         )
+        self._monotone = found._replace(at=found.at / parts.shares.sharpness)
+        self._forget_effects()
 
     def _row_weights(self: Any) -> Matrix:
         """Return the weights (n,) of inputs in the fit, which are seen in what the ridge adds to the diagonal."""
@@ -246,8 +263,10 @@ class WithEffects:
         """
         if self.approximation_ != "exact":
             return np.full(len(self.gains_), np.nan)
-        targets = self._by_limit(self.inputs_) + self.penalty_[:, None] * self.alpha_
-        return np.asarray((self.alpha_ * targets).mean(axis=0))
+        targets, alpha = self._by_limit(self.inputs_) + self.penalty_[:, None] * self.alpha_, self.alpha_
+        if self._monotone is not None:
+            alpha = Cpu(threads_of(self.n_jobs)).dense(self._kernel, self.inputs_).solve(self.penalty_, targets)
+        return np.asarray((alpha * targets).mean(axis=0))
 
     def _shaped(self: Any, values: Matrix) -> Matrix:
         """Return values (k, terms) of a single output, or (k, terms, outputs)."""

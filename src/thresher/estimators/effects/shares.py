@@ -34,7 +34,9 @@ def variances_of_terms(made: Decomposition, inputs: NDArray[Any], weights: Matri
     """
     random, count = np.random.default_rng(0), len(made.columns)
     rows = draw_rows(weights, _ROWS, random)
-    terms = made.at(inputs[rows], [], others=False)
+    every = len(inputs) <= _ROWS  # then their weights are exact
+    terms = made.at(inputs if every else inputs[rows], [], others=False)
+    mains, rest = (_variance(one, weights if every else np.ones(len(rows))) for one in (terms.mains, terms.rest))
     pairs = np.zeros((count, count))
     if made.pair and count > 1:
         most = int(_WORK / (len(inputs) * count**2 * made.alpha.shape[1]))
@@ -42,7 +44,13 @@ def variances_of_terms(made: Decomposition, inputs: NDArray[Any], weights: Matri
         for effects in made.of_all_pairs(some):
             pairs += (effects**2).sum(axis=(0, 1)) / len(some)
         np.fill_diagonal(pairs, 0.0)
-    return Variances(terms.mains.var(axis=0).sum(axis=1), pairs, float(terms.rest.var(axis=0).sum()))
+    return Variances(mains, pairs, float(rest))
+
+
+def _variance(values: Matrix, weights: Matrix) -> Matrix:
+    """Return the weighted variance over rows of values (k, ..., o), summed over outputs."""
+    mean = np.average(values, axis=0, weights=weights)
+    return np.asarray(np.average((values - mean) ** 2, axis=0, weights=weights).sum(axis=-1))
 
 
 def draw_rows(weights: Matrix, most: int, random: np.random.Generator) -> Numbers:
