@@ -1,12 +1,13 @@
 """Exact effects: they add up to the prediction, have the means they promise, and are what their definitions say."""
 
 import pickle
+import warnings
 
 import naive
 import numpy as np
-import pandas as pd
 import pytest
 from few import of_few
+from mixed_table import LIMIT, table, told
 
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
@@ -15,29 +16,10 @@ from thresher.estimators.effects.decomposition import Decomposition
 from thresher.estimators.effects.names import unit_columns
 from thresher.estimators.effects.shares import draw_rows
 from thresher.theory.column_means import column_means
+from thresher.theory.limit_matrix import limit_cross
 from thresher.theory.parts import column_kernel
 
-FIXED = {"bias": 1.0, "shift": 0.0, "ridge": 0.05, "scale": "standardise", "feature_learning": 0}
-LIMIT = {**FIXED, "width": float("inf"), "random_state": 0}
 PARTS = ["columns", "pairs", "mixed", "layer", (0.3, 0.3, 0.2, 0.2), (0.2, 0.3, 0.5, 0.0, 8.0)]
-
-
-def table(n=60, seed=0):
-    """Numbers, some missing, a category, a date, and whole numbers of few values."""
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(
-        {
-            "size": rng.normal(size=n),
-            "age": np.where(rng.random(n) < 0.2, np.nan, rng.exponential(size=n)),
-            "colour": rng.choice(["red", "green", "blue"], n),
-            "sold": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D"),
-            "rooms": rng.integers(1, 6, n),
-            "same": np.ones(n),
-        }
-    )
-    effect = frame["colour"].map({"red": 0.0, "green": 1.0, "blue": -1.0})
-    y = np.sin(2 * frame["size"]) + frame["age"].fillna(0) + effect * frame["size"] + frame["rooms"] % 2
-    return frame, (y + 0.1 * rng.normal(size=n)).to_numpy()
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +34,6 @@ def rows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=400)
-
-
-def told(model, X):
-    """What the terms must add up to."""
-    if model._class_labels is not None:
-        return model.decision_function(X)
-    found = model.predict(X)
-    return np.log(found - model.floor_.reshape((1,) * (found.ndim - 1) + (-1,))) if model.target_ == "log" else found
 
 
 def add_up(model, X, **more):
@@ -118,6 +92,16 @@ class TestSums:
         effects = add_up(model, rows)
         assert effects.names == ("x0", "x1", "x0 & x1", "rest")
         np.testing.assert_allclose(effects.values[:, :2].mean(axis=0), 0, atol=1e-12)
+
+    def test_several_labels_and_a_column_that_is_called_rest(self):
+        X, y = table()
+        X = X.rename(columns={"rooms": "rest"})
+        model = ThresherClassifier(parts="mixed", **LIMIT).fit(X, np.column_stack([y > 0, y > 1]).astype(int))
+        effects = add_up(model, X)
+        assert effects.values.shape[2] == 2
+        assert effects.names[-1] == "(rest)"
+        assert model.effect_shares_["rest"] != model.effect_shares_["(rest)"]
+        assert sum(model.effect_shares_.values()) == pytest.approx(1.0)
 
     def test_networks_and_models_without_parts_are_all_rest_and_say_so(self):
         X, y = table()
@@ -230,18 +214,28 @@ class TestDefinition:
         np.testing.assert_allclose(whole.values, parts.values, atol=1e-13)
         np.testing.assert_allclose(whole.std, parts.std, atol=1e-10)
 
-    def test_the_error_of_all_terms_together_is_that_of_the_process(self):
-        """Of one column, the effect is the whole process but for its mean."""
+    @pytest.mark.parametrize("parts", ["columns", "layer", "all", (0.5, 0.0, 0.0, 0.5)], ids=str)
+    def test_the_error_of_the_only_term_is_that_of_the_process(self, parts):
+        """With one column, or nothing but the rest, the term is the whole process but for its mean."""
         rng = np.random.default_rng(0)
-        X = rng.normal(size=(40, 1))
-        model = ThresherRegressor(parts="columns", target="linear", **LIMIT).fit(X, np.sin(X[:, 0]))
-        kernel = column_kernel(*[model.inputs_[:, -1]] * 2) * model._kernel.diagonal
-        covariance = kernel - kernel @ np.linalg.solve(kernel + np.diag(model.penalty_), kernel)
-        centre = np.eye(40) - 1 / 40
-        expected = np.diag(centre @ covariance @ centre) * model._amplitude()[0] * model.target_scaling_.unit**2
-        found = model.effects(X, return_std=True).std[:, 0]
-        order = np.argsort(X[:, 0]), np.argsort(-model.inputs_[:, -1])
-        np.testing.assert_allclose(found[order[0]] ** 2, expected[order[1]], rtol=1e-6)
+        X = rng.normal(size=(40, 1 if parts == "columns" else 3))
+        weights = rng.uniform(0.5, 2, 40)
+        model = ThresherRegressor(parts=parts, target="linear", **LIMIT).fit(X, np.sin(X[:, 0]), weights)
+        inputs = model.lift_.transform(X)
+        kernel = limit_cross(inputs, inputs, model.shift_, parts=model._kernel.parts)
+        order = [int(np.flatnonzero(np.isclose(model.inputs_, one, atol=1e-12).all(axis=1))[0]) for one in inputs]
+        penalty = np.diag(model.penalty_[order])
+        covariance = kernel - kernel @ np.linalg.solve(kernel + penalty, kernel)
+        centre = np.eye(40) - weights / weights.sum()
+        expected = np.diag(centre @ covariance @ centre.T) * model._amplitude()[0] * model.target_scaling_.unit**2
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = model.effects(X, return_std=True)
+        place = 0 if parts == "columns" else -1
+        np.testing.assert_allclose(found.std[:, place] ** 2, expected, rtol=1e-6)
+        targets = (np.sin(X[:, 0]) - model.target_scaling_.mean) / model.target_scaling_.unit
+        likely = targets @ np.linalg.solve(kernel + penalty, targets) / 40
+        assert model._amplitude()[0] == pytest.approx(likely)
 
 
 class TestTruth:
@@ -287,54 +281,6 @@ class TestTruth:
         assert sorted(draw_rows(np.ones(50), 1000, random)) == list(range(50))
         drawn = draw_rows(np.array([1.0, 3.0, 0.0, 4.0]).repeat(500), 1000, random)
         assert np.bincount(drawn // 500, minlength=4) == pytest.approx([125, 375, 0, 500], abs=20)
-
-
-class TestExplain:
-    @pytest.mark.parametrize("classes", [0, 2, 3])
-    def test_shapes_are_those_of_shap(self, classes):
-        X, y = table()
-        if classes:
-            labels = np.array(["low", "mid", "high"])[np.digitize(y, np.quantile(y, np.arange(1, classes) / classes))]
-            model = ThresherClassifier(parts="mixed", **LIMIT).fit(X, labels)
-        else:
-            model = ThresherRegressor(parts="mixed", target="linear", **LIMIT).fit(X, y)
-        one = model.explain(X[:4])
-        more = (3,) if classes == 3 else ()
-        assert one.values.shape == (4, 7, *more)
-        assert one.base_values.shape == (4, *more)
-        assert one.data.shape == (4, 7)
-        assert one.feature_names == [*X.columns, "rest"]
-        np.testing.assert_allclose(one.prediction, told(model, X[:4]), atol=1e-9)
-        single = one[2]
-        assert single.values.shape == (7, *more)
-        assert np.shape(single.base_values) == more
-        np.testing.assert_allclose(single.prediction, one.prediction[2])
-        axes = one.waterfall(1) if classes < 3 else one.waterfall(1, output="mid")
-        assert "prediction" in axes.get_xlabel()
-        with pytest.raises(InvalidInput, match="output must be one of"):
-            model.explain(X).waterfall(output="none") if classes == 3 else _no_output()
-
-    def test_pairs_go_to_their_columns_half_and_half(self):
-        X, y = table()
-        model = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(X, y)
-        effects, one = model.effects(X, pairs=99), model.explain(X)
-        expected = effects.values[:, :6].copy()
-        for place, name in enumerate(effects.names[6:-1], start=6):
-            for column in name.split(" & "):
-                expected[:, list(X.columns).index(column)] += effects.values[:, place] / 2
-        np.testing.assert_allclose(one.values[:, :6], expected, atol=1e-11)
-
-    def test_one_row_as_an_array_and_as_a_row_of_a_frame(self):
-        X, y = table()
-        model = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(X, y)
-        np.testing.assert_allclose(model.explain(X.iloc[3]).values, model.explain(X).values[3:4])
-        rows = X[["size", "rooms"]].to_numpy(float)
-        plain = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(rows, y)
-        np.testing.assert_allclose(plain.explain(rows[3]).values, plain.explain(rows).values[3:4])
-
-
-def _no_output():
-    raise InvalidInput("output must be one of")
 
 
 class TestFiles:

@@ -9,7 +9,9 @@ from sklearn.isotonic import isotonic_regression
 
 import thresher
 from thresher import InvalidInput, ThresherRegressor
+from thresher.files import read_file, write_file
 from thresher.theory.parts import column_kernel
+from thresher.training.result_files import KIND, VERSION
 
 LIMIT = {"bias": 1.0, "shift": 0.0, "ridge": 0.02, "scale": "standardise", "feature_learning": 0, "random_state": 0}
 ADDITIVE = {"parts": "columns", "target": "linear", **LIMIT}
@@ -170,6 +172,25 @@ class TestUse:
         assert other.monotone == {"income": 1, 2: -1}
         np.testing.assert_array_equal(other.predict(X), model.predict(X))
         np.testing.assert_allclose(other.effects(X).values, model.effects(X).values, atol=1e-13)
+
+    @pytest.mark.parametrize(
+        ("name", "change"),
+        [
+            ("units", lambda one: one - 9),
+            ("units", lambda one: one + 1.0),
+            ("ends", lambda one: one + 1),
+            ("at", lambda one: one[::-1].copy()),
+            ("values", lambda one: one * np.nan),
+            ("values", lambda one: one[:-1]),
+        ],
+    )
+    def test_a_file_that_lies_is_refused(self, frame, tmp_path, name, change):
+        ThresherRegressor(monotone={"income": 1, 2: -1}, **ADDITIVE).fit(*frame).save(tmp_path / "model")
+        stored = read_file(tmp_path / "model", kind=KIND, version=VERSION)
+        tensors = {**stored.tensors, f"monotone.{name}": change(stored.tensors[f"monotone.{name}"])}
+        write_file(tmp_path / "bad", tensors, stored.metadata, kind=KIND, version=VERSION)
+        with pytest.raises(InvalidInput, match="monotone columns"):
+            thresher.load(tmp_path / "bad")
 
     def test_another_fit_forgets_it(self, frame):
         X, y = frame

@@ -37,7 +37,8 @@ def centre_columns(angles, others, means, sums, first, factors, totals, mains, s
     Units first[a] to first[a + 1] are those of column a. With c_j the kernel of unit j less its mean ``means`` (u, n)
     at each point, and ``sums`` (n,) the sums of these means, ``totals`` are the sums of c_j over the units of a column,
     and ``mains`` the sums of c_j (single + pair (sums - means)) and, for each two units of the column, of pair c_j c_k.
-    ``factors`` are single and pair; ``squares`` (n,) is room."""
+    ``factors`` are single and pair; ``squares`` (n,) is room.
+    """
     single, pair = factors[0], factors[1]
     for row in range(totals.shape[0]):
         for column in range(totals.shape[1]):

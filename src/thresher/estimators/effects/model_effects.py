@@ -20,7 +20,7 @@ from thresher.estimators.effects.decomposition import Decomposition, Terms
 from thresher.estimators.effects.monotone import Monotone, MonotoneDecomposition, fit_monotone, monotone_units
 from thresher.estimators.effects.names import column_names, unit_columns
 from thresher.estimators.effects.shares import Variances, draw_rows, variances_of_terms
-from thresher.estimators.effects.values import OTHER_PAIRS, REST, Effects, Explanation, pair_name
+from thresher.estimators.effects.values import OTHER_PAIRS, Effects, Explanation, pair_name, rest_name
 from thresher.estimators.models.variance import Variance
 from thresher.estimators.parameters import threads_of
 from thresher.tables.frame import Frame, is_frame, say_label
@@ -55,13 +55,15 @@ class WithEffects:
         sum is exact but for rounding, which is that of single precision where predictions are.
 
         Standard errors (``return_std``) are those of the Gaussian process whose mean the model is: how far the effect
-        may be from that of the function behind the targets. Where ``pivots_`` are there, they are made of these.
+        may be from that of the function behind the targets. Where ``pivots_`` are there, they are made of these; with
+        centres they are NaN.
 
         Training rows are ``inputs_``: with centres, these. Models without parts (see ``parts_``) have nothing but the
         rest, and a warning says so; models of leaves are refused.
 
         Cost: O(n) per row and column, O(n) per row and pair, the first time also that of ``effect_shares_`` if there
-        are pairs; standard errors O(n³/3), and O(n²) per row and term."""
+        are pairs; standard errors O(n³/3), and O(n²) per row and term.
+        """
         check_is_fitted(self, "results_")
         most = check_whole(pairs, "pairs", least=0)
         if self.lift_.angles_ is None:
@@ -97,7 +99,7 @@ class WithEffects:
             self._shaped(values * unit),
             base[:, 0] if single else base,
             _cells(X, names),
-            [*names, REST],
+            [*names, rest_name(names)],
             self._output_names(),
         )
 
@@ -107,7 +109,8 @@ class WithEffects:
 
         Variances are over at most 1000 training rows, summed over outputs in units of the targets' deviations. For a
         pair the two columns are taken from different rows. Columns depend on each other, so that the sum of the
-        variances is not the variance of the sum. The shares are computed when they are first asked for."""
+        variances is not the variance of the sum. The shares are computed when they are first asked for.
+        """
         made, found, names = self._decomposition(), self._variances(), column_names(self)
         shares = dict.fromkeys(names, 0.0)
         seen = [names[column] for column in made.columns]
@@ -116,7 +119,7 @@ class WithEffects:
             left, right = np.triu_indices(len(seen), 1)
             both = zip(left, right, found.pairs[left, right].tolist(), strict=True)
             shares |= {pair_name(seen[a], seen[b]): value for a, b, value in both}
-        shares[REST] = found.rest
+        shares[rest_name(names)] = found.rest
         total = sum(shares.values()) or 1.0
         return dict(sorted(((name, value / total) for name, value in shares.items()), key=lambda one: -one[1]))
 
@@ -224,7 +227,7 @@ class WithEffects:
     def _term_names(self: Any, pairs: Pairs) -> tuple[str, ...]:
         names, columns = column_names(self), self._decomposition().columns
         both = [pair_name(names[columns[a]], names[columns[b]]) for a, b in pairs]
-        return (*names, *both, *([OTHER_PAIRS] if self._has_others(pairs) else []), REST)
+        return (*names, *both, *([OTHER_PAIRS] if self._has_others(pairs) else []), rest_name(names))
 
     def _in_table(self: Any, terms: Terms, pairs: Pairs) -> Matrix:
         """Return terms (k, terms, o) in the order of their names, those of columns that are not seen with zeros."""
@@ -245,7 +248,8 @@ class WithEffects:
 
     def _knowledge(self: Any) -> tuple[Any, Any]:
         """Return inputs that stand for what is known, and what says how much that is; see
-        ``Decomposition.variances``."""
+        ``Decomposition.variances``.
+        """
         made = self._decomposition()
         if self.pivots_ is not None:
             about = Variance.of_pivots(self.pivots_, self._kernel, self.core_, backend=Cpu(threads_of(self.n_jobs)))

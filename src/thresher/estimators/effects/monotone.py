@@ -5,7 +5,8 @@ An additive model is a sum of functions f_j of one unit each, all with the coeff
 each is the smooth fit, with its own kernel, of what the others leave. For a monotone column that fit is projected by
 isotonic regression on the training values, and keeps its mean, which would else wander between columns. This is
 repeated, with all other columns together as one function, until nothing changes. Where effects are monotone without it,
-nothing ever does."""
+nothing ever does.
+"""
 
 from __future__ import annotations
 

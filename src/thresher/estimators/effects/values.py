@@ -15,7 +15,7 @@ from thresher.figures import BLUE, INK, ORANGE, notebook_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["OTHER_PAIRS", "REST", "Effects", "Explanation", "pair_name"]
+__all__ = ["OTHER_PAIRS", "REST", "Effects", "Explanation", "pair_name", "rest_name"]
 
 Matrix = NDArray[np.float64]
 OTHER_PAIRS, REST = "other pairs", "rest"  # names of terms
@@ -33,6 +33,11 @@ class Effects(NamedTuple):
     names: tuple[str, ...]  # of terms: columns, "one & another" for pairs, "other pairs" if there are more, "rest"
     values: Matrix  # (k, terms), or (k, terms, outputs) if there are several outputs
     std: Matrix | None = None  # standard errors, of the shape of ``values``, if they were asked for
+
+
+def rest_name(names: Sequence[str]) -> str:
+    """Return what the rest is called beside columns with these names."""
+    return REST if REST not in names else f"({REST})"
 
 
 def pair_name(one: str, other: str) -> str:
@@ -67,9 +72,7 @@ class Explanation:
     @property
     def prediction(self) -> Matrix:
         """The sum of base value and values, (k,) or (k, outputs): what the model has learnt to predict."""
-        several = self.values.ndim - np.ndim(self.base_values) > 0 and self.values.ndim > 1
-        axis = self.values.ndim - 1 - (np.ndim(self.base_values) - (0 if self._single else 1)) if several else 0
-        return np.asarray(self.base_values + self.values.sum(axis=axis))
+        return np.asarray(self.base_values + self.values.sum(axis=0 if self._single else 1))
 
     @property
     def _single(self) -> bool:
@@ -140,7 +143,7 @@ def _waterfall(axes: Axes, bars: Sequence[tuple[str, float]], base: float, what:
 def _say(name: str, cell: Any) -> str:
     """Return the name of a term, with its cell."""
     short = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-    if name == REST:
+    if name in (REST, f"({REST})"):
         return short
     number = isinstance(cell, float | np.floating)
     if cell is None or (number and np.isnan(cell)):

@@ -81,8 +81,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     if lift.angles_ is not None:
         scaling = {name: value for name, value in lift.angles_.scaling._asdict().items() if value is not None}
         tensors |= {f"angles.{name}": value for name, value in {**scaling, "numbers": lift.angles_.numbers}.items()}
-    if estimator._monotone is not None:
-        tensors |= {f"monotone.{name}": value for name, value in estimator._monotone._asdict().items()}
+    tensors |= _describe_monotone(estimator)
     tensors |= {
         name: np.atleast_1d(getattr(estimator, name)) for name in _ARRAYS if getattr(estimator, name, None) is not None
     }
@@ -218,6 +217,12 @@ def _restore_angles(tensors: dict[str, NDArray[Any]], groups: Any) -> Angles | N
     if numbers.dtype.kind != "i" or shapes != {(len(numbers),)} or not all(found.groups) or not len(found):
         raise ValueError("its columns do not fit together")
     return found
+
+
+def _describe_monotone(estimator: Any) -> dict[str, NDArray[Any]]:
+    """Return the functions of monotone columns, as arrays; none if there are none."""
+    found = estimator._monotone
+    return {} if found is None else {f"monotone.{name}": value for name, value in found._asdict().items()}
 
 
 def _restore_monotone(tensors: dict[str, NDArray[Any]], estimator: Any) -> Monotone | None:
