@@ -63,11 +63,14 @@ def test_categories_have_their_names_and_shares_the_commonest_first(model, house
     np.testing.assert_allclose(one.values[0], model.effects(rows, pairs=0).values[:, 2], atol=1e-9)
 
 
-def test_a_histogram_is_that_of_the_training_rows(model, houses):
-    X, _ = houses
-    one = next(one for one in terms_of(model) if one.name == "size")
-    inside = np.clip(X["size"], one.at[0], one.at[-1])
-    expected = np.histogram(inside, one.edges)[0] / len(X)
+def test_a_histogram_is_that_of_the_weighted_training_rows(houses):
+    X, y = houses
+    ages = X["age"].fillna(X["age"].median())
+    weights = np.where(ages > 1, 3.5, 0.5)  # so that it matters which row has which value
+    model = ThresherRegressor(parts="columns", target="linear", **LIMIT).fit(X, y, weights)
+    one = next(one for one in terms_of(model) if one.name == "age")
+    inside = np.clip(ages, one.at[0], one.at[-1])
+    expected = np.histogram(inside, one.edges, weights=weights)[0] / weights.sum()
     np.testing.assert_allclose(one.counts, expected, atol=0.02)  # values are known between knots
     assert sum(one.counts) == pytest.approx(1.0)
 
