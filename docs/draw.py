@@ -6,6 +6,7 @@ The benchmarks and the verification draw their own figures; see benchmarks.md an
 from __future__ import annotations
 
 import contextlib
+import io
 import re
 import sys
 from itertools import pairwise
@@ -18,7 +19,7 @@ import numpy as np
 from thresher import History, train
 from thresher.cli import commands
 from thresher.datasets import digits, random_problem
-from thresher.figures import BLUE, GREEN, INK, ORANGE, PAPER, PINK, SKY, Drawn, Picture, draw
+from thresher.figures import BLUE, GREEN, INK, ORANGE, PAPER, PINK, SKY, Drawn, Picture, draw, figure_style, follow
 from thresher.runs import read_run
 from thresher.runs.report.model_pictures import effect_pictures, model_pictures
 from thresher.runs.report.training_pictures import FIGURES
@@ -265,12 +266,24 @@ def draw_report() -> list[Drawn]:
     return draw(chosen, found, background=PAPER)
 
 
+def draw_effects() -> list[Drawn]:
+    """Fit the model of the page on effects, and draw what it draws."""
+    names: dict[str, Any] = {}
+    with figure_style("effects"):
+        exec(code_of("effects", "python")[0], names)
+        written = io.StringIO()
+        names["figure"].savefig(written, format="svg", metadata={"Date": None}, facecolor=PAPER)
+    return [Drawn("effects", "", "", follow(written.getvalue()))]
+
+
 def main() -> None:
     """Draw everything, or what is named."""
-    names = set(sys.argv[1:]) or {"idea", "claim", "architecture", "report", "digits"}
+    names = set(sys.argv[1:]) or {"idea", "claim", "architecture", "report", "digits", "effects"}
     drawn = []
     if "report" in names:
         drawn += draw_report()
+    if "effects" in names:
+        drawn += draw_effects()
     if "digits" in names:
         drawn += draw_digits()
     if "idea" in names:

@@ -16,6 +16,8 @@ from thresher.errors import (
 if TYPE_CHECKING:
     from thresher.engines import Ray
     from thresher.estimators import (
+        Effects,
+        Explanation,
         FarOutside,
         SphereLift,
         TableEncoder,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from thresher.model.network import Network, default_shift
     from thresher.model.problem import Problem, to_sphere
     from thresher.runs.making import evaluate
+    from thresher.runs.report.effect_pictures import plot_effects
     from thresher.runs.saved import load
     from thresher.training import (
         Callback,
@@ -45,6 +48,8 @@ __all__ = [
     "BrokenCertificate",
     "Callback",
     "CheckTheorems",
+    "Effects",
+    "Explanation",
     "FarOutside",
     "History",
     "InvalidInput",
@@ -68,6 +73,7 @@ __all__ = [
     "default_shift",
     "evaluate",
     "load",
+    "plot_effects",
     "replay",
     "replay_together",
     "to_sphere",
@@ -81,11 +87,13 @@ __version__ = "0.2.0"
 _LATER = {
     "thresher.engines": ("Ray",),
     "thresher.estimators": (
-        "FarOutside", "SphereLift", "TableEncoder", "ThresherClassifier", "ThresherRegressor", "TooNarrow",
+        "Effects", "Explanation", "FarOutside", "SphereLift", "TableEncoder", "ThresherClassifier",
+        "ThresherRegressor", "TooNarrow",
     ),
     "thresher.model.network": ("Network", "default_shift"),
     "thresher.model.problem": ("Problem", "to_sphere"),
     "thresher.runs.making": ("evaluate",),
+    "thresher.runs.report.effect_pictures": ("plot_effects",),
     "thresher.runs.saved": ("load",),
     "thresher.training": (
         "Callback", "CheckTheorems", "History", "Iteration", "Result", "Status", "TensorBoard", "replay",

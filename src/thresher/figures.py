@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["BLUE", "COLOURS", "GREEN", "INK", "NO_FIGURES", "ORANGE", "PAPER", "PINK", "SKY", "Drawn", "Picture",
-           "draw", "figure_style", "follow", "make_figure", "notebook_axes", "themed"]  # fmt: skip
+           "draw", "figure_grid", "figure_style", "follow", "make_figure", "notebook_axes", "themed"]  # fmt: skip
 
 NO_FIGURES = str(not_installed("Figures need matplotlib", extra="plot"))
 
@@ -141,6 +141,20 @@ def notebook_axes(axes: Axes | None) -> Axes:
     made: Axes = pyplot.subplots(figsize=(6.4, 3.8), layout="constrained")[1]
     _dress(made)
     return made
+
+
+def figure_grid(count: int, *, columns: int, size: tuple[float, float] = (3.6, 2.7)) -> tuple[Figure, list[Axes]]:
+    """Return a new figure with so many axes, in rows of ``columns``, that a notebook shows by itself."""
+    try:
+        from matplotlib import pyplot
+    except ModuleNotFoundError as error:
+        raise NotAvailable(NO_FIGURES) from error
+    rows = -(-count // columns)
+    figure = pyplot.figure(figsize=(columns * size[0], rows * size[1]), layout="constrained")
+    made: list[Axes] = [figure.add_subplot(rows, columns, place + 1) for place in range(count)]
+    for axes in made:
+        _dress(axes)
+    return figure, made
 
 
 def figure_style(name: str) -> Any:

@@ -8,6 +8,7 @@ from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.lift import SphereLift
 from thresher.estimators.data.rows import hash_rows_of
 from thresher.estimators.data.scaling import Scaling
+from thresher.estimators.effects.values import Effects, Explanation
 from thresher.estimators.files.model_files import load_model
 from thresher.estimators.models.interpolation import WIDTH
 from thresher.estimators.regressor import ThresherRegressor
@@ -15,6 +16,8 @@ from thresher.estimators.sizes import Sizes
 
 __all__ = [
     "WIDTH",
+    "Effects",
+    "Explanation",
     "FarOutside",
     "Scaling",
     "Sizes",

@@ -25,6 +25,7 @@ from thresher.estimators.data.rows import names_categories, new_rows, numeric_ta
 from thresher.estimators.data.scaling import far_values, say_far
 from thresher.estimators.data.single_columns import Groups
 from thresher.estimators.data.streams import checked_part, joined
+from thresher.estimators.effects.model_effects import WithEffects
 from thresher.estimators.engine import Engine, backend_for, check_where
 from thresher.estimators.files.exporting import arrays_of
 from thresher.estimators.files.model_files import save_model
@@ -58,7 +59,7 @@ _ROUNDED = 1e-3  # share of the error on rows left out that the rounding of pred
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
 
 
-class ThresherEstimator(Exports, Refits, BaseEstimator):
+class ThresherEstimator(WithEffects, Exports, Refits, BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there for the parameters."""
 
     width: int | float | str
@@ -150,6 +151,8 @@ class ThresherEstimator(Exports, Refits, BaseEstimator):
 
     def _adopt(self, fitted: Fitted) -> None:
         """Take over everything that came out of a fit."""
+        self._forget_effects()
+        self._monotone = None
         choice, lift, limit, networks = fitted.choice, fitted.lift, fitted.limit, fitted.networks
         self.bias_, self.shift_, self.ridge_ = choice.kernel.bias, choice.kernel.shift, fitted.ridge
         self.loo_error_, self.tried_ = limit.error, [tuple(one) for one in choice.tried]
@@ -231,7 +234,7 @@ class ThresherEstimator(Exports, Refits, BaseEstimator):
             where=where,
             shares=shares,
             groups=self._groups,
-            guesses_categories=not names_categories(self) and shares != Shares(),
+            guesses_categories=not (names_categories(self) or shares == Shares() or getattr(self, "monotone", None)),
         )
 
     def _check_parameters(self) -> None:
@@ -365,7 +368,11 @@ class ThresherEstimator(Exports, Refits, BaseEstimator):
                 return self.leaves_.predict(rows, backend=backend)
             few = self.pivots_ is None
             double = self.double_precision_ or (few and not isinstance(backend, Cpu))  # on a GPU it is as fast
-            return backend.product(self._kernel, inputs, self.inputs_, self.alpha_, double=double)
+            if self._monotone is None:
+                return backend.product(self._kernel, inputs, self.inputs_, self.alpha_, double=double)
+            hidden = self._monotone.hidden(inputs)
+            others = backend.product(self._kernel, hidden, self.inputs_, self.alpha_, double=double)
+            return others + self._monotone.outputs(inputs)
 
     @property
     def _kernel(self) -> SphereKernel:

@@ -17,12 +17,14 @@ from thresher.estimators.data.lift import check_weights
 from thresher.estimators.data.rows import some_cells
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.streams import some_of
+from thresher.estimators.effects.monotone import check_monotone
 from thresher.estimators.engine import Engine
 from thresher.estimators.interfaces import Backend
 from thresher.estimators.judging.measures import mean_square, share_of_guess
 from thresher.estimators.log_targets import LogTargets
 from thresher.estimators.models.intervals import calibrate, check_coverage, check_quantiles, deviations_of, residuals_at
 from thresher.estimators.models.variance import Variance
+from thresher.estimators.parameters import shares_of
 from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherRegressor"]
@@ -90,6 +92,9 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
         ``"pairs"``, single ones and pairs; ``"mixed"``, half of the kernel all columns, half of it the others;
         ``"sharp"``, the same for steps; ``"layer"``, half of it neurons on top of those of single columns; or shares of
         all, columns, pairs and layer. ``"auto"``: the best on rows left out. Networks of finite width see all columns
+    monotone : columns, by name or place, whose effect must rise (1) or fall (-1), such as ``{"income": 1}``; for
+        ``parts="columns"`` and up to 4,096 distinct rows. Predictions are monotone in these columns, and constant
+        beyond the training values; error bars are those without it
     sequence : an old word for ``start``
 
     Attributes
@@ -138,6 +143,7 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
     """
 
     target: str
+    monotone: Mapping[Any, int] | None
     _task = "regression"
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 18, 1 << 18)
 
@@ -165,6 +171,7 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
         categorical_features: Any = "from_dtype",
         parts: Any = "auto",
+        monotone: Mapping[Any, int] | None = None,
         sequence: str | None = None,
     ) -> None:
         self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
@@ -187,6 +194,9 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
             columns = np.log(columns - floor)
         scaling = Scaling.of(columns, scale="standardise", weights=weights)
         data = self._observations(rows, scaling.apply(columns), weights=weights)
+        if self.monotone and len(data) > self._sizes.one_by_one:
+            most = self._sizes.one_by_one
+            raise InvalidInput(f"monotone columns are for up to {most:,} distinct rows; got {len(data):,}.")
         if self._interpolates:
             self._interpolate(data)
         else:
@@ -194,6 +204,7 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
             # Exponentials of what is learnt are medians, which absolute errors judge.
             measure = mean_square if floor is None else self._measure(raw, weights, scaling, floor, power=1)
             left_out = self._fit(data, measure)
+            self._make_monotone()
             self.loo_error_ = self.loo_error_ if floor is None else mean_square(left_out.data, left_out.outputs)
             self.noise_, self.residuals_ = calibrate(left_out, self._kernel.diagonal, fitted=1 + _CHOSEN * chosen)
             # Shares do not depend on units and means: of logarithms a factor of their exponentials is left out.
@@ -279,6 +290,8 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        shares = shares_of(self.parts, self.width)
+        check_monotone(self.monotone, additive=shares is not None and shares.single == 1)
         if self.target not in TARGETS:
             raise InvalidInput(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
         if self._interpolates and self.target == "log":

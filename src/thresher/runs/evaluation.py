@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from thresher.runs.scores import (
     score_all,
     score_classes,
 )
+from thresher.runs.terms import Term, terms_of
 from thresher.tables import say_label
 from thresher.tables.picking import CellPicker, say_cell
 
@@ -33,6 +35,7 @@ MOST_EXAMPLES = 10
 LEVELS = (0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
 _SHOWN = LEVELS.index(0.95)  # of the error bars of single rows
 BINS = 10  # of confidence
+_SHARES = 30  # terms whose shares are kept
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ class Evaluation:
     effects: list[Effect] = field(default_factory=list)
     influence_rows: int = 0  # that importances and effects were found on
     examples: list[Example] = field(default_factory=list)
+    shares: dict[str, float] = field(default_factory=dict)  # of the terms of a model with parts, the largest first
+    terms: list[Term] = field(default_factory=list)  # those that can be drawn
 
 
 def evaluate_rows(
@@ -154,6 +159,8 @@ def evaluate_rows(
         effects=influence.effects,
         influence_rows=influence.rows,
         examples=_examples(tested, answers, places, numbers, shown[:6]),
+        terms=(terms := terms_of(model)),
+        shares=dict(islice(model.effect_shares_.items(), _SHARES)) if terms else {},
         **scored,
     )
 

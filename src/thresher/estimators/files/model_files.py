@@ -7,7 +7,8 @@ executed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.lift import SphereLift
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.single_columns import Angles, Indicators
+from thresher.estimators.effects.monotone import Monotone
 from thresher.estimators.files.model_checks import check_fitted, check_model
 from thresher.estimators.models.leaves import Leaves, check_leaves
 from thresher.files import Stored, read_file, write_file
@@ -59,7 +61,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     """
     form = choose_form(form, estimator.results_)
     parameters = {name: _plain(value) for name, value in estimator.get_params().items() if name not in _NOT_SAVED}
-    parameters |= {"class_weight": _describe_class_weight(estimator)} if "class_weight" in parameters else {}
+    parameters |= {name: _pairs(parameters[name]) for name in ("class_weight", "monotone") if name in parameters}
     if not isinstance(parameters["categorical_features"], str | None):
         parameters["categorical_features"] = np.asarray(parameters["categorical_features"]).tolist()
     if not isinstance(parameters["parts"], str):
@@ -80,7 +82,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     if parameters["width"] == math.inf:
         parameters["width"] = "inf"
     lift = estimator.lift_
-    tensors = _describe_lift(lift)
+    tensors = _describe_lift(lift) | _describe_monotone(estimator)
     tensors |= {
         name: np.atleast_1d(getattr(estimator, name)) for name in _ARRAYS if getattr(estimator, name, None) is not None
     }
@@ -148,8 +150,9 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         parameters["width"] = math.inf
     if "start" not in parameters:  # an earlier version wrote the old word; nobody said it here
         parameters["start"] = parameters.pop("sequence", "sobol")
-    if isinstance(parameters.get("class_weight"), list):
-        parameters["class_weight"] = dict(parameters["class_weight"])
+    for name in ("class_weight", "monotone"):
+        if isinstance(parameters.get(name), list):
+            parameters[name] = dict(parameters[name])
     estimator: Any = kinds[about["estimator"]](**parameters)
     estimator._check_parameters()
     values = {"double_precision_": "pivots_" not in tensors, **about["values"]}  # which earlier versions did not say
@@ -189,6 +192,7 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         estimator.encoder_.reading_ = restore_reading(about["reading"])
     if about["classes"] is not None:
         estimator.classes_ = _restore_classes(about["classes"])
+    estimator._monotone = _restore_monotone(tensors, estimator)
     check_model(estimator, networks=len(about["networks"]))
     estimator.results_ = restore_results(about["networks"], tensors, estimator.inputs_, threads=threads)
     estimator.tried_ = [tuple(one) for one in about["tried"]]
@@ -229,6 +233,30 @@ def _restore_angles(tensors: dict[str, NDArray[Any]], groups: Any) -> Angles | N
     return found
 
 
+def _describe_monotone(estimator: Any) -> dict[str, NDArray[Any]]:
+    """Return the functions of monotone columns, as arrays; none if there are none."""
+    found = estimator._monotone
+    return {} if found is None else {f"monotone.{name}": value for name, value in found._asdict().items()}
+
+
+def _restore_monotone(tensors: dict[str, NDArray[Any]], estimator: Any) -> Monotone | None:
+    """Return the functions of monotone columns; None if there are none."""
+    if "monotone.units" not in tensors:
+        return None
+    found = Monotone(*(tensors[f"monotone.{name}"] for name in Monotone._fields))
+    angles, outputs, ends = estimator.lift_.angles_, len(estimator.gains_), found.ends
+    whole = found.units.dtype.kind == ends.dtype.kind == "i" and angles is not None and len(found.units) > 0
+    fits = whole and len(ends) == len(found.units) + 1 and ends[0] == 0 and ends[-1] == len(found.at)
+    fits = fits and (np.diff(ends) > 0).all() and set(found.units + len(angles)) <= set(range(len(angles.numbers)))
+    shapes = found.values.shape, len(np.unique(found.units))
+    if not fits or shapes != ((len(found.at), outputs), len(found.units)) or estimator.parts_.single != 1:
+        raise ValueError("its monotone columns do not fit together")
+    rising = all((np.diff(found.at[a:b]) > 0).all() for a, b in pairwise(ends))
+    if not rising or not all(np.isfinite(one).all() for one in found):
+        raise ValueError("its monotone columns have values that are not valid")
+    return found
+
+
 def _restore_leaves(tensors: dict[str, NDArray[Any]], estimator: Any) -> Leaves | None:
     """Return the leaves of a file, whose rows and coefficients are those of the estimator; None if there are none."""
     found = {name.removeprefix("leaves."): value for name, value in tensors.items() if name.startswith("leaves.")}
@@ -248,10 +276,9 @@ def _describe_reading(encoder: TableEncoder | None) -> dict[str, Any] | None:
     return None if encoder is None or encoder.reading_ is None else encoder.reading_._asdict()
 
 
-def _describe_class_weight(estimator: Any) -> Any:
-    """Return the weights of classes as JSON knows them: pairs of a label and a number."""
-    given = estimator.class_weight
-    return [(_plain(label), float(weight)) for label, weight in given.items()] if isinstance(given, dict) else given
+def _pairs(given: Any) -> Any:
+    """Return a dict from labels, or columns, to numbers as JSON knows it: pairs of both."""
+    return [(_plain(name), float(value)) for name, value in given.items()] if isinstance(given, Mapping) else given
 
 
 def _plain(value: Any) -> Any:

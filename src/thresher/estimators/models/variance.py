@@ -80,6 +80,16 @@ class Variance(NamedTuple):
         known = self.backend.divide(self.core, coordinates)
         return self.backend.get(prior - (coordinates**2).sum(axis=0) + (known**2).sum(axis=0))
 
+    def explained(self, covariances: Matrix) -> Matrix:
+        """Return how much (k,) of the variances of linear functionals of the process is known through pivots.
+
+        ``covariances`` (k, r) are those with the process at each pivot. Cost: O(r²) per functional.
+        """
+        assert self.triangle is not None and self.core is not None
+        coordinates = self.backend.divide(self.triangle, self.backend.put(covariances.T))
+        known = self.backend.divide(self.core, coordinates)
+        return self.backend.get((coordinates**2).sum(axis=0) - (known**2).sum(axis=0))
+
     def _coordinates(self, inputs: NDArray[Any]) -> Any:
         assert self.triangle is not None
         pivots, rows = (self.backend.put(np.ascontiguousarray(one, np.float32)) for one in (self.pivots, inputs))

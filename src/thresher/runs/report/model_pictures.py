@@ -17,7 +17,7 @@ from thresher.runs.report.words import Measure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["effect_pictures", "model_pictures"]
+__all__ = ["date_ticks", "effect_pictures", "model_pictures", "plain_ticks", "short"]
 
 _CURVES = (BLUE, ORANGE, GREEN, PINK)
 _LONGEST = 44  # letters of a label
@@ -84,8 +84,8 @@ def _actual(axes: Axes, evaluation: Evaluation) -> str:
         lower, upper = ([getattr(one, name) for one in evaluation.points] for name in ("lower", "upper"))
         axes.vlines(actual, lower, upper, color=SKY, linewidth=0.8, alpha=0.6, zorder=2)
     axes.plot(actual, predicted, "o", color=BLUE, markersize=3.5, alpha=_alpha(len(actual)), markeredgewidth=0)
-    axes.set(xlim=ends, ylim=ends, xlabel=f"actual {_short(evaluation.target)}", ylabel="predicted")
-    _plain_ticks(axes)
+    axes.set(xlim=ends, ylim=ends, xlabel=f"actual {short(evaluation.target)}", ylabel="predicted")
+    plain_ticks(axes)
     return (
         f"Predicted against actual {evaluation.target} of {len(actual):,} rows: the correlation is "
         f"{_correlation(actual, predicted)}."
@@ -95,9 +95,9 @@ def _actual(axes: Axes, evaluation: Evaluation) -> str:
 def _residuals(axes: Axes, evaluation: Evaluation) -> str:
     axes.stairs(evaluation.counts, evaluation.edges, fill=True, color=SKY)
     axes.axvline(0, color=INK, linewidth=1)
-    axes.set(xlabel=f"actual less predicted {_short(evaluation.target)}", ylabel="rows")
+    axes.set(xlabel=f"actual less predicted {short(evaluation.target)}", ylabel="rows")
     axes.locator_params(axis="y", integer=True)
-    _plain_ticks(axes)
+    plain_ticks(axes)
     top = int(np.argmax(evaluation.counts))
     low, high = evaluation.edges[top : top + 2]
     return f"Histogram of actual less predicted: most often between {low:.3g} and {high:.3g}."
@@ -110,8 +110,8 @@ def _against(axes: Axes, evaluation: Evaluation) -> str | None:
     errors = np.array([one.actual for one in evaluation.points]) - predicted
     axes.axhline(0, color=PINK, linestyle="--", linewidth=1.2)
     axes.plot(predicted, errors, "o", color=BLUE, markersize=3.5, alpha=_alpha(len(errors)), markeredgewidth=0)
-    axes.set(xlabel=f"predicted {_short(evaluation.target)}", ylabel="actual less predicted")
-    _plain_ticks(axes)
+    axes.set(xlabel=f"predicted {short(evaluation.target)}", ylabel="actual less predicted")
+    plain_ticks(axes)
     return f"Errors of {len(errors):,} rows against their predictions: the largest is {np.abs(errors).max():.3g}."
 
 
@@ -144,19 +144,19 @@ def _calibration(axes: Axes, evaluation: Evaluation) -> str | None:
 def _effect(axes: Axes, evaluation: Evaluation, *, effect: Effect) -> str:
     at, scale = np.array(effect.at), 100.0 if evaluation.task == "classification" else 1.0
     for name, values, colour in zip(effect.names, effect.values, _CURVES, strict=False):
-        label = _short(name) if len(effect.names) > 1 else None
+        label = short(name) if len(effect.names) > 1 else None
         axes.plot(at, scale * np.array(values), "o-", color=colour, markersize=3.5, label=label)
     means = scale * np.array(effect.values)
     low, high = float(means.min()), float(means.max())
     room = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
-    axes.set(xlabel=_short(effect.column), ylim=(low - room, high + room))
-    of_class = f"probability of {_short(effect.names[0], 14)}, %" if len(effect.names) == 1 else "probability, %"
-    axes.set_ylabel(of_class if evaluation.task == "classification" else f"predicted {_short(evaluation.target, 30)}")
+    axes.set(xlabel=short(effect.column), ylim=(low - room, high + room))
+    of_class = f"probability of {short(effect.names[0], 14)}, %" if len(effect.names) == 1 else "probability, %"
+    axes.set_ylabel(of_class if evaluation.task == "classification" else f"predicted {short(evaluation.target, 30)}")
     if effect.kind == "date":
-        _plain_ticks(axes, x=False)
-        _date_ticks(axes, at)
+        plain_ticks(axes, x=False)
+        date_ticks(axes, at)
     else:
-        _plain_ticks(axes)
+        plain_ticks(axes)
     first, last = means[0, 0], means[0, -1]
     return (
         f"Mean answer by {effect.column}: from {first:.3g} at {effect.words[0]} to {last:.3g} at {effect.words[-1]}, "
@@ -183,11 +183,12 @@ def _alpha(count: int) -> float:
     return 0.85 if count <= 100 else 0.6 if count <= 400 else 0.4
 
 
-def _short(words: str, longest: int = _LONGEST) -> str:
+def short(words: str, longest: int = _LONGEST) -> str:
+    """Return words, or the first of their letters."""
     return words if len(words) <= longest else f"{words[: longest - 1].rstrip()}…"
 
 
-def _plain_ticks(axes: Axes, *, x: bool = True) -> None:
+def plain_ticks(axes: Axes, *, x: bool = True) -> None:
     """Write numbers with commas, or all of an axis as multiples of a power of ten where they are huge or tiny."""
     sides: list[Literal["x", "y"]] = ["x", "y"] if x else ["y"]
     for side in sides:
@@ -209,10 +210,10 @@ def _without(value: float, _: Any) -> str:
     return f"{round(value, 12):.10g}"
 
 
-def _date_ticks(axes: Axes, days: Any) -> None:
-    """Name four days, at even distances, as years, months or days."""
+def date_ticks(axes: Axes, days: Any, *, axis: Any = None) -> None:
+    """Name four days, at even distances, as years, months or days, on the x axis or another."""
     first, last = float(days.min()), float(days.max())
     places = np.linspace(first, last, 4 if last > first else 1)
     long = "Y" if last - first > 4 * 365 else "M" if last - first > 120 else "D"
     labels = [str(np.datetime64(round(day), "D").astype(f"datetime64[{long}]")) for day in places]
-    axes.set_xticks(places, labels)
+    (axes.xaxis if axis is None else axis).set_ticks(places, labels)

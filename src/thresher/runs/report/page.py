@@ -14,6 +14,7 @@ from thresher.pages import find_jinja, render_page, say_number
 from thresher.runs.evaluation import MOST_ROWS, Evaluation
 from thresher.runs.record import CATEGORIES, LEFT_OUT, OF_TEST, PARTS, WHY, Record
 from thresher.runs.report import words
+from thresher.runs.report.effect_pictures import term_pictures
 from thresher.runs.report.model_pictures import effect_pictures, model_pictures
 from thresher.runs.report.training_pictures import FIGURES
 from thresher.theory import Statement
@@ -47,10 +48,11 @@ def write_report(run: Record, path: Path, *, folder: Path | None = None) -> Path
     """
     find_jinja()
     remarks, found = list(_remarks(run)), run.evaluation
-    drawn: dict[str, list[Drawn]] = {"figures": [], "curves": [], "training": []}
+    drawn: dict[str, list[Drawn]] = {"figures": [], "curves": [], "terms": [], "training": []}
     try:
         if found is not None:
             drawn |= {"figures": draw(model_pictures(found), found), "curves": draw(effect_pictures(found), found)}
+            drawn["terms"] = draw(term_pictures(found.terms), found)
         if run.trainings:
             drawn["training"] = draw(FIGURES, run)
     except NotAvailable as error:
@@ -88,6 +90,7 @@ def _model_parts(found: Evaluation | None) -> dict[str, Any]:
         "classes": words.classes_of(found),
         "thresholds": words.thresholds_of(found),
         "importances": words.bars_of_importance(found),
+        "shares": words.bars_of_shares(found),
         "categories": [(one.column, words.bars_of_effect(found, one)) for one in groups],
         "examples": words.examples_of(found),
     }

@@ -20,6 +20,9 @@ MOST_CLASSES = 12  # that a matrix shows
 _WRONG = 15  # confusions that are listed
 
 
+_LEAST_SHARE = 5e-4  # of a term that has a bar
+
+
 class Bar(NamedTuple):
     """A bar between two places of its track, in per cent, with its name and its number in words."""
 
@@ -195,6 +198,13 @@ def bars_of_importance(evaluation: Evaluation) -> list[Bar]:
         words = f"{say_like(scale * one.mean, size)}{spread}{f' {unit}' if unit else ''}"
         bars.append(Bar(one.column, 0.0, 100 * max(one.mean, 0.0) / most if most > 0 else 0.0, words))
     return bars
+
+
+def bars_of_shares(evaluation: Evaluation) -> list[Bar]:
+    """Return a bar for each term of a model with parts that has a share worth a line."""
+    most = max(evaluation.shares.values(), default=0.0)
+    shown = [(name, share) for name, share in evaluation.shares.items() if share >= _LEAST_SHARE]
+    return [Bar(name, 0.0, 100 * share / most, _percent(share)) for name, share in shown]
 
 
 def bars_of_effect(evaluation: Evaluation, effect: Effect) -> list[tuple[str, list[Bar]]]:

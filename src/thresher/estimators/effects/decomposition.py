@@ -1,0 +1,326 @@
+"""A model with a kernel of parts as a sum: an intercept, a main effect of each column, effects of pairs, and the rest.
+
+The kernel of a unit (a number, a category) is its mean over the training rows plus what is left, which is *centred*. So
+a product of two such kernels falls into a constant, two functions of one unit, and one of both whose mean over either
+is 0. Units that come from one column of the table belong together. All is exact: the sum is what the model predicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.loops.effects import centre_columns
+from thresher.parallel import in_order
+from thresher.theory import Limit
+from thresher.theory.column_means import column_means
+from thresher.theory.limit_matrix import limit_cross, limit_product
+from thresher.theory.parts import column_kernel
+
+__all__ = ["Decomposition", "Deviating", "Pairs", "Terms"]
+
+Matrix = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+Pairs = Sequence[tuple[int, int]]  # of places of columns that are seen
+Deviating = Callable[[Matrix], Matrix]  # how much of a variance is known, (k,), from covariances (k, points)
+_BLOCK = 1 << 20  # numbers at a time
+_STRIP = 256  # rows of the kernel of all columns at a time
+
+
+class Terms(NamedTuple):
+    """What some rows (k,) have in each term, for outputs (o,); or its variances, without outputs."""
+
+    mains: Matrix  # (k, c, o): of the columns that are seen
+    pairs: Matrix  # (k, p, o): of the pairs that were asked for
+    others: Matrix  # (k, o): of all other pairs together
+    rest: Matrix  # (k, o)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Terms]) -> Terms:
+        """Return the terms of all rows from those of some."""
+        return cls(*(np.concatenate(one) for one in zip(*parts, strict=True)))
+
+
+class _Points(NamedTuple):
+    """Inputs (n, d), and for each the means over training rows of what is centred."""
+
+    inputs: NDArray[Any]
+    angles: Matrix  # (u, n), by column
+    means: Matrix  # (u, n): of the kernel of each unit
+    inside: Matrix  # (c, n): of what pairs of units of one column add to its main effect
+    rest: Matrix  # (n,): of the kernel of the rest
+
+
+class Decomposition:
+    """The terms of a model with coefficients ``alpha`` (n, o) at ``inputs`` (n, d).
+
+    Parameters
+    ----------
+    kernel : of the inputs
+    weights : (n,), of inputs in means
+    columns : (u,), for each unit of the kernel the column of the table it comes from
+    double : whether the rest is computed in double precision
+    threads : that compute
+
+    Cost: O(n log n) per unit, O(n²) if a column has several units, O(n²d) if there is a rest.
+    """
+
+    def __init__(
+        self,
+        kernel: Limit,
+        inputs: NDArray[Any],
+        alpha: Matrix,
+        *,
+        weights: Matrix,
+        columns: Numbers,
+        double: bool = True,
+        threads: int = 1,
+    ) -> None:
+        self.alpha, self._kernel, self._inputs, self._double, self._threads = alpha, kernel, inputs, double, threads
+        self._weights, parts = weights / weights.sum(), kernel.parts
+        self.columns, place = np.unique(columns, return_inverse=True)  # those that are seen, and of which each unit is
+        self._order = np.argsort(place, kind="stable")
+        self._first = np.searchsorted(place[self._order], np.arange(len(self.columns) + 1))
+        factors = np.array([1.0, 0.0, 0.0, 0.0]) if parts is None else parts.factors(kernel.diagonal)
+        self.single, self.pair = float(factors[1]), 2 * float(factors[2])
+        self.has_rest = bool(factors[0] or factors[3])
+        self._rest_parts = (
+            None if parts is None else parts._replace(shares=parts.shares._replace(single=0.0, pairs=0.0))
+        )
+        self._rest_diagonal = float(factors[0] * kernel.diagonal + factors[3])
+        self._several = np.flatnonzero(np.diff(self._first) > 1)
+
+    @cached_property
+    def rows(self) -> _Points:
+        """The inputs that coefficients belong to."""
+        return self.points(self._inputs)
+
+    @cached_property
+    def mean_of_means(self) -> Matrix:
+        """The mean (u,) of the kernel of each unit over all pairs of training rows."""
+        return self.rows.means @ self._weights
+
+    @cached_property
+    def intercept(self) -> Matrix:
+        """The mean (o,) of what the terms leave."""
+        return self._constant()
+
+    def _constant(self) -> Matrix:
+        rows = self.rows
+        sums, squares = rows.means.sum(axis=0), (rows.means**2).sum(axis=0)
+        constant = self.single * sums + self.pair / 2 * (sums**2 - squares) + rows.inside.sum(axis=0) + rows.rest
+        return constant @ self.alpha
+
+    def points(self, inputs: NDArray[Any]) -> _Points:
+        """Return inputs (m, d) with the means over training rows. Cost: as of the class, with m points."""
+        angles = self._angles(inputs)
+        means = column_means(angles, self._angles(self._inputs), self._weights).T.copy()
+        across, rest = np.ascontiguousarray(angles.T), np.zeros(len(inputs))
+        if self.has_rest:
+            rest = self._product(inputs, self._inputs, self._weights[:, None])[:, 0]
+        inside = np.zeros((len(self.columns), len(inputs)))
+        found = _Points(inputs, across, means, inside, rest)
+        if self.pair:
+            for column in self._several.tolist():
+                inside[column] = self._mean_main(found, column)
+        return found
+
+    def at(self, inputs: NDArray[Any], pairs: Pairs, *, others: bool = True) -> Terms:
+        """Return the terms of inputs (k, d); of pairs that were not asked for, unless ``others``, nothing.
+
+        Cost: O(nu) per row, O(n) per row and pair, and that of a prediction if there is a rest.
+        """
+        rows, count = self.rows, self.alpha.shape[1]
+        left, right = np.array(pairs, np.int64).reshape(-1, 2).T
+
+        def part(block: slice) -> tuple[Matrix, ...]:
+            totals, mains = self._centred(inputs[block], rows)
+            mains -= rows.inside
+            chosen = self.pair * (totals[:, left] * totals[:, right]) @ self.alpha
+            rest = np.zeros((len(totals), count))
+            if others and self.pair:
+                rest = self._between(totals) @ self.alpha - chosen.sum(axis=1)
+            return mains @ self.alpha, chosen, rest
+
+        shape = len(self.columns), len(left)
+        made = list(in_order(part, self._blocks(len(inputs), len(rows.inputs)), threads=self._threads))
+        empty = np.zeros((0, shape[0], count)), np.zeros((0, shape[1], count)), np.zeros((0, count))
+        mains, chosen, remaining = (np.concatenate(one) for one in zip(empty, *made, strict=True))
+        return Terms(mains, chosen, remaining, self._rest_at(inputs))
+
+    def of_all_pairs(self, inputs: NDArray[Any]) -> Iterator[Matrix]:
+        """Yield for blocks of inputs the effects (k, o, c, c) of all pairs of columns. Cost: O(nc²) per row."""
+        for block in self._blocks(len(inputs), len(self._inputs)):
+            totals, _ = self._centred(inputs[block], self.rows)
+            weighed = totals[:, None] * self.alpha.T[:, None]  # (k, o, c, n)
+            yield self.pair * np.matmul(weighed, totals.swapaxes(1, 2)[:, None])
+
+    def shuffled(self, inputs: NDArray[Any], random: np.random.Generator) -> NDArray[Any]:
+        """Return inputs (k, d) with the angles of each column in an order of their own."""
+        found, last = inputs.copy(), inputs.shape[1] - len(self._order)
+        for column in range(len(self.columns)):
+            units = last + self._order[self._first[column] : self._first[column + 1]]
+            found[:, units] = inputs[random.permutation(len(inputs))][:, units]
+        return found
+
+    def halves(self, inputs: NDArray[Any]) -> tuple[Matrix, Matrix]:
+        """Return main effects with half of the effects of all pairs of each column (k, c, o), and the rest (k, o)."""
+        rows = self.rows
+
+        def part(block: slice) -> Matrix:
+            totals, mains = self._centred(inputs[block], rows)
+            mains -= rows.inside
+            if self.pair:
+                mains += self.pair / 2 * totals * (totals.sum(axis=1, keepdims=True) - totals)
+            return mains @ self.alpha
+
+        blocks = self._blocks(len(inputs), len(rows.inputs))
+        made = list(in_order(part, blocks, threads=self._threads))
+        nothing = np.zeros((0, len(self.columns), self.alpha.shape[1]))
+        return np.concatenate([nothing, *made]), self._rest_at(inputs)
+
+    def variances(self, inputs: NDArray[Any], pairs: Pairs, *, against: _Points, known: Deviating) -> Terms:
+        """Return the variances of the terms of inputs (k, d) given all targets, in units of the kernel.
+
+        ``known`` says what covariances (k, m) with the model at the inputs ``against`` tell.
+
+        Cost: O(m²) per row and term.
+        """
+        left, right = np.array(pairs, np.int64).reshape(-1, 2).T
+        found = []
+        for block in self._blocks(len(inputs), len(against.inputs)):
+            some = inputs[block]
+            totals, mains = self._centred(some, against)
+            mains -= against.inside
+            chosen, between = self.pair * (totals[:, left] * totals[:, right]), self._between(totals)
+            others = between - chosen.sum(axis=1)
+            prior, rest = self._prior(some, left, right)
+
+            def less(before: Matrix, columns: Matrix, *, taken: Callable[[Matrix], Matrix] = known) -> Matrix:
+                return np.maximum(before - taken(columns), 0.0)
+
+            by_column = [less(prior.mains[:, k], mains[:, k]) for k in range(mains.shape[1])]
+            by_pair = [less(prior.pairs[:, k], chosen[:, k]) for k in range(chosen.shape[1])]
+            empty = np.zeros((len(some), 0))
+            found.append(
+                Terms(
+                    np.column_stack([empty, *by_column]),
+                    np.column_stack([empty, *by_pair]),
+                    less(prior.others, others),
+                    less(prior.rest, rest(against)),
+                )
+            )
+        return Terms.joined(found)
+
+    def main_variance(self, inputs: NDArray[Any], column: int, *, against: _Points, known: Deviating) -> Matrix:
+        """Return the variances (k,) of the main effect of one column that is seen; see :meth:`variances`."""
+        nothing, found = np.zeros(0, np.int64), []
+        for block in self._blocks(len(inputs), len(against.inputs)):
+            some = inputs[block]
+            mains = self._centred(some, against)[1][:, column] - against.inside[column]
+            found.append(
+                np.maximum(self._prior(some, nothing, nothing, rest=False)[0].mains[:, column] - known(mains), 0.0)
+            )
+        return np.concatenate(found)
+
+    def _prior(
+        self, some: NDArray[Any], left: Numbers, right: Numbers, *, rest: bool = True
+    ) -> tuple[Terms, Callable[[_Points], Matrix]]:
+        """Return the variances of the terms of inputs (k, d) before any target is known, and what makes covariances."""
+        own = column_means(self._angles(some), self._angles(self._inputs), self._weights)
+        means = self.mean_of_means
+        by_unit = 1 - 2 * own + means  # (k, u)
+        sums = self._by_column(by_unit)
+        outside = means.sum() - np.repeat(self._by_column(means[None])[0], np.diff(self._first))  # of other columns
+        mains = self._by_column(by_unit * (self.single + self.pair * outside))
+        if self.pair:
+            for column in self._several.tolist():
+                mains[:, column] += self._prior_inside(some, column)
+        chosen = self.pair * sums[:, left] * sums[:, right]
+        others = self.pair / 2 * (sums.sum(axis=1) ** 2 - (sums**2).sum(axis=1)) - chosen.sum(axis=1)
+        remaining = np.zeros(len(some))
+        if self.has_rest and rest:
+            between = self._product(some, self._inputs, self._weights[:, None])[:, 0]
+            remaining = self._rest_diagonal - 2 * between + self.rows.rest @ self._weights
+
+        def covariances(against: _Points) -> Matrix:
+            if not self.has_rest:
+                return np.zeros((len(some), len(against.inputs)))
+            left, right = (np.asarray(one, np.float64) for one in (some, against.inputs))
+            return limit_cross(left, right, self._kernel.shift, parts=self._rest_parts) - against.rest
+
+        return Terms(mains, chosen, others, remaining), covariances
+
+    def _prior_inside(self, some: NDArray[Any], column: int) -> Matrix:
+        """Return what pairs of units of one column add to the variance (k,) of its main effect before targets."""
+        count = self._first[column + 1] - self._first[column]
+        everywhere = float(self._weights @ self._mean_products(self._inputs, column))
+        return self.pair * (count * (count - 1) / 2 - 2 * self._mean_products(some, column) + everywhere)
+
+    def _mean_products(self, some: NDArray[Any], column: int) -> Matrix:
+        """Return the mean (k,) over training rows of the sum over pairs of units of a column of their two kernels."""
+        units, found = slice(self._first[column], self._first[column + 1]), np.empty(len(some))
+        angles, rows = self._angles(some)[:, units], self._angles(self._inputs)[:, units]
+        for first in range(0, len(some), _STRIP):
+            block = slice(first, first + _STRIP)
+            kernels = [column_kernel(one, other) for one, other in zip(angles[block].T, rows.T, strict=True)]
+            found[block] = (sum(kernels) ** 2 - sum(one**2 for one in kernels)) / 2 @ self._weights
+        return found
+
+    def _mean_main(self, points: _Points, column: int) -> Matrix:
+        """Return the mean (m,) over training rows of what a column of several units adds. Cost: O(nm) per unit."""
+        units = slice(self._first[column], self._first[column + 1])
+        alone = points._replace(angles=points.angles[units], means=points.means[units])
+        rows, ends = self._angles(self._inputs)[:, units], np.array([0, units.stop - units.start])
+
+        def part(block: slice) -> Matrix:
+            return self._weights[block] @ self._fill(rows[block], alone, ends)[1][:, 0]
+
+        blocks = self._blocks(len(rows), len(points.inputs), columns=1)
+        return np.sum(list(in_order(part, blocks, threads=self._threads)), axis=0)
+
+    def _centred(self, some: NDArray[Any], points: _Points) -> tuple[Matrix, Matrix]:
+        """Return what ``centre_columns`` fills (k, c, m) for inputs (k, d) against points (m,)."""
+        return self._fill(self._angles(some), points, self._first)
+
+    def _fill(self, angles: Matrix, points: _Points, first: Numbers) -> tuple[Matrix, Matrix]:
+        count = points.angles.shape[1]
+        totals, mains = np.empty((2, len(angles), len(first) - 1, count))
+        factors = np.array([self.single, self.pair])
+        sums = points.means.sum(axis=0)
+        centre_columns(angles, points.angles, points.means, sums, first, factors, totals, mains, np.empty(count))
+        return totals, mains
+
+    def _between(self, totals: Matrix) -> Matrix:
+        """Return the covariances (k, m) of all pairs of columns together from sums (k, c, m) of each."""
+        return self.pair / 2 * (totals.sum(axis=1) ** 2 - (totals**2).sum(axis=1))
+
+    def _by_column(self, units: Matrix) -> Matrix:
+        """Return sums (k, c) by column of numbers (k, u) of units."""
+        return np.add.reduceat(units, self._first[:-1], axis=1) if units.shape[1] else units
+
+    def _angles(self, inputs: NDArray[Any]) -> Matrix:
+        """Return the angles (k, u) of inputs, as the kernel takes them, in the order of columns."""
+        parts = self._kernel.parts
+        if parts is None:
+            return np.zeros((len(inputs), 0))
+        angles = np.asarray(inputs[:, -parts.columns :], np.float64) * parts.shares.sharpness
+        return np.ascontiguousarray(angles[:, self._order])
+
+    def _rest_at(self, inputs: NDArray[Any]) -> Matrix:
+        if not self.has_rest:
+            return np.zeros((len(inputs), self.alpha.shape[1]))
+        return self._product(inputs, self._inputs, self.alpha) - self.rows.rest @ self.alpha
+
+    def _product(self, others: NDArray[Any], inputs: NDArray[Any], vectors: Matrix) -> Matrix:
+        more: Any = {"double": self._double, "parts": self._rest_parts, "threads": self._threads}
+        return limit_product(others, inputs, vectors, self._kernel.shift, **more)
+
+    def _blocks(self, rows: int, points: int, *, columns: int | None = None) -> list[slice]:
+        columns = len(self.columns) if columns is None else columns
+        size = max(1, _BLOCK // max(1, points * columns))
+        return [slice(first, min(first + size, rows)) for first in range(0, rows, size)]

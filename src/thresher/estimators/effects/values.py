@@ -1,0 +1,152 @@
+"""Effects as values: of many rows by term, and of single rows by column, with a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidInput
+from thresher.figures import BLUE, INK, ORANGE, notebook_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["OTHER_PAIRS", "REST", "Effects", "Explanation", "pair_name", "rest_name"]
+
+Matrix = NDArray[np.float64]
+OTHER_PAIRS, REST = "other pairs", "rest"  # names of terms
+_LONGEST = 32  # letters of a name in a picture
+
+
+class Effects(NamedTuple):
+    """What some rows have in each term of a model: ``intercept + values.sum(axis=1)`` is the prediction.
+
+    Of a regressor that learns logarithms it is that of the logarithm of the distance from ``floor_``, of a classifier
+    the score of :meth:`decision_function`.
+    """
+
+    intercept: Matrix  # (outputs,)
+    names: tuple[str, ...]  # of terms: columns, "one & another" for pairs, "other pairs" if there are more, "rest"
+    values: Matrix  # (k, terms), or (k, terms, outputs) if there are several outputs
+    std: Matrix | None = None  # standard errors, of the shape of ``values``, if they were asked for
+
+
+def rest_name(names: Sequence[str]) -> str:
+    """Return what the rest is called beside columns with these names."""
+    return REST if REST not in names else f"({REST})"
+
+
+def pair_name(one: str, other: str) -> str:
+    """Return what the effect of a pair of columns is called."""
+    return f"{one} & {other}"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Predictions of some rows, as a base value and one value for each column, and for the rest.
+
+    Names and shapes are those of ``shap.Explanation``, which takes them: ``shap.Explanation(one.values,
+    one.base_values, one.data, feature_names=one.feature_names)``. An index gives some of the rows, or a single one,
+    without its axis.
+
+    Attributes
+    ----------
+    values : (k, columns + 1) or (k, columns + 1, outputs): of each column its main effect and half of the effects of
+    its
+        pairs, then the rest
+    base_values : (k,) or (k, outputs): the intercept
+    data : (k, columns + 1), cells of the rows; of the rest NaN
+    feature_names : of columns, and ``"rest"``
+    """
+
+    values: Matrix
+    base_values: Matrix
+    data: NDArray[Any]
+    feature_names: list[str]
+    output_names: list[str]
+
+    @property
+    def prediction(self) -> Matrix:
+        """The sum of base value and values, (k,) or (k, outputs): what the model has learnt to predict."""
+        return np.asarray(self.base_values + self.values.sum(axis=0 if self._single else 1))
+
+    @property
+    def _single(self) -> bool:
+        return self.data.ndim == 1
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Any) -> Explanation:
+        """Return some rows, or one of them."""
+        return replace(self, values=self.values[rows], base_values=self.base_values[rows], data=self.data[rows])
+
+    def waterfall(
+        self, row: int = 0, *, output: int | str | None = None, most: int = 10, axes: Axes | None = None
+    ) -> Axes:
+        """Draw how the prediction of a row comes about, from the base value up, the largest values on top.
+
+        Parameters
+        ----------
+        row : its place
+        output : place or name of the output, if there are several; by default the one with the largest prediction
+        most : values that are shown one by one; the others are one bar
+        axes : to draw into; None for a new figure
+
+        Raises NotAvailable if matplotlib is not installed.
+        """
+        one = self if self._single else self[row]
+        values, base = one.values, one.base_values
+        said = ""
+        if values.ndim == 2:
+            place = self._output(output, one)
+            values, base, said = values[:, place], base[place], f" of {self.output_names[place]}"
+        order = np.argsort(-np.abs(values), kind="stable")
+        order = order[values[order] != 0]
+        shown, hidden = (order, order[:0]) if len(order) <= most else (order[: most - 1], order[most - 1 :])
+        bars = [(_say(one.feature_names[k], one.data[k]), float(values[k])) for k in shown]
+        bars += [(f"{len(hidden)} others", float(values[hidden].sum()))] if len(hidden) else []
+        return _waterfall(notebook_axes(axes), bars, float(base), f"prediction{said}")
+
+    def _output(self, asked: int | str | None, one: Explanation) -> int:
+        if asked is None:
+            return int(np.argmax(one.base_values + one.values.sum(axis=0)))
+        if isinstance(asked, str):
+            if asked not in self.output_names:
+                raise InvalidInput(f"output must be one of {', '.join(self.output_names[:10])}; got {asked[:40]!r}.")
+            return self.output_names.index(asked)
+        return int(asked)
+
+
+def _waterfall(axes: Axes, bars: Sequence[tuple[str, float]], base: float, what: str) -> Axes:
+    """Draw bars that begin where the one below ends, from the base value to the prediction."""
+    at, places = base, range(len(bars))
+    for place, (_, value) in zip(places, reversed(bars), strict=True):
+        axes.barh(place, value, left=at, height=0.7, color=BLUE if value >= 0 else ORANGE)
+        axes.annotate(f"{value:+.3g}", (at + max(value, 0.0), place), (3, 0), textcoords="offset points", fontsize=8,
+                      va="center", color=INK)  # fmt: skip
+        at += value
+        axes.plot([at, at], [place - 0.35, place + 1.35], color=INK, linewidth=0.6)
+    axes.axvline(base, color=INK, linewidth=0.8, linestyle=":")
+    axes.set_yticks(places, [name for name, _ in reversed(bars)])
+    low, high = axes.get_xlim()
+    axes.set_xlim(low, high + 0.12 * (high - low))
+    axes.set(xlabel=f"from the base value {base:.4g} to the {what}, {at:.4g}", ylim=(-0.6, len(bars) - 0.2))
+    axes.grid(visible=False, axis="y")
+    return axes
+
+
+def _say(name: str, cell: Any) -> str:
+    """Return the name of a term, with its cell."""
+    short = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+    if name in (REST, f"({REST})"):
+        return short
+    number = isinstance(cell, float | np.floating)
+    if cell is None or (number and np.isnan(cell)):
+        return f"{short} missing"
+    said = f"{cell:.4g}" if number else str(cell)[:_LONGEST]
+    return f"{short} = {said}"

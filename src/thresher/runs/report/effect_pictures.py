@@ -1,0 +1,152 @@
+"""Draw: what a model with a kernel of parts is made of, term by term."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thresher.checks import check_whole
+from thresher.errors import InvalidInput
+from thresher.figures import BLUE, GREEN, INK, ORANGE, PINK, SKY, Picture, figure_grid
+from thresher.runs.report.model_pictures import date_ticks, plain_ticks, short
+from thresher.runs.terms import Term, terms_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_effects", "term_pictures"]
+
+_CURVES = (BLUE, ORANGE, GREEN, PINK)
+_BELOW = 0.2  # share of a picture that the histogram has
+
+
+def plot_effects(model: Any, *, terms: int = 12, std: bool = True, columns: int = 3) -> Figure:
+    """Draw the terms of a fitted model, the largest share first, and return the figure.
+
+    A number or a date is a curve with a band of two standard errors, and a histogram of the training rows below. A
+    category is a bar for each value, the commonest on top. A pair is a map of what its two columns do beyond their main
+    effects. All are in units of what is learnt: logarithms where ``target_`` is ``"log"``, scores of a classifier.
+
+    Parameters
+    ----------
+    model : a fitted :class:`ThresherRegressor` or :class:`ThresherClassifier` with parts
+    terms : that are drawn at most
+    std : whether curves have bands, which take the time of error bars
+    columns : pictures in a row
+
+    Raises NotAvailable if matplotlib is not installed.
+    """
+    check_whole(terms, "terms", least=1)
+    across = check_whole(columns, "columns", least=1)
+    if not hasattr(model, "effects"):
+        raise InvalidInput(f"a {type(model).__name__} has no effects; expected a fitted estimator of thresher.")
+    model._decomposition()  # refuses what has no effects
+    if model.lift_.angles_ is None:
+        raise InvalidInput(
+            "this model sees all columns at once, so there is nothing to draw. Fit with parts='columns', 'pairs' or "
+            "'mixed'."
+        )
+    found = terms_of(model, most=terms, std=std)
+    if not found:
+        raise InvalidInput("no term of this model has a share: it predicts a constant, or all of it is in the rest.")
+    figure, places = figure_grid(len(found), columns=min(across, len(found)))
+    for axes, one in zip(places, found, strict=True):
+        draw_term(axes, one)
+        if len(one.outputs) > 1:
+            axes.legend(frameon=False, fontsize=7)
+        axes.set_title(f"{short(one.name, 30)}: {one.share:.1%}", fontsize=9, loc="left")
+    return figure
+
+
+def term_pictures(terms: Sequence[Term], *, unit: str = "") -> dict[str, Picture]:
+    """Return one picture for each term of a model."""
+    return {
+        f"term {place}": Picture(partial(_picture, one=one, unit=unit), f"{one.name}: {one.share:.1%} of what varies.")
+        for place, one in enumerate(terms, start=1)
+    }
+
+
+def _picture(axes: Axes, _: Any, *, one: Term, unit: str) -> str:
+    draw_term(axes, one, unit=unit)
+    values = np.array(one.values)
+    return f"Effect of {one.name}, {one.share:.1%} of what varies: from {values.min():.3g} to {values.max():.3g}."
+
+
+def draw_term(axes: Axes, one: Term, *, unit: str = "") -> None:
+    """Draw a term into axes."""
+    if one.kind == "pair":
+        _map(axes, one)
+    elif one.kind == "category":
+        _bars(axes, one, unit)
+    else:
+        _curve(axes, one, unit)
+
+
+def _curve(axes: Axes, one: Term, unit: str) -> None:
+    at, values = np.array(one.at), np.array(one.values)
+    band = 2 * np.array(one.deviations) if one.deviations else np.zeros_like(values)
+    several = len(values) > 1
+    for curve, half, name, colour in zip(values, band, one.outputs, _CURVES, strict=False):
+        if half.any():
+            axes.fill_between(at, curve - half, curve + half, color=SKY if not several else colour, alpha=0.3, lw=0)
+        axes.plot(at, curve, color=colour, linewidth=1.6, label=short(name, 14) if several else None)
+    low, high = float((values - band).min()), float((values + band).max())
+    room = 0.06 * (high - low) or 1.0
+    axes.set_ylim(low - room - _BELOW / (1 - _BELOW) * (high - low + 2 * room), high + room)
+    edges, counts = np.array(one.edges), np.array(one.counts)
+    if len(edges):
+        axes.stairs(
+            0.9 * _BELOW * counts / counts.max(), edges, fill=True, color=INK, alpha=0.3,
+            transform=axes.get_xaxis_transform(),
+        )  # fmt: skip
+    axes.axhline(0, color=INK, linewidth=0.8)
+    axes.set(xlabel=short(one.name, 30), ylabel=f"effect{f' [{unit}]' if unit else ''}")
+    plain_ticks(axes, x=one.kind != "date")
+    if one.kind == "date":
+        date_ticks(axes, at)
+
+
+def _bars(axes: Axes, one: Term, unit: str) -> None:
+    values = np.array(one.values)
+    places, height = np.arange(values.shape[1]), 0.8 / len(values)
+    for k, (name, colour) in enumerate(zip(one.outputs, _CURVES, strict=False)):
+        half = 2 * np.array(one.deviations[k]) if one.deviations else None
+        axes.barh(
+            places + (k - (len(values) - 1) / 2) * height, values[k], height, color=colour, xerr=half, ecolor=INK,
+            error_kw={"linewidth": 0.8}, label=short(name, 14) if len(values) > 1 else None,
+        )  # fmt: skip
+    told = zip(one.words, one.counts, strict=True)
+    axes.set_yticks(places, [f"{short(word, 18)} ({share:.0%})" for word, share in told], fontsize=8)
+    axes.invert_yaxis()
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.set_xlabel(f"effect of {short(one.name, 24)}{f' [{unit}]' if unit else ''}")
+    axes.locator_params(axis="x", nbins=5)
+
+
+def _map(axes: Axes, one: Term) -> None:
+    values = np.array(one.values)
+    most = float(np.abs(values).max()) or 1.0
+    names = one.name.split(" & ", 1)
+    sides = []
+    for at, words in ((one.at, one.words), (one.second, one.second_words)):
+        places = np.arange(len(at)) + 0.0 if words else np.array(at)
+        middles = (places[1:] + places[:-1]) / 2
+        ends = (places[0] - 0.5, places[-1] + 0.5) if words or len(places) < 2 else (places[0], places[-1])
+        sides.append(np.concatenate([ends[:1], middles, ends[1:]]))
+    drawn = axes.pcolormesh(*sides, values.T, cmap="RdBu_r", vmin=-most, vmax=most, rasterized=True)
+    axes.grid(visible=False)
+    axes.set(xlabel=short(names[0], 30), ylabel=short(names[1], 30))
+    for words, kind, axis in ((one.words, one.kinds[0], axes.xaxis), (one.second_words, one.kinds[1], axes.yaxis)):
+        if words:
+            turned: dict[str, Any] = (
+                {"rotation": 45, "ha": "right"} if axis is axes.xaxis and len("".join(words)) > 24 else {}
+            )
+            axis.set_ticks(range(len(words)), [short(word, 12) for word in words], fontsize=8, **turned)
+        elif kind == "date":
+            date_ticks(axes, np.array(one.at if axis is axes.xaxis else one.second), axis=axis)
+    made = axes.figure.colorbar(drawn, ax=axes, pad=0.02)
+    made.ax.tick_params(labelsize=7)
