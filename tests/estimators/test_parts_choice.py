@@ -8,13 +8,14 @@ from sklearn.base import clone
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
+from thresher.estimators.judging.holdout import Solved
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.search import Choice
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.options import Options, Plan
 from thresher.estimators.parameters import PARTS, shares_of
 from thresher.estimators.pipeline import parts as choosing
-from thresher.estimators.pipeline.parts import TRIED, choose_indicators, choose_shares, surely
+from thresher.estimators.pipeline.parts import TRIED, choose_indicators, choose_on_held_rows, choose_shares, surely
 from thresher.theory import Shares
 
 NAMES = np.random.default_rng(7).normal(size=15)
@@ -142,8 +143,9 @@ def test_errors_are_means_whatever_was_given_up():
     worse = [Shares(0.0, 1.0, sharpness=64.0)]
     chosen, errors = choose(product(300), worse, ridge=1e-3)
     assert chosen == Shares() and list(errors) == [Shares()]
-    whole = choose(product(300), [], ridge=1e-3)[1][Shares()]
-    assert errors[Shares()] == pytest.approx(whole, rel=0.5)
+    nearly = Shares(0.999, 0.001)  # is not given up, so that all folds are made
+    whole = choose(product(300), [nearly], ridge=1e-3)[1]
+    assert errors[Shares()] == pytest.approx(whole[Shares()], rel=0.5) == pytest.approx(whole[nearly], rel=0.5)
 
 
 def test_another_measure_asks_for_clear_gains():
@@ -165,6 +167,68 @@ def test_a_kernel_without_a_solution_is_never_taken(monkeypatch):
 
     monkeypatch.setattr(choosing, "_held_out", failing)
     assert choose(sums(200), ridge=0.1)[0] == Shares()
+
+
+class Held:
+    """Rows held out, on which kernels have errors that are known."""
+
+    def __init__(self, rows, errors):
+        self.data, self._errors = range(rows), errors
+
+    def evaluate(self, kernel, *, ridge, guess):
+        return self.fit(kernel.parts)
+
+    def fit(self, parts):
+        error = self._errors[Shares() if parts is None else parts.shares]
+        return None if error is None else Solved(0.7, None, None, error, 0.0, 1)
+
+    def measured(self, made):
+        return made.error
+
+    def surely_better(self, one, other, *, sure):
+        return one.error < other.error - 0.1 * sure
+
+
+class TestManyRows:
+    """The best on few rows must be better there, and surely so on many."""
+
+    def chosen(self, few, many, *, more=True, **asked):
+        errors = [dict(zip((Shares(), *TRIED), some, strict=True)) for some in (few, many)]
+        if asked.get("shares"):
+            errors = [{**one, asked["shares"]: 9.0} for one in errors]
+        small, large = Held(200, errors[0]), Held(500 if more else 200, errors[1])
+        first = Choice(SphereKernel(1.0, 0.5), 0.1, 1.0, [])
+        fit = lambda hold, choice: hold.fit(choice.kernel.parts)  # noqa: E731
+        choice, told = choose_on_held_rows((small, large), (small, large), first, 6, fit, options_of(**asked))
+        return choice, told
+
+    @pytest.mark.parametrize(
+        ("few", "many", "taken"),
+        [
+            ([1.0, 0.9, 0.5, 0.8, 0.7], [1.0, 0.0, 0.5, 0.0, 0.0], TRIED[1]),
+            ([1.0, 0.9, 0.5, 0.8, 0.7], [1.0, 0.0, 0.95, 0.0, 0.0], None),  # better, but not surely
+            ([0.4, 0.9, 0.5, 0.8, 0.7], [1.0, 0.0, 0.0, 0.0, 0.0], None),  # worse on few
+            ([1.0, 0.9, None, 0.8, None], [1.0, 0.0, 0.0, 0.5, 0.0], TRIED[2]),  # some have no solution
+            ([None, 0.9, 0.5, 0.8, 0.7], [1.0, 0.0, 0.5, 0.0, 0.0], None),
+            ([1.0, None, None, None, None], [1.0, 0.0, 0.0, 0.0, 0.0], None),
+            ([1.0, 0.9, 0.5, 0.8, 0.7], [1.0, 0.0, None, 0.0, 0.0], None),
+            ([1.0, 0.9, 0.5, 0.8, 0.7], [None, 0.0, 0.5, 0.0, 0.0], None),
+        ],
+    )
+    def test_both_must_say_so(self, few, many, taken):
+        choice, told = self.chosen(few, many)
+        assert (None if choice.kernel.parts is None else choice.kernel.parts.shares) == taken
+        assert told == {one: e for one, e in zip((Shares(), *TRIED), few, strict=True) if e is not None}
+        assert (choice.ridge, choice.error) == ((0.7, 0.5) if taken else (0.1, 1.0))
+
+    def test_where_there_are_no_more_rows_few_decide(self):
+        choice, _ = self.chosen([1.0, 0.9, 0.5, 0.8, 0.7], [None] * 5, more=False)
+        assert choice.kernel.parts.shares == TRIED[1] and choice.kernel.parts.columns == 6
+
+    def test_what_was_asked_for_is_taken(self):
+        shares = Shares(0.0, 1.0)
+        choice, told = self.chosen([1.0, 0.9, 0.5, 0.8, 0.7], [1.0] * 5, shares=shares)
+        assert choice.kernel.parts.shares == shares and told == {Shares(): 1.0, shares: 9.0} and choice.ridge == 0.7
 
 
 class TestCategories:

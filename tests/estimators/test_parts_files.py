@@ -201,6 +201,10 @@ class TestRefit:
 
     def test_what_was_set_since_counts(self):
         X, y = named(500)
+        frame = Frame([Column(f"x{k}", X[:, k]) for k in range(5)])
+        model = of_few(regressor()).fit(frame, y)
+        assert model.lift_.indicators_ is not None
+        assert model.set_params(categorical_features=[]).refit(frame, y).lift_.indicators_ is None
         model = of_few(regressor()).fit(X, y)
         assert model.lift_.indicators_ is not None
         assert model.set_params(categorical_features=[]).refit(X, y).lift_.indicators_ is None
