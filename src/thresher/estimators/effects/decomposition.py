@@ -154,10 +154,13 @@ class Decomposition:
 
     def of_all_pairs(self, inputs: NDArray[Any]) -> Iterator[Matrix]:
         """Yield for blocks of inputs the effects (k, o, c, c) of all pairs of columns. Cost: O(nc²) per row."""
-        for block in self._blocks(len(inputs), len(self._inputs)):
+
+        def part(block: slice) -> Matrix:
             totals, _ = self._centred(inputs[block], self.rows)
             weighed = totals[:, None] * self.alpha.T[:, None]  # (k, o, c, n)
-            yield self.pair * np.matmul(weighed, totals.swapaxes(1, 2)[:, None])
+            return self.pair * np.matmul(weighed, totals.swapaxes(1, 2)[:, None])
+
+        yield from in_order(part, self._blocks(len(inputs), len(self._inputs)), threads=self._threads)
 
     def shuffled(self, inputs: NDArray[Any], random: np.random.Generator) -> NDArray[Any]:
         """Return inputs (k, d) with the angles of each column in an order of their own."""
