@@ -59,7 +59,7 @@ CHOICES = [
     Limit("columns up to which parts of the kernel are tried unasked", "estimators: parts.py", "_COLUMNS"),
     Limit("observations below which a gain by parts must be more certain", "estimators: parts.py", "_FEW"),
     Limit("standard errors that it must then be, and beyond", "estimators: parts.py", "_DOUBTS"),
-    Limit("the same with many rows", "estimators: parts.py", "_SURE"),
+    Limit("the same with many rows", "estimators: parts.py", "_ON_MANY"),
     Limit("the same by a measure other than squares: what share may be left", "estimators: parts.py", "_CLEARLY"),
     Limit("largest sharpness of parts", "theory", "MOST_SHARP"),
     Limit("values of a column of whole numbers that may be a category, at most", "estimators", "_LEVELS"),

@@ -113,9 +113,11 @@ def estimators() -> None:
 
     X = np.random.default_rng(0).normal(size=(200, 5))
     for sizes in (Sizes(), Sizes(one_by_one=100, exact=150, exact_cheap=100)):
-        model = ThresherRegressor(random_state=0)
-        model._sizes = sizes
-        model.fit(X, X[:, 0] + np.sin(X[:, 1])).predict(X[:5])
+        for parts in ("all", "mixed"):
+            model = ThresherRegressor(random_state=0, parts=parts)
+            model._sizes = sizes
+            model.fit(X, X[:, 0] + np.sin(X[:, 1])).predict(X[:5])
+        model.effects(X[:5])
     for width in ("auto", 64):
         ThresherClassifier(random_state=0, width=width).fit(X, X[:, 0] > 0).predict_proba(X[:5])
 

@@ -32,7 +32,8 @@ def test_what_was_chosen_is_said_once(capsys, table, tmp_path):
     code, out, _ = run(capsys, "train", str(table), "--target", "y", "--width", "inf", "--save", str(tmp_path / "run"))
     assert code == 0
     assert out.count("--categorical NAME says which are names instead.") == 1 and "in code, other." in out
-    assert out.count("--parts all sees all columns at once.") == 1
+    lines = [line for line in out.splitlines() if "--parts all sees all columns at once." in line]
+    assert lines and len(set(lines)) == len(lines)  # the fit of all rows may choose otherwise than that of the test
     chosen = read_run(tmp_path / "run").network
     assert chosen["what neurons see"] in out and chosen["whole numbers taken as categories"].startswith("code: ")
     code, out, _ = run(capsys, "inspect", str(tmp_path / "run"))

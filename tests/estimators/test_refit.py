@@ -141,14 +141,3 @@ def test_a_checkpoint_knows_what_was_taken_over(tmp_path, monkeypatch):
 def test_a_model_that_is_not_fitted_has_nothing_to_take_over():
     with pytest.raises(Exception, match="not fitted"):
         ThresherRegressor().refit(*table(50))
-
-
-def test_parts_are_taken_over_where_a_column_no_longer_varies(choosing):
-    X, y = table(500)
-    X = np.column_stack([X, np.arange(500) % 2])
-    model = of_few(ThresherRegressor(random_state=0, parts="mixed")).fit(X, y + X[:, -1])
-    seen, others = model.lift_.angles_, X * [*[1.0] * (X.shape[1] - 1), 0.0]
-    choosing.clear()
-    again = model.refit(others, y)
-    assert not choosing and len(again.lift_.angles_) == len(seen)
-    assert np.mean((again.predict(others) - y) ** 2) < 0.5 * np.var(y)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from thresher.engines import LOCAL, Where
-from thresher.estimators.data.single_columns import Angles, Groups, Indicators
+from thresher.estimators.data.single_columns import Groups, Indicators
 from thresher.estimators.interfaces import Backend, Measure
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.search import SHIFTS, Choice
@@ -70,7 +70,6 @@ class Taken(NamedTuple):
     columns: tuple[str, ...]  # their names: for others it is worth nothing
     scale: str
     indicators: Indicators | None
-    angles: Angles | None
     coordinates: Coordinates
     choice: Choice
     learning: Learning

@@ -65,7 +65,6 @@ class Refits:
             columns=self._number_names(),
             scale=lift.scale,
             indicators=lift.indicators_,
-            angles=lift.angles_,
             coordinates=fitted.coordinates,
             choice=fitted.choice._replace(ridge=fitted.limit.ridge),
             learning=fitted.learning,

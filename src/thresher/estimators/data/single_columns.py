@@ -46,13 +46,8 @@ class Angles:
         kept = tuple(group for group in groups if varies[list(group)].any())
         if not len(numbers) and not kept:
             return None
-        return cls(_NOTHING, numbers, kept).learnt(X, weights=weights)
-
-    def learnt(self, X: Matrix, *, weights: Matrix | None = None) -> Angles:
-        """Return the same columns with the quantiles of other rows (n, d). Cost: O(nd log n)."""
-        if not len(self.numbers):
-            return self
-        return Angles(Scaling.of(X[:, self.numbers], scale="quantile", weights=weights), self.numbers, self.groups)
+        scaling = Scaling.of(X[:, numbers], scale="quantile", weights=weights) if len(numbers) else _NOTHING
+        return cls(scaling, numbers, kept)
 
     def __len__(self) -> int:
         """Return the number of columns that are seen one by one."""

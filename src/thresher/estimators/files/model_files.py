@@ -174,9 +174,7 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         indicators=_restore_indicators(tensors),
         angles=_restore_angles(tensors, about.get("groups")),
     )
-    shares, errors = about.get("parts", [Shares(), []])
-    estimator.parts_ = Shares(*map(float, shares))
-    estimator.parts_errors_ = {Shares(*map(float, one)): float(error) for one, error in errors}
+    estimator.parts_, estimator.parts_errors_ = _restore_parts(*about.get("parts", [Shares(), []]))
     if about["classes"] is not None and not estimator.multilabel_:
         (temperature,) = estimator.temperature_
         estimator.temperature_ = float(temperature)
@@ -204,6 +202,12 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     if any(result.network.shift != estimator.shift_ for result in estimator.results_):
         raise ValueError("a network does not fit its estimator")
     return estimator
+
+
+def _restore_parts(shares: Any, errors: Any) -> tuple[Shares, dict[Shares, float]]:
+    """Return the shares of the parts of a kernel, and the errors of those that were tried."""
+    tried = {Shares(*map(float, one)): float(error) for one, error in errors}
+    return Shares(*map(float, shares)), tried
 
 
 def _restore_indicators(tensors: dict[str, NDArray[Any]]) -> Indicators | None:

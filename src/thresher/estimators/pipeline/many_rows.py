@@ -41,7 +41,7 @@ from thresher.estimators.pipeline.scale import Scale, Trials, choose_scale
 from thresher.files import fingerprint
 from thresher.parallel import blas_for_size
 from thresher.tables.parts import BLOCK
-from thresher.theory import Shares
+from thresher.theory import Parts, Shares
 
 __all__ = ["ManyRows"]
 
@@ -107,13 +107,11 @@ class ManyRows:
     def choose_kernel(self, scale: Scale) -> Features:
         """Return the kernel, by rounds on rows held out, and how all rows will be fitted."""
         taken, errors = self._options.taken, dict[Shares, float]()
+        self._angles = angles_of(self._kept_data, self._options)
         if taken is None:
-            self._angles = angles_of(self._kept_data, self._options)
             coordinates, choice, learning, errors = self._learn_kernel(scale)
         else:
-            some = self._kept_data
-            self._angles = None if taken.angles is None else taken.angles.learnt(some.X, weights=some.weights)
-            coordinates, choice, learning = taken.coordinates, taken.choice, taken.learning
+            coordinates, choice, learning = taken.coordinates, _seeing(taken.choice, self._angles), taken.learning
             self._way = taken.way
         seen = None if choice.kernel.parts is None else self._angles
         small = self._part(self._options.sizes.small, coordinates, scale.scaling, angles=seen, mixed=False)
@@ -341,6 +339,14 @@ def _mark(taken: Taken | None) -> str:
 
 
 ToCoordinates = Callable[[Matrix], Matrix]  # makes of raw rows (k, d) what is divided by its norms: (k, r)
+
+
+def _seeing(choice: Choice, angles: Angles | None) -> Choice:
+    """Return a choice with its parts for the columns that vary here, which may be others than where it was made."""
+    parts = choice.kernel.parts
+    if parts is not None:
+        parts = None if angles is None else Parts.of(len(angles), parts.shares)
+    return choice._replace(kernel=choice.kernel._replace(parts=parts))
 
 
 def _rows(scaling: Scaling, coordinates: Coordinates, angles: Angles | None, rows: Matrix) -> Matrix:
