@@ -117,7 +117,8 @@ def estimators() -> None:
             model = ThresherRegressor(random_state=0, parts=parts)
             model._sizes = sizes
             model.fit(X, X[:, 0] + np.sin(X[:, 1])).predict(X[:5])
-        model.effects(X[:5])
+            if parts == "mixed" and model.leaves_ is None:
+                model.effects(X[:5])
     for width in ("auto", 64):
         ThresherClassifier(random_state=0, width=width).fit(X, X[:, 0] > 0).predict_proba(X[:5])
 

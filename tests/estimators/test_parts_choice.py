@@ -8,6 +8,7 @@ from sklearn.base import clone
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
+from thresher.estimators.data.single_columns import Angles
 from thresher.estimators.judging.holdout import Solved
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.search import Choice
@@ -192,14 +193,19 @@ class Held:
 class TestManyRows:
     """The best on few rows must be better there, and surely so on many."""
 
+    @pytest.fixture(autouse=True)
+    def four(self, monkeypatch):
+        monkeypatch.setattr(choosing, "TRIED", TRIED[:4])
+
     def chosen(self, few, many, *, more=True, **asked):
-        errors = [dict(zip((Shares(), *TRIED), some, strict=True)) for some in (few, many)]
+        errors = [dict(zip((Shares(), *TRIED[:4]), some, strict=True)) for some in (few, many)]
         if asked.get("shares"):
             errors = [{**one, asked["shares"]: 9.0} for one in errors]
         small, large = Held(200, errors[0]), Held(500 if more else 200, errors[1])
         first = Choice(SphereKernel(1.0, 0.5), 0.1, 1.0, [])
         fit = lambda hold, choice: hold.fit(choice.kernel.parts)  # noqa: E731
-        choice, told = choose_on_held_rows((small, large), (small, large), first, 6, fit, options_of(**asked))
+        angles = Angles.of(np.random.default_rng(0).normal(size=(9, 6)), ())
+        choice, told = choose_on_held_rows((small, large), (small, large), first, angles, fit, options_of(**asked))
         return choice, told
 
     @pytest.mark.parametrize(
@@ -218,7 +224,7 @@ class TestManyRows:
     def test_both_must_say_so(self, few, many, taken):
         choice, told = self.chosen(few, many)
         assert (None if choice.kernel.parts is None else choice.kernel.parts.shares) == taken
-        assert told == {one: e for one, e in zip((Shares(), *TRIED), few, strict=True) if e is not None}
+        assert told == {one: e for one, e in zip((Shares(), *TRIED[:4]), few, strict=True) if e is not None}
         assert (choice.ridge, choice.error) == ((0.7, 0.5) if taken else (0.1, 1.0))
 
     def test_where_there_are_no_more_rows_few_decide(self):
@@ -229,6 +235,12 @@ class TestManyRows:
         shares = Shares(0.0, 1.0)
         choice, told = self.chosen([1.0, 0.9, 0.5, 0.8, 0.7], [1.0] * 5, shares=shares)
         assert choice.kernel.parts.shares == shares and told == {Shares(): 1.0, shares: 9.0} and choice.ridge == 0.7
+
+
+def test_of_categories_no_sharpness_is_tried():
+    ones = np.eye(3)[np.arange(9) % 3]
+    assert all(one.sharpness == 1 for one in choosing.shares_for(Angles.of(ones, ((0, 1, 2),))))
+    assert choosing.shares_for(Angles.of(ones, ((0, 1),))) == TRIED
 
 
 class TestCategories:

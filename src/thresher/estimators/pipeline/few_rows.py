@@ -24,7 +24,7 @@ from thresher.estimators.models.fitted import LeftOut, LimitFit, Networks
 from thresher.estimators.models.networks import NO_ERROR, promise_of, train_few
 from thresher.estimators.options import Learning, Options, Plan
 from thresher.estimators.pipeline.budget import learns
-from thresher.estimators.pipeline.parts import TRIED, angles_of, choose_shares
+from thresher.estimators.pipeline.parts import angles_of, choose_shares, shares_for
 from thresher.estimators.pipeline.plans import choose_plan, learn, spanned
 from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, choose_scale, left_one_by_one
@@ -122,7 +122,7 @@ class FewRows:
             made = learn(kept, Coordinates(), plain, plan, options, self._with_best_ridge)
             return made[1].apply, made[2]
 
-        return angles, *choose_shares(some, seen, learnt, TRIED, options)
+        return angles, *choose_shares(some, seen, learnt, shares_for(angles), options)
 
     def _judge(self, data: Observations) -> LeaveOneOut:
         return LeaveOneOut(data, self._options.backend, last=self._options.sizes.left_out)

@@ -153,7 +153,7 @@ class ManyRows:
         if self._angles is not None:
             part = partial(self._part, coordinates=coordinates, scaling=scaling, angles=self._angles)
             plain, seen = (small, large), (part(sizes.small), part(sizes.large))
-            choice, errors = choose_on_held_rows(plain, seen, choice, len(self._angles), rounds.fit, options)
+            choice, errors = choose_on_held_rows(plain, seen, choice, self._angles, rounds.fit, options)
             large = large if choice.kernel.parts is None else seen[1]
         progress.begin("fitting all rows")
         self._way, self._errors = self._choose_way(rounds, large, choice)

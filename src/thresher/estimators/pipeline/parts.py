@@ -27,7 +27,7 @@ from thresher.parallel import blas_for_size
 from thresher.tables.parts import Part
 from thresher.theory import Parts, Shares
 
-__all__ = ["TRIED", "Learner", "angles_of", "choose_indicators", "choose_on_held_rows", "choose_shares", "surely"]
+__all__ = ["Learner", "angles_of", "choose_indicators", "choose_on_held_rows", "choose_shares", "shares_for", "surely"]
 
 Matrix = NDArray[np.float64]
 # Beside the kernel of all columns: half of it and half of columns and pairs, or of a layer of columns; columns and
@@ -71,6 +71,11 @@ def angles_of(data: Observations, options: Options) -> Angles | None:
     if options.shares == Shares() or (options.shares is None and columns > _COLUMNS):
         return None
     return Angles.of(data.X, options.groups, weights=data.weights)
+
+
+def shares_for(angles: Angles) -> tuple[Shares, ...]:
+    """Return the shares to try; where all columns are categories a sharpness changes nothing."""
+    return TRIED if len(angles.numbers) else tuple(one for one in TRIED if one.sharpness == 1.0)
 
 
 def choose_shares(
@@ -135,13 +140,13 @@ def choose_on_held_rows(
     plain: tuple[HoldOut, HoldOut],
     seen: tuple[HoldOut, HoldOut],
     choice: Choice,
-    columns: int,
+    angles: Angles,
     fit: Callable[[HoldOut, Choice], Solved | None],
     options: Options,
 ) -> tuple[Choice, dict[Shares, float]]:
     """Return the choice with the parts asked for, or those that are better on rows held out; and errors on few rows.
 
-    ``plain`` are few rows and many, ``seen`` the same with the angles of that many columns; features were learnt
+    ``plain`` are few rows and many, ``seen`` the same with the ``angles`` of single columns; features were learnt
     without the rows that are held out. The best on few rows must be surely so on many, where features of all columns
     are known better. ``fit`` fits many rows.
 
@@ -149,12 +154,12 @@ def choose_on_held_rows(
     """
 
     def with_parts(shares: Shares) -> Choice:
-        return choice._replace(kernel=choice.kernel._replace(parts=Parts.of(columns, shares)))
+        return choice._replace(kernel=choice.kernel._replace(parts=Parts.of(len(angles), shares)))
 
     def evaluate(hold: HoldOut, one: Choice) -> Solved | None:
         return hold.evaluate(one.kernel, ridge=options.ridge, guess=one.ridge)
 
-    tried = TRIED if options.shares is None else (options.shares,)
+    tried = shares_for(angles) if options.shares is None else (options.shares,)
     found = {Shares(): evaluate(plain[0], choice)} | {one: evaluate(seen[0], with_parts(one)) for one in tried}
     errors = {one: seen[0].measured(made) for one, made in found.items() if made is not None}
     best = min(tried, key=lambda one: errors.get(one, math.inf))
