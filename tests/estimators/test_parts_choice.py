@@ -360,3 +360,14 @@ class TestParameters:
         pairs = regressor(parts="pairs").fit(X, y)
         corners = [[a if k == 0 else X[0, 0], b if k else X[0, 1], *X[2, 2:]] for a, b, k in ((1, 1, 0), (1, 1, 1))]
         assert np.isfinite(pairs.predict(np.array(corners))).all()
+
+
+def test_parts_of_dates_stay_numbers():
+    """The year of a date is a whole number of few values; a year to come would have no indicator."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    days = pandas.Timestamp("2020-01-01") + pandas.to_timedelta(rng.integers(1500, size=300), unit="D")
+    codes = rng.integers(8, size=300)
+    frame = pandas.DataFrame({"code": codes, "day": days, "x": rng.normal(size=300)})
+    model = regressor().fit(frame, NAMES[codes] + NAMES[days.year.to_numpy() % 15])
+    assert set(model.categories_) == {"code"}

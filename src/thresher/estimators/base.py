@@ -234,6 +234,7 @@ class ThresherEstimator(WithEffects, Exports, Refits, BaseEstimator):
             where=where,
             shares=shares,
             groups=self._groups,
+            measured=None if getattr(self, "encoder_", None) is None else self.encoder_.measured_,
             guesses_categories=not (names_categories(self) or shares == Shares() or getattr(self, "monotone", None)),
         )
 

@@ -116,6 +116,7 @@ class Options(NamedTuple):
     shares: Shares | None = Shares()  # of the parts of the kernel
     groups: Groups = ()  # columns that are indicators of one category
     guesses_categories: bool = False  # whether whole numbers of few values may become categories
+    measured: tuple[int, ...] | None = None  # columns that may: those of numbers; None for all
 
     @property
     def tried_biases(self) -> list[float]:

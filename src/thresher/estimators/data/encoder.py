@@ -174,6 +174,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tuple(tuple(mine) for kind, mine in kinds if isinstance(kind, OneHot) and mine)
 
     @property
+    def measured_(self) -> tuple[int, ...]:
+        """Which columns of numbers (outputs,) are the numbers of a column of numbers, not made of dates or words."""
+        first = np.unique(self.sources_, return_index=True)
+        kinds = list(self.kinds_.values())
+        found = zip(*first, strict=True)
+        return tuple(int(place) for source, place in found if isinstance(kinds[source], Numbers))
+
+    @property
     def is_numeric_(self) -> bool:
         """Whether all columns are numbers, or left out."""
         check_is_fitted(self)

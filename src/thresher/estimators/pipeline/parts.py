@@ -189,7 +189,7 @@ def choose_indicators(data: Observations, options: Options) -> Indicators | None
     if data.X.shape[1] > options.sizes.columns:
         return None
     few = data.some(options.sizes.weighed)
-    columns = few_levels(data.X, options.groups)
+    columns = [k for k in few_levels(data.X, options.groups) if options.measured is None or k in options.measured]
     if not columns:
         return None
     made = {"numbers": None, **{name: Indicators.of(data.X, columns, instead=name == "instead") for name in _WAYS}}
