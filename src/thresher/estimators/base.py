@@ -173,11 +173,10 @@ class ThresherEstimator(WithEffects, Exports, Refits, BaseEstimator):
         self.double_precision_ = len(limit.inputs) <= self._sizes.one_by_one and limit.way == "exact"
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
 
-    @property
-    def _groups(self) -> Groups:
-        """Columns of numbers that are the indicators of one category, as the encoder of the table made them."""
+    def _encoded_columns(self) -> tuple[Groups, tuple[int, ...] | None]:
+        """Return which columns of the encoder are the indicators of one category, and which are measured numbers."""
         encoder = getattr(self, "encoder_", None)
-        return () if encoder is None else encoder.groups_
+        return ((), None) if encoder is None else (encoder.groups_, encoder.measured_)
 
     def _by_column(self, shares: Matrix) -> Matrix:
         """Return shares (n_features_in_,) of the columns of X from those (d,) of the columns of numbers they became."""
@@ -209,7 +208,7 @@ class ThresherEstimator(WithEffects, Exports, Refits, BaseEstimator):
         shares = shares_of(self.parts, self.width)
         plan = plan if shares is None or shares.whole else Plan()  # features are those of all columns together
         width = self._width(len(data), data.targets.shape[1])
-        where = check_where(self.engine, self.device, width=width)
+        where, (groups, measured) = check_where(self.engine, self.device, width=width), self._encoded_columns()
         return Options(
             width=width,
             shift=chosen(self.shift),
@@ -233,8 +232,8 @@ class ThresherEstimator(WithEffects, Exports, Refits, BaseEstimator):
             taken=self._to_take(len(data)),
             where=where,
             shares=shares,
-            groups=self._groups,
-            measured=None if getattr(self, "encoder_", None) is None else self.encoder_.measured_,
+            groups=groups,
+            measured=measured,
             guesses_categories=not (names_categories(self) or shares == Shares() or getattr(self, "monotone", None)),
         )
 
