@@ -8,6 +8,7 @@ from typing import Any
 __all__ = ["MOST_TERMS", "Term", "terms_of"]
 
 MOST_TERMS = 12  # that a report draws
+_LEAST = 0.0005  # share of a term that is worth a picture: what is below would be said to be 0.0 %
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,11 @@ class Term:
 
 
 def terms_of(model: Any, *, most: int = MOST_TERMS, std: bool = True) -> list[Term]:
-    """Return the most important terms of a model, the largest share first; none of a model without parts or effects."""
+    """Return the most important terms of a model, the largest share first; none of a model without parts or effects.
+
+    Terms of next to no share are left out, unless all are.
+    """
     if not hasattr(model, "effects") or model.lift_.angles_ is None or model.leaves_ is not None:
         return []
-    return [Term(**one) for one in model._curves(most=most, deviations=std)]
+    made = [Term(**one) for one in model._curves(most=most, deviations=std)]
+    return [one for one in made if one.share >= _LEAST] or made[:1]

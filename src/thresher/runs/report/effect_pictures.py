@@ -107,7 +107,7 @@ def _curve(axes: Axes, one: Term, unit: str) -> None:
     axes.set(xlabel=short(one.name, 30), ylabel=f"effect{f' [{unit}]' if unit else ''}")
     plain_ticks(axes, x=one.kind != "date")
     if one.kind == "date":
-        date_ticks(axes, at)
+        date_ticks(axes, at, number=3)
 
 
 def _bars(axes: Axes, one: Term, unit: str) -> None:
@@ -147,6 +147,6 @@ def _map(axes: Axes, one: Term) -> None:
             )
             axis.set_ticks(range(len(words)), [short(word, 12) for word in words], fontsize=8, **turned)
         elif kind == "date":
-            date_ticks(axes, np.array(one.at if axis is axes.xaxis else one.second), axis=axis)
+            date_ticks(axes, np.array(one.at if axis is axes.xaxis else one.second), axis=axis, number=3)
     made = axes.figure.colorbar(drawn, ax=axes, pad=0.02)
     made.ax.tick_params(labelsize=7)

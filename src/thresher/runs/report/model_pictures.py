@@ -210,10 +210,10 @@ def _without(value: float, _: Any) -> str:
     return f"{round(value, 12):.10g}"
 
 
-def date_ticks(axes: Axes, days: Any, *, axis: Any = None) -> None:
-    """Name four days, at even distances, as years, months or days, on the x axis or another."""
+def date_ticks(axes: Axes, days: Any, *, axis: Any = None, number: int = 4) -> None:
+    """Name some days, at even distances, as years, months or days, on the x axis or another."""
     first, last = float(days.min()), float(days.max())
-    places = np.linspace(first, last, 4 if last > first else 1)
+    places = np.linspace(first, last, number if last > first else 1)
     long = "Y" if last - first > 4 * 365 else "M" if last - first > 120 else "D"
     labels = [str(np.datetime64(round(day), "D").astype(f"datetime64[{long}]")) for day in places]
     (axes.xaxis if axis is None else axis).set_ticks(places, labels)
