@@ -362,21 +362,6 @@ def limit_kernel(X, Y, shift):
     return found
 
 
-def parts_kernel(K, left, right, shares, diagonal):
-    """The kernel of parts from that of all columns K (k, n), angles (k, u) and (n, u), and shares of the parts."""
-    whole, single, pairs, layer, sharpness = shares
-    made, u = np.zeros(K.shape), left.shape[1]
-    for i, j in np.ndindex(*K.shape):
-        angles = [min(abs(sharpness * left[i, k] - sharpness * right[j, k]), np.pi) for k in range(u)]
-        seen = [np.cos(angle) * (1 - angle / np.pi) for angle in angles]
-        both = [seen[a] * seen[b] for a in range(u) for b in range(a)] or [0.0]
-        mean = min(np.mean(seen), 1.0)
-        on_top = mean * (1 - np.arccos(mean) / np.pi)
-        of_columns = single * mean + pairs * np.mean(both) + layer * on_top
-        made[i, j] = whole * K[i, j] + diagonal * of_columns
-    return made
-
-
 def column_kernel(x, y, *, category, sharpness):
     """What neurons that see one column make of two cells: of numbers by the angle of (x, 1) and (y, 1)."""
     if category:
