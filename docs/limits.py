@@ -58,13 +58,15 @@ CHOICES = [
     Limit("many rows: standard errors by which a metric must be better than none", "estimators: holdout.py", "_SURE"),
     Limit("columns up to which parts of the kernel are tried unasked", "estimators: parts.py", "_COLUMNS"),
     Limit("observations below which a gain by parts must be more certain", "estimators: parts.py", "_FEW"),
-    Limit("standard errors that it must then be, and beyond", "estimators: parts.py", "_DOUBTS"),
+    Limit(
+        "standard errors that this gain must be: below that number, and from it on", "estimators: parts.py", "_DOUBTS"
+    ),
     Limit("the same with many rows", "estimators: parts.py", "_ON_MANY"),
-    Limit("the same by a measure other than squares: what share may be left", "estimators: parts.py", "_CLEARLY"),
+    Limit("share of another error than squares that parts may leave at most", "estimators: parts.py", "_CLEARLY"),
     Limit("largest sharpness of parts", "theory", "MOST_SHARP"),
     Limit("values of a column of whole numbers that may be a category, at most", "estimators", "_LEVELS"),
     Limit("columns that such numbers become at most", "estimators", "_INDICATORS"),
-    Limit("share of the squared error that this must gain", "estimators: parts.py", "_WORTH"),
+    Limit("share of the squared error that categories must gain", "estimators: parts.py", "_WORTH"),
     Limit("floor of logarithms below the smallest target, in deviations of the targets", "estimators", "_ABOVE"),
     Limit(
         "share by which the error of networks or of the limit must be larger to be measurably worse",

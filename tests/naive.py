@@ -362,21 +362,6 @@ def limit_kernel(X, Y, shift):
     return found
 
 
-def parts_kernel(K, left, right, shares, diagonal):
-    """The kernel of parts from that of all columns K (k, n), angles (k, u) and (n, u), and shares of the parts."""
-    whole, single, pairs, layer, sharpness = shares
-    made, u = np.zeros(K.shape), left.shape[1]
-    for i, j in np.ndindex(*K.shape):
-        angles = [min(abs(sharpness * left[i, k] - sharpness * right[j, k]), np.pi) for k in range(u)]
-        seen = [np.cos(angle) * (1 - angle / np.pi) for angle in angles]
-        both = [seen[a] * seen[b] for a in range(u) for b in range(a)] or [0.0]
-        mean = min(np.mean(seen), 1.0)
-        on_top = mean * (1 - np.arccos(mean) / np.pi)
-        of_columns = single * mean + pairs * np.mean(both) + layer * on_top
-        made[i, j] = whole * K[i, j] + diagonal * of_columns
-    return made
-
-
 def column_kernel(x, y, *, category, sharpness):
     """What neurons that see one column make of two cells: of numbers by the angle of (x, 1) and (y, 1)."""
     if category:
@@ -404,39 +389,4 @@ def kernel_of_parts(X, Y, cells, others, *, categories, shift, shares):
             middle = sum(both) / len(both) if both else mean
             top = mean * (1 - np.arccos(np.clip(mean, -1, 1)) / np.pi)
             found[i, j] += norm.sf(shift) * (single * mean + pairs * middle + layer * top)
-    return found
-
-
-def main_functional(weights, column, columns):
-    """The main effect at the last point: what multiplies functions of units (vectors) and of two of them (matrices)."""
-    mean, here = np.append(weights / weights.sum(), 0.0), np.eye(len(weights) + 1)
-    left = here[-1] - mean
-    found = {j: left for j in range(len(columns)) if columns[j] == column}
-    for j in range(len(columns)):
-        for k in range(j + 1, len(columns)):
-            found[j, k] = np.zeros(here.shape)
-            if columns[j] == column:
-                found[j, k] += np.outer(left, mean)
-            if columns[k] == column:
-                found[j, k] += np.outer(mean, left)
-            if columns[j] == columns[k] == column:
-                found[j, k] += np.outer(left, left)
-                found[j, k] -= sum(w * np.outer(at - mean, at - mean) for w, at in zip(mean, here, strict=True))
-    return found
-
-
-def pair_functional(weights, one, other, columns):
-    left = np.append(-weights / weights.sum(), 1.0)
-    units = [(j, k) for j in range(len(columns)) for k in range(j + 1, len(columns))]
-    return {both: np.outer(left, left) for both in units if {columns[both[0]], columns[both[1]]} == {one, other}}
-
-
-def covariance_of(one, other, kernels, single, pair):
-    """Of two functionals of independent functions of units, and of pairs of them; kernels (u, p, p) at all points."""
-    found = 0.0
-    for key in set(one) & set(other):
-        if isinstance(key, tuple):
-            found += pair * np.sum((kernels[key[0]] @ other[key] @ kernels[key[1]].T) * one[key])
-        else:
-            found += single * one[key] @ kernels[key] @ other[key]
     return found

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from thresher.model.network import Network, default_shift
     from thresher.model.problem import Problem, to_sphere
     from thresher.runs.making import evaluate
-    from thresher.runs.report.effect_pictures import plot_effects
+    from thresher.runs.report.term_pictures import plot_effects
     from thresher.runs.saved import load
     from thresher.training import (
         Callback,
@@ -93,7 +93,7 @@ _LATER = {
     "thresher.model.network": ("Network", "default_shift"),
     "thresher.model.problem": ("Problem", "to_sphere"),
     "thresher.runs.making": ("evaluate",),
-    "thresher.runs.report.effect_pictures": ("plot_effects",),
+    "thresher.runs.report.term_pictures": ("plot_effects",),
     "thresher.runs.saved": ("load",),
     "thresher.training": (
         "Callback", "CheckTheorems", "History", "Iteration", "Result", "Status", "TensorBoard", "replay",

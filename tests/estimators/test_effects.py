@@ -3,7 +3,7 @@
 import pickle
 import warnings
 
-import naive
+import naive_effects
 import numpy as np
 import pytest
 from few import of_few
@@ -174,12 +174,12 @@ class TestDefinition:
         ]
 
         def covariance(one, other):
-            return naive.covariance_of(one, other, kernels, single, 2 * pair)
+            return naive_effects.covariance_of(one, other, kernels, single, 2 * pair)
 
         matrix = np.array([[covariance(one, other) for other in values] for one in values]) + np.diag(model.penalty_)
         seen = np.unique(columns)
-        terms = {column: naive.main_functional(weights, column, columns) for column in seen}
-        terms |= {(a, b): naive.pair_functional(weights, a, b, columns) for a in seen for b in seen if a < b}
+        terms = {column: naive_effects.main_functional(weights, column, columns) for column in seen}
+        terms |= {(a, b): naive_effects.pair_functional(weights, a, b, columns) for a in seen for b in seen if a < b}
         found = {}
         for name, term in terms.items():
             v = np.array([covariance(term, one) for one in values])

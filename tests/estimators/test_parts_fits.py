@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from few import of_few
 from parted import SHARES, Parted
-from test_backends import BACKENDS, DOUBLE, INTERPRETED, SINGLE
 from test_fit_checkpoints import Stop
 
 from thresher import ThresherClassifier, ThresherRegressor
@@ -35,38 +34,6 @@ def table(n, seed=0, noise=0.1):
 
 def regressor(**more):
     return ThresherRegressor(**{**FIXED, "parts": MIXED, **more})
-
-
-@pytest.fixture(params=BACKENDS)
-def backend(request):
-    if request.param == "gpu" and not INTERPRETED:
-        pytest.skip("needs torch and Triton's interpreter: make test-gpu-kernels")
-    return BACKENDS[request.param]()
-
-
-@pytest.mark.parametrize("shares", SHARES, ids=lambda one: " ".join(f"{share:g}" for share in one))
-def test_every_backend_has_the_same_kernel(backend, shares):
-    one, other = Parted.drawn(30), Parted.drawn(7, 1)
-    kernel, inputs, others = one.kernel(shares), one.inputs, other.inputs
-    K, C = one.defined(one, shares), other.defined(one, shares)
-    vectors = np.random.default_rng(2).normal(size=(30, 3))
-    single, near = [one.astype(np.float32) for one in (inputs, others)], 5 * SINGLE
-    size, penalty = np.abs(vectors).sum(axis=0).max() * kernel.diagonal, np.full(30, 0.1)
-    with backend.session():
-        dense = backend.dense(kernel, inputs)
-        assert dense.dense() == pytest.approx(K, abs=DOUBLE)
-        assert dense.rest(vectors[:20]) == pytest.approx(K[20:, :20] @ vectors[:20], abs=size * DOUBLE)
-        expected = np.einsum("ij,ji->i", C, np.linalg.solve(K + np.diag(penalty), C.T))
-        assert dense.explained(penalty)(others) == pytest.approx(expected, rel=1e-5)
-        operator = backend.operator(kernel, single[0], memory=np.inf)
-        times = backend.get(operator.times(backend.put(vectors)))
-        assert times == pytest.approx(K @ vectors, abs=size * near)
-        assert backend.get(operator.columns(np.array([4, 2]))) == pytest.approx(K[[4, 2]], abs=near)
-        block = backend.get(backend.block(kernel, backend.put(single[1]), backend.put(single[0])))
-        assert block == pytest.approx(C, abs=near)
-        for double, most in ((True, DOUBLE), (False, near)):
-            product = backend.product(kernel, others, inputs, vectors, double=double)
-            assert product == pytest.approx(C @ vectors, abs=size * most)
 
 
 def parted_observations(n, seed=0):

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from thresher.loops import compiled, helper
+from thresher.loops.parts import SINE_DOUBLE
 
 __all__ = ["centre_columns"]
 
-# sin(u) / u for |u| up to pi/2 as a polynomial of u², see ``loops/parts.py``.
-_SERIES = np.array([(-1.0) ** power / math.factorial(2 * power + 1) for power in range(10, -1, -1)])
-_TERMS = len(_SERIES)
+_TERMS = len(SINE_DOUBLE)
 
 
 @helper(relaxed=True)
@@ -21,9 +18,9 @@ def _add_unit(angle, others, means, sums, single, pair, total, main, squares):
     for i in range(others.shape[0]):
         u = min(abs(others[i] - angle), math.pi) - math.pi / 2
         v = u * u
-        sine = _SERIES[0]
+        sine = SINE_DOUBLE[0]
         for power in range(1, _TERMS):
-            sine = sine * v + _SERIES[power]
+            sine = sine * v + SINE_DOUBLE[power]
         centred = (u * (1.0 / math.pi) - 0.5) * u * sine - means[i]
         total[i] += centred
         squares[i] += centred * centred

@@ -67,8 +67,8 @@ def _combine(row, sums, squares, columns, whole, single, pairs, layer):
 
 
 @compiled
-def add_parts(tile, left, right, shares, sums, squares):
-    """Replace the kernel of all columns (k, n) in ``tile`` by a sum of parts, with these factors (4,) ``shares``.
+def add_parts(tile, left, right, factors, sums, squares):
+    """Replace the kernel of all columns (k, n) in ``tile`` by a sum of parts, with these ``factors`` (4,).
 
     ``left`` (k, u) and ``right`` (u, n) are angles and codes of u columns. With s the sum over columns of their kernels
     and q that of their squares, the parts are the kernel of all columns, s, s² - q, which is twice the sum over pairs
@@ -81,7 +81,7 @@ def add_parts(tile, left, right, shares, sums, squares):
         squares[:] = np.float32(0.0)
         for k in range(right.shape[0]):
             _add_column(left[i, k], right[k], sums, squares)
-        _combine(tile[i], sums, squares, columns, shares[0], shares[1], shares[2], shares[3])
+        _combine(tile[i], sums, squares, columns, factors[0], factors[1], factors[2], factors[3])
 
 
 @helper(relaxed=True)
@@ -108,7 +108,7 @@ def _combine_double(row, sums, squares, columns, whole, single, pairs, layer):
 
 
 @compiled
-def add_parts_double(tile, left, right, shares, sums, squares):
+def add_parts_double(tile, left, right, factors, sums, squares):
     """Do as ``add_parts``, in double precision."""
     columns = float(right.shape[0])
     for i in range(tile.shape[0]):
@@ -116,4 +116,4 @@ def add_parts_double(tile, left, right, shares, sums, squares):
         squares[:] = 0.0
         for k in range(right.shape[0]):
             _add_column_double(left[i, k], right[k], sums, squares)
-        _combine_double(tile[i], sums, squares, columns, shares[0], shares[1], shares[2], shares[3])
+        _combine_double(tile[i], sums, squares, columns, factors[0], factors[1], factors[2], factors[3])

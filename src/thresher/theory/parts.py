@@ -67,9 +67,8 @@ class Parts(NamedTuple):
         ``left`` (k, columns) and ``right`` (columns, n) are the angles; ``diagonal`` is that of the kernel of all
         columns. Cost: O(columns) per entry, on the calling thread.
         """
-        single, add = tile.dtype == np.float32, add_parts if tile.dtype == np.float32 else add_parts_double
-        room = np.empty((2, tile.shape[1]), tile.dtype)
-        add(tile, left, right, self.factors(diagonal).astype(np.float32 if single else np.float64), *room)
+        add = add_parts if tile.dtype == np.float32 else add_parts_double
+        add(tile, left, right, self.factors(diagonal).astype(tile.dtype), *np.empty((2, tile.shape[1]), tile.dtype))
 
     def factors(self, diagonal: float) -> Matrix:
         """Return what multiplies the kernel of all columns, the sums over columns and ordered pairs, and the layer."""

@@ -208,9 +208,7 @@ def _training_values(model: Any, number: int) -> Matrix | None:
 
 
 def _category(model: Any, column: int, *, lifted: bool = False) -> NDArray[np.int64]:
-    """Return the place (n,) of the category of each training row in its group; one more than the last if it has
-    none.
-    """
+    """Return the place (n,) of each training row's category in its group; one after the last if it has none."""
     lift, angles = model.lift_, model.lift_.angles_
     if lift.indicators_ is not None and not lifted:
         column = int(np.flatnonzero(lift.indicators_.kept == column)[0])

@@ -21,12 +21,12 @@ from thresher.theory.column_means import column_means
 from thresher.theory.limit_matrix import limit_cross, limit_product
 from thresher.theory.parts import column_kernel
 
-__all__ = ["Decomposition", "Deviating", "Pairs", "Terms"]
+__all__ = ["Decomposition", "Pairs", "Terms"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Pairs = Sequence[tuple[int, int]]  # of places of columns that are seen
-Deviating = Callable[[Matrix], Matrix]  # how much of a variance is known, (k,), from covariances (k, points)
+Known = Callable[[Matrix], Matrix]  # how much of variances (k,) is known, from covariances (k, points)
 _BLOCK = 1 << 20  # numbers at a time
 _STRIP = 256  # rows of the kernel of all columns at a time
 
@@ -130,7 +130,7 @@ class Decomposition:
         return found
 
     def at(self, inputs: NDArray[Any], pairs: Pairs, *, others: bool = True) -> Terms:
-        """Return the terms of inputs (k, d); of pairs that were not asked for, unless ``others``, nothing.
+        """Return the terms of inputs (k, d); ``others`` says whether those of pairs not asked for are summed up too.
 
         Cost: O(nu) per row, O(n) per row and pair, and that of a prediction if there is a rest.
         """
@@ -186,7 +186,7 @@ class Decomposition:
         nothing = np.zeros((0, len(self.columns), self.alpha.shape[1]))
         return np.concatenate([nothing, *made]), self._rest_at(inputs)
 
-    def variances(self, inputs: NDArray[Any], pairs: Pairs, *, against: _Points, known: Deviating) -> Terms:
+    def variances(self, inputs: NDArray[Any], pairs: Pairs, *, against: _Points, known: Known) -> Terms:
         """Return the variances of the terms of inputs (k, d) given all targets, in units of the kernel.
 
         ``known`` says what covariances (k, m) with the model at the inputs ``against`` tell.
@@ -219,7 +219,7 @@ class Decomposition:
             )
         return Terms.joined(found)
 
-    def main_variance(self, inputs: NDArray[Any], column: int, *, against: _Points, known: Deviating) -> Matrix:
+    def main_variance(self, inputs: NDArray[Any], column: int, *, against: _Points, known: Known) -> Matrix:
         """Return the variances (k,) of the main effect of one column that is seen; see :meth:`variances`."""
         nothing, found = np.zeros(0, np.int64), []
         for block in self._blocks(len(inputs), len(against.inputs)):

@@ -16,7 +16,7 @@ from thresher.errors import InvalidInput
 from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.rows import new_rows
 from thresher.estimators.effects.curves import curves_of
-from thresher.estimators.effects.decomposition import Decomposition, Terms
+from thresher.estimators.effects.decomposition import Decomposition, Pairs, Terms
 from thresher.estimators.effects.monotone import Monotone, MonotoneDecomposition, fit_monotone, monotone_units
 from thresher.estimators.effects.names import column_names, unit_columns
 from thresher.estimators.effects.shares import Variances, draw_rows, variances_of_terms
@@ -29,7 +29,6 @@ __all__ = ["WithEffects"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-Pairs = Sequence[tuple[int, int]]
 _KEPT = "_effects"  # attribute with what was computed for effects
 _ROWS = 1000  # training rows over which a network is averaged
 _HINT = (
@@ -247,9 +246,7 @@ class WithEffects:
         return np.sqrt(self._in_table(one, pairs) * self._kept("amplitude", self._amplitude))
 
     def _knowledge(self: Any) -> tuple[Any, Any]:
-        """Return inputs that stand for what is known, and what says how much that is; see
-        ``Decomposition.variances``.
-        """
+        """Return ``against`` and ``known`` of ``Decomposition.variances``: inputs, and how much they tell."""
         made = self._decomposition()
         if self.pivots_ is not None:
             about = Variance.of_pivots(self.pivots_, self._kernel, self.core_, backend=Cpu(threads_of(self.n_jobs)))

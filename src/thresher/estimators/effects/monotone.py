@@ -1,5 +1,4 @@
-"""Monotone columns of additive models: their effects are projected on monotone functions, the others fitted to the
-rest.
+"""Monotone columns of additive models: their effects become monotone functions, the others are fitted to the rest.
 
 An additive model is a sum of functions f_j of one unit each, all with the coefficients alpha = (y - sum) / penalty. So
 each is the smooth fit, with its own kernel, of what the others leave. For a monotone column that fit is projected by

@@ -54,9 +54,7 @@ def _variance(values: Matrix, weights: Matrix) -> Matrix:
 
 
 def draw_rows(weights: Matrix, most: int, random: np.random.Generator) -> Numbers:
-    """Return places (m,) of rows, m at most ``most``, each as often as its weight (n,) says: all if weights are
-    equal.
-    """
+    """Return places (m,) of rows, ``most`` at most, each as often as its weight (n,) says: once if all are equal."""
     order = random.permutation(len(weights))
     upto, m = np.cumsum(weights[order] / weights.sum()), min(most, len(weights))
     return order[np.minimum(np.searchsorted(upto, (np.arange(m) + 0.5) / m), len(weights) - 1)]

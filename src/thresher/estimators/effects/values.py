@@ -56,11 +56,11 @@ class Explanation:
     Attributes
     ----------
     values : (k, columns + 1) or (k, columns + 1, outputs): of each column its main effect and half of the effects of
-    its
-        pairs, then the rest
+        its pairs, then the rest
     base_values : (k,) or (k, outputs): the intercept
     data : (k, columns + 1), cells of the rows; of the rest NaN
     feature_names : of columns, and ``"rest"``
+    output_names : of classes, or ``"output 0"`` and so on
     """
 
     values: Matrix
@@ -134,7 +134,7 @@ def _waterfall(axes: Axes, bars: Sequence[tuple[str, float]], base: float, what:
     axes.axvline(base, color=INK, linewidth=0.8, linestyle=":")
     axes.set_yticks(places, [name for name, _ in reversed(bars)])
     low, high = axes.get_xlim()
-    axes.set_xlim(low, high + 0.12 * (high - low))
+    axes.set_xlim(low - 0.03 * (high - low), high + 0.12 * (high - low))
     axes.set(xlabel=f"from the base value {base:.4g} to the {what}, {at:.4g}", ylim=(-0.6, len(bars) - 0.2))
     axes.grid(visible=False, axis="y")
     return axes
@@ -148,5 +148,5 @@ def _say(name: str, cell: Any) -> str:
     number = isinstance(cell, float | np.floating)
     if cell is None or (number and np.isnan(cell)):
         return f"{short} missing"
-    said = f"{cell:.4g}" if number else str(cell)[:_LONGEST]
+    said = f"{cell:.4g}" if number else str(cell).removesuffix(" 00:00:00")[:_LONGEST]  # a date without a time
     return f"{short} = {said}"

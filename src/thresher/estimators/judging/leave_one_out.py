@@ -15,7 +15,7 @@ from thresher.estimators.interfaces import Backend, DenseOperator, Kernel, Measu
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.ridges import RIDGES, nearest
 
-__all__ = ["LeaveOneOut", "LeaveOneOutFit", "fit_kernel", "leave_one_out"]
+__all__ = ["LeaveOneOut", "LeaveOneOutFit", "fit_kernel", "leave_one_out", "solve_kernel"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -137,6 +137,16 @@ def _rest(slack: Matrix, row: Numbers, unit: Matrix, weights: Matrix) -> Matrix:
     """Return 1 minus the leverage of one observation of weight ``unit`` (c,) at each ``row`` (c,)."""
     share = unit / weights[row]
     return (1 - share) + share * slack[row]  # no cancellation where a row has one observation
+
+
+def solve_kernel(
+    matrix: DenseOperator, data: Observations, kernel: Kernel, *, ridge: float | None, guess: float
+) -> tuple[Matrix | None, float]:
+    """Return the coefficients (n, k) of a fit, None if there are none, and its ridge: the best if none is given."""
+    if ridge is not None:
+        return matrix.solve(kernel.penalty(ridge, data.weights), data.targets), ridge
+    fit = fit_kernel(matrix, data, diagonal=kernel.diagonal, ridge=None, last=len(data), guess=guess)
+    return (None, guess) if fit is None else (fit.alpha, fit.ridge)
 
 
 def fit_kernel(

@@ -18,7 +18,7 @@ from thresher.estimators.data.scaling import CANDIDATES, Scaling
 from thresher.estimators.data.single_columns import Angles, Groups, Indicators, few_levels
 from thresher.estimators.interfaces import Backend
 from thresher.estimators.judging.holdout import HoldOut, Solved
-from thresher.estimators.judging.leave_one_out import LeaveOneOut, fit_kernel
+from thresher.estimators.judging.leave_one_out import LeaveOneOut, solve_kernel
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.search import Choice
 from thresher.estimators.kernels.kernel import SphereKernel
@@ -46,18 +46,18 @@ _NUMBERS = 1 << 27  # in a table with indicators at most: a gigabyte
 _FEW, _DOUBTS = 150, (1.0, 0.0)  # observations below which a gain must be this many standard errors, and beyond
 _ON_MANY = 1.0  # standard errors by which parts must be better on many rows
 _BEHIND = 0.1  # what k folds put behind the best by a k-th of this share of its error is given up
-_LEAST = 0.0  # share of the error that must be gained
-_CLEARLY = 0.97  # share of another error than that of squares, which may be left, as little is known of its chances
-_WORTH = 0.01  # share of it that must be gained by indicators, which make rows longer
-Learner = Callable[
-    [Observations], tuple[Callable[[Matrix], Matrix], Choice]
-]  # coordinates of rows, and the kernel there
+_CLEARLY = 0.97  # share of another error than that of squares which may be left: little is known of its chances
+_WORTH = 0.01  # share of the squared error that indicators must gain, as they make rows longer
+_WAYS = ("both", "instead")  # indicators beside whole numbers, or instead of them
+# Learns from observations: a function to coordinates of rows, and the kernel there.
+Learner = Callable[[Observations], tuple[Callable[[Matrix], Matrix], Choice]]
 
 
-def surely(before: Matrix, after: Matrix, weight: Matrix, *, least: float = _LEAST) -> bool:
+def surely(before: Matrix, after: Matrix, weight: Matrix, *, least: float = 0.0) -> bool:
     """Return whether squared errors (c,) of observations with weights are lower ``after``, by more than chance.
 
-    Few observations must say so more clearly: there a wrong choice costs much.
+    ``least`` is the share of the error ``before`` that must be gained. Few observations must say so more clearly: there
+    a wrong choice costs much.
     """
     share = weight / weight.sum()
     gain, error = float(share @ (before - after)), float(share @ before)
@@ -125,12 +125,7 @@ def _held_out(
     inputs, _, last = kernel.lift(kept.X, kept.weights)
     asked, place = np.unique(held.row, return_inverse=True)
     others = kernel.lift(held.X[asked], last=last).inputs
-    matrix = backend.dense(kernel, inputs)
-    if ridge is None:
-        fit = fit_kernel(matrix, kept, diagonal=kernel.diagonal, ridge=None, last=len(kept), guess=guess)
-        alpha, ridge = (None, guess) if fit is None else (fit.alpha, fit.ridge)
-    else:
-        alpha = matrix.solve(kernel.penalty(ridge, kept.weights), kept.targets)
+    alpha, ridge = solve_kernel(backend.dense(kernel, inputs), kept, kernel, ridge=ridge, guess=guess)
     if alpha is None:
         return ridge, np.full(held.target.shape, np.inf)
     return ridge, backend.product(kernel, others, inputs, alpha, double=True)[place]
@@ -211,9 +206,6 @@ def choose_indicators(data: Observations, options: Options) -> Indicators | None
     ]
     best = min(better, key=lambda one: float(errors[one] @ few.weight), default="numbers")
     return made[best]
-
-
-_WAYS = ("both", "instead")
 
 
 def _judge(data: Observations, groups: Groups, options: Options, guess: float | None) -> tuple[float, Matrix] | None:

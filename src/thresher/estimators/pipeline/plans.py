@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.interfaces import Backend, Measure
-from thresher.estimators.judging.leave_one_out import fit_kernel
+from thresher.estimators.judging.leave_one_out import solve_kernel
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.search import Choice
 from thresher.estimators.kernels.gradients import next_metric
@@ -183,11 +183,7 @@ class _Folds:
         asked, place = np.unique(held.row, return_inverse=True)
         others = kernel.lift(held.X[asked], last=last).inputs
         matrix = self._backend.dense(kernel, inputs, gradients=True)
-        if ridge is None:
-            fit = fit_kernel(matrix, kept, diagonal=kernel.diagonal, ridge=None, last=len(kept), guess=guess)
-            alpha, ridge = (None, guess) if fit is None else (fit.alpha, fit.ridge)
-        else:
-            alpha = matrix.solve(kernel.penalty(ridge, kept.weights), kept.targets)
+        alpha, ridge = solve_kernel(matrix, kept, kernel, ridge=ridge, guess=guess)
         if alpha is None:
             return _Held(np.inf, ridge, None)
         outputs = self._backend.product(kernel, others, inputs, alpha, double=True)

@@ -216,4 +216,4 @@ def date_ticks(axes: Axes, days: Any, *, axis: Any = None, number: int = 4) -> N
     places = np.linspace(first, last, number if last > first else 1)
     long = "Y" if last - first > 4 * 365 else "M" if last - first > 120 else "D"
     labels = [str(np.datetime64(round(day), "D").astype(f"datetime64[{long}]")) for day in places]
-    (axes.xaxis if axis is None else axis).set_ticks(places, labels)
+    (axes.xaxis if axis is None else axis).set_ticks(places, labels, fontsize=8)

@@ -14,8 +14,8 @@ from thresher.pages import find_jinja, render_page, say_number
 from thresher.runs.evaluation import MOST_ROWS, Evaluation
 from thresher.runs.record import CATEGORIES, LEFT_OUT, OF_TEST, PARTS, WHY, Record
 from thresher.runs.report import words
-from thresher.runs.report.effect_pictures import term_pictures
 from thresher.runs.report.model_pictures import effect_pictures, model_pictures
+from thresher.runs.report.term_pictures import term_pictures
 from thresher.runs.report.training_pictures import FIGURES
 from thresher.theory import Statement
 from thresher.training import Status

@@ -13,13 +13,11 @@ from thresher.runs.influence import Effect
 from thresher.runs.record import Record
 from thresher.runs.scores import GUESS
 
-__all__ = ["Bar", "Measure", "bars_of_effect", "bars_of_importance", "classes_of", "examples_of", "facts", "lead",
-           "matrix_of", "thresholds_of", "title", "validated"]  # fmt: skip
+__all__ = ["Bar", "Measure", "bars_of_effect", "bars_of_importance", "bars_of_shares", "classes_of", "examples_of",
+           "facts", "lead", "matrix_of", "thresholds_of", "title", "validated"]  # fmt: skip
 
 MOST_CLASSES = 12  # that a matrix shows
 _WRONG = 15  # confusions that are listed
-
-
 _LEAST_SHARE = 5e-4  # of a term that has a bar
 
 

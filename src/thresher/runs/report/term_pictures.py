@@ -135,8 +135,8 @@ def _map(axes: Axes, one: Term) -> None:
     for at, words in ((one.at, one.words), (one.second, one.second_words)):
         places = np.arange(len(at)) + 0.0 if words else np.array(at)
         middles = (places[1:] + places[:-1]) / 2
-        ends = (places[0] - 0.5, places[-1] + 0.5) if words or len(places) < 2 else (places[0], places[-1])
-        sides.append(np.concatenate([ends[:1], middles, ends[1:]]))
+        before, after = (middles[0] - places[0], places[-1] - middles[-1]) if len(middles) else (0.5, 0.5)
+        sides.append(np.concatenate([[places[0] - before], middles, [places[-1] + after]]))  # values are in the middle
     drawn = axes.pcolormesh(*sides, values.T, cmap="RdBu_r", vmin=-most, vmax=most, rasterized=True)
     axes.grid(visible=False)
     axes.set(xlabel=short(names[0], 30), ylabel=short(names[1], 30))
