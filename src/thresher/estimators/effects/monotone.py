@@ -62,6 +62,17 @@ class Monotone(NamedTuple):
         found[:, self.units] = -APART
         return found
 
+    def distinct(self, inputs: NDArray[Any], units: int) -> tuple[NDArray[Any], Numbers]:
+        """Return hidden inputs (r, d) that differ in some of their units, the last coordinates, and the place (k,) of
+        each of the inputs among them.
+
+        A product rounds equal rows in different ways. Where rows differ in monotone units alone, all other units must
+        add the same to the last bit, or predictions are not monotone. Cost: O(k log k) per unit.
+        """
+        hidden = self.hidden(inputs)
+        _, first, place = np.unique(hidden[:, -units:], axis=0, return_index=True, return_inverse=True)
+        return hidden[first], place.ravel()
+
     def outputs(self, inputs: NDArray[Any]) -> Matrix:
         """Return what the functions add (k, outputs) at inputs (k, d)."""
         return self.apply(inputs).sum(axis=1)
