@@ -236,6 +236,20 @@ class TestDefinition:
         curves = [one for one in model._curves(most=99) if one["kind"] != "pair"]
         assert seen == [len(one["at"]) for one in curves]
 
+    def test_errors_sort_the_training_rows_once(self, model, monkeypatch):
+        seen = []
+
+        def counting(angles, *given):
+            seen.append(len(angles))
+            return column_means(angles, *given)
+
+        model, X = model
+        model.effects(X, return_std=True)  # makes the means of training rows
+        monkeypatch.setattr(decomposition, "column_means", counting)
+        monkeypatch.setattr(decomposition, "_BLOCK", 200)  # a row at a time
+        model.effects(X, return_std=True)
+        assert seen == [len(X)]
+
     def test_blocks_make_no_difference(self, model, monkeypatch):
         model, X = model
         whole = model.effects(X, return_std=True)

@@ -370,7 +370,7 @@ class ThresherEstimator(WithEffects, Exports, Refits, BaseEstimator):
             double = self.double_precision_ or (few and not isinstance(backend, Cpu))  # on a GPU it is as fast
             if self._monotone is None:
                 return backend.product(self._kernel, inputs, self.inputs_, self.alpha_, double=double)
-            hidden, place = self._monotone.distinct(inputs, len(self.lift_.angles_))
+            hidden, place = self._monotone.distinct(inputs, self._kernel)
             others = backend.product(self._kernel, hidden, self.inputs_, self.alpha_, double=double)
             return others[place] + self._monotone.outputs(inputs)
 
