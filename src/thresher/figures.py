@@ -130,6 +130,11 @@ def themed(svg: str) -> str:
     return svg.replace("<svg ", '<svg aria-hidden="true" fill="var(--ink)" ', 1)
 
 
+def as_written(words: str) -> str:
+    """Return words of a table for a figure, where what stands between two dollars would else become a formula."""
+    return words.replace("$", r"\$")
+
+
 def notebook_axes(axes: Axes | None) -> Axes:
     """Return the axes given, or those of a new figure that a notebook shows by itself."""
     if axes is not None:

@@ -5,12 +5,14 @@ import warnings
 
 import naive_effects
 import numpy as np
+import pandas as pd
 import pytest
 from few import of_few
 from mixed_table import LIMIT, table, told
 
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
+from thresher.algebra.cholesky import LowerFactor
 from thresher.estimators.effects import decomposition
 from thresher.estimators.effects.decomposition import Decomposition
 from thresher.estimators.effects.names import unit_columns
@@ -102,6 +104,18 @@ class TestSums:
         assert effects.names[-1] == "(rest)"
         assert model.effect_shares_["rest"] != model.effect_shares_["(rest)"]
         assert sum(model.effect_shares_.values()) == pytest.approx(1.0)
+
+    @pytest.mark.parametrize("names", [["a", "b", "a & b"], ["b & a", "a", "a & b"], ["rest", "other pairs", "(rest)"]])
+    def test_columns_with_names_of_terms(self, names, rows):
+        X, y = rows
+        model = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(pd.DataFrame(X, columns=names), y)
+        plain = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(X, y)
+        for pairs in (1, 3):
+            found = model.effects(pd.DataFrame(X, columns=names), pairs=pairs).names
+            assert len(set(found)) == len(found) == len(plain.effects(X, pairs=pairs).names)
+        np.testing.assert_allclose(list(model.effect_shares_.values()), list(plain.effect_shares_.values()))
+        both = next(one for one in model._curves(most=99) if one["kind"] == "pair")
+        assert both["columns"] == names[1:]  # the pair of the table
 
     def test_networks_and_models_without_parts_are_all_rest_and_say_so(self):
         X, y = table()
@@ -205,6 +219,36 @@ class TestDefinition:
         few, all_ = model.effects(X, pairs=2), model.effects(X, pairs=99)
         assert few.names[6:8] == all_.names[6:8]
         np.testing.assert_allclose(few.values[:, 8], all_.values[:, 8:-1].sum(axis=1), atol=1e-12)
+
+    def test_errors_of_all_terms_read_the_factor_once(self, model, monkeypatch):
+        seen, half_solve = [], LowerFactor.half_solve
+
+        def counting(self, rhs):
+            seen.append(rhs.shape[1])
+            return half_solve(self, rhs)
+
+        monkeypatch.setattr(LowerFactor, "half_solve", counting)
+        model, X = model
+        effects = model.effects(X, return_std=True)
+        assert seen == [effects.values.size]
+        seen.clear()
+        monkeypatch.setattr(decomposition, "_BLOCK", 200)  # a row at a time
+        curves = [one for one in model._curves(most=99) if one["kind"] != "pair"]
+        assert seen == [len(one["at"]) for one in curves]
+
+    def test_errors_sort_the_training_rows_once(self, model, monkeypatch):
+        seen = []
+
+        def counting(angles, *given):
+            seen.append(len(angles))
+            return column_means(angles, *given)
+
+        model, X = model
+        model.effects(X, return_std=True)  # makes the means of training rows
+        monkeypatch.setattr(decomposition, "column_means", counting)
+        monkeypatch.setattr(decomposition, "_BLOCK", 200)  # a row at a time
+        model.effects(X, return_std=True)
+        assert seen == [len(X)]
 
     def test_blocks_make_no_difference(self, model, monkeypatch):
         model, X = model

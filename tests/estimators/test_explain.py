@@ -34,6 +34,8 @@ def test_shapes_are_those_of_shap(classes):
     if classes == 3:
         with pytest.raises(InvalidInput, match="output must be one of"):
             one.waterfall(output="none")
+        with pytest.raises(InvalidInput, match="output must be a place among 3"):
+            one.waterfall(output=3)
 
 
 def test_pairs_go_to_their_columns_half_and_half():
@@ -66,5 +68,19 @@ def test_a_waterfall_goes_from_the_base_value_to_the_prediction():
     first, last = axes.patches[0], axes.patches[-1]
     assert first.get_x() == pytest.approx(one.base_values[0])
     assert last.get_x() + last.get_width() == pytest.approx(one.prediction[0])
+    for wrong in ({"row": 1}, {"most": 0}):
+        with pytest.raises(InvalidInput, match=f"{next(iter(wrong))} must be"):
+            one.waterfall(**wrong)
     missing = model.explain(X[X["age"].isna()].iloc[:1]).waterfall()
     assert "age missing" in {label.get_text() for label in missing.get_yticklabels()}
+
+
+def test_words_of_the_table_are_drawn_as_they_are():
+    """Dollars do not begin formulas, and a column that is called rest has a value."""
+    X, y = table()
+    X = X.rename(columns={"rooms": "rest", "age": "$a_$ $"})
+    axes = ThresherRegressor(parts="columns", target="linear", **LIMIT).fit(X, y).explain(X[:1]).waterfall(most=20)
+    words = {label.get_text() for label in axes.get_yticklabels()}
+    assert any(one.startswith(r"\$a_\$ \$ ") for one in words)
+    assert any(one.startswith("rest = ") for one in words)
+    axes.figure.draw_without_rendering()

@@ -46,6 +46,18 @@ class TestShape:
         assert np.ptp(model.predict(X)) > 1.0
         assert (direction * steps(model, 1)).min() < -1e-3  # others need not be
 
+    def test_no_step_goes_back_by_rounding(self):
+        """What other columns add must be the same number in all rows, however a product is rounded."""
+        rng = np.random.default_rng(2)
+        X = rng.normal(size=(300, 3))
+        X[:, 2] = rng.integers(0, 6, 300)
+        y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + X[:, 2] % 3 + 0.2 * rng.normal(size=300)
+        for direction in (1, -1):
+            model = ThresherRegressor(monotone={0: direction}, **{**ADDITIVE, "ridge": 1e-4}).fit(X, y)
+            assert (direction * steps(model, 0, rows=1001)).min() >= 0
+            logs = ThresherRegressor(monotone={0: direction}, **{**ADDITIVE, "ridge": 1e-4, "target": "log"})
+            assert (direction * steps(logs.fit(X, np.exp(y)), 0, rows=1001)).min() >= 0
+
     def test_constant_beyond_the_training_values(self):
         X, y = table()
         model = ThresherRegressor(monotone={0: 1}, **ADDITIVE).fit(X, y)

@@ -137,6 +137,18 @@ def test_a_report_shows_terms_and_a_file_keeps_them(model, houses, tmp_path):
     assert "What the model is made of" not in other.report(tmp_path / "other.html").read_text()
 
 
+def test_words_of_the_table_are_drawn_as_they_are(houses):
+    X, y = houses
+    X = X.rename(columns={"size": "R & D", "colour": "paid"})
+    X["paid"] = X["paid"].map({"red": "$10 to $20", "green": "$_$", "blue": "more"})
+    figure = thresher.plot_effects(ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(X, y), terms=20)
+    figure.draw_without_rendering()
+    labels = {axes.get_title(loc="left").split(":")[0]: (axes.get_xlabel(), axes.get_ylabel()) for axes in figure.axes}
+    assert labels["R & D && paid"] == ("R & D", "paid")
+    bars = next(axes for axes in figure.axes if axes.get_title(loc="left").startswith("paid:"))
+    assert bars.get_yticklabels()[0].get_text().startswith(r"\$10 to \$20 (")
+
+
 def test_refusals(houses):
     X, y = houses
     plain = ThresherRegressor(parts="all", width=float("inf"), **LIMIT).fit(X, y)

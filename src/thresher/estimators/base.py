@@ -370,9 +370,9 @@ class ThresherEstimator(WithEffects, Exports, Refits, BaseEstimator):
             double = self.double_precision_ or (few and not isinstance(backend, Cpu))  # on a GPU it is as fast
             if self._monotone is None:
                 return backend.product(self._kernel, inputs, self.inputs_, self.alpha_, double=double)
-            hidden = self._monotone.hidden(inputs)
+            hidden, place = self._monotone.distinct(inputs, self._kernel)
             others = backend.product(self._kernel, hidden, self.inputs_, self.alpha_, double=double)
-            return others + self._monotone.outputs(inputs)
+            return others[place] + self._monotone.outputs(inputs)
 
     @property
     def _kernel(self) -> SphereKernel:

@@ -28,6 +28,7 @@ class Term:
     second: list[float] = field(default_factory=list)  # of a pair: as ``at``, of its second column
     second_words: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)  # of the columns of a pair
+    columns: list[str] = field(default_factory=list)  # the names of these
 
 
 def terms_of(model: Any, *, most: int = MOST_TERMS, std: bool = True) -> list[Term]:

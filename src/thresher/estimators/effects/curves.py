@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.estimators.effects.names import column_names
-from thresher.estimators.effects.values import pair_name
+from thresher.estimators.effects.values import pair_names
 from thresher.tables.kinds import Dates, Levels, Numbers, OneHot, time_parts
 from thresher.theory.parts import APART
 
@@ -48,11 +49,8 @@ def curves_of(model: Any, *, most: int, deviations: bool) -> list[dict[str, Any]
     shares, names = model.effect_shares_, column_names(model)
     made = model._decomposition()
     columns = {names[place]: int(place) for place in made.columns}
-    pairs = {
-        pair_name(names[a], names[b]): (int(a), int(b))
-        for k, a in enumerate(made.columns)
-        for b in made.columns[k + 1 :]
-    }
+    both = list(combinations(made.columns.tolist(), 2))
+    pairs = dict(zip(pair_names(names, both), both, strict=True))
     known = model._knowledge() if deviations and model.ridge_ else None
     seen = {place: _column(model, place) for place in columns.values()}
     found: list[dict[str, Any]] = []
@@ -113,6 +111,7 @@ def _map(
         "name": name, "kind": "pair", "share": share, "at": at[0], "words": words[0],
         "outputs": [model._output_names()[output]], "values": values[:, output].reshape(shape).tolist(),
         "second": at[1], "second_words": words[1], "kinds": [one.kind for one in columns],
+        "columns": [column_names(model)[place] for place in places],
     }  # fmt: skip
 
 

@@ -194,47 +194,44 @@ class Decomposition:
         Cost: O(m²) per row and term.
         """
         left, right = np.array(pairs, np.int64).reshape(-1, 2).T
-        found = []
+        own, found = self._own_means(inputs), []
         for block in self._blocks(len(inputs), len(against.inputs)):
             some = inputs[block]
             totals, mains = self._centred(some, against)
             mains -= against.inside
             chosen, between = self.pair * (totals[:, left] * totals[:, right]), self._between(totals)
             others = between - chosen.sum(axis=1)
-            prior, rest = self._prior(some, left, right)
-
-            def less(before: Matrix, columns: Matrix, *, taken: Callable[[Matrix], Matrix] = known) -> Matrix:
-                return np.maximum(before - taken(columns), 0.0)
-
-            by_column = [less(prior.mains[:, k], mains[:, k]) for k in range(mains.shape[1])]
-            by_pair = [less(prior.pairs[:, k], chosen[:, k]) for k in range(chosen.shape[1])]
-            empty = np.zeros((len(some), 0))
-            found.append(
-                Terms(
-                    np.column_stack([empty, *by_column]),
-                    np.column_stack([empty, *by_pair]),
-                    less(prior.others, others),
-                    less(prior.rest, rest(against)),
-                )
-            )
+            prior, rest = self._prior(some, own[block], left, right)
+            # All terms at once: a factor is read once for a block, which may be of few rows.
+            covariances = np.concatenate([mains, chosen, others[:, None], rest(against)[:, None]], axis=1)
+            taken = known(covariances.reshape(-1, covariances.shape[2])).reshape(covariances.shape[:2])
+            before = np.column_stack([prior.mains, prior.pairs, prior.others, prior.rest])
+            left_over, c = np.maximum(before - taken, 0.0), mains.shape[1]
+            found.append(Terms(left_over[:, :c], left_over[:, c:-2], left_over[:, -2], left_over[:, -1]))
         return Terms.joined(found)
 
     def main_variance(self, inputs: NDArray[Any], column: int, *, against: _Points, known: Known) -> Matrix:
         """Return the variances (k,) of the main effect of one column that is seen; see :meth:`variances`."""
-        nothing, found = np.zeros(0, np.int64), []
+        own, nothing, prior, mains = self._own_means(inputs), np.zeros(0, np.int64), [], []
         for block in self._blocks(len(inputs), len(against.inputs)):
             some = inputs[block]
-            mains = self._centred(some, against)[1][:, column] - against.inside[column]
-            found.append(
-                np.maximum(self._prior(some, nothing, nothing, rest=False)[0].mains[:, column] - known(mains), 0.0)
-            )
-        return np.concatenate(found)
+            mains.append(self._centred(some, against)[1][:, column] - against.inside[column])
+            prior.append(self._prior(some, own[block], nothing, nothing, rest=False)[0].mains[:, column])
+        return np.maximum(np.concatenate(prior) - known(np.concatenate(mains)), 0.0)
+
+    def _own_means(self, inputs: NDArray[Any]) -> Matrix:
+        """Return the means (k, u) of the kernels of units between inputs (k, d) and the training rows, which are sorted
+        once for all inputs.
+        """
+        return column_means(self._angles(inputs), self._angles(self._inputs), self._weights)
 
     def _prior(
-        self, some: NDArray[Any], left: Numbers, right: Numbers, *, rest: bool = True
+        self, some: NDArray[Any], own: Matrix, left: Numbers, right: Numbers, *, rest: bool = True
     ) -> tuple[Terms, Callable[[_Points], Matrix]]:
-        """Return the variances of the terms of inputs (k, d) before any target is known, and what makes covariances."""
-        own = column_means(self._angles(some), self._angles(self._inputs), self._weights)
+        """Return the variances of the terms of inputs (k, d) before any target is known, and what makes covariances.
+
+        ``own`` (k, u) are their means.
+        """
         means = self.mean_of_means
         by_unit = 1 - 2 * own + means  # (k, u)
         sums = self._by_column(by_unit)

@@ -20,7 +20,7 @@ from thresher.estimators.effects.decomposition import Decomposition, Pairs, Term
 from thresher.estimators.effects.monotone import Monotone, MonotoneDecomposition, fit_monotone, monotone_units
 from thresher.estimators.effects.names import column_names, unit_columns
 from thresher.estimators.effects.shares import Variances, draw_rows, variances_of_terms
-from thresher.estimators.effects.values import OTHER_PAIRS, Effects, Explanation, pair_name, rest_name
+from thresher.estimators.effects.values import Effects, Explanation, others_name, pair_names, rest_name
 from thresher.estimators.models.variance import Variance
 from thresher.estimators.parameters import threads_of
 from thresher.tables.frame import Frame, is_frame, say_label
@@ -116,8 +116,8 @@ class WithEffects:
         shares |= dict(zip(seen, found.mains.tolist(), strict=True))
         if made.pair:
             left, right = np.triu_indices(len(seen), 1)
-            both = zip(left, right, found.pairs[left, right].tolist(), strict=True)
-            shares |= {pair_name(seen[a], seen[b]): value for a, b, value in both}
+            both = pair_names(names, zip(made.columns[left], made.columns[right], strict=True))
+            shares |= dict(zip(both, found.pairs[left, right].tolist(), strict=True))
         shares[rest_name(names)] = found.rest
         total = sum(shares.values()) or 1.0
         return dict(sorted(((name, value / total) for name, value in shares.items()), key=lambda one: -one[1]))
@@ -225,8 +225,8 @@ class WithEffects:
 
     def _term_names(self: Any, pairs: Pairs) -> tuple[str, ...]:
         names, columns = column_names(self), self._decomposition().columns
-        both = [pair_name(names[columns[a]], names[columns[b]]) for a, b in pairs]
-        return (*names, *both, *([OTHER_PAIRS] if self._has_others(pairs) else []), rest_name(names))
+        both = pair_names(names, [(columns[a], columns[b]) for a, b in pairs])
+        return (*names, *both, *([others_name(names)] if self._has_others(pairs) else []), rest_name(names))
 
     def _in_table(self: Any, terms: Terms, pairs: Pairs) -> Matrix:
         """Return terms (k, terms, o) in the order of their names, those of columns that are not seen with zeros."""

@@ -22,6 +22,7 @@ from thresher.checks import guess_name
 from thresher.errors import InvalidInput
 from thresher.estimators.effects.decomposition import Decomposition, Pairs, Terms
 from thresher.estimators.effects.names import column_names
+from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.tables.kinds import Numbers as NumberKind
 from thresher.theory.parts import APART, column_kernel
 
@@ -60,6 +61,17 @@ class Monotone(NamedTuple):
         found = inputs.copy()
         found[:, self.units] = -APART
         return found
+
+    def distinct(self, inputs: NDArray[Any], kernel: SphereKernel) -> tuple[NDArray[Any], Numbers]:
+        """Return hidden inputs (r, d) that differ in some of their units, and the place (k,) of each of the inputs
+        among them.
+
+        A product rounds equal rows in different ways. Where rows differ in monotone units alone, all other units must
+        add the same to the last bit, or predictions are not monotone. Cost: O(k log k) per unit.
+        """
+        hidden = self.hidden(inputs)
+        _, first, place = np.unique(kernel.split(hidden)[1], axis=0, return_index=True, return_inverse=True)
+        return hidden[first], place.ravel()
 
     def outputs(self, inputs: NDArray[Any]) -> Matrix:
         """Return what the functions add (k, outputs) at inputs (k, d)."""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.checks import check_whole
 from thresher.errors import InvalidInput
-from thresher.figures import BLUE, INK, ORANGE, notebook_axes
+from thresher.figures import BLUE, INK, ORANGE, as_written, notebook_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["OTHER_PAIRS", "REST", "Effects", "Explanation", "pair_name", "rest_name"]
+__all__ = ["OTHER_PAIRS", "REST", "Effects", "Explanation", "others_name", "pair_names", "rest_name"]
 
 Matrix = NDArray[np.float64]
 OTHER_PAIRS, REST = "other pairs", "rest"  # names of terms
@@ -37,12 +38,26 @@ class Effects(NamedTuple):
 
 def rest_name(names: Sequence[str]) -> str:
     """Return what the rest is called beside columns with these names."""
-    return REST if REST not in names else f"({REST})"
+    return _free(REST, names)
 
 
-def pair_name(one: str, other: str) -> str:
-    """Return what the effect of a pair of columns is called."""
-    return f"{one} & {other}"
+def others_name(names: Sequence[str]) -> str:
+    """Return what all other pairs are called beside columns with these names."""
+    return _free(OTHER_PAIRS, names)
+
+
+def _free(name: str, names: Sequence[str]) -> str:
+    while name in names:
+        name = f"({name})"
+    return name
+
+
+def pair_names(names: Sequence[str], pairs: Iterable[tuple[int, int]]) -> list[str]:
+    """Return what the effects of pairs of columns are called: "one & another", unless a column has such a name."""
+    between = "&"
+    while any(f" {between} " in name for name in names):
+        between += "&"
+    return [f"{names[a]} {between} {names[b]}" for a, b in pairs]
 
 
 @dataclass(frozen=True)
@@ -99,6 +114,9 @@ class Explanation:
 
         Raises NotAvailable if matplotlib is not installed.
         """
+        check_whole(most, "most", least=1)
+        if not self._single and not -len(self) <= row < len(self):
+            raise InvalidInput(f"row must be a place among {len(self):,} rows; got {row}.")
         one = self if self._single else self[row]
         values, base = one.values, one.base_values
         said = ""
@@ -108,9 +126,9 @@ class Explanation:
         order = np.argsort(-np.abs(values), kind="stable")
         order = order[values[order] != 0]
         shown, hidden = (order, order[:0]) if len(order) <= most else (order[: most - 1], order[most - 1 :])
-        bars = [(_say(one.feature_names[k], one.data[k]), float(values[k])) for k in shown]
+        bars = [(_say(one.feature_names[k], one.data[k], rest=k == len(values) - 1), float(values[k])) for k in shown]
         bars += [(f"{len(hidden)} others", float(values[hidden].sum()))] if len(hidden) else []
-        return _waterfall(notebook_axes(axes), bars, float(base), f"prediction{said}")
+        return _waterfall(notebook_axes(axes), bars, float(base), f"prediction{as_written(said)}")
 
     def _output(self, asked: int | str | None, one: Explanation) -> int:
         if asked is None:
@@ -119,6 +137,9 @@ class Explanation:
             if asked not in self.output_names:
                 raise InvalidInput(f"output must be one of {', '.join(self.output_names[:10])}; got {asked[:40]!r}.")
             return self.output_names.index(asked)
+        count = len(self.output_names)
+        if not -count <= asked < count:
+            raise InvalidInput(f"output must be a place among {count} outputs, or a name; got {asked}.")
         return int(asked)
 
 
@@ -140,13 +161,13 @@ def _waterfall(axes: Axes, bars: Sequence[tuple[str, float]], base: float, what:
     return axes
 
 
-def _say(name: str, cell: Any) -> str:
-    """Return the name of a term, with its cell."""
-    short = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-    if name in (REST, f"({REST})"):
+def _say(name: str, cell: Any, *, rest: bool) -> str:
+    """Return the name of a term, with its cell if it is not the rest, for a picture."""
+    short = as_written(name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…")
+    if rest:
         return short
     number = isinstance(cell, float | np.floating)
     if cell is None or (number and np.isnan(cell)):
         return f"{short} missing"
     said = f"{cell:.4g}" if number else str(cell).removesuffix(" 00:00:00")[:_LONGEST]  # a date without a time
-    return f"{short} = {said}"
+    return f"{short} = {as_written(said)}"

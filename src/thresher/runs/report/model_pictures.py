@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from thresher.figures import BLUE, GREEN, INK, ORANGE, PINK, SKY, Picture
+from thresher.figures import BLUE, GREEN, INK, ORANGE, PINK, SKY, Picture, as_written
 from thresher.pages import say_like
 from thresher.runs.evaluation import Evaluation
 from thresher.runs.influence import Effect
@@ -184,8 +184,8 @@ def _alpha(count: int) -> float:
 
 
 def short(words: str, longest: int = _LONGEST) -> str:
-    """Return words, or the first of their letters."""
-    return words if len(words) <= longest else f"{words[: longest - 1].rstrip()}…"
+    """Return words for a figure, or the first of their letters."""
+    return as_written(words if len(words) <= longest else f"{words[: longest - 1].rstrip()}…")
 
 
 def plain_ticks(axes: Axes, *, x: bool = True) -> None:

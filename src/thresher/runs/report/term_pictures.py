@@ -130,7 +130,6 @@ def _bars(axes: Axes, one: Term, unit: str) -> None:
 def _map(axes: Axes, one: Term) -> None:
     values = np.array(one.values)
     most = float(np.abs(values).max()) or 1.0
-    names = one.name.split(" & ", 1)
     sides = []
     for at, words in ((one.at, one.words), (one.second, one.second_words)):
         places = np.arange(len(at)) + 0.0 if words else np.array(at)
@@ -139,7 +138,7 @@ def _map(axes: Axes, one: Term) -> None:
         sides.append(np.concatenate([[places[0] - before], middles, [places[-1] + after]]))  # values are in the middle
     drawn = axes.pcolormesh(*sides, values.T, cmap="RdBu_r", vmin=-most, vmax=most, rasterized=True)
     axes.grid(visible=False)
-    axes.set(xlabel=short(names[0], 30), ylabel=short(names[1], 30))
+    axes.set(xlabel=short(one.columns[0], 30), ylabel=short(one.columns[1], 30))
     for words, kind, axis in ((one.words, one.kinds[0], axes.xaxis), (one.second_words, one.kinds[1], axes.yaxis)):
         if words:
             turned: dict[str, Any] = (
