@@ -23,6 +23,11 @@ settings.load_profile("few")
 SMALL = {"width": 512, "random_state": 0}
 
 
+def pytest_runtest_setup(item):
+    """Begin every test with the same random state, from which estimators without one of their own take their seed."""
+    np.random.seed(0)  # noqa: NPY002
+
+
 @pytest.fixture(scope="session")
 def diabetes():
     from sklearn.datasets import load_diabetes
