@@ -14,9 +14,9 @@ from numba.extending import register_jitable
 from numpy.typing import DTypeLike
 
 __all__ = [
-    "FINE", "NORM_TOLERANCE", "STRETCH", "expiry_at", "guards", "norm_at_most", "norm_of_sum", "of_change",
-    "of_coefficients", "of_half_product", "of_look", "of_margin", "of_outputs", "of_product", "of_screen", "reach_of",
-    "rounded_down", "rounded_up", "safely_below", "size_of_product", "unit_roundoff", "wake_up_at",
+    "FINE", "NORM_TOLERANCE", "STRETCH", "expiry_at", "guards", "longest_hadamard", "norm_at_most", "norm_of_sum", "of_change",
+    "of_coefficients", "of_half_product", "of_look", "of_margin", "of_outputs", "of_product", "of_screen", "of_transform",
+    "reach_of", "rounded_down", "rounded_up", "safely_below", "size_of_product", "unit_roundoff", "wake_up_at",
 ]  # fmt: skip
 
 FINE = 2.0**-53  # unit roundoff of float64
@@ -49,6 +49,26 @@ def of_half_product(d: int) -> float:
     its terms, d + 32 times at most.
     """
     return 1.02 * (1.0 + NORM_TOLERANCE) * (2.0 * 2.0**-11 + np.sqrt(d) * 2.0**-24 + (d + 32) * 2.0**-22)
+
+
+def longest_hadamard(p: int) -> float:
+    """Return a bound on the norm of a Hadamard row: its length rho is at most that of the largest normal number, 6.4.
+
+    See ``loops/numbers/hadamard.py``; rho times sqrt(p), and a thousandth for rounding, that of the turns included.
+    """
+    return 1.001 * (1.0 + 6.4 * np.sqrt(2.0 / (9.0 * p))) ** 1.5 * np.sqrt(p)
+
+
+def of_transform(p: int) -> float:
+    """Return a bound on the error of products of Hadamard rows with an input of norm 1, by a transform in float32.
+
+    Each of q = log2(p) levels rounds each of p numbers once, and so do signs, lengths and the conversion of rotated
+    inputs. A level is a rotation, up to a factor: it changes the norm of the errors so far as it changes that of the
+    numbers. So the norm of all errors, and each of them, is at most (q + 3) u times the norm of all p products, which
+    is that of a row. The row itself went through q levels and 5 roundings more; by Cauchy and Schwarz what they took
+    from it counts in full.
+    """
+    return 1.01 * (1.0 + NORM_TOLERANCE) * longest_hadamard(p) * (2 * np.log2(p) + 9) * 2.0**-24
 
 
 @register_jitable

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Displacement", "Entries", "Flips", "Found", "Inputs", "Point", "PredictedRows", "Rebuilt", "RoundedInputs",
-    "RoundedRows", "Scanned", "Scratch", "Screen", "ShardConstants", "StartRows", "Visited", "WakeUps", "WholeProducts",
+    "RoundedRows", "Scanned", "Scratch", "Screen", "ShardConstants", "StartRows", "Turns", "Visited", "WakeUps", "WholeProducts",
 ]  # fmt: skip
 
 Floating = NDArray[np.float32] | NDArray[np.float64]
@@ -39,6 +39,7 @@ class Inputs(NamedTuple):
     fast_products: Floating  # the same in working precision
     max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
     row_bounds: NDArray[np.int64] | None  # (n + 1,): first start row of each input, where rows are drawn at inputs
+    turns: Turns | None  # what makes Hadamard rows, where start rows are of that kind
 
 
 class Point(NamedTuple):
@@ -61,6 +62,14 @@ class Found(NamedTuple):
     corrections: NDArray[np.float64]  # (n,): what pairs that flipped add to the outputs, without 1/sqrt(m)
     pending: NDArray[np.int64]  # places of neurons with pairs that flipped
     left_band: NDArray[np.int64]  # places of neurons that left their band
+
+
+class Turns(NamedTuple):
+    """What makes Hadamard rows of a seed, (p,) each; see ``loops/numbers/hadamard.py``."""
+
+    signs: NDArray[np.float32]  # S: ±1
+    own: NDArray[np.float32]  # Tᵀ v = own v[l] + other v[l xor 1]
+    other: NDArray[np.float32]
 
 
 class RoundedInputs(NamedTuple):
@@ -109,7 +118,7 @@ class Screen(NamedTuple):
 class StartRows(NamedTuple):
     """A block of start rows, to be scanned from row ``first`` on."""
 
-    products: Floating  # pre-activations (rows, n), or (0, n): rows are screened
+    products: Floating  # pre-activations (rows, at least n), or (0, n): rows are screened
     weights: Floating  # (rows, padded d) where they are screened, else (0, d)
     first_step_change: Floating  # their change by the first step (rows, n), or (0, n): follow it pair by pair
     signs: NDArray[np.float64]  # of the neurons: one per row, or two if they are twins
@@ -154,6 +163,7 @@ class Scratch(NamedTuple):
     vector: NDArray[np.float64]  # (d,)
     weights: NDArray[np.float64]  # (d,): start weights
     holds: NDArray[np.int64]  # (2,): the start row in ``weights`` and the neuron that ``order`` is for, or -1
+    room: NDArray[np.float32]  # (2, p): what a Hadamard row is made in, or (2, 0)
 
 
 class Flips(NamedTuple):

@@ -14,6 +14,7 @@ from thresher.errors import InvalidInput
 from thresher.export import Arrays, Exports, Neurons, make_arrays
 from thresher.memory import require
 from thresher.model.compact import CompactNetwork
+from thresher.model.hadamard import check_hadamard
 from thresher.model.outputs import few_near, sum_near
 from thresher.model.poisson import AnyStart, PoissonStart, tail_probability
 from thresher.model.problem import check_inputs
@@ -26,6 +27,7 @@ from thresher.parallel import core_count, in_order
 __all__ = ["Activation", "Network", "NetworkSettings", "default_shift", "row_blocks"]
 
 Activation = Literal["relu", "max"]
+_ROWS = {"random": "", "sobol": ", Sobol start rows", "hadamard": ", Hadamard start rows"}  # in descriptions
 _LARGEST_SHIFT = 1e6  # start weights are N(0, 1)
 _MOST_DRAWN = 1 << 36  # rows of one input
 _BLOCK = 1024  # neurons per matrix product
@@ -63,7 +65,8 @@ class NetworkSettings(NamedTuple):
     ) -> NetworkSettings:
         """Return checked settings, or raise :class:`InvalidInput`; ``shift=None`` is the paper's shift.
 
-        ``sequence="sobol"`` makes start rows that fill space evenly: the network's kernel is closer to its limit.
+        ``sequence="sobol"`` makes start rows that fill space evenly: the network's kernel is closer to its limit;
+        ``"hadamard"`` rows that share random signs: products with them take additions alone.
         """
         width = check_whole(width, "width", least=1, most=2**62)
         if not isinstance(twins, bool | np.bool_):
@@ -73,9 +76,11 @@ class NetworkSettings(NamedTuple):
         if activation not in get_args(Activation):
             raise InvalidInput(f"activation must be 'relu' or 'max'; got {activation!r}.")
         if sequence not in get_args(Sequence):
-            raise InvalidInput(f"sequence must be 'random' or 'sobol'; got {sequence!r}.")
+            raise InvalidInput(f"sequence must be one of {', '.join(map(repr, get_args(Sequence)))}; got {sequence!r}.")
         if sequence == "sobol":
             check_sobol(dimension, width // 2 if twins else width)
+        if sequence == "hadamard":
+            check_hadamard(dimension)
         if shift is None:
             shift = default_shift(width)
         shift = check_number(shift, "shift", least=0.0)
@@ -266,7 +271,7 @@ class Network(Exports):
             "neurons": f"{self.width:,}" + (", in pairs of opposite sign" if start.twins else "") + drawn,
             "inputs": f"{start.dimension} columns, rows of norm 1",
             "activation": f"{self.settings.activation}, shift {self.shift:.4g}",
-            "seed": str(start.seed) + (", Sobol start rows" if start.sequence == "sobol" else ""),
+            "seed": str(start.seed) + _ROWS[start.sequence],
             "moved": f"{len(self.weights.moved_neurons()):,} neurons",
         }
 

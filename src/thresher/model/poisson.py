@@ -69,6 +69,10 @@ class PoissonStart:
         """Rows are independent."""
         return "random"
 
+    @property
+    def turns(self) -> None:
+        """Nothing: rows are not those of a transform."""
+
     @cached_property
     def tail(self) -> float:
         """The probability Q(b) that a row fires on an input."""

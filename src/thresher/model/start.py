@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.loops.numbers.philox import fill_block, fill_rows, words_to_normals
+from thresher.loops.structures import Turns
+from thresher.model.hadamard import block_size, hadamard_block, hadamard_rows, turns_of
 from thresher.model.sobol import sobol_block, sobol_rows
 
 __all__ = ["Sequence", "Start", "random_normals", "random_words"]
 
-Sequence = Literal["random", "sobol"]
+Sequence = Literal["random", "sobol", "hadamard"]
 
 # Streams keep draws for different purposes apart under one seed.
 _WEIGHTS, _SIGNS = 0, 1
@@ -24,6 +26,7 @@ class Start(NamedTuple):
     With ``twins`` neurons 2k and 2k + 1 share a row and have opposite signs, so the network starts at f = 0.
     ``sequence`` sets where rows come from: ``"random"`` rows are independent, ``"sobol"`` rows fill space evenly, so
     that averages over them are less noisy (see ``model/sobol.py``); each single row is N(0, I) with either.
+    ``"hadamard"`` rows share random signs, so that products with them take additions alone (``model/hadamard.py``).
     """
 
     seed: int
@@ -46,6 +49,11 @@ class Start(NamedTuple):
         """Nothing: rows are not drawn at inputs."""
 
     @property
+    def turns(self) -> Turns | None:
+        """What makes Hadamard rows; nothing for others."""
+        return turns_of(self.seed, block_size(self.dimension)) if self.sequence == "hadamard" else None
+
+    @property
     def tail(self) -> float:
         """0: rows are not drawn at inputs."""
         return 0.0
@@ -63,6 +71,8 @@ class Start(NamedTuple):
 
     def base_block(self, first: int, last: int) -> NDArray[np.float32]:
         """Return rows ``first`` to ``last - 1`` of the generator as columns, (d, last - first); twins share a row."""
+        if self.sequence == "hadamard":
+            return hadamard_block(self.seed, self.dimension, first, last)
         if self.sequence == "sobol":
             words = sobol_block(self.seed, self.dimension, first, last)
         else:
@@ -73,6 +83,8 @@ class Start(NamedTuple):
     def rows(self, neurons: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the start weights of the listed neurons, (len(neurons), d). Cost: O(d) per row."""
         rows = neurons >> 1 if self.twins else neurons
+        if self.sequence == "hadamard":
+            return hadamard_rows(self.seed, self.dimension, rows)
         if self.sequence == "sobol":
             return _normals(sobol_rows(self.seed, self.dimension, rows))
         return random_normals(self.seed, _WEIGHTS, rows, self.dimension)

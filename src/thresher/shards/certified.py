@@ -32,7 +32,7 @@ from thresher.loops.structures import Found, Point, Rebuilt, WakeUps
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.position import Position
-from thresher.model.weights import Weights
+from thresher.model.weights import Floating, Weights
 from thresher.shards.pairs import PairShard
 from thresher.shards.recipe import Recipe
 from thresher.shards.watchlists import StartBlock, StartScan, loop_inputs, shard_constants
@@ -56,7 +56,7 @@ class Certified(PairShard):
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._geometry, self._neurons = recipe.settings, recipe.geometry, neurons
-        self._rounded = recipe.rounded_inputs
+        self._rounded, self._rotated = recipe.rounded_inputs, recipe.rotated_inputs
         self._inputs = recipe.inputs
         self._loop_inputs = loop_inputs(recipe.settings, recipe.geometry, recipe.padded_inputs)
         self._extracted: Pattern | None = None  # the firing pairs, if they were asked for since the last linearise
@@ -67,9 +67,9 @@ class Certified(PairShard):
     @staticmethod
     def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
         """Refuse start rows that the loops cannot make by themselves, and steps that shrink the displacement."""
-        if settings.start.sequence != "random":
+        if settings.start.sequence == "sobol":
             raise InvalidInput(
-                f"index='certified' needs start rows with start='random'; got {settings.start.sequence!r}. "
+                "index='certified' needs start rows with start='random' or 'hadamard'; got 'sobol'. "
                 "Use index='scan', 'tournament' or 'dense' for those."
             )
         if penalty:
@@ -99,13 +99,15 @@ class Certified(PairShard):
         """
         steps = [None if step is None else -step.v for step in first_steps]  # watchlists count what was subtracted
         scans = [shard._scan(step, drift) for shard, step, drift in zip(shards, steps, expected, strict=True)]
-        geometry, start = shards[0]._geometry, shards[0]._settings.start
-        room = np.empty((_START_BLOCK, len(geometry.inputs)), geometry.dtype)
+        geometry, start, rotated = shards[0]._geometry, shards[0]._settings.start, shards[0]._rotated
+        room = shards[0]._room()
         for block in shards[0]._start_blocks():
             made: dict[str, StartBlock] = {}
             for scan in scans:
                 if scan.screen not in made:
-                    made[scan.screen] = StartBlock.make(start, geometry, block, out=room, rounded=scan.rounded)
+                    made[scan.screen] = StartBlock.make(
+                        start, geometry, block, out=room, rounded=scan.rounded, rotated=rotated
+                    )
                 scan.add(made[scan.screen])
         return [shard._begin(scan, step) for shard, scan, step in zip(shards, scans, steps, strict=True)]
 
@@ -223,7 +225,17 @@ class Certified(PairShard):
 
     def _start_blocks(self) -> Iterator[range]:
         copies = self._settings.start.copies
-        return row_blocks(self._neurons.start // copies, self._neurons.stop // copies, size=_START_BLOCK)
+        return row_blocks(self._neurons.start // copies, self._neurons.stop // copies, size=self._block())
+
+    def _block(self) -> int:
+        """Return how many start rows are multiplied at a time: whole blocks of Hadamard rows."""
+        return _START_BLOCK if self._rotated is None else max(self._rotated.tiles.shape[1], _START_BLOCK)
+
+    def _room(self) -> Floating:
+        """Return room for the products of a block."""
+        if self._rotated is not None:
+            return self._rotated.room(self._block())
+        return np.empty((_START_BLOCK, len(self._inputs)), self._geometry.dtype)
 
     def _take_snapshot(self, running_sum: NDArray[np.float64]) -> None:
         self._clock += float(np.abs(running_sum - self._sums[self._now]).max())

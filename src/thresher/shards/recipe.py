@@ -15,6 +15,7 @@ from thresher.loops import screen
 from thresher.loops.pairs.bits import panels_of
 from thresher.loops.structures import RoundedInputs
 from thresher.model.geometry import Geometry
+from thresher.model.hadamard import Rotated
 from thresher.model.network import NetworkSettings
 from thresher.model.weights import Floating
 
@@ -87,7 +88,17 @@ class Recipe:
     def rounded_inputs(self) -> RoundedInputs | None:
         """The inputs in whole numbers, made once per process; None where products of those do not pay. Cost: O(nd)."""
         way = screen.way_for(self.inputs.shape[1], len(self.inputs))
-        return screen.round_inputs(self.inputs, way) if way else None
+        return screen.round_inputs(self.inputs, way) if way and self.rotated_inputs is None else None
+
+    @cached_property
+    def rotated_inputs(self) -> Rotated | None:
+        """The inputs as Hadamard rows meet them, made once per process. Cost: O(n d log d).
+
+        None for other rows, and in float64: a row is rounded to float32, which a transform does not see.
+        """
+        start = self.settings.start
+        fast = start.sequence == "hadamard" and self.dtype == "float32"
+        return Rotated.of(self.inputs, seed=start.seed) if fast else None
 
     def slice(self, neurons: range) -> Slice:
         """Return the slice of a range of neurons."""
@@ -98,7 +109,7 @@ class Recipe:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("geometry", "fast_inputs", "padded_inputs", "panels", "rounded_inputs")
+        made = ("geometry", "fast_inputs", "padded_inputs", "panels", "rounded_inputs", "rotated_inputs")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
 

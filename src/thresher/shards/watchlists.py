@@ -14,6 +14,7 @@ from thresher.loops.certified.start_scan import scan_block
 from thresher.loops.rounding import unit_roundoff
 from thresher.loops.structures import Inputs, RoundedInputs, Screen, ShardConstants, StartRows
 from thresher.model.geometry import Geometry
+from thresher.model.hadamard import Rotated
 from thresher.model.network import NetworkSettings
 from thresher.model.poisson import AnyStart
 from thresher.model.weights import Floating
@@ -102,7 +103,7 @@ class Watchlists(NamedTuple):
 def loop_inputs(settings: NetworkSettings, geometry: Geometry, fast_vectors: Floating) -> Inputs:
     """Return what loops over watchlists know of the inputs, which are given in working precision as well."""
     start, (X, products, _, fast_products, max_correlation) = settings.start, geometry
-    return Inputs(X, fast_vectors, products, fast_products, max_correlation, start.bounds)
+    return Inputs(X, fast_vectors, products, fast_products, max_correlation, start.bounds, start.turns)
 
 
 def shard_constants(
@@ -126,7 +127,7 @@ class StartBlock(NamedTuple):
     """A block of start rows, made once and scanned for each output: with their pre-activations, or rounded."""
 
     block: range
-    products: Floating  # (rows, n), or (0, n)
+    products: Floating  # (rows, at least n), or (0, n)
     weights: Floating  # (0, d), or (rows, padded d)
     screened: Screen | None
     guards: tuple[float, float]  # bounds on the rounding of these products, and of looks at them
@@ -140,13 +141,18 @@ class StartBlock(NamedTuple):
         *,
         out: Floating,
         rounded: RoundedInputs | None = None,
+        rotated: Rotated | None = None,
     ) -> StartBlock:
         """Make the start weights of a block and multiply them with the inputs, into ``out``. Cost: O(nd) per row.
 
-        Where they are to be screened with rounded inputs they are rounded instead: O(d) per row.
+        Where they are to be screened with rounded inputs they are rounded instead: O(d) per row. Of Hadamard rows
+        products are made from ``rotated`` inputs: O(n log d) per row.
         """
-        rows = start.base_block(block.start, block.stop)
         fast = geometry.fast_inputs
+        if rotated is not None:
+            products = rotated.products(block.start, block.stop, out=out)
+            return cls(block, products, np.empty((0, fast.shape[1]), fast.dtype), None, rotated.guards)
+        rows = start.base_block(block.start, block.stop)
         norms = np.sqrt(screen.squares(rows))
         guards = geometry.guards(norms=norms)
         if rounded is not None:
@@ -187,6 +193,8 @@ class StartScan:
         self._used, self._depth = (0, 0), self._usual_depth()
         self.rounded = rounded if rounded is not None and self._screen_pays(rounded) else None
         self.screen = screen.describe(self.rounded) if self.rounded else str(geometry.dtype)
+        if settings.start.sequence == "hadamard":
+            self.screen += ", by additions"
         self.sums = np.zeros((2, n))
         self.guards = (0.0, 0.0)
         self.before = self.after = Effort()
@@ -239,6 +247,7 @@ class StartScan:
         """
         fast, threshold = self._geometry.fast_inputs, Z.dtype.type(self._settings.shift)
         n, d = fast.shape
+        Z = Z[:, :n]
         if not len(Z) or not self._step.any():
             return Z[:0]
         fires = Z[::64] >= threshold

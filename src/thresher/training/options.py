@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from thresher.interfaces import Gram, Objective, Solver
 from thresher.memory import allowed_bytes
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
+from thresher.model.start import Sequence as StartRows
 from thresher.parallel import core_count
 from thresher.shards import SHARDS, Kind, Recipe
 from thresher.theory import firing_probability
@@ -35,7 +36,7 @@ __all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "Setup", "check_path", "choose_nam
 
 Choice = TypeVar("Choice")
 DEFAULT_INDEX, PENALTY_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
-STARTS = ("random", "sobol", "poisson", "auto")
+STARTS = ("random", "hadamard", "sobol", "poisson", "auto")
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
 _SMALLEST_PENALTY = 1e-200  # and the inverse of the largest: squares of residuals over it must not overflow
 _SPARE = 0.8  # of the memory that is left over, for the limit kernel while the first step is solved for
@@ -230,7 +231,7 @@ def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any], *, 
     """Return settings with all start rows, or with those alone that fire on the inputs of the problems."""
     names, start = ("width", "shift", "seed", "activation", "twins"), _start_of(options["start"], options["sequence"])
     dimension = problems[0].dimension if problems else 1
-    rows: Literal["random", "sobol"] = "sobol" if start == "sobol" else "random"
+    rows: StartRows = start if start in get_args(StartRows) else "random"  # type: ignore[assignment]
     settings = NetworkSettings.checked(dimension=dimension, sequence=rows, **{name: options[name] for name in names})
     if start == "auto":
         few = bool(problems) and problems[0].size * firing_probability(settings.shift) < _SPARSE

@@ -12,11 +12,12 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import helper
+from thresher.loops.numbers.hadamard import fill_hadamard_row
 from thresher.loops.numbers.philox import fill_row
 from thresher.loops.numbers.poisson import draw_row
 from thresher.loops.pairs.by_neuron import dot, inner
 from thresher.loops.rounding import FINE, STRETCH, norm_at_most, of_change, of_look
-from thresher.loops.structures import Scratch
+from thresher.loops.structures import Inputs, Scratch
 
 __all__ = [
     "GATHER", "add_products", "add_up", "correction", "decide", "doubt_of", "load_start", "make_scratch", "norm_bound",
@@ -28,11 +29,12 @@ __all__ = [
 GATHER = 6
 
 
-def make_scratch(entries: int, d: int) -> Scratch:
+def make_scratch(entries: int, inputs: Inputs) -> Scratch:
     """Return room for neurons with at most that many entries."""
+    d, p = inputs.vectors.shape[1], 0 if inputs.turns is None else len(inputs.turns.signs)
     return Scratch(
         np.empty(entries), np.empty(entries + 1, np.int64), np.empty(entries, np.int64), np.empty(d), np.empty(d),
-        np.full(2, -1),
+        np.full(2, -1), np.empty((2, p), np.float32),
     )  # fmt: skip
 
 
@@ -101,16 +103,18 @@ def load_start(neuron, constants, inputs, scratch):
     if constants.twins:
         row >>= 1
     if scratch.holds[0] != row:
-        _make_row(constants.seed, row, inputs.row_bounds, constants.tail, inputs.vectors, scratch.weights)
+        _make_row(row, constants, inputs, inputs.row_bounds, inputs.turns, scratch)
         scratch.holds[0] = row
 
 
 @helper
-def _make_row(seed, row, bounds, tail, X, out):
-    if bounds is None:  # Numba compiles one of the two: which one the types tell
-        fill_row(seed, np.uint64(0), np.uint64(row), out)
+def _make_row(row, constants, inputs, bounds, turns, scratch):
+    if turns is not None:  # Numba compiles one of the three: which one the types tell
+        fill_hadamard_row(constants.seed, row, turns, scratch.room, scratch.weights)
+    elif bounds is not None:
+        draw_row(constants.seed, row, bounds, constants.tail, inputs.vectors, scratch.weights)
     else:
-        draw_row(seed, row, bounds, tail, X, out)
+        fill_row(constants.seed, np.uint64(0), np.uint64(row), scratch.weights)
 
 
 @helper

@@ -353,7 +353,7 @@ def scan_block(
     first step. ``sums`` (2, n) gains the outputs before and after. ``lists`` are watchlists with room, of which
     ``used`` = (neurons, entries) are taken; neurons with a pair that flipped get a ``seen`` of -1. Returns ``Scanned``.
     """
-    (n, d), working = inputs.vectors.shape, rows.products.dtype
+    n, working = len(inputs.vectors), rows.products.dtype
     start, changes = np.empty((2, 2 * n), working)
     z, margins = np.empty((2, n))
     room = ScanRoom(
@@ -361,5 +361,5 @@ def scan_block(
         np.zeros(n, np.bool_), np.empty(n, working),
         np.zeros(inputs.fast_vectors.shape[1], working), np.empty(n, np.uint32), z, margins,
     )  # fmt: skip
-    scratch, moves = make_scratch(n, d), bool(step.any())
+    scratch, moves = make_scratch(n, inputs), bool(step.any())
     return _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums, lists, used)

@@ -177,7 +177,7 @@ def visit(
     steps, due = np.empty((snapshots, n)), np.empty(places.size, np.int64)
     known, most = np.zeros(snapshots, np.bool_), longest + BUFFER
     flips = Flips(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most))
-    scratch, changes = make_scratch(longest, inputs.vectors.shape[1]), np.empty(longest)
+    scratch, changes = make_scratch(longest, inputs), np.empty(longest)
     pushes, pulls, vector = np.empty(longest, X.dtype), np.empty(longest, X.dtype), np.empty(X.shape[1], X.dtype)
     watched = np.empty(longest + 1, lists.inputs.dtype)
     return _visit_due(

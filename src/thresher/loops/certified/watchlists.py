@@ -129,8 +129,8 @@ def rebuild(
     Z (k, n) are their start pre-activations. New rows go to the end of the entry arrays, from ``entries_used`` on; what
     is found to ``found``. Returns a ``Rebuilt``.
     """
-    n, d = inputs.vectors.shape
-    change, watched, scratch = np.empty(n), np.empty(n, np.bool_), make_scratch(n, d)
+    n = len(inputs.vectors)
+    change, watched, scratch = np.empty(n), np.empty(n, np.bool_), make_scratch(n, inputs)
     return _rebuild_rows(lists, places, Z, entries_used, point, constants, inputs, found, change, watched, scratch)
 
 

@@ -13,7 +13,7 @@ from numba import njit
 from thresher.loops import compiled
 from thresher.loops.numbers import polynomial
 
-__all__ = ["fill_block", "fill_row", "fill_rows", "row_words", "words_to_normals"]
+__all__ = ["fill_block", "fill_row", "fill_rows", "normal_of", "row_words", "words_to_normals"]
 
 _MULTIPLIER_0, _MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
@@ -61,7 +61,8 @@ def _log(x):
 
 
 @njit(inline="always")
-def _normal(word):
+def normal_of(word):
+    """Return the N(0, 1) number of a random word."""
     # The inverse normal distribution at (word + 1/2) / 2^32, by Giles' two polynomials in w = -log(1 - t^2), where
     # t = |2u - 1| in (0, 1]; accurate to 4e-7 up to 5.5 sigma, to 4e-4 at the last numbers near 6.3. 1 - t comes from
     # the integer itself: no cancellation in the tail.
@@ -116,7 +117,7 @@ def fill_rows(key, stream, rows, out):
 def words_to_normals(values):
     """Turn the bits of each float32 in ``values`` (count,), taken as a random word, into a N(0, 1) number, in place."""
     for j in range(values.size):
-        values[j] = _normal(_f(values[j]).view(np.uint32))
+        values[j] = normal_of(_f(values[j]).view(np.uint32))
 
 
 @compiled
@@ -125,4 +126,4 @@ def fill_row(key, stream, row, out):
     for quad in range((out.size + 3) // 4):
         words = row_words(key, stream, row, quad)
         for part in range(min(4, out.size - 4 * quad)):
-            out[4 * quad + part] = _normal(words[part])
+            out[4 * quad + part] = normal_of(words[part])
