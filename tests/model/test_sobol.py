@@ -247,7 +247,7 @@ def test_engines_that_ask_the_start_train_with_either(sequence, index):
 def test_engines_that_make_rows_themselves_refuse_others():
     problem = random_problem(inputs=15, dimension=4)
     made = NetworkSettings.checked(width=2000, dimension=4, sequence="sobol")
-    with pytest.raises(InvalidInput, match=r"certified.*needs.*'random'; got 'sobol'.*scan"):
+    with pytest.raises(InvalidInput, match=r"certified.*needs.*'random' or 'hadamard'; got 'sobol'.*scan"):
         start_engine(problem, made, index="certified")
 
 
@@ -285,7 +285,7 @@ def test_bounds_are_told_before_anything_is_made():
         NetworkSettings.checked(width=10, dimension=21_202, sequence="sobol")
     NetworkSettings.checked(width=10, dimension=21_201, sequence="sobol")
     for wrong in ("Sobol", "halton", "", None, True):
-        with pytest.raises(InvalidInput, match="sequence must be 'random' or 'sobol'"):
+        with pytest.raises(InvalidInput, match="sequence must be one of 'random', 'sobol', 'hadamard'"):
             NetworkSettings.checked(width=10, dimension=3, sequence=wrong)
     for ask in (
         lambda start: start.block(2**32, 2**32 + 1),

@@ -204,7 +204,7 @@ def test_auto_draws_where_rows_fire_on_less_than_half_an_input(options, kind):
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({"start": "everywhere"}, "start must be one of 'random', 'sobol', 'poisson', 'auto'; got 'everywhere'"),
+        ({"start": "everywhere"}, "one of 'random', 'hadamard', 'sobol', 'poisson', 'auto'; got 'everywhere'"),
         ({"twins": False}, "twins=True"),
         ({"shift": 0.0}, "shift above 0"),
         ({"device": "cuda"}, "device='cpu', or start='random'"),

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Displacement", "Entries", "Flips", "Found", "Inputs", "Point", "PredictedRows", "Rebuilt", "RoundedInputs",
-    "RoundedRows", "Scanned", "Scratch", "Screen", "ShardConstants", "StartRows", "Turns", "Visited", "WakeUps", "WholeProducts",
+    "RoundedRows", "Scanned", "Scratch", "Screen", "ShardConstants", "StartRows", "Turns", "Visited", "WakeUps",
+    "WholeProducts",
 ]  # fmt: skip
 
 Floating = NDArray[np.float32] | NDArray[np.float64]

@@ -1,8 +1,8 @@
 """Start rows of which 2^q share their random numbers: products with all of them are one Walsh-Hadamard transform.
 
-See ``loops/numbers/hadamard.py`` for what a row is. Each row is nearly N(0, I): lengths are those of Gaussian rows, and so
-are the first moments of products; rows of a block are orthogonal before their lengths are drawn, so that averages over
-them are less noisy than over independent ones.
+See ``loops/numbers/hadamard.py`` for what a row is. Each row is nearly N(0, I): lengths are those of Gaussian rows, and
+so are the first moments of products; rows of a block are orthogonal before their lengths are drawn, so that averages
+over them are less noisy than over independent ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from thresher.loops.instructions.butterflies import TILE
 from thresher.loops.numbers.hadamard import GROUP, TURNS, fill_hadamard, fill_hadamard_row, multiply_rows
 from thresher.loops.numbers.philox import fill_block, words_to_normals
 from thresher.loops.rounding import guards, longest_hadamard, of_transform, unit_roundoff
-from thresher.loops.structures import Turns
+from thresher.loops.structures import Floating, Turns
 
 __all__ = ["Rotated", "block_size", "check_hadamard", "hadamard_block", "hadamard_rows", "rotate", "turns_of"]
 
@@ -86,7 +86,7 @@ class Rotated(NamedTuple):
         # Places in rows that are a multiple of a page apart would share few places of the cache.
         return np.empty((rows + 2 * GROUP, self.tiles.shape[0] * TILE + 16), np.float32)
 
-    def products(self, first: int, last: int, *, out: NDArray[np.float32]) -> NDArray[np.float32]:
+    def products(self, first: int, last: int, *, out: Floating) -> Floating:
         """Return products of rows ``first`` to ``last - 1`` with all inputs, (last - first, at least n), in room.
 
         Columns beyond the number of inputs mean nothing. Cost: O(log p) additions each.

@@ -1,9 +1,10 @@
 """Start rows from a Walsh-Hadamard transform: 2^q rows at a time share their random signs.
 
-With H the Hadamard matrix of p = 2^q rows, x padded with zeros to p numbers, S signs and T turns of pairs of coordinates
-that belong to the seed, the rotated input is z = H T H S x / p, of the same length. Row j of block k is rho_j H_j D_k in
-rotated coordinates: H_j is row j of H, D_k are p random signs, and rho_j = ±sqrt(chi²_p / p). In the coordinates of the
-inputs that is rho_j / p times S H Tᵀ v, where v[l] = V[l xor j] and V = H D_k, whole numbers that all rows of a block share.
+With H the Hadamard matrix of p = 2^q rows, x padded with zeros to p numbers, S signs and T turns of pairs of
+coordinates that belong to the seed, the rotated input is z = H T H S x / p, of the same length. Row j of block k is
+rho_j H_j D_k in rotated coordinates: H_j is row j of H, D_k are p random signs, and rho_j = ±sqrt(chi²_p / p). In the
+coordinates of the inputs that is rho_j / p times S H Tᵀ v, where v[c] = V[c xor j] and V = H D_k, whole numbers that
+all rows of a block share.
 
 Products are rounded to float32 in one fixed order, and so are sums, from the largest distance to the smallest: every
 machine and every loop gives a row the same bits.
@@ -66,15 +67,15 @@ def fill_signs(seed, block, out):
 
 @compiled
 def spread_signs(signs, spread):
-    """Write to ``spread`` (p, GROUP) V[l xor t] for t < GROUP, where V is the transform of signs (p,)."""
-    for l in range(signs.size):
+    """Write to ``spread`` (p, GROUP) V[c xor t] for t < GROUP, where V is the transform of signs (p,)."""
+    for c in range(signs.size):
         for t in range(GROUP):
-            spread[l, t] = signs[l]
+            spread[c, t] = signs[c]
     transform_rows(spread, 0, signs.size, GROUP, 1)
     for base in range(0, signs.size, GROUP):  # all columns are V until here
         for t in range(1, GROUP):
-            for l in range(GROUP):
-                spread[base + l, t] = spread[base + (l ^ t), 0]
+            for c in range(GROUP):
+                spread[base + c, t] = spread[base + (c ^ t), 0]
 
 
 @helper
@@ -84,21 +85,21 @@ def make_group(spread, turns, lengths, first, d, out):
     ``spread`` is of :func:`spread_signs`, ``lengths`` (GROUP,) are theirs. Cost: O(p + d log d) for each row.
     """
     p = spread.shape[0]
-    for l in range(p):
-        own, other, one, two = turns.own[l], turns.other[l], spread[l ^ first], spread[l ^ first ^ 1]
-        row = out[l]
+    for c in range(p):
+        own, other, one, two = turns.own[c], turns.other[c], spread[c ^ first], spread[c ^ first ^ 1]
+        row = out[c]
         for t in range(GROUP):
             row[t] = own * one[t] + other * two[t]
     size = p
     while size >= 2 * d:  # later rows are not asked for: sums alone
         size //= 2
-        for l in range(size):
-            row, further = out[l], out[l + size]
+        for c in range(size):
+            row, further = out[c], out[c + size]
             for t in range(GROUP):
                 row[t] = row[t] + further[t]
     transform_rows(out, 0, size, GROUP, 1)
-    for l in range(d):
-        row, sign = out[l], turns.signs[l] / _f(p)
+    for c in range(d):
+        row, sign = out[c], turns.signs[c] / _f(p)
         for t in range(GROUP):
             row[t] = (lengths[t] * row[t]) * sign
 
@@ -116,9 +117,9 @@ def fill_hadamard(seed, first, turns, out, signs, spread, group, lengths):
         fill_lengths(seed, row, p, lengths)
         make_group(spread, turns, lengths, row % p, d, group)
         begin, end = max(row, first), min(row + GROUP, first + rows)
-        for l in range(d):
+        for c in range(d):
             for k in range(begin, end):
-                out[l, k - first] = group[l, k - row]
+                out[c, k - first] = group[c, k - row]
         row += GROUP
 
 
@@ -129,18 +130,18 @@ def fill_hadamard_row(seed, row, turns, room, out):
     V, v, j = room[0], room[1], row % p
     fill_signs(seed, row // p, V)
     _transform(V, p)
-    for l in range(p):
-        v[l] = turns.own[l] * V[l ^ j] + turns.other[l] * V[l ^ j ^ 1]
+    for c in range(p):
+        v[c] = turns.own[c] * V[c ^ j] + turns.other[c] * V[c ^ j ^ 1]
     size = p
     while size >= 2 * d:
         size //= 2
-        for l in range(size):
-            v[l] = v[l] + v[l + size]
+        for c in range(size):
+            v[c] = v[c] + v[c + size]
     _transform(v, size)
     words = row_words(seed, LENGTHS, np.uint64(row) >> _TWO, 0)
     length = _length(words[row & 3], p)
-    for l in range(d):
-        out[l] = (length * v[l]) * (turns.signs[l] / _f(p))
+    for c in range(d):
+        out[c] = (length * v[c]) * (turns.signs[c] / _f(p))
 
 
 @compiled
@@ -165,7 +166,7 @@ def _transform(values, size):
     apart = size // 2
     while apart:
         for begin in range(0, size, 2 * apart):
-            for l in range(begin, begin + apart):
-                a, b = values[l], values[l + apart]
-                values[l], values[l + apart] = a + b, a - b
+            for c in range(begin, begin + apart):
+                a, b = values[c], values[c + apart]
+                values[c], values[c + apart] = a + b, a - b
         apart //= 2
