@@ -5,6 +5,7 @@ import pytest
 from grams import make_shard, minus
 
 from thresher.datasets import random_problem
+from thresher.loops.structures import Guards
 from thresher.model.network import NetworkSettings
 from thresher.shards import watchlists
 
@@ -66,7 +67,9 @@ def test_pairs_that_float32_cannot_place_are_decided_in_float64(stage, twins):
 def test_a_guard_that_is_too_small_is_noticed(stage, monkeypatch):
     make = watchlists.StartBlock.make
     monkeypatch.setattr(
-        watchlists.StartBlock, "make", lambda *given, **named: make(*given, **named)._replace(guards=(0.0, 0.0))
+        watchlists.StartBlock,
+        "make",
+        lambda *given, **named: make(*given, **named)._replace(guards=Guards(0.0, 0.0, 0.0)),
     )
     _, failures = wrong(stage, twins=False)
     assert failures > 3

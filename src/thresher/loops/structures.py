@@ -8,19 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "Displacement", "Entries", "Flips", "Found", "Inputs", "Point", "PredictedRows", "Rebuilt", "RoundedInputs",
-    "RoundedRows", "Scanned", "Scratch", "Screen", "ShardConstants", "StartRows", "Turns", "Visited", "WakeUps",
-    "WholeProducts",
+    "CoarseProducts", "Displacement", "Entries", "Flips", "Found", "Guards", "Inputs", "Point", "PredictedRows",
+    "Rebuilt", "RoundedInputs", "RoundedRows", "Scanned", "Scratch", "Screen", "ShardConstants", "StartRows", "Turns",
+    "Visited", "WakeUps", "WholeProducts",
 ]  # fmt: skip
 
 Floating = NDArray[np.float32] | NDArray[np.float64]
+
+
+class Guards(NamedTuple):
+    """Bounds on the rounding of products of start weights with inputs."""
+
+    made: float  # of these products, however they were made
+    exact: float  # in float64
+    working: float  # by multiplication in working precision
 
 
 class ShardConstants(NamedTuple):
     """What does not change while a shard is trained."""
 
     shift: float
-    guards: tuple[float, float]  # rounding of products of start weights with inputs: working precision, float64
+    guards: Guards
     unit: float  # unit roundoff of the working precision
     scale: float  # 1/sqrt(m)
     band: float  # drift that watchlists cover, per square root of firing inputs
@@ -38,9 +46,18 @@ class Inputs(NamedTuple):
     fast_vectors: Floating  # in working precision, with zeros at the ends of rows
     products: NDArray[np.float64]  # (n, n), or (0, 0): not kept, changes come from the vectors alone
     fast_products: Floating  # the same in working precision
+    coarse_products: CoarseProducts
     max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
     row_bounds: NDArray[np.int64] | None  # (n + 1,): first start row of each input, where rows are drawn at inputs
     turns: Turns | None  # what makes Hadamard rows, where start rows are of that kind
+
+
+class CoarseProducts(NamedTuple):
+    """Products of inputs in whole steps: so few bytes that they stay in caches near the processor."""
+
+    steps: NDArray[np.int8]  # (n, n), or (0, 0)
+    step: float
+    error: float  # the most that was rounded away
 
 
 class Point(NamedTuple):

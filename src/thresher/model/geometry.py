@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from thresher.loops.rounding import STRETCH, guards, unit_roundoff
+from thresher.loops.structures import CoarseProducts
 from thresher.model.weights import Floating
 
 __all__ = ["Geometry"]
@@ -23,6 +24,7 @@ class Geometry(NamedTuple):
     products: NDArray[np.float64]
     fast_inputs: Floating
     fast_products: Floating
+    coarse_products: CoarseProducts
     max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
 
     @classmethod
@@ -31,12 +33,12 @@ class Geometry(NamedTuple):
         fast = inputs.astype(dtype, order="F")  # so that its transpose is contiguous: faster products
         if not products:
             none = np.empty((0, 0))
-            return cls(inputs, none, fast, none.astype(dtype), np.full(len(inputs), STRETCH))
+            return cls(inputs, none, fast, none.astype(dtype), _coarse(none), np.full(len(inputs), STRETCH))
         made = inputs @ inputs.T
         sizes = np.abs(made)
         np.fill_diagonal(sizes, 0.0)
         largest = sizes.max(axis=1) * (1 + 1e-6)  # the working precision may round up
-        return cls(inputs, made, fast, made.astype(dtype), largest)
+        return cls(inputs, made, fast, made.astype(dtype), _coarse(made), largest)
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
@@ -49,3 +51,10 @@ class Geometry(NamedTuple):
         The first is for working precision and includes the second, which is for float64.
         """
         return guards(float(norms.max(initial=0.0)), self.inputs.shape[1], unit_roundoff(self.dtype))
+
+
+def _coarse(products: NDArray[np.float64]) -> CoarseProducts:
+    """Return products of inputs (n, n) in 127 steps up to the largest. Cost: O(n²)."""
+    step = float(max(np.abs(products).max(initial=0.0), 1e-300)) / 127
+    steps = np.rint(products * (1 / step))
+    return CoarseProducts(steps.astype(np.int8), step, float(np.abs(products - steps * step).max(initial=0.0)))

@@ -18,7 +18,7 @@ from thresher.loops.instructions.butterflies import TILE
 from thresher.loops.numbers.hadamard import GROUP, TURNS, fill_hadamard, fill_hadamard_row, multiply_rows
 from thresher.loops.numbers.philox import fill_block, words_to_normals
 from thresher.loops.rounding import guards, longest_hadamard, of_transform, unit_roundoff
-from thresher.loops.structures import Floating, Turns
+from thresher.loops.structures import Floating, Guards, Turns
 
 __all__ = ["Rotated", "block_size", "check_hadamard", "hadamard_block", "hadamard_rows", "rotate", "turns_of"]
 
@@ -75,11 +75,11 @@ class Rotated(NamedTuple):
         return cls(seed, d, tiles)
 
     @property
-    def guards(self) -> tuple[float, float]:
-        """Bounds on the rounding of products: of these, and of those in working precision and float64, of rows."""
+    def guards(self) -> Guards:
+        """Bounds on the rounding of products with rows."""
         p = self.tiles.shape[1]
         working, exact = guards(longest_hadamard(p), self.dimension, unit_roundoff(np.float32))
-        return max(working, of_transform(p) + exact), exact
+        return Guards(of_transform(p) + exact, exact, working)
 
     def room(self, rows: int) -> NDArray[np.float32]:
         """Return room for the products of that many rows."""

@@ -260,6 +260,8 @@ class Certified(PairShard):
         fast = self._geometry.fast_inputs
         self._lists = self._lists.with_room(self._entries_used + len(places) * len(fast))
         start = self._settings.start.rows(self._neurons.start + self._lists.neurons[places].astype(np.int64))
+        if self._rotated is not None:  # in working precision these would be off by more than those at the start were
+            fast = self._inputs
         products = np.matmul(start.astype(fast.dtype), fast.T)
         found = Found(corrections, pending=np.empty_like(places), left_band=places[:0])
         rebuilt = rebuild(

@@ -12,7 +12,7 @@ from thresher.interfaces import Effort
 from thresher.loops import screen
 from thresher.loops.certified.start_scan import scan_block
 from thresher.loops.rounding import unit_roundoff
-from thresher.loops.structures import Inputs, RoundedInputs, Screen, ShardConstants, StartRows
+from thresher.loops.structures import Guards, Inputs, RoundedInputs, Screen, ShardConstants, StartRows
 from thresher.model.geometry import Geometry
 from thresher.model.hadamard import Rotated
 from thresher.model.network import NetworkSettings
@@ -102,8 +102,8 @@ class Watchlists(NamedTuple):
 
 def loop_inputs(settings: NetworkSettings, geometry: Geometry, fast_vectors: Floating) -> Inputs:
     """Return what loops over watchlists know of the inputs, which are given in working precision as well."""
-    start, (X, products, _, fast_products, max_correlation) = settings.start, geometry
-    return Inputs(X, fast_vectors, products, fast_products, max_correlation, start.bounds, start.turns)
+    start, (X, products, _, fast_products, coarse, max_correlation) = settings.start, geometry
+    return Inputs(X, fast_vectors, products, fast_products, coarse, max_correlation, start.bounds, start.turns)
 
 
 def shard_constants(
@@ -112,7 +112,7 @@ def shard_constants(
     neurons: range,
     *,
     band: float,
-    guards: tuple[float, float],
+    guards: Guards,
     trust: float = 1.0,
 ) -> ShardConstants:
     """Return what loops over watchlists know of a shard."""
@@ -130,7 +130,7 @@ class StartBlock(NamedTuple):
     products: Floating  # (rows, at least n), or (0, n)
     weights: Floating  # (0, d), or (rows, padded d)
     screened: Screen | None
-    guards: tuple[float, float]  # bounds on the rounding of these products, and of looks at them
+    guards: Guards
 
     @classmethod
     def make(
@@ -154,7 +154,8 @@ class StartBlock(NamedTuple):
             return cls(block, products, np.empty((0, fast.shape[1]), fast.dtype), None, rotated.guards)
         rows = start.base_block(block.start, block.stop)
         norms = np.sqrt(screen.squares(rows))
-        guards = geometry.guards(norms=norms)
+        working, exact = geometry.guards(norms=norms)
+        guards = Guards(working, exact, working)
         if rounded is not None:
             weights = screen.transpose(rows, fast.dtype)
             return cls(block, out[:0], weights, screen.make_screen(rows, rounded), guards)
@@ -186,7 +187,7 @@ class StartScan:
         self._copies = settings.start.copies
         self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
         self._inputs = inputs
-        self._constants = shard_constants(settings, geometry, neurons, band=band, guards=(0.0, 0.0))
+        self._constants = shard_constants(settings, geometry, neurons, band=band, guards=Guards(0.0, 0.0, 0.0))
         n = len(geometry.inputs)
         self._step = np.zeros(n) if first_step is None else first_step
         self._lists = Watchlists.with_capacity(len(neurons), _ROOM * self._copies * n, dtype=geometry.dtype, inputs=n)
@@ -196,7 +197,7 @@ class StartScan:
         if settings.start.sequence == "hadamard":
             self.screen += ", by additions"
         self.sums = np.zeros((2, n))
-        self.guards = (0.0, 0.0)
+        self.guards = Guards(0.0, 0.0, 0.0)
         self.before = self.after = Effort()
 
     def _screen_pays(self, rounded: RoundedInputs) -> bool:

@@ -16,17 +16,19 @@ from thresher.loops.numbers.hadamard import fill_hadamard_row
 from thresher.loops.numbers.philox import fill_row
 from thresher.loops.numbers.poisson import draw_row
 from thresher.loops.pairs.by_neuron import dot, inner
-from thresher.loops.rounding import FINE, STRETCH, norm_at_most, of_change, of_look
+from thresher.loops.rounding import FINE, of_change, of_look
 from thresher.loops.structures import Inputs, Scratch
 
 __all__ = [
-    "GATHER", "add_products", "add_up", "correction", "decide", "doubt_of", "load_start", "make_scratch", "norm_bound",
-    "place_of", "sort_keys",
+    "GATHER", "add_products", "add_up", "cheaper_by_products", "correction", "decide", "doubt_of", "follow",
+    "load_start", "make_scratch", "place_of", "sort_keys", "sum_of_products",
 ]  # fmt: skip
 
 # Multiplications of contiguous numbers that cost as much as one with a gathered number. Not measured on the machine at
 # hand: the two ways round differently, and what they give goes into the outputs.
 GATHER = 6
+# The same where a few numbers of each of several rows are gathered, in a loop of a few steps.
+_SCATTERED = 30
 
 
 def make_scratch(entries: int, inputs: Inputs) -> Scratch:
@@ -56,24 +58,34 @@ def add_products(value, i, moved, coefficients, listed, products):
     return value
 
 
-@njit(inline="always")
-def norm_bound(moved, coefficients, listed, K, X, vector, unit):
-    """Return an upper bound of the norm of a displacement, by inner products or by the vector itself: the cheaper.
+@helper
+def follow(coefficients, firing, first, terms, products, listed, count, unit, changes):
+    """Set ``changes`` of the listed inputs to the sum of coefficients times products with others, times a unit.
 
-    The latter is written to ``vector`` (d,), and is the only way where no products are kept.
+    The others are ``firing[first : first + terms]``.
     """
-    square = 0.0
-    if K.size and GATHER * moved.terms <= 2 * X.shape[1]:
-        for q in range(moved.terms):
-            row = 0.0
-            j = listed[moved.first + q]
-            for other in range(q):
-                row += coefficients[other] * K[j, listed[moved.first + other]]
-            square += coefficients[q] * (2.0 * row + coefficients[q] * STRETCH)  # K[j, j] is 1, up to the tolerance
-    else:
-        add_up(moved, coefficients, listed, X, vector)
-        square = dot(vector, vector)
-    return norm_at_most(square, moved.terms, X.shape[1], unit, moved.total)
+    kind = changes.dtype.type
+    for c in range(count):
+        changes[c] = 0
+    for q in range(terms):
+        coefficient, row = kind(unit * coefficients[q]), products[firing[first + q]]
+        for c in range(count):
+            changes[c] += coefficient * kind(row[listed[c]])
+
+
+@njit(inline="always")
+def sum_of_products(coefficients, changes, count):
+    """Return the sum of coefficients times changes: of c_q <x_q, v> it is the squared norm of v."""
+    total = 0.0
+    for q in range(count):
+        total += np.float64(coefficients[q]) * np.float64(changes[q])
+    return total
+
+
+@njit(inline="always")
+def cheaper_by_products(K, terms, d):
+    """Return whether products K (n, n) of inputs are the cheaper way to what so many terms of a sum change."""
+    return K.size > 0 and _SCATTERED * terms < d
 
 
 @helper
@@ -132,14 +144,14 @@ def decide(i, neuron, moved, listed, constants, inputs, scratch):
         place = place_of(scratch.order[q])
         other = inner(inputs.vectors, inputs.products, i, listed[moved.first + place])
         z += moved.sign * scratch.coefficients[place] * other
-    return z, constants.guards[1] + of_look(moved.terms, inputs.vectors.shape[1], moved.total, constants.shift)
+    return z, constants.guards.exact + of_look(moved.terms, inputs.vectors.shape[1], moved.total, constants.shift)
 
 
 @njit(inline="always")
 def doubt_of(moved, constants, d):
     """Return a bound on the rounding of a pre-activation of a neuron that was moved."""
     unit = FINE if moved.by_vector else constants.unit
-    return constants.guards[0] + of_change(moved.terms, d, unit, moved.total)
+    return constants.guards.made + of_change(moved.terms, d, unit, moved.total)
 
 
 @njit(inline="always")

@@ -16,23 +16,22 @@ from thresher.loops.certified.judgement import (
     GATHER,
     add_products,
     add_up,
+    cheaper_by_products,
     decide,
     doubt_of,
+    follow,
     load_start,
     make_scratch,
-    norm_bound,
+    sum_of_products,
 )  # fmt: skip
 from thresher.loops.instructions.places import EXTRA, ZERO, fast_dot, pick, places_at_least, places_of_ones
 from thresher.loops.instructions.vectors import dot_rows, sum_rows
 from thresher.loops.pairs.by_neuron import dot
-from thresher.loops.rounding import expiry_at, norm_of_sum, rounded_down, safely_below
+from thresher.loops.rounding import expiry_at, norm_at_most, norm_of_sum, rounded_down, safely_below
 from thresher.loops.screen import IN_CACHE, change_nearly, guard_of, level_of, multiply_rows, pick_bounds
 from thresher.loops.structures import Displacement, Inputs, Scanned, ScanRoom, Screen, ShardConstants, StartRows
 
 __all__ = ["scan_block"]
-
-# GATHER where products of inputs take more bytes than the caches near the processor hold.
-CACHED_BYTES, SLOW_GATHER = 1 << 21, 48
 
 
 @njit(inline="always")
@@ -82,7 +81,7 @@ def _keep_firing(fires, z, candidates, known, neuron, constants, inputs, scratch
     count, looks, shift = 0, 0, constants.shift
     for c in range(candidates):
         i, start = fires[c], z[c]
-        if start <= shift + constants.guards[0]:
+        if start <= shift + constants.guards.made:
             load_start(neuron, constants, inputs, scratch)
             looks += 1
             fires_then = dot(scratch.weights, inputs.vectors[i]) >= shift
@@ -116,17 +115,6 @@ def _keep_near(bounds, changes, listed, count, sign, low):
     return np.int64(kept)
 
 
-@helper
-def _follow(coefficients, firing, products, listed, length, changes):
-    """Set ``changes`` of the listed inputs to the sum of coefficients times products with the first ``firing`` ones."""
-    for c in range(length):
-        changes[c] = 0
-    for q in range(firing):
-        coefficient, row = changes.dtype.type(coefficients[q]), products[listed[q]]
-        for c in range(length):
-            changes[c] += coefficient * row[listed[c]]
-
-
 @njit(inline="always")
 def _any_near(start, changes, firing, count, sign, shift, doubt, fuzz):
     """Return whether any pre-activation is so near the threshold after its change that its side is not sure.
@@ -156,12 +144,21 @@ def _move(start, changes, firing, count, sign, level, shift, doubt, fuzz, places
 
 
 @helper
-def _refine(listed, start, firing, kept, sign, shift, vector, X, places, z):
-    """Compute again, in working precision, pre-activations that begin to fire: they go into the outputs."""
+def _refine(listed, start, firing, kept, low, shift, moved, coefficients, vector, doubt, inputs, places, z, margins):
+    """Compute again, in working precision, pre-activations above ``low``: they may begin to fire.
+
+    From the vector that is added, or from products if that was not made.
+    """
     for q in range(firing, kept):
-        if z[q] >= shift:
-            c = places[q]
-            z[q] = np.float64(start[c]) + sign * np.float64(fast_dot(vector, X[listed[c]]))
+        if z[q] >= low:
+            i, change = listed[places[q]], 0.0
+            if moved.by_vector:
+                change = np.float64(fast_dot(vector, inputs.fast_vectors[i]))
+            else:
+                for k in range(moved.terms):
+                    change += coefficients[k] * np.float64(inputs.fast_products[listed[k], i])
+            z[q] = np.float64(start[places[q]]) + moved.sign * change
+            margins[q] = abs(z[q] - shift) - doubt
 
 
 @helper
@@ -220,16 +217,14 @@ def _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums
     It is compiled with a screen or without, and holds one of the two ways alone: where ``screen is None``, types tell.
     """
     Z, vectors, signs, K, X = rows.products, inputs.fast_vectors, rows.signs, inputs.fast_products, inputs.vectors
-    shift, guard, unit, twins = constants.shift, constants.guards[0], constants.unit, constants.twins
+    coarse = inputs.coarse_products
+    shift, guard, unit, twins = constants.shift, constants.guards.made, constants.unit, constants.twins
     row, entries = used
     (n, d), copies = X.shape, 2 if twins else 1
     last = signs.size // copies
     near, listed, start, changes = room.near, room.listed, room.start, room.changes
     fired, fast_vector, places, z, margins = room.fired, room.vector, room.places, room.z, room.margins
     coefficients, pushes, vector = scratch.coefficients, room.pushes, scratch.vector
-    gather = GATHER if K.nbytes <= CACHED_BYTES else SLOW_GATHER
-    if screen is not None:
-        gather *= 2  # it takes changes in 16 bits, twice as many at a time
     flips = before = after = looks = 0
     low, listed_from, held = Z.dtype.type(safely_below(shift, guard)), safely_below(shift - rows.depth, guard), -1
     for j in range(rows.first, last):
@@ -260,13 +255,17 @@ def _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums
         width = rounded_down(constants.band * (np.sqrt(count) + 2.0), unit)
         total, reach = _take_step(step, constants.scale, listed, count, inputs.max_correlation, coefficients, pushes)
         moved = Displacement(1.0, np.int64(0), count, total, False)
-        from_inputs = moves and not known and (not K.size or gather * count >= d)
+        from_inputs = moves and not known and not cheaper_by_products(K, count, d)
         if from_inputs:
             square = np.float64(sum_rows(pushes, pushes, listed, np.int64(0), count, vectors, fast_vector))
             norm = norm_of_sum(square, count, d, unit, total)
-            reach = min(reach, norm)
-        elif reach > width:  # worth a closer bound
-            reach = min(reach, norm_bound(moved, coefficients, listed, K, X, vector, unit))
+        else:
+            if known:
+                pick(rows.first_step_change[j], listed, count, changes)
+            else:
+                follow(coefficients, listed, 0, count if moves else 0, K, listed, count, 1.0, changes)
+            norm = norm_at_most(sum_of_products(coefficients, changes, count), count, d, unit, total)
+        reach = min(reach, norm)
         doubt = doubt_of(moved, constants, d)
         # No pre-activation of an input that does not fire moves by more than the reach: what lies further below
         # stays below the band.
@@ -286,9 +285,11 @@ def _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums
             pick_bounds(screen.rows, j, screen.inputs, slack, whole, others, candidates, other_z)
         _mark(fired, listed, count, False)
         if known:
-            pick(rows.first_step_change[j], listed, count + candidates, changes)
+            pick(rows.first_step_change[j], others, candidates, other_changes)
         elif not from_inputs:
-            _follow(coefficients, count if moves else 0, K, listed, count + candidates, changes)
+            terms = count if moves else 0
+            follow(coefficients, listed, 0, terms, coarse.steps, others, candidates, coarse.step, other_changes)
+            slack_of_change = total * coarse.error if moves else 0.0
         elif screen is None:
             dot_rows(fast_vector, vectors, listed, count + candidates, changes)
         else:
@@ -304,7 +305,7 @@ def _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums
         else:
             pick(Z[j], others, candidates, other_z)
         fuzz, candidates = doubt + slack_of_change, count + candidates
-        fine = moves and doubt > 2.0 * guard  # a change in working precision may be off by more than z0 is
+        fine = moves and doubt > 2.0 * constants.guards.working  # a change may be off by more than products are
         unsure = fine or _any_near(start, changes, count, candidates, either, shift, doubt, fuzz)
         by_vector = fine and (not K.size or GATHER * count > 2 * d)
         if by_vector:
@@ -318,7 +319,11 @@ def _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums
                 start, changes, count, candidates, sign, shift - width - fuzz, shift, doubt, fuzz, places, z, margins
             )
             if slack_of_change > 0.0:
-                _refine(listed, start, count, kept, sign, shift, fast_vector, vectors, places, z)
+                told = Displacement(sign, np.int64(0), count, total, from_inputs)
+                _refine(
+                    listed, start, count, kept, shift - fuzz, shift, told, coefficients, fast_vector, doubt, inputs,
+                    places, z, margins,
+                )  # fmt: skip
             if unsure:
                 looks += _settle(
                     listed, start, kept, neuron + twin, moved, fine, by_vector, constants, inputs, scratch, places, z,

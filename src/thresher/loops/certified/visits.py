@@ -14,11 +14,21 @@ from numba import njit
 from numpy.typing import NDArray
 
 from thresher.loops import compiled, helper
-from thresher.loops.certified.judgement import add_products, add_up, correction, decide, doubt_of, make_scratch
+from thresher.loops.certified.judgement import (
+    add_products,
+    add_up,
+    cheaper_by_products,
+    correction,
+    decide,
+    doubt_of,
+    follow,
+    make_scratch,
+    sum_of_products,
+)  # fmt: skip
 from thresher.loops.instructions.places import trailing_zeros
 from thresher.loops.instructions.vectors import COMPARED, dot_rows, passed, prefetch, sum_rows
 from thresher.loops.pairs.by_neuron import dot
-from thresher.loops.rounding import STRETCH, expiry_at, norm_of_sum, rounded_up, wake_up_at
+from thresher.loops.rounding import STRETCH, expiry_at, norm_at_most, norm_of_sum, rounded_up, wake_up_at
 from thresher.loops.structures import Displacement, Flips, Found, Inputs, Point, ShardConstants, Visited, WakeUps
 
 __all__ = ["AHEAD", "fetch_row", "visit", "wake", "write_coefficients"]
@@ -194,7 +204,7 @@ def _visit_due(
     """Visit the neurons that are due; see :func:`visit`. The last arguments, from ``due`` on, are room."""
     shift, unit, scale, trust = constants.shift, constants.unit, constants.scale, constants.trust
     sums, now, leaves, clock = point.sums, point.now, wake_ups.leaves, wake_ups.clock
-    X, d = inputs.fast_vectors, inputs.vectors.shape[1]
+    X, K, d = inputs.fast_vectors, inputs.fast_products, inputs.vectors.shape[1]
     coefficients, entries = scratch.coefficients, scratch.entries
     n_due = _find_due(lists, places, forced, wake_ups, point, constants, steps, known, due)
     n_pending = n_left_band = looks = n_flips = on = off = 0
@@ -216,8 +226,14 @@ def _visit_due(
             pushes[q], pulls[q], coefficients[q] = step, c, c
             walked += abs(step)
             total += abs(c)
-        square = np.float64(sum_rows(pushes, pulls, lists.inputs, first, fired, X, vector))
-        drift = rounded_up(lists.drift[r] + trust * norm_of_sum(square, linear, d, unit, walked), unit)
+        by_products = cheaper_by_products(K, fired, d)
+        if by_products:
+            follow(pushes, lists.inputs, first, linear, K, lists.inputs[first:], linear, 1.0, changes)
+            norm = norm_at_most(sum_of_products(pushes, changes, linear), linear, d, unit, walked)
+        else:
+            square = np.float64(sum_rows(pushes, pulls, lists.inputs, first, fired, X, vector))
+            norm = norm_of_sum(square, linear, d, unit, walked)
+        drift = rounded_up(lists.drift[r] + trust * norm, unit)
         lists.drift[r], lists.seen[r] = drift, now
         if drift >= lists.band[r]:
             found.left_band[n_left_band] = r
@@ -229,12 +245,14 @@ def _visit_due(
         expired, soonest = _find_expired(lists, r, lists.drift[r], looked_at, entries, watched)
         moved = Displacement(1.0, first, fired, total, False)
         doubt = doubt_of(moved, constants, d)
-        if doubt > 2.0 * constants.guards[0]:  # working precision may be off by more than pre-activations at the start
+        if doubt > 2.0 * constants.guards.working:  # a change may be off by more than products are
             moved = Displacement(1.0, first, fired, total, True)
             doubt = doubt_of(moved, constants, d)
             add_up(moved, coefficients, lists.inputs, inputs.vectors, scratch.vector)
             for e in range(expired):
                 changes[e] = dot(scratch.vector, inputs.vectors[watched[e]])
+        elif by_products:
+            follow(pulls, lists.inputs, first, fired, K, watched, expired, 1.0, changes)
         else:
             dot_rows(vector, X, watched, expired, changes)
         looks += expired
