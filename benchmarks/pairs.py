@@ -6,7 +6,6 @@ They belong to the rivals, who share one thing with the search that they are mea
 from __future__ import annotations
 
 import numpy as np
-
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -154,9 +153,10 @@ def collect_rotated(seed, first, tiles, strips, kept, shift, factors, outputs, r
 
 @intrinsic
 def _add_products(typing, values, place, strip, inputs, coefficients, first, last):
-    """Add to TILE numbers from ``place`` on the listed rows of a strip, times their coefficients; all stay in registers.
+    """Add to TILE numbers from ``place`` on the rows of a strip that are listed, times their coefficients.
 
-    Numba's own loop asks for each row whether it overlaps the numbers, which takes longer than adding it.
+    The sums stay in registers. A loop that Numba compiles asks for each row whether it overlaps them, which takes
+    longer than adding it.
     """
 
     def generate(context, builder, signature, arguments):

@@ -1,8 +1,8 @@
 """The network of dense passes with Hadamard start rows: products with the start rows take additions alone.
 
 Weights are not stored. A neuron has moved along the few inputs it ever fired on, so a pass makes the pre-activations of
-the start anew, by a transform, and adds coefficients times rows of X Xᵀ. Where a product with stored weights is cheaper,
-it stores them and is a :class:`DenseNetwork`.
+the start anew, by a transform, and adds coefficients times rows of X Xᵀ. Where products with stored weights take less,
+the network stores them and is a :class:`DenseNetwork`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ from thresher.theory import firing_probability
 
 Kept = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]  # bounds, inputs, coefficients of a block
 _IN_SUMS = 2  # multiplications of a matrix product that take as long as a level of a transform, or as a coefficient
+
+
+def levels_of(rotated: Rotated) -> int:
+    """Return the levels of the transform: how many additions a product takes."""
+    return (rotated.tiles.shape[1] - 1).bit_length()
 
 
 class HadamardNetwork(DenseNetwork):
@@ -47,11 +52,13 @@ class HadamardNetwork(DenseNetwork):
 
     def _sums_pay(self, coefficients: float) -> bool:
         """Return whether a transform and so many coefficients a neuron are cheaper than a product with d columns."""
-        levels = (self.rotated.tiles.shape[1] - 1).bit_length()
-        return _IN_SUMS * (levels + coefficients) < self.problem.dimension
+        return _IN_SUMS * (levels_of(self.rotated) + coefficients) < self.problem.dimension
 
     def forward(self, rows: slice = slice(None)) -> tuple[Vector, Pairs]:
-        """Return the outputs on the inputs in ``rows``, and which pairs fire. Cost: O(mn(log d + inputs moved along))."""
+        """Return the outputs on the inputs in ``rows``, and which pairs fire.
+
+        Cost: O(mn(log d + inputs moved along)).
+        """
         if rows != slice(None):
             self._store_weights()
         if not self._kept:

@@ -23,6 +23,8 @@ from thresher import Problem
 from thresher.errors import not_installed
 from thresher.model.network import NetworkSettings
 
+OURS = ("ours", "ours_hadamard")  # by their start rows; all others are rivals
+
 
 class Method(Protocol):
     LABEL: str

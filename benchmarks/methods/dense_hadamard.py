@@ -1,8 +1,9 @@
-"""The same passes with Hadamard start rows: their products take additions, and what neurons moved by few coefficients.
+"""Dense Gauss-Newton with Hadamard start rows in the strongest form we know: all activations, by few multiplications.
 
-The Gram matrix is that of the firing pairs. A pass makes the products of all start rows anew, in the fastest cache, and
-adds to each row of them the rows of X Xᵀ on whose inputs its neuron ever fired; where a product with stored weights takes
-fewer operations it makes one. With the same start rows as ours, this comparison too shows what the search alone is worth.
+The Gram matrix comes from the firing pairs. A pass makes the products of the start rows anew, by additions, some inputs
+at a time, in the fastest cache. To each row it adds products of the inputs on which its neuron ever fired, times
+coefficients. Where a product with stored weights takes less, it makes one. This comparison shows what the search alone
+is worth with such rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same with start rows that are a Walsh-Hadamard transform of random signs: products take additions alone."""
+"""thresher with start rows of a Walsh-Hadamard transform of random signs: products with them take additions alone."""
 
 from __future__ import annotations
 
