@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks import alone
 from benchmarks.alone import timed_part
-from benchmarks.cases import Found, Row, Taken, in_turn, later_seconds, row, size_of, trained
+from benchmarks.cases import STARTS, Found, Row, Taken, in_turn, later_seconds, row, size_of, trained
 from benchmarks.dense import dense_evaluation, dense_iterations
 from benchmarks.log import Limits, Log
 from benchmarks.many_inputs import problem as digits_problem
@@ -25,7 +25,6 @@ from thresher.model.network import NetworkSettings
 
 GOAL = 1e-6  # relative residual
 RIVALS = {name: load_method(name).LABEL for name in ("dense_pairs", "dense_hadamard")}
-STARTS = {"random": "Gaussian rows", "hadamard": "Hadamard rows"}
 
 
 def rival_seconds(problem: Problem, settings: NetworkSettings, *, method: str = "dense_pairs") -> float:
