@@ -10,14 +10,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.log import Log
+from benchmarks.log import Limits, Log
 from benchmarks.methods._newton import gauss_newton, solve_gram_of_pairs
 from benchmarks.rotated import HadamardNetwork
 from thresher import Problem
+from thresher.datasets import random_problem
 from thresher.model.network import NetworkSettings
 
 LABEL, COST, ORDER, REQUIRES = "dense passes, Hadamard rows", "mn(log d + moved inputs) + n³", "second", ()
 CASES = ("race", "width", "problems")
+
+
+def warm_up() -> None:
+    """Compile both kinds of passes: with few columns weights are stored, with more they are not."""
+    for dimension in (4, 40):
+        problem = random_problem(inputs=20, dimension=dimension)
+        settings = NetworkSettings.checked(width=2000, dimension=dimension)
+        run(problem, settings, Log(goal=1e-6, limits=Limits(seconds=60.0, iterations=5)))
 
 
 def run(problem: Problem, settings: NetworkSettings, log: Log, **options: Any) -> None:

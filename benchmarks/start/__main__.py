@@ -20,6 +20,7 @@ from benchmarks import page
 from benchmarks.cases import CONSOLE, Found, measure_cases, size_of, table_of
 from benchmarks.dense import dense_iterations
 from benchmarks.many_inputs import problem as digits_problem
+from benchmarks.methods import dense_hadamard
 from benchmarks.problems import Size
 from benchmarks.start import drawn, parts, trainings
 from thresher import train
@@ -103,10 +104,8 @@ def compile_all() -> float:
                 train(problem, width=4000, twins=twins, start=kind.start).network.predict(problem.inputs)
     train(problem, width=4000, index="dense")  # where neurons move far
     dense_iterations(problem, settings, count=1)
-    for method in trainings.RIVALS:
-        for dimension in (10, 40):  # with few columns weights are stored, with more they are not
-            problem = random_problem(inputs=20, dimension=dimension)
-            trainings.rival_seconds(problem, NetworkSettings.checked(width=4000, dimension=dimension), method=method)
+    trainings.rival_seconds(problem, settings)
+    dense_hadamard.warm_up()
     return time.perf_counter() - began
 
 
