@@ -118,6 +118,17 @@ def test_passes_with_hadamard_rows_are_those_of_stored_weights(inputs, dimension
     np.testing.assert_allclose(ours.forward(some)[0], dense.forward(some)[0], atol=1e-5 * np.abs(expected).max())
 
 
+def test_dense_passes_with_hadamard_rows_go_the_way_of_ours():
+    problem, logs = random_problem(inputs=30, dimension=40), []
+    settings = NetworkSettings.checked(width=3000, dimension=40)
+    for name, options in (("dense_hadamard", {}), ("ours_hadamard", {"first_step": "gram"})):
+        logs.append(log_of(name, problem, settings, **options))
+        assert logs[-1].ended == "reached"
+    rivals, ours = map(residuals, logs)
+    np.testing.assert_allclose(rivals / rivals[0], ours / ours[0], rtol=1e-4, atol=3e-7)
+    assert {record.looks for record in logs[0].history} == {problem.size * settings.width}
+
+
 def test_weights_are_stored_once_neurons_have_moved_along_many_inputs():
     problem = random_problem(inputs=200, dimension=50)
     settings = NetworkSettings.checked(width=900, dimension=50, sequence="hadamard", shift=2.0)
