@@ -272,7 +272,9 @@ def run_cli(capsys, *arguments):
 
 def test_the_command_writes_results_with_their_origin(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(
-        bench, "entrants", lambda case: ["ours", "ours_hadamard", "cgh19", "gd"] if case == "race" else ["ours"]
+        bench,
+        "entrants",
+        lambda case: ["ours", "ours_hadamard", "cgh19", "dense_hadamard", "gd"] if case == "race" else ["ours"],
     )
     monkeypatch.setattr(bench, "WIDTHS", {"tiny": range(9, 12)})
     output = tmp_path / "results" / "bench.json"
@@ -284,8 +286,8 @@ def test_the_command_writes_results_with_their_origin(capsys, monkeypatch, tmp_p
     assert set(results) == {"race", "width"}
     race = results["race"]["tiny"]
     assert race["environment"]["commit"] and race["environment"]["versions"]["numpy"]
-    assert [row["method"] for row in race["rows"]] == ["ours", "ours_hadamard", "cgh19", "gd"]
-    for row in race["rows"][:3]:
+    assert [row["method"] for row in race["rows"]] == ["ours", "ours_hadamard", "cgh19", "dense_hadamard", "gd"]
+    for row in race["rows"][:4]:
         assert row["status"] == "reached"
         assert row["memory"]["peak"] >= row["memory"]["before"] > 0
         assert row["levels"]["1e-06"]["seconds"] > 0 and row["counters"]["looks"] > 0 and row["warm_up_seconds"] > 0
