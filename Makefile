@@ -86,8 +86,9 @@ pictures: setup
 
 # Benchmarks, up to `preconditioners` those of docs/benchmarks.md, into which they write. Nothing else should run meanwhile.
 
-# Whole trainings and predictions beside one dense evaluation, where the time of the start goes, and start rows drawn where
-# they fire, up to 10^10 neurons; about twenty minutes and 14 GiB of memory. `make start DATA=FOLDER` for rows of MNIST as well.
+# Whole trainings and predictions beside one dense evaluation, with Gaussian and with Hadamard rows, where the time of the start
+# goes, and start rows drawn where they fire, up to 10^10 neurons; about 25 minutes and 14 GiB of memory.
+# `make start DATA=FOLDER` for rows of MNIST as well.
 start: setup
 	$(BIN)/python -m benchmarks.start $(if $(DATA),--data-dir '$(DATA)')
 
@@ -102,7 +103,7 @@ bench-full: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]'
 	$(BIN)/thresher bench --full
 
-# Certified search: imports, looks, growth, digits, memory; about five minutes.
+# Certified search: imports, looks, growth, digits, memory; about six minutes.
 certified: setup
 	$(BIN)/python -m benchmarks.certified
 

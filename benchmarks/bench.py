@@ -26,7 +26,7 @@ from benchmarks import page, results, summary
 from benchmarks.child import Row, Task, describe
 from benchmarks.environment import environment
 from benchmarks.log import Limits
-from benchmarks.methods import load_method, method_names
+from benchmarks.methods import OURS, load_method, method_names
 from benchmarks.problems import Size, load_problem, problem_names
 from thresher import InvalidInput, NotAvailable
 
@@ -40,7 +40,7 @@ _PATIENCE = 60.0  # seconds beyond those allowed after which a process is ended
 def entrants(case: str) -> list[str]:
     """Return the methods that take part, ours first."""
     names = [name for name in method_names() if case in load_method(name).CASES]
-    return sorted(names, key=lambda name: name != "ours")
+    return sorted(names, key=lambda name: name not in OURS)
 
 
 def race(tier: str) -> list[Task]:

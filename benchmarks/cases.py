@@ -22,6 +22,7 @@ from thresher import Problem, Result, Status, train
 
 Row = dict[str, Any]
 Found = dict[str, Any]  # what a case found: its "rows", and whatever other tables show
+STARTS = {"random": "Gaussian rows", "hadamard": "Hadamard rows"}  # start rows, as they are called in tables
 CONSOLE = Console(width=max(Console().width, 160))
 _REPEATS, _LONG = 3, 10.0  # times that anything is done if it takes fewer seconds than this
 _MOST, _ENOUGH = 21, 3.0  # times that short work is done, and seconds after which it is not done again

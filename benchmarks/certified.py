@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from benchmarks import alone, page
-from benchmarks.cases import CONSOLE, Found, Row, later_seconds, measure_cases, row, size_of, table_of, trained
+from benchmarks.cases import CONSOLE, STARTS, Found, Row, later_seconds, measure_cases, row, size_of, table_of, trained
 from benchmarks.dense import dense_iterations
 from benchmarks.summary import fit_exponent
 from thresher import Problem, to_sphere, train
@@ -70,10 +70,12 @@ def growth() -> list[Row]:
 def digits() -> list[Row]:
     pixels, labels = load_digits(return_X_y=True)
     rows = []
-    for centred, goal in ((True, 15), (False, 4)):
+    for centred, start, goal in (
+        (True, "random", 15), (True, "hadamard", 15), (False, "random", None), (False, "hadamard", 5),
+    ):  # fmt: skip
         problem = Problem(to_sphere(pixels[:1200], centre=centred), labels[:1200] / 4.5 - 1)
-        name = f"digits, n 1200, m 2^18, {'centred' if centred else 'raw'}"
-        result, seconds = trained(problem, width=2**18, tol=1e-5, twins=True)
+        name = f"digits, n 1200, m 2^18, {'centred' if centred else 'raw'}, {STARTS[start]}"
+        result, seconds = trained(problem, width=2**18, tol=1e-5, twins=True, start=start)
         _, dense = dense_iterations(problem, result.network.settings, count=1)
         steps = [record.step for record in result.history[1:]]
         relative = result.history[-1].residual / result.history[0].residual
@@ -161,7 +163,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     began = time.perf_counter()
     for twins in (False, True):
-        train(random_problem(inputs=20, dimension=10), width=4000, twins=twins)
+        for start in STARTS:
+            train(random_problem(inputs=20, dimension=10), width=4000, twins=twins, start=start)
     tiny = NetworkSettings.checked(width=4000, dimension=10)
     dense_iterations(random_problem(inputs=20, dimension=10), tiny, count=1)
     compiling = time.perf_counter() - began

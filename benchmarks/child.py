@@ -115,6 +115,8 @@ def _warm_up(task: Task, method: Method) -> float:
     size = made.SIZES["tiny"]
     problem = made.make(inputs=size.inputs, dimension=size.dimension)
     settings = NetworkSettings.checked(width=size.width, dimension=problem.dimension)
+    if hasattr(method, "warm_up"):
+        method.warm_up()
     options = _tune(method, problem, settings, Limits(seconds=1.0))
     method.run(problem, settings, Log(goal=task.goal, limits=Limits(seconds=60.0, iterations=12)), **options)
     return time.perf_counter() - began

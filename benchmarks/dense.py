@@ -53,17 +53,21 @@ class DenseNetwork:
         self.width, self.blocks = settings.width, list(row_blocks(0, settings.width, size=BLOCK))
         self.threads = min(core_count(), len(self.blocks))
         self._pool = ThreadPoolExecutor(self.threads)  # made once: small networks iterate in less time than that takes
+        self.inputs = problem.inputs.astype(np.float32)
+        self._moving: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+        self._make(memory=memory, copies=copies)
+        self.factors = settings.start.signs(np.arange(self.width)).astype(np.float32)  # a_r / sqrt(m)
+        self.factors *= np.float32(settings.scale)
+
+    def _make(self, *, memory: int | None, copies: int) -> None:
+        """Make what the network keeps: its weights."""
         require(
-            self.width * problem.dimension * 4 * copies,
+            self.width * self.problem.dimension * 4 * copies,
             budget=memory,
             what=f"a dense network of width {self.width:,}",
             remedy="Use a smaller width.",
         )
-        self.inputs = problem.inputs.astype(np.float32)
-        self.weights = np.empty((self.width, problem.dimension), np.float32)
-        self.factors = settings.start.signs(np.arange(self.width)).astype(np.float32)  # a_r / sqrt(m)
-        self.factors *= np.float32(settings.scale)
-        self._moving: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+        self.weights = np.empty((self.width, self.problem.dimension), np.float32)
         self._each(self._start)
 
     def forward(self, rows: slice = slice(None)) -> tuple[Vector, Pairs]:

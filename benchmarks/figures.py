@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.methods import load_method, method_names
+from benchmarks.methods import OURS, load_method, method_names
 from benchmarks.summary import exponent_of, value_of
 from thresher import NotAvailable
 from thresher.figures import NO_FIGURES, follow
@@ -21,8 +21,9 @@ except ModuleNotFoundError as error:
     raise NotAvailable(NO_FIGURES) from error
 
 Row = dict[str, Any]
-# Okabe and Ito's colours, which colour-blind people tell apart; ours is alone in its own.
-OURS, COLOURS = "#D55E00", ("#0072B2", "#009E73", "#56B4E9", "#CC79A7", "#000000", "#E69F00", "#7F7F7F")
+# Okabe and Ito's colours, which colour-blind people tell apart, and two more; ours are alone in theirs.
+COLOURS = ("#0072B2", "#009E73", "#56B4E9", "#CC79A7", "#000000", "#E69F00", "#7F7F7F", "#882255")
+OWN = dict(zip(OURS, ("#D55E00", "#8C3A00"), strict=True))
 STYLES = {"second": "-", "first": "--", "none": ":"}
 _FLOOR = 1e-8  # relative residuals below this are rounding
 
@@ -103,8 +104,8 @@ def _figure(lines: Sequence[Line], *, title: str, x: str, y: str) -> Figure:
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     colours = _colours()
-    for line in sorted(lines, key=lambda one: one.method == "ours"):  # ours on top
-        width, marker = (2.8, "o") if line.method == "ours" else (1.3, ".")
+    for line in sorted(lines, key=lambda one: one.method in OURS):  # ours on top
+        width, marker = (2.8, "o") if line.method in OURS else (1.3, ".")
         marker = marker if len(line.x) <= 40 else ""
         axes.plot(line.x, line.y, STYLES[line.order], color=colours[line.method], linewidth=width, marker=marker)
     if y.startswith("residual"):
@@ -118,9 +119,9 @@ def _colours() -> dict[str, str]:
     orders = {name: load_method(name).ORDER for name in method_names()}
     colours: dict[str, str] = {}
     for style in STYLES:
-        names = [name for name, order in orders.items() if order == style and name != "ours"]
+        names = [name for name, order in orders.items() if order == style and name not in OURS]
         colours |= {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
-    return colours | {"ours": OURS}
+    return colours | OWN
 
 
 def _label_ends(axes: Axes, lines: Sequence[Line], colours: dict[str, str]) -> None:
@@ -136,7 +137,7 @@ def _label_ends(axes: Axes, lines: Sequence[Line], colours: dict[str, str]) -> N
             textcoords="axes fraction",
             color=colours[line.method],
             va="center",
-            fontweight="bold" if line.method == "ours" else "normal",
+            fontweight="bold" if line.method in OURS else "normal",
             annotation_clip=False,
             arrowprops={
                 "arrowstyle": "-",

@@ -7,6 +7,7 @@ A method is a module with
 - ``REQUIRES``: modules that must be installed beyond thresher's own, each an extra of that name
 - ``run(problem, settings, log, **options)``: trains from the start that the settings give and writes into the log; the
   first record is the start, before any step
+- ``warm_up()``, if a run on a tiny problem does not compile all that a large one needs
 - ``tune(problem, settings, limits) -> options``, if it has anything to tune, and ``TUNING``, which says how; tuning is
   not charged to the method
 """
@@ -22,6 +23,8 @@ from benchmarks.log import Log
 from thresher import Problem
 from thresher.errors import not_installed
 from thresher.model.network import NetworkSettings
+
+OURS = ("ours", "ours_hadamard")  # by their start rows; all others are rivals
 
 
 class Method(Protocol):

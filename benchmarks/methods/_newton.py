@@ -24,10 +24,18 @@ class Solve(Protocol):
     def __call__(self, network: DenseNetwork, pairs: Pairs, residual: Vector, log: Log) -> tuple[Vector, int]: ...
 
 
-def gauss_newton(problem: Problem, settings: NetworkSettings, log: Log, *, solve: Solve, rate: float = 1.0) -> None:
+def gauss_newton(
+    problem: Problem,
+    settings: NetworkSettings,
+    log: Log,
+    *,
+    solve: Solve,
+    rate: float = 1.0,
+    kind: type[DenseNetwork] = DenseNetwork,
+) -> None:
     """Take steps ``rate`` times W <- W - Jᵀ g, halved while they do not reduce the residual."""
     with log.time("start"):
-        network = DenseNetwork(problem, settings, memory=log.limits.memory)
+        network = kind(problem, settings, memory=log.limits.memory)
     with log.time("forward"):
         outputs, pairs = network.forward()
     looks = problem.size * network.width

@@ -1,4 +1,4 @@
-"""thresher with its defaults: certified search, first step from the limit kernel, exact Gauss-Newton."""
+"""thresher: certified search, first step from the limit kernel, exact Gauss-Newton, independent Gaussian start rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ LABEL, COST, ORDER, REQUIRES = "thresher (ours)", "n√m · residual + n³, afte
 CASES = ("race", "width", "problems")
 
 
-def run(problem: Problem, settings: NetworkSettings, log: Log, **options: Any) -> None:
+def run(problem: Problem, settings: NetworkSettings, log: Log, *, start: str = "random", **options: Any) -> None:
     began = time.perf_counter()
     result = train(
         problem,
         width=settings.width,
         shift=settings.shift,
         seed=settings.start.seed,
+        start=start,
         tol=log.goal,
         max_iterations=log.limits.iterations,
         memory_budget=log.limits.memory,

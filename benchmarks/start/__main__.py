@@ -20,6 +20,7 @@ from benchmarks import page
 from benchmarks.cases import CONSOLE, Found, measure_cases, size_of, table_of
 from benchmarks.dense import dense_iterations
 from benchmarks.many_inputs import problem as digits_problem
+from benchmarks.methods import dense_hadamard
 from benchmarks.problems import Size
 from benchmarks.start import drawn, parts, trainings
 from thresher import train
@@ -39,6 +40,7 @@ class Sizes(NamedTuple):
     more_inputs: Size
     ten_billion: Size
     huge: Size
+    columns: tuple[int, int, tuple[int, ...]]  # inputs, width, and the numbers of columns
     predict: Size
     rows: int  # that are predicted
 
@@ -47,12 +49,14 @@ FULL = Sizes(
     flagship=Size(1000, 100, 2**20), race=Size(500, 50, 2**18), images=Size(1000, 784, 2**18),
     circle=Size(200, 2, 2**18), small_width=Size(50, 20, 2**11),
     growth=tuple(Size(16, 32, 2**power) for power in range(20, 31, 2)), more_inputs=Size(100, 64, 2**30),
-    ten_billion=Size(16, 32, 10**10), huge=Size(1000, 64, 10**8), predict=Size(1000, 50, 2**20), rows=1000,
+    ten_billion=Size(16, 32, 10**10), huge=Size(1000, 64, 10**8),
+    columns=(1000, 2**18, (16, 64, 256, 1024, 4096)), predict=Size(1000, 50, 2**20), rows=1000,
 )  # fmt: skip
 TINY = Sizes(
     flagship=Size(20, 16, 2**11), race=Size(20, 10, 2**10), images=Size(30, 784, 2**10), circle=Size(12, 2, 2**13),
     small_width=Size(20, 10, 2**9), growth=(Size(4, 8, 2**12), Size(4, 8, 2**14)), more_inputs=Size(6, 8, 2**14),
-    ten_billion=Size(4, 8, 10**5), huge=Size(20, 8, 10**4), predict=Size(20, 10, 2**11), rows=50,
+    ten_billion=Size(4, 8, 10**5), huge=Size(20, 8, 10**4),
+    columns=(20, 2**10, (4, 16, 64)), predict=Size(20, 10, 2**11), rows=50,
 )  # fmt: skip
 
 
@@ -60,14 +64,15 @@ def cases_of(sizes: Sizes, folder: Path | None) -> dict[str, Callable[[], Found]
     """Return what is measured, by name."""
     return {
         "flagship": partial(trainings.flagship, sizes.flagship),
-        "race": partial(trainings.against_rival, "sphere", sizes.race, least=3),
+        "race": partial(trainings.against_rivals, "sphere", sizes.race, least=3),
         "images": partial(trainings.images, folder, sizes.images),
-        "circle": partial(trainings.against_rival, "circle", sizes.circle, least=1),
-        "small_width": partial(trainings.against_rival, "small_width", sizes.small_width, least=1),
+        "circle": partial(trainings.against_rivals, "circle", sizes.circle, least=1),
+        "small_width": partial(trainings.against_rivals, "small_width", sizes.small_width, least=1),
         "growth": partial(drawn.growth, sizes.growth),
         "more_inputs": partial(drawn.one, sizes.more_inputs, evaluations=1 / 4),
         "ten_billion": partial(drawn.one, sizes.ten_billion, evaluations=None),
         "huge": partial(trainings.huge, sizes.huge),
+        "columns": partial(trainings.columns, *sizes.columns),
         "predict": partial(trainings.predict, sizes.predict, rows=sizes.rows),
         "parts": lambda: parts.measure(parted(sizes, folder)),
     }
@@ -93,13 +98,14 @@ def compile_all() -> float:
     """Compile what is measured in this process, or load what was compiled before; return the seconds."""
     began = time.perf_counter()
     problem, settings = random_problem(inputs=20, dimension=10), NetworkSettings.checked(width=4000, dimension=10)
-    for ways in parts.kinds().values():
-        with parts.forced(ways):
+    for kind in parts.kinds().values():
+        with parts.forced(kind.ways):
             for twins in (False, True):
-                train(problem, width=4000, twins=twins).network.predict(problem.inputs)
+                train(problem, width=4000, twins=twins, start=kind.start).network.predict(problem.inputs)
     train(problem, width=4000, index="dense")  # where neurons move far
     dense_iterations(problem, settings, count=1)
     trainings.rival_seconds(problem, settings)
+    dense_hadamard.warm_up()
     return time.perf_counter() - began
 
 

@@ -1,7 +1,8 @@
 """Where the time of the start goes: its numbers, its rounding, its products, its scan; and what comes after it.
 
-One thread measures each part of the start alone, on blocks as training uses them, for the product in float32 and for
-every screen that this machine has. The floor divides by the number of threads as if they did not disturb each other.
+One thread measures each part of the start alone, on blocks as training uses them, for the product in float32, for every
+screen that this machine has, and for Hadamard rows. Those have no numbers of their own: signs and lengths are part of
+their products. The floor divides by the number of threads as if they did not disturb each other.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +19,13 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.cases import Found, captions, in_turn, later_seconds, trained
 from benchmarks.dense import dense_evaluation
+from benchmarks.rotated import levels_of
 from benchmarks.summary import Sheet
 from thresher import Problem, Result
 from thresher.loops import screen
 from thresher.loops.instructions.whole import WAYS, Way
 from thresher.model.network import NetworkSettings
+from thresher.model.start import Sequence as Rows
 from thresher.parallel import core_count
 from thresher.shards import SHARDS, Recipe, watchlists
 from thresher.shards.certified import BAND_AFTER_FIRST_STEP
@@ -29,6 +33,8 @@ from thresher.shards.watchlists import StartBlock, StartScan, loop_inputs
 from thresher.theory import limit_kernel
 
 BLOCK, BLOCKS, REPEATS = 1024, 16, 7
+LEVELS = 4  # of a transform that are taken in registers, between a load and a store of each number
+_COLUMNS = 256  # of a product that tells how long a multiplication with its addition takes
 
 
 class Case(NamedTuple):
@@ -39,9 +45,17 @@ class Case(NamedTuple):
     settings: NetworkSettings
 
 
-def kinds() -> dict[str, tuple[Way, ...]]:
-    """Return how this machine can multiply start rows, by name: in float32, without a screen, or by one of its ways."""
-    return {"float32": (), **{f"{way.bits} bits, {way.instructions}": (way,) for way in WAYS}}
+class Kind(NamedTuple):
+    """What start rows are, and the ways to screen them, one at most: without any they are multiplied in float32."""
+
+    start: Rows
+    ways: tuple[Way, ...] = ()
+
+
+def kinds() -> dict[str, Kind]:
+    """Return how this machine can multiply start rows, as ``Result.screen`` calls it."""
+    screens = {f"{way.bits} bits, {way.instructions}": Kind("random", (way,)) for way in WAYS}
+    return {"float32": Kind("random"), **screens, "float32, by additions": Kind("hadamard")}
 
 
 @contextmanager
@@ -67,30 +81,27 @@ def of_case(case: Case) -> list[dict[str, Any]]:
     options = {"width": settings.width, "twins": settings.start.twins}
     last = dict[str, tuple[Result, float]]()
 
-    def work(kind: str, ways: tuple[Way, ...]) -> float:
-        with forced(ways):
-            last[kind] = trained(problem, **options)
-        return last[kind][1]
+    def work(screen: str, kind: Kind) -> float:
+        with forced(kind.ways):
+            last[screen] = trained(problem, start=kind.start, **options)
+        return last[screen][1]
 
-    works: dict[str, Callable[[], float]] = {
-        kind: lambda kind=kind, ways=ways: work(kind, ways)  # type: ignore[misc]
-        for kind, ways in kinds().items()
-    }
-    evaluation = {"evaluation": lambda: dense_evaluation(problem, settings, generator="numpy")}
-    taken, own = in_turn(evaluation | works), trained(problem, **options)[0].screen
+    works = {screen: partial(work, screen, kind) for screen, kind in kinds().items()}
+    evaluation = partial(dense_evaluation, problem, settings, generator="numpy")
+    taken, own = in_turn({"evaluation": evaluation, **works}), trained(problem, **options)[0].screen
     start_rows, rows = settings.width // (2 if settings.start.twins else 1), []
-    for kind, ways in kinds().items():
-        with forced(ways):
-            parts = parts_of_start(problem, settings)
-        result, seconds = last[kind]
+    for name_of_kind, kind in kinds().items():
+        with forced(kind.ways):
+            parts = parts_of_start(problem, settings._replace(start=settings.start._replace(sequence=kind.start)))
+        result, seconds = last[name_of_kind]
         whole = sum(sum(record.seconds.values()) for record in result.history)
         row_floor = parts["numbers"] + parts["rounding"] + parts["product"] + parts["bytes"] / parts["bandwidth"]
         later = sum(later_seconds(result))
         rows.append(
             {
-                "case": name, "screen": kind, "own": kind == own, **parts,
+                "case": name, "screen": name_of_kind, "own": name_of_kind == own, **parts,
                 "floor": start_rows * row_floor / core_count(), "start": whole - later, "later": later,
-                "weights": seconds - whole, "evaluations": taken[kind].seconds / taken["evaluation"].seconds,
+                "weights": seconds - whole, "evaluations": taken[name_of_kind].seconds / taken["evaluation"].seconds,
             }
         )  # fmt: skip
     return rows
@@ -99,10 +110,10 @@ def of_case(case: Case) -> list[dict[str, Any]]:
 def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, float]:
     """Return seconds a start row of each part of the start on one thread, bytes a start row leaves, bytes a second."""
     recipe = Recipe(SHARDS["certified"], settings, problem.inputs, "float32")
-    geometry, inputs, start = recipe.geometry, recipe.rounded_inputs, settings.start
+    geometry, inputs, rotated, start = recipe.geometry, recipe.rounded_inputs, recipe.rotated_inputs, settings.start
     step = linalg.solve(limit_kernel(problem.products, settings.shift), -problem.targets, assume_a="pos")
     drift = float(np.sqrt(np.mean(step**2))) * settings.scale
-    room = np.empty((BLOCK, problem.size), np.float32)
+    room = np.empty((BLOCK, problem.size), np.float32) if rotated is None else rotated.room(BLOCK)
     columns, copies = start.base_block(0, BLOCK), 2 if start.twins else 1
 
     def scan() -> tuple[float, int]:
@@ -114,7 +125,7 @@ def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, flo
         seconds = 0.0
         for k in range(BLOCKS):
             block = range(k * BLOCK, (k + 1) * BLOCK)
-            made = StartBlock.make(start, geometry, block, out=room, rounded=one.rounded)
+            made = StartBlock.make(start, geometry, block, out=room, rounded=one.rounded, rotated=rotated)
             began = time.perf_counter()
             one.add(made)
             seconds += time.perf_counter() - began
@@ -127,8 +138,11 @@ def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, flo
     with threadpool_limits(1, "blas"):
         scans = [scan() for _ in range(REPEATS)]
         big = np.ones(1 << 24, np.float32), np.empty(1 << 24, np.float32)
-        if inputs is None:
-            rounding, product = 0.0, best(lambda: np.matmul(columns.T, geometry.fast_inputs.T, out=room)) / BLOCK
+        numbers, rounding = best(lambda: start.base_block(0, BLOCK)) / BLOCK, 0.0
+        if rotated is not None:
+            numbers, product = 0.0, best(lambda: rotated.products(0, BLOCK, out=room)) / BLOCK
+        elif inputs is None:
+            product = best(lambda: np.matmul(columns.T, geometry.fast_inputs.T, out=room)) / BLOCK
         else:
             rounding = (
                 best(lambda: (screen.round_rows(columns, inputs.bits), screen.transpose(columns, np.float32))) / BLOCK
@@ -136,13 +150,23 @@ def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, flo
             product = best(_products(columns, inputs)) / BLOCK
         whole = min(seconds for seconds, _ in scans) / (BLOCK * BLOCKS)
         return {
-            "numbers": best(lambda: start.base_block(0, BLOCK)) / BLOCK,
+            "numbers": numbers,
             "rounding": rounding,
             "product": product,
             "scan": whole if inputs is None else max(whole - product, 0.0),  # a screen is part of the scan
             "bytes": scans[0][1] / (BLOCK * BLOCKS),
+            "additions": levels_of(rotated) if rotated else 0,
+            "pair": product / problem.size,
+            "addition": _addition(problem.size),
             "bandwidth": 2 * big[0].nbytes / best(lambda: np.copyto(big[1], big[0])),
         }
+
+
+def _addition(inputs: int) -> float:
+    """Return the seconds of a multiplication with its addition in a matrix product: as many as of an addition alone."""
+    rows, columns = np.ones((BLOCK, _COLUMNS), np.float32), np.ones((_COLUMNS, inputs), np.float32)
+    out = np.empty((BLOCK, inputs), np.float32)
+    return best(lambda: np.matmul(rows, columns, out=out)) / (BLOCK * _COLUMNS * inputs)
 
 
 def _products(columns: Any, inputs: Any) -> Callable[[], None]:
@@ -167,8 +191,10 @@ def best(work: Callable[[], object]) -> float:
 
 
 def part(found: dict[str, Found]) -> list[str]:
-    """Return the table of the page."""
+    """Return the tables of the page: the parts, and what the additions of Hadamard rows take."""
     ours = {name: of for name, of in found.items() if "parts" in of}
+    if not ours:
+        return []
     header = ["case", "screen", "numbers, µs", "rounding", "product", "scan", "bytes", "floor, s", "start, s"]
     header += ["later iterations, s", "weights, s", "whole, in dense evaluations"]
     lines = [
@@ -182,4 +208,18 @@ def part(found: dict[str, Found]) -> list[str]:
         for of in ours.values()
         for one in of["parts"]
     ]
-    return [*captions(ours), Sheet("", header, lines, left=2).markdown()] if ours else []
+    tables = [*captions(ours), Sheet("", header, lines, left=2).markdown()]
+    header = ["Hadamard rows of", "additions a pair", "ns at the rate of a matrix product", "loads and stores", "ns"]
+    lines = [
+        [
+            one["case"],
+            str(one["additions"]),
+            f"{1e9 * one['additions'] * one['addition']:.3f}",
+            str(2 * -(-one["additions"] // LEVELS)),
+            f"{1e9 * one['pair']:.3f}",
+        ]
+        for of in ours.values()
+        for one in of["parts"]
+        if one["additions"]
+    ]
+    return [*tables, Sheet("", header, lines).markdown()]

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 from benchmarks import bench, child, methods, page, summary
 from benchmarks.child import Task, measure
+from benchmarks.dense import DenseNetwork
 from benchmarks.log import Limits, Log
 from benchmarks.methods import load_method, method_names
 from benchmarks.problems import Size, load_problem, problem_names
+from benchmarks.rotated import HadamardNetwork
 
 from thresher import MemoryRefused, Problem, cli
 from thresher.datasets import random_problem
@@ -27,7 +29,10 @@ FOLDER = Path(methods.__file__).parent
 SMALL = Size(inputs=15, dimension=8, width=700)
 LIMITS = Limits(seconds=20.0)
 # Gauss-Newton steps from the network's own Gram matrix, by whatever solver.
-KIN = {"cgh19": {}, "bpsw21": {}, "zmg19": {"rate": 1.0}, "trees": {}, "paper": {}, "ours": {"first_step": "gram"}}
+KIN = {
+    "cgh19": {}, "bpsw21": {}, "zmg19": {"rate": 1.0}, "trees": {}, "paper": {}, "ours": {"first_step": "gram"},
+    "ours_hadamard": {"first_step": "gram"}, "dense_pairs": {}, "dense_hadamard": {},
+}  # fmt: skip
 WITHOUT_TORCH = [name for name in method_names() if not load_method(name).REQUIRES]
 
 
@@ -76,7 +81,7 @@ def test_every_problem_has_every_tier():
 @pytest.mark.parametrize("name", KIN)
 def test_gauss_newton_kin_walk_the_dense_path(name, problem, settings):
     log = log_of(name, problem, settings, **KIN[name])
-    start = settings.start
+    start = settings.start._replace(sequence="hadamard" if name.endswith("hadamard") else "random")
     W0, signs = start.block(0, settings.width).astype(float), start.signs(np.arange(settings.width))
     states = naive.gauss_newton(
         W0, signs, problem.inputs, problem.targets, shift=settings.shift, iterations=len(log.history) - 1
@@ -86,6 +91,57 @@ def test_gauss_newton_kin_walk_the_dense_path(name, problem, settings):
     # The paper's solver stops early, at a sixth of what its proof needs.
     loose = {"rtol": 0.05, "atol": 5e-5} if name == "paper" else {"rtol": 1e-4, "atol": 3e-7}
     np.testing.assert_allclose(residuals(log) / expected[0], expected / expected[0], **loose)
+
+
+@pytest.mark.parametrize(("inputs", "dimension", "width", "sums"), [
+    (15, 40, 700, True), (33, 300, 1200, True), (7, 1100, 3000, True), (15, 8, 700, False), (400, 40, 300, False),
+])  # fmt: skip
+def test_passes_with_hadamard_rows_are_those_of_stored_weights(inputs, dimension, width, sums):
+    """Sums of a transform and coefficients, or weights: what fires and the outputs are those of the same network."""
+    problem = random_problem(inputs=inputs, dimension=dimension)
+    settings = NetworkSettings.checked(width=width, dimension=dimension, sequence="hadamard", seed=3)
+    ours, dense = HadamardNetwork(problem, settings), DenseNetwork(problem, settings)
+    assert hasattr(ours, "weights") != sums
+    step = 3 * np.random.default_rng(0).standard_normal(inputs)
+    for fraction in (1.0, -0.5, 0.7, None):
+        (outputs, pairs), (expected, others) = ours.forward(), dense.forward()
+        np.testing.assert_allclose(outputs, expected, atol=1e-5 * np.abs(expected).max())
+        assert pairs.total > width / 100
+        for mine, theirs in zip(pairs.blocks, others.blocks, strict=True):
+            np.testing.assert_array_equal(mine[0], theirs[0])
+            np.testing.assert_array_equal(mine[1], theirs[1])
+        if fraction is None:
+            break
+        ours.move(pairs, fraction * step)
+        dense.move(others, fraction * step)
+    some = slice(0, inputs // 2)
+    np.testing.assert_allclose(ours.forward(some)[0], dense.forward(some)[0], atol=1e-5 * np.abs(expected).max())
+
+
+def test_dense_passes_with_hadamard_rows_go_the_way_of_ours():
+    problem, logs = random_problem(inputs=30, dimension=40), []
+    settings = NetworkSettings.checked(width=3000, dimension=40)
+    for name, options in (("dense_hadamard", {}), ("ours_hadamard", {"first_step": "gram"})):
+        logs.append(log_of(name, problem, settings, **options))
+        assert logs[-1].ended == "reached"
+    rivals, ours = map(residuals, logs)
+    np.testing.assert_allclose(rivals / rivals[0], ours / ours[0], rtol=1e-4, atol=3e-7)
+    assert {record.looks for record in logs[0].history} == {problem.size * settings.width}
+
+
+def test_weights_are_stored_once_neurons_have_moved_along_many_inputs():
+    problem = random_problem(inputs=200, dimension=50)
+    settings = NetworkSettings.checked(width=900, dimension=50, sequence="hadamard", shift=2.0)
+    network, dense = HadamardNetwork(problem, settings), DenseNetwork(problem, settings)
+    generator, stored = np.random.default_rng(0), []
+    for _ in range(6):
+        step = 60 * generator.standard_normal(problem.size)
+        (outputs, pairs), (expected, others) = network.forward(), dense.forward()
+        np.testing.assert_allclose(outputs, expected, atol=1e-5 * np.abs(expected).max())
+        network.move(pairs, step)
+        dense.move(others, step)
+        stored.append(hasattr(network, "weights"))
+    assert stored == sorted(stored) and not stored[0] and stored[-1]
 
 
 @pytest.mark.parametrize("name", WITHOUT_TORCH)
@@ -110,7 +166,7 @@ def test_ours_looks_less_often_than_any_dense_method(problem):
     assert ours.checked < 2e-6  # computed anew from the network that was given back
 
 
-@pytest.mark.parametrize("name", ["cgh19", "levenberg_marquardt", "sklearn_adam", "ours"])
+@pytest.mark.parametrize("name", ["cgh19", "dense_hadamard", "levenberg_marquardt", "sklearn_adam", "ours"])
 def test_what_does_not_fit_is_refused_before_it_is_made(name, problem, settings):
     options = {"rate": 1e-3, "batches": 1} if name == "sklearn_adam" else {}
     with pytest.raises(MemoryRefused, match="may be taken"):
@@ -185,6 +241,26 @@ def test_exponents_are_those_of_power_laws():
     assert slope == pytest.approx(0.7) and error == pytest.approx(0, abs=1e-12)
 
 
+def test_rows_of_ours_are_no_rivals_of_each_other():
+    def row(method, seconds):
+        reached = {"1e-06": {"iterations": 4, "seconds": seconds}}
+        facts = load_method(method)
+        return {"method": method, "label": facts.LABEL, "order": facts.ORDER, "levels": reached, "status": "reached",
+                "problem": "circle", "inputs": 5, "dimension": 2, "width": 64}  # fmt: skip
+
+    spent = {"ours": 2.0, "ours_hadamard": 1.0, "dense_pairs": 6.0, "dense_hadamard": 3.0, "gd": 50.0}
+    result = {"tier": "full", "rows": [row(*pair) for pair in spent.items()]}
+    told = {what: (float(value), goal) for what, value, goal, _ in summary.race_goals(result)}
+    ours, hadamard, pairs, rotated = (load_method(name).LABEL for name in list(spent)[:4])
+    assert told[f"{ours}: times faster than {pairs}"] == (3, "")
+    assert told[f"{hadamard}: times faster than {pairs}"] == (6, "")
+    assert told[f"{hadamard}: times faster than {rotated}"] == (3, "")
+    assert {goal for _, goal in told.values()} == {"", ">= 100"} and len(told) == 6
+    first = summary.problem_tables(result)[0]
+    assert first.header[2:4] == [ours, hadamard]
+    assert first.rows[0][-2:] == [f"3 (4) {rotated}", "won, 3 times faster"]
+
+
 def run_cli(capsys, *arguments):
     try:
         cli.main(list(arguments))
@@ -195,7 +271,11 @@ def run_cli(capsys, *arguments):
 
 
 def test_the_command_writes_results_with_their_origin(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(bench, "entrants", lambda case: ["ours", "cgh19", "gd"] if case == "race" else ["ours"])
+    monkeypatch.setattr(
+        bench,
+        "entrants",
+        lambda case: ["ours", "ours_hadamard", "cgh19", "dense_hadamard", "gd"] if case == "race" else ["ours"],
+    )
     monkeypatch.setattr(bench, "WIDTHS", {"tiny": range(9, 12)})
     output = tmp_path / "results" / "bench.json"
     for case in ("race", "width"):
@@ -206,8 +286,8 @@ def test_the_command_writes_results_with_their_origin(capsys, monkeypatch, tmp_p
     assert set(results) == {"race", "width"}
     race = results["race"]["tiny"]
     assert race["environment"]["commit"] and race["environment"]["versions"]["numpy"]
-    assert [row["method"] for row in race["rows"]] == ["ours", "cgh19", "gd"]
-    for row in race["rows"][:2]:
+    assert [row["method"] for row in race["rows"]] == ["ours", "ours_hadamard", "cgh19", "dense_hadamard", "gd"]
+    for row in race["rows"][:4]:
         assert row["status"] == "reached"
         assert row["memory"]["peak"] >= row["memory"]["before"] > 0
         assert row["levels"]["1e-06"]["seconds"] > 0 and row["counters"]["looks"] > 0 and row["warm_up_seconds"] > 0

@@ -56,10 +56,11 @@ def test_one_command_measures_every_row(tmp_path, images, in_this_process, capsy
     assert all(row["value"] > 0 for row in rows if "residual" not in row["what"] and "exponent" not in row["what"])
     goals = [(name, row["goal"]) for name, of in found.items() for row in of["rows"] if row["goal"]]
     assert {  # those that were set, and no other
-        ("flagship", "<= 1"), ("flagship", "<= 0.65"), ("flagship", ">= 150"), ("flagship", ">= 6"), ("race", ">= 3"),
-        ("images", "<= 0.8"), ("circle", ">= 1"), ("small_width", ">= 1"), ("growth", "<= 10"), ("growth", "<= 0.05"),
-        ("growth", "<= 0.85"), ("more_inputs", "<= 0.25"), ("more_inputs", "<= 16"), ("ten_billion", "<= 16"),
-        ("huge", "<= 0.4"), ("huge", "<= 13"), ("predict", "<= 0.4"),
+        ("flagship", "<= 0.8"), ("flagship", "<= 0.5"), ("flagship", ">= 150"), ("flagship", ">= 6"), ("race", ">= 3"),
+        ("images", "<= 0.2"), ("images", "<= 0.12"), ("circle", ">= 1"), ("small_width", ">= 1"), ("growth", "<= 10"),
+        ("growth", "<= 0.05"), ("growth", "<= 0.85"), ("more_inputs", "<= 0.25"), ("more_inputs", "<= 16"),
+        ("ten_billion", "<= 16"), ("huge", "<= 0.35"), ("huge", "<= 55"), ("huge", "<= 12.4"), ("columns", "<= 0.396"),
+        ("predict", "<= 0.4"),
     } == {one for one in goals if one[1] != "<= 1e-06" and one != ("growth", "<= 16")}  # fmt: skip
     text = path.read_text()
     assert "old" not in text and text.count("by hand") == len(PARTS)
@@ -74,8 +75,9 @@ def test_one_command_measures_every_row(tmp_path, images, in_this_process, capsy
 
 
 def test_a_screen_is_forced_and_taken_back(monkeypatch):
-    ways = {f"{bits} bits, {PLAIN}": (Way(bits, PLAIN),) for bits in (8, 16)}
-    monkeypatch.setattr(parts, "kinds", lambda: {"float32": (), **ways})
+    ways = {f"{bits} bits, {PLAIN}": parts.Kind("random", (Way(bits, PLAIN),)) for bits in (8, 16)}
+    plain, added = parts.Kind("random"), parts.Kind("hadamard")
+    monkeypatch.setattr(parts, "kinds", lambda: {"float32": plain, **ways, "float32, by additions": added})
     monkeypatch.setattr(parts, "REPEATS", 1)
     before = screen.WAYS, screen._WORTH, watchlists._PASSING
     (case, *_) = start.parted(start.TINY, None)
@@ -88,9 +90,11 @@ def test_a_screen_is_forced_and_taken_back(monkeypatch):
 
     monkeypatch.setattr(parts, "trained", trained)
     rows = parts.of_case(case)
-    assert [row["screen"] for row in rows] == ["float32", *ways] == screens[:3]
-    assert [row["rounding"] > 0 for row in rows] == [False, True, True]
-    assert np.ptp([row["bytes"] for row in rows]) < 0.01 * rows[0]["bytes"]  # nearly the same watchlists
+    assert [row["screen"] for row in rows] == ["float32", *ways, "float32, by additions"] == screens[:4]
+    assert [row["rounding"] > 0 for row in rows] == [False, True, True, False]
+    assert [row["numbers"] > 0 for row in rows] == [True, True, True, False]
+    assert [row["additions"] for row in rows] == [0, 0, 0, 8]
+    assert np.ptp([row["bytes"] for row in rows[:3]]) < 0.01 * rows[0]["bytes"]  # nearly the same watchlists
     assert before == (screen.WAYS, screen._WORTH, watchlists._PASSING)
 
 
@@ -113,6 +117,7 @@ def test_large_evaluations_are_scaled_and_say_so(monkeypatch, in_this_process):
     monkeypatch.setattr(alone, "dense_evaluation", evaluated)
     rows = trainings.huge(Size(20, 8, 2**13))["rows"]
     assert set(widths) == {2**10}
+    assert {row["case"].split(", ")[-1] for row in rows} == set(cases.STARTS.values())
     assert "in dense evaluations (of which 1/8 was timed)" in [row["what"] for row in rows]
 
 
@@ -128,6 +133,17 @@ def test_exponents_are_those_of_the_width(monkeypatch):
     assert rows["exponent of the width in neurons drawn"]["value"] == pytest.approx(0.5)
     assert not rows["whole training, seconds"]["reached"]  # 2^21 s, and 10 were the goal
     assert rows["in dense evaluations"]["reached"] and rows["in dense evaluations"]["value"] == pytest.approx(2**-9)
+
+
+def test_growth_with_the_columns_is_held_against_that_of_a_logarithm(monkeypatch):
+    numbers = (16, 64, 256, 1024, 4096)
+    growth = {"random": lambda d: 1e-3 * d, "hadamard": np.log}
+    monkeypatch.setattr(
+        trainings, "_start_seconds", lambda problem, width, start: float(growth[start](problem.dimension))
+    )
+    *_, gaussian, hadamard = trainings.columns(5, 2**10, numbers)["rows"]
+    assert gaussian["value"] == pytest.approx(1) and not gaussian["goal"]
+    assert hadamard["reached"] and hadamard["value"] == pytest.approx(0.195, abs=0.01)
 
 
 @pytest.mark.parametrize(
