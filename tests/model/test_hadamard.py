@@ -1,7 +1,5 @@
 """Hadamard start rows: by definition, however asked for, and products by additions within their bound."""
 
-import pickle
-
 import naive
 import numpy as np
 import pytest
@@ -124,12 +122,6 @@ def test_columns_that_whole_numbers_have_no_room_for_are_refused():
         NetworkSettings.checked(width=10, dimension=2**15 + 1, sequence="hadamard")
     start = start_of(1, 2**15)
     np.testing.assert_array_equal(bits(start.rows(np.array([40_000]))), bits(start.block(40_000, 40_001)))
-
-
-def test_settings_survive_a_pickle_and_say_what_their_rows_are():
-    made = NetworkSettings.checked(width=100, dimension=3, seed=5, twins=True, sequence="hadamard")
-    assert pickle.loads(pickle.dumps(made)) == made
-    assert made.start == start_of(5, 3, twins=True)
 
 
 # Products by additions
