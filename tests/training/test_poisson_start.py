@@ -209,8 +209,11 @@ def test_auto_draws_where_rows_fire_on_less_than_half_an_input(options, kind):
         ({"shift": 0.0}, "shift above 0"),
         ({"device": "cuda"}, "device='cpu', or start='random'"),
         ({"penalty": 0.1, "index": "certified"}, "without a penalty"),
+        ({"sequence": "sobol"}, "drawn where they fire, or are 'sobol' rows"),
+        ({"sequence": "hadamard"}, "drawn where they fire, or are 'hadamard' rows"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:sequence=")
 def test_refusals(options, fault):
     with pytest.raises(InvalidInput, match=fault):
         train(PROBLEM, **OPTIONS | options)

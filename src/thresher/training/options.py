@@ -32,7 +32,7 @@ from thresher.training.objectives import Interpolation, Penalised
 from thresher.training.result_files import Origin
 from thresher.training.solving import ALWAYS_FACTOR, EVER_FACTOR, LimitGram, Solving, choose_solving, first_solver
 
-__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "Setup", "check_path", "choose_name"]
+__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "STARTS", "Setup", "check_path", "choose_name"]
 
 Choice = TypeVar("Choice")
 DEFAULT_INDEX, PENALTY_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
@@ -248,8 +248,8 @@ def _start_of(start: Any, sequence: Any) -> str:
     """Return where start rows come from; words of version 0.1 warn."""
     if sequence is not None:
         warn_of_old(f"sequence={sequence!r}", f"start={sequence!r}", stacklevel=9)
-        if start == "poisson" and sequence == "sobol":
-            raise InvalidInput("start rows are drawn where they fire, or come from Sobol points: give start= alone.")
+        if start == "poisson" and sequence != "random":
+            raise InvalidInput(f"start rows are drawn where they fire, or are {sequence!r} rows: give start= alone.")
         start = sequence if start in ("random", "scan") or sequence != "random" else start
     if start == "scan":
         warn_of_old("start='scan'", "start='random'", stacklevel=9)
