@@ -303,7 +303,7 @@ class TestRun:
             (["--start", "hadamard"], False),
             (["--index", "dense"], False),
             (["--dtype", "float64"], False),
-        ],  # fmt: skip
+        ],
     )
     def test_only_what_the_training_needs_is_compiled_ahead(self, capsys, tmp_path, monkeypatch, given, usual):
         ahead = []

@@ -62,7 +62,7 @@ def alive():
     return [one for one in ray._private.state.actors().values() if one["State"] != "DEAD"]
 
 
-@pytest.mark.parametrize("start", ["random", "hadamard"])
+@pytest.mark.parametrize("start", ["random", pytest.param("hadamard", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("workers", [pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3)] + [7])
 def test_the_number_of_shards_changes_no_bit(cluster, workers, start):
     (problem,) = problems()
