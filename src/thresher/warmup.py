@@ -96,7 +96,7 @@ def searches() -> None:
     ways: list[dict[str, Any]] = [
         {"index": "scan"}, {"index": "tournament"}, {"index": "dense"}, {"method": "paper"}, {"solver": "pivots"},
         {"twins": True}, {"dtype": "float64"}, {"start": "poisson", "twins": True, "shift": 0.8, "width": 2000},
-        {"index": "dense", "shift": 2.0, "solver": "pivots"}, {"index": "scan", "start": "sobol"},
+        {"index": "dense", "shift": 2.0, "solver": "pivots"}, {"index": "scan", "start": "sobol"}, {"start": "hadamard"},
         *({"solver": Sketched(preconditioner=SketchQR(sketch=one))} for one in SKETCHES),
     ]  # fmt: skip
     for options in ways:
