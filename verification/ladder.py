@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -240,7 +240,7 @@ def _climb_by_additions(report: Report, width: int, seed: int) -> None:
 
 def _certified(problem: Problem, width: int, seed: int, *, start: str) -> tuple[CheckTheorems, Result]:
     certify = CheckTheorems()
-    options = {"width": width, "seed": seed, "first_step": "gram", "max_iterations": 20, "start": start}
+    options: dict[str, Any] = {"width": width, "seed": seed, "first_step": "gram", "max_iterations": 20, "start": start}
     return certify, train(problem, **options, callbacks=[certify])
 
 
