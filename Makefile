@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test coverage test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs limits pictures start bench bench-full certified scaling prediction kernel preconditioners cluster many-rows gpu reliability clean
+.PHONY: setup demo test coverage test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs limits pictures start bench bench-full certified scaling prediction kernel preconditioners start-rows cluster many-rows gpu reliability clean
 
 setup: $(VENV)/.ready
 
@@ -84,7 +84,7 @@ limits: setup
 pictures: setup
 	$(BIN)/python docs/draw.py
 
-# Benchmarks, up to `preconditioners` those of docs/benchmarks.md, into which they write. Nothing else should run meanwhile.
+# Benchmarks, up to `start-rows` those of docs/benchmarks.md, into which they write. Nothing else should run meanwhile.
 
 # Whole trainings and predictions beside one dense evaluation, with Gaussian and with Hadamard rows, where the time of the start
 # goes, and start rows drawn where they fire, up to 10^10 neurons; about 25 minutes and 14 GiB of memory.
@@ -118,6 +118,10 @@ kernel: setup
 # Preconditioners of the Gram matrix side by side, without an n x n matrix; about five minutes.
 preconditioners: setup
 	$(BIN)/python -m benchmarks.preconditioners $(if $(DATA),--mnist '$(DATA)/mnist')
+
+# What trainings make of random, Hadamard and Sobol start rows, over twenty seeds; about ten minutes.
+start-rows: setup
+	$(BIN)/python -m benchmarks.start_rows $(if $(DATA),--mnist '$(DATA)/mnist')
 
 # Workers on Ray beside threads of one process, and larger clusters on paper; a few minutes.
 cluster: setup

@@ -83,6 +83,68 @@ def draw_rows(numbers, shares, normals, X, shift):
     return rows
 
 
+def hadamard_matrix(p):
+    """H (p, p), p a power of 2: one row on top of the other, and beside them the same with the lower one negated."""
+    H = np.ones((1, 1), np.float32)
+    while len(H) < p:
+        H = np.block([[H, H], [H, -H]])
+    return H
+
+
+def hadamard_signs(words, count):
+    """1 or -1 for each of the first bits of random words, lowest first."""
+    return np.array([1 - 2 * (int(words[k // 32]) >> k % 32 & 1) for k in range(count)], np.float32)
+
+
+def hadamard_length(normal, word, p):
+    """A number that is distributed as ±sqrt(chi² / p): the cube of a normal one, and a sign from the last bit."""
+    share = np.float32(2) / np.float32(9 * p)
+    root = np.float32(1) - share + np.float32(normal) * np.sqrt(share)
+    return np.sqrt(root * root * root) * np.float32(1 - 2 * (int(word) & 1))
+
+
+def hadamard_turns(words, normals):
+    """S (p,) and T (p / 2, 2, 2): signs, and a turn of each pair of coordinates with a sign for each of the two.
+
+    From words (p, 3) and the normal numbers (p,) that belong to the last of them: those of a pair give its angle.
+    """
+    signs = np.where(words & 1, -1.0, 1.0)
+    turns = np.empty((len(words) // 2, 2, 2), np.float32)
+    for k in range(len(turns)):
+        a, b = np.float64(normals[2 * k]), np.float64(normals[2 * k + 1])
+        cosine, sine = a / np.sqrt(a * a + b * b), b / np.sqrt(a * a + b * b)
+        turns[k] = np.diag(signs[2 * k : 2 * k + 2, 1]) @ [[cosine, -sine], [sine, cosine]]
+    return signs[:, 0].astype(np.float32), turns
+
+
+def hadamard_row(j, D, S, T, length, d):
+    """Row j of a block with signs D (p,): length / p times S H Tᵀ H D H_j, of which the first d numbers are kept."""
+    p, H = len(D), hadamard_matrix(len(D))
+    v = H @ (D * H[j])  # whole numbers
+    turned = np.empty(p, np.float32)
+    for k in range(p // 2):
+        for side in range(2):
+            turned[2 * k + side] = T[k, 0, side] * v[2 * k] + T[k, 1, side] * v[2 * k + 1]
+    return (length * in_halves(turned) * S / np.float32(p))[:d]
+
+
+def in_halves(values):
+    """H times values, summed in the order in which the package does: halves of them first."""
+    if len(values) == 1:
+        return values
+    first, second = np.split(values, 2)
+    return np.concatenate([in_halves(first + second), in_halves(first - second)])
+
+
+def rotated(X, S, T):
+    """z = H T H S x / p for inputs X (n, d), padded with zeros; products with ±H_j D_k are those with rows."""
+    p, H = len(S), hadamard_matrix(len(S)).astype(np.float64)
+    padded = np.zeros((len(X), p))
+    padded[:, : X.shape[1]] = X
+    turned = ((padded * S) @ H).reshape(len(X), p // 2, 2)
+    return np.einsum("kab,nkb->nka", T, turned).reshape(len(X), p) @ H / p
+
+
 def condition(G):
     values = np.linalg.eigvalsh(G)
     return values[-1] / values[0] if values[0] > 0 else np.inf

@@ -97,6 +97,7 @@ def searches() -> None:
         {"index": "scan"}, {"index": "tournament"}, {"index": "dense"}, {"method": "paper"}, {"solver": "pivots"},
         {"twins": True}, {"dtype": "float64"}, {"start": "poisson", "twins": True, "shift": 0.8, "width": 2000},
         {"index": "dense", "shift": 2.0, "solver": "pivots"}, {"index": "scan", "start": "sobol"},
+        {"start": "hadamard"},
         *({"solver": Sketched(preconditioner=SketchQR(sketch=one))} for one in SKETCHES),
     ]  # fmt: skip
     for options in ways:
@@ -171,8 +172,8 @@ def _compiled_elsewhere(*parts: str) -> Iterator[None]:
 def compile_all() -> Iterator[str]:
     """Compile everything in processes of their own, and yield the name of each part that is done.
 
-    Raises NotAvailable if one of them fails, or if nothing could be kept. Cost: about twenty seconds on two cores; two
-    where all is in the cache.
+    Raises NotAvailable if one of them fails, or if nothing could be kept. Cost: about half a minute on two cores; two
+    seconds where all is in the cache.
     """
     if hasattr(trees.query, "stats") and trees.query.stats.cache_path is None:
         raise NotAvailable(

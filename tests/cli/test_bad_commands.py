@@ -70,6 +70,13 @@ BAD = {
     "nothing to train on": (GOOD, "t.csv", ["--test-size", "0.97"], r"leaves 1 of 20 rows to train on"),
     "negative seed": (GOOD, "t.csv", ["--seed", "-1"], r"--seed must be at least 0; got -1"),
     "unknown index": (GOOD, "t.csv", ["--index", "hash"], r"'hash' is not one of"),
+    "unknown start": (GOOD, "t.csv", ["--start", "gaussian"], r"'gaussian' is not one of"),
+    "start with a ridge": (
+        GOOD,
+        "t.csv",
+        ["--start", "hadamard"],
+        r"--start is only for exact training\. Add --ridge 0",
+    ),
     "index with a ridge": (GOOD, "t.csv", ["--index", "scan"], r"--index is only for exact training\. Add --ridge 0"),
     "workers of no cluster": (GOOD, "t.csv", ["--workers", "3"], r"--workers is only for a cluster\. Add --engine ray"),
     "unknown flag": (GOOD, "t.csv", ["--colour", "red"], r"No such option.*--colour"),

@@ -296,7 +296,14 @@ class TestRun:
 
     @pytest.mark.parametrize(
         ("given", "usual"),
-        [([], True), (["--dtype", "float32"], True), (["--index", "dense"], False), (["--dtype", "float64"], False)],
+        [
+            ([], True),
+            (["--dtype", "float32"], True),
+            (["--start", "random"], True),
+            (["--start", "hadamard"], False),
+            (["--index", "dense"], False),
+            (["--dtype", "float64"], False),
+        ],
     )
     def test_only_what_the_training_needs_is_compiled_ahead(self, capsys, tmp_path, monkeypatch, given, usual):
         ahead = []

@@ -62,11 +62,13 @@ def alive():
     return [one for one in ray._private.state.actors().values() if one["State"] != "DEAD"]
 
 
+@pytest.mark.parametrize("start", ["random", pytest.param("hadamard", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("workers", [pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3)] + [7])
-def test_the_number_of_shards_changes_no_bit(cluster, workers):
+def test_the_number_of_shards_changes_no_bit(cluster, workers, start):
     (problem,) = problems()
-    there = train(problem, engine=Ray(workers=workers), audit=True, **SMALL)
-    assert_same(train(problem, audit=True, **SMALL), there)
+    options = {**SMALL, "start": start, "audit": True}
+    there = train(problem, engine=Ray(workers=workers), **options)
+    assert_same(train(problem, **options), there)
     assert not sum(record.traffic["restarts"] for record in there.history)
 
 
@@ -76,6 +78,7 @@ CASES = {
     "dense with a penalty": {"index": "dense", "penalty": 0.1, "width": 200},
     "poisson": {"twins": True, "start": "poisson", "width": 4000, "shift": 1.5},
     "no matrix": {"solver": "pivots"},
+    "hadamard": {"start": "hadamard", "twins": True},
 }
 
 

@@ -119,6 +119,7 @@ CASES = {
     "dense": {"index": "dense", "twins": True},
     "dense with a penalty": {"index": "dense", "penalty": 0.1, "solver": "cg", "audit": True},
     "poisson": {"twins": True, "start": "poisson", "width": 500, "shift": 1.5, "audit": True},
+    "hadamard": {"start": "hadamard", "audit": True},
     "scan with a penalty": {"index": "scan", "penalty": 0.1},
 }
 

@@ -60,6 +60,19 @@ def test_every_row_is_met_and_certified(rows, columns, seed, bias, scale):
     assert result.history[-1].residual <= 1e-6 * result.history[0].residual
 
 
+@pytest.mark.parametrize(
+    "given", [{"start": "hadamard"}, {"train_options": {"start": "hadamard"}}, {}, {"start": "sobol"}]
+)
+def test_start_rows_are_those_asked_for_and_else_independent(given, tmp_path):
+    X, y = table()
+    model = ThresherRegressor(**SMALL, **given).fit(X, y)
+    expected = "hadamard" if "hadamard" in repr(given) else "random"
+    assert model.networks_[0].settings.start.sequence == expected
+    assert model.results_[0].status == Status.CONVERGED
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(thresher.load(tmp_path / "model").predict(X), model.predict(X))
+
+
 @settings(max_examples=examples(8))
 @given(rows=st.integers(3, 25), seed=st.integers(0, 99), classes=st.integers(2, 4))
 def test_labels_are_met(rows, seed, classes):

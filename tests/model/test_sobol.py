@@ -25,7 +25,8 @@ from thresher.shards.dense import start_gram
 from thresher.theory import limit_kernel
 
 SEEDS = (0, 7, 2**64 - 1)
-both = pytest.mark.parametrize("sequence", ["random", "sobol"])
+KINDS = ("random", "sobol", "hadamard")
+every_kind = pytest.mark.parametrize("sequence", KINDS)
 
 
 def bits(array):
@@ -155,7 +156,7 @@ starts = st.builds(
     st.integers(0, 2**64 - 1),
     st.integers(1, 9),
     st.booleans(),
-    st.sampled_from(["random", "sobol"]),
+    st.sampled_from(KINDS),
 )
 
 
@@ -189,7 +190,7 @@ def test_a_larger_dimension_keeps_the_first_columns(start, more):
     np.testing.assert_array_equal(bits(start.block(0, 99)), bits(larger.block(0, 99)[:, : start.dimension]))
 
 
-@both
+@every_kind
 @pytest.mark.parametrize("neuron", [0, 1, 65_535, 10**6])
 def test_a_single_row(sequence, neuron):
     start = Start(2, 3, False, sequence)
@@ -200,7 +201,7 @@ def test_a_single_row(sequence, neuron):
     assert start.block(neuron, neuron).shape == (0, 3)
 
 
-@both
+@every_kind
 def test_twins_share_rows_and_have_opposite_signs(sequence):
     start, even = Start(4, 5, True, sequence), np.arange(0, 3000, 2)
     np.testing.assert_array_equal(start.signs(even), -start.signs(even + 1))
@@ -209,7 +210,7 @@ def test_twins_share_rows_and_have_opposite_signs(sequence):
     np.testing.assert_array_equal(bits(start.base_block(7, 1500).T), bits(start.block(14, 3000)[::2]))
 
 
-@both
+@every_kind
 def test_threads_make_the_same_numbers(sequence):
     start, edges = Start(5, 6, True, sequence), np.linspace(0, 9000, 14).astype(int)
     sobol._points.cache_clear()
@@ -219,7 +220,7 @@ def test_threads_make_the_same_numbers(sequence):
     np.testing.assert_array_equal(bits(np.concatenate(parts)), bits(start.block(0, 9000)))
 
 
-@both
+@every_kind
 def test_a_network_is_what_its_rows_say(sequence):
     problem = random_problem(inputs=20, dimension=4)
     made = NetworkSettings.checked(width=3000, dimension=4, shift=0.3, seed=9, sequence=sequence)
@@ -232,9 +233,9 @@ def test_a_network_is_what_its_rows_say(sequence):
         np.testing.assert_allclose(Network(made, weights).predict(problem.inputs), expected, atol=1e-10)
 
 
-@both
+@every_kind
 @pytest.mark.parametrize("index", ["scan", "tournament"])
-def test_engines_that_ask_the_start_train_with_either(sequence, index):
+def test_engines_that_ask_the_start_train_with_any(sequence, index):
     problem = random_problem(inputs=15, dimension=4)
     made = NetworkSettings.checked(width=2000, dimension=4, shift=0.5, seed=1, twins=True, sequence=sequence)
     engine, _ = start_engine(problem, made, index=index, dtype="float64", threads=1)
@@ -251,19 +252,19 @@ def test_engines_that_make_rows_themselves_refuse_others():
         start_engine(problem, made, index="certified")
 
 
-@both
+@every_kind
 def test_signs_do_not_depend_on_the_rows(sequence):
     neurons = np.arange(500)
     np.testing.assert_array_equal(Start(6, 3, False, sequence).signs(neurons), Start(6, 3).signs(neurons))
 
 
-@both
+@every_kind
 def test_settings_and_starts_survive_a_pickle(sequence):
     made = NetworkSettings.checked(width=100, dimension=3, seed=5, twins=True, sequence=sequence)
     assert made.start == Start(5, 3, True, sequence)
     assert pickle.loads(pickle.dumps(made)) == made
     words = Network(made, DenseWeights(made.start, np.zeros((100, 3), np.float32))).describe()["seed"]
-    assert words == {"random": "5", "sobol": "5, Sobol start rows"}[sequence]
+    assert words == {"random": "5", "sobol": "5, Sobol start rows", "hadamard": "5, Hadamard start rows"}[sequence]
 
 
 # Seeds, bounds, moments

@@ -20,6 +20,7 @@ from thresher.loops.certified.visits import BUFFER
 from thresher.loops.pairs.counting import count_bits, count_pairs
 from thresher.loops.structures import Rebuilt
 from thresher.model.geometry import Geometry
+from thresher.model.hadamard import Rotated
 from thresher.model.network import NetworkSettings
 from thresher.model.position import Position
 from thresher.shards import Scan
@@ -47,20 +48,23 @@ class ShardsAgree(RuleBasedStateMachine):
         seed=st.integers(0, 10**6),
         inputs=st.integers(1, 30),
         dimension=st.integers(1, 8),
-        width=st.integers(1, 150),
+        width=st.integers(1, 300),
         shift=st.floats(0, 2.5),
         twins=st.booleans(),
         spread=st.sampled_from([0.1, 1.0, 100.0]),
         dtype=st.sampled_from(["float32", "float64"]),
         first=st.booleans(),
-        drawn=st.booleans(),
+        rows=st.sampled_from(["random", "hadamard", "poisson"]),
     )
-    def begin(self, seed, inputs, dimension, width, shift, twins, spread, dtype, first, drawn):
+    def begin(self, seed, inputs, dimension, width, shift, twins, spread, dtype, first, rows):
         self.random = np.random.default_rng(seed)
         problem = clustered_problem(inputs, dimension, spread=spread, seed=seed)
         width *= 2 if twins else 1
-        self.settings = NetworkSettings.checked(width=width, dimension=dimension, shift=shift, seed=seed, twins=twins)
-        if drawn and twins and shift:
+        self.settings = NetworkSettings.checked(
+            width=width, dimension=dimension, shift=shift, seed=seed, twins=twins,
+            sequence="hadamard" if rows == "hadamard" else "random",
+        )  # fmt: skip
+        if rows == "poisson" and twins and shift:
             self.settings = self.settings.drawn_at(problem.inputs)
         neurons = range(self.settings.neurons)
         self.shards = [
@@ -130,14 +134,23 @@ CASES = {
     "one dimension": lambda: (Problem([[1.0], [-1.0]], [2.0, 3.0]), {"width": 501}),
     "max": lambda: (random_problem(inputs=20, dimension=10), {"width": 1000, "activation": "max"}),
 }
+every_start = pytest.mark.parametrize("start", ["random", "hadamard"])
 
 
 @pytest.mark.parametrize("first_step", ["limit", "gram"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("case", CASES)
-def test_trajectory_is_that_of_the_scan(case, dtype, first_step):
+@every_start
+def test_trajectory_is_that_of_the_scan(case, dtype, first_step, start):
     problem, options = CASES[case]()
-    options = {"dtype": dtype, "first_step": first_step, "solver": "cholesky", "max_iterations": 5, **options}
+    options = {
+        "start": start,
+        "dtype": dtype,
+        "first_step": first_step,
+        "solver": "cholesky",
+        "max_iterations": 5,
+        **options,
+    }
     ours = train(problem, index="certified", audit=True, **options)
     theirs = train(problem, index="scan", **options)
     tolerance = 1e-6 if dtype == "float32" else 1e-10
@@ -151,12 +164,13 @@ def test_trajectory_is_that_of_the_scan(case, dtype, first_step):
 
 
 @pytest.mark.parametrize("iterations", range(4))
-def test_firing_sets_are_those_of_the_scan_in_every_iteration(iterations):
+@every_start
+def test_firing_sets_are_those_of_the_scan_in_every_iteration(iterations, start):
     problem = random_problem(inputs=60, dimension=16)
     for dtype in ("float32", "float64"):
         patterns = []
         for index in ("certified", "scan", "tournament"):
-            result = train(problem, width=5000, index=index, dtype=dtype, max_iterations=iterations)
+            result = train(problem, width=5000, start=start, index=index, dtype=dtype, max_iterations=iterations)
             weights = result.network.weights
             position = Position.at_start(weights.start, Geometry.of(problem.inputs, dtype="float64"))
             scan = Scan()
@@ -167,10 +181,11 @@ def test_firing_sets_are_those_of_the_scan_in_every_iteration(iterations):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
-def test_the_number_of_threads_changes_nothing(threads, monkeypatch):
+@every_start
+def test_the_number_of_threads_changes_nothing(threads, start, monkeypatch):
     monkeypatch.setattr("thresher.engines.engine._SHARD", 500)
     problem = random_problem(inputs=50, dimension=20)
-    one, many = (train(problem, width=8000, threads=count) for count in (1, threads))
+    one, many = (train(problem, width=8000, start=start, threads=count) for count in (1, threads))
     assert [record.loss for record in one.history] == [record.loss for record in many.history]
     assert np.array_equal(one.network.weights.coefficients, many.network.weights.coefficients)
 
@@ -228,8 +243,12 @@ class TestSabotage:
 
     problem = random_problem(inputs=100, dimension=20)
 
+    @pytest.fixture(autouse=True, params=["random", "hadamard"])
+    def start(self, request):
+        self.rows = request.param
+
     def run(self):
-        return train(self.problem, width=20_000, audit=True, first_step="gram")
+        return train(self.problem, width=20_000, start=self.rows, audit=True, first_step="gram")
 
     def expect_to_be_caught(self):
         with pytest.raises(BrokenCertificate, match=r"neuron \d+ (fires|does not fire) on input \d+"):
@@ -237,6 +256,15 @@ class TestSabotage:
 
     def test_honest_certificates_pass(self):
         assert self.run().status == Status.CONVERGED
+
+    def test_rotated_inputs_that_are_off(self, monkeypatch):
+        """By more than guards allow for: pairs near the threshold are taken for what they are not."""
+        of = Rotated.of
+        monkeypatch.setattr(Rotated, "of", lambda *given, **more: _longer(of(*given, **more)))
+        if self.rows == "hadamard":
+            self.expect_to_be_caught()
+        else:
+            self.run()
 
     def test_under_reported_drift(self, monkeypatch):
         monkeypatch.setattr(certified, "_TRUST", 0.3)
@@ -276,6 +304,11 @@ class TestSabotage:
 
         monkeypatch.setattr(certified.Certified, "_take_snapshot", sleep_longer)
         self.expect_to_be_caught()
+
+
+def _longer(rotated):
+    rotated.tiles[:] *= 1 + 1e-3
+    return rotated
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 1e9, 1e19])

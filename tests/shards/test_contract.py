@@ -24,12 +24,23 @@ class Story:
     """An engine of several shards, beside dense weights that the definition moves."""
 
     def __init__(
-        self, index, *, n=9, d=5, seed=0, twins=False, dtype="float64", activation="relu", first=None, products=True
+        self,
+        index,
+        *,
+        n=9,
+        d=5,
+        seed=0,
+        twins=False,
+        dtype="float64",
+        activation="relu",
+        first=None,
+        products=True,
+        rows="random",
     ):
         rng = np.random.default_rng(seed)
         self.problem = Problem(to_sphere(rng.normal(size=(n, d))), rng.normal(size=n))
         self.settings = NetworkSettings.checked(
-            width=WIDTH, dimension=d, shift=SHIFT, seed=seed, twins=twins, activation=activation
+            width=WIDTH, dimension=d, shift=SHIFT, seed=seed, twins=twins, activation=activation, sequence=rows
         )
         self.engine, self.started = start_engine(
             self.problem, self.settings, index=index, dtype=dtype, threads=2, first_step=first, products=products
@@ -115,19 +126,29 @@ def several_shards(monkeypatch):
     twins=st.booleans(),
     dtype=st.sampled_from(["float32", "float64"]),
     activation=st.sampled_from(["relu", "max"]),
+    rows=st.sampled_from(["random", "hadamard"]),
     first=st.sampled_from([None, 1e-3, 0.5]),
     matrix=st.sampled_from(["never", "from the start", "late"]),
     n=st.integers(1, 9),
     d=st.integers(1, 7),
 )
 def test_every_kind_follows_the_definition(
-    monkeypatch, index, products, few, seed, twins, dtype, activation, first, matrix, n, d
+    monkeypatch, index, products, few, seed, twins, dtype, activation, rows, first, matrix, n, d
 ):
     monkeypatch.setattr(dense, "_FEW", few)
     rng = np.random.default_rng(seed)
     first = None if first is None else Step(rng.normal(size=n) * first)
     story = Story(
-        index, n=n, d=d, seed=seed, twins=twins, dtype=dtype, activation=activation, first=first, products=products
+        index,
+        n=n,
+        d=d,
+        seed=seed,
+        twins=twins,
+        dtype=dtype,
+        activation=activation,
+        first=first,
+        products=products,
+        rows=rows,
     )
     np.testing.assert_allclose(story.started.before.outputs, story.outputs(story.W0), **story.near)
     assert story.started.before.effort.firing == np.count_nonzero(naive.firing(story.W0, story.X, SHIFT))

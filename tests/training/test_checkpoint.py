@@ -65,6 +65,7 @@ CASES = {
     "gram": {"width": 1500, "first_step": "gram"},
     "twins": {"width": 1500, "twins": True, "dtype": "float64"},
     "poisson": {"width": 1500, "twins": True, "start": "poisson"},
+    "hadamard": {"width": 1500, "start": "hadamard"},
     "paper": {"width": 1500, "method": "paper"},
     "scan": {"width": 1500, "index": "scan"},
     "cg": {"width": 1500, "solver": "cg"},

@@ -71,10 +71,11 @@ def test_a_limit_step_that_goes_up_is_shortened():
 
 @pytest.mark.parametrize("index", ["certified", "scan"])
 @pytest.mark.parametrize("first_step", ["limit", "gram"])
-def test_several_outputs_are_what_each_would_be_alone(index, first_step):
+@pytest.mark.parametrize("start", ["random", "hadamard"])
+def test_several_outputs_are_what_each_would_be_alone(index, first_step, start):
     inputs = random_problem(inputs=30, dimension=12).inputs
     problems = [Problem(inputs, np.random.default_rng(seed).normal(size=30)) for seed in range(3)]
-    options = {"width": 3000, "index": index, "first_step": first_step}
+    options = {"width": 3000, "index": index, "first_step": first_step, "start": start}
     for problem, together in zip(problems, train_together(problems, **options), strict=True):
         alone = train(problem, **options)
         assert together.status == Status.CONVERGED

@@ -202,6 +202,28 @@ def test_auto_draws_where_rows_fire_on_less_than_half_an_input(options, kind):
 
 
 @pytest.mark.parametrize(
+    ("options", "columns", "rows"),
+    [
+        ({}, 16, "hadamard"),
+        ({"twins": True, "engine": "ray"}, 30, "hadamard"),
+        ({"index": "certified"}, 16, "hadamard"),
+        ({}, 15, "random"),
+        ({"dtype": "float64"}, 16, "random"),
+        *(({"index": index}, 16, "random") for index in ("scan", "tournament", "dense")),
+        ({"method": "paper"}, 16, "random"),
+        ({"penalty": 0.1}, 16, "random"),
+        ({}, 2**15 + 1, "random"),
+    ],
+)
+def test_auto_takes_hadamard_rows_where_they_save_work(options, columns, rows):
+    problem = random_problem(inputs=12, dimension=columns)
+    given = complete({"width": 2000, "shift": 1.0, "start": "auto"} | options)
+    start = Setup.of([problem], given).settings.start
+    assert (start.kind, start.sequence) == ("scan", rows)
+    assert Setup.of([problem], given | {"start": rows}).settings.start == start
+
+
+@pytest.mark.parametrize(
     ("options", "fault"),
     [
         ({"start": "everywhere"}, "one of 'random', 'hadamard', 'sobol', 'poisson', 'auto'; got 'everywhere'"),
@@ -209,8 +231,11 @@ def test_auto_draws_where_rows_fire_on_less_than_half_an_input(options, kind):
         ({"shift": 0.0}, "shift above 0"),
         ({"device": "cuda"}, "device='cpu', or start='random'"),
         ({"penalty": 0.1, "index": "certified"}, "without a penalty"),
+        ({"sequence": "sobol"}, "drawn where they fire, or are 'sobol' rows"),
+        ({"sequence": "hadamard"}, "drawn where they fire, or are 'hadamard' rows"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:sequence=")
 def test_refusals(options, fault):
     with pytest.raises(InvalidInput, match=fault):
         train(PROBLEM, **OPTIONS | options)

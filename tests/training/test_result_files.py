@@ -29,6 +29,8 @@ WAYS = {
     "penalised, sparse": {"penalty": 0.1, "index": "scan"},
     "poisson": {"twins": True, "start": "poisson"},
     "poisson, dense": {"twins": True, "start": "poisson", "index": "dense", "penalty": 0.1},
+    "hadamard": {"start": "hadamard"},
+    "hadamard, twins, dense": {"start": "hadamard", "twins": True, "index": "dense"},
     "no step": {"max_iterations": 0},
     "audited": {"audit": True},
 }

@@ -69,7 +69,21 @@ class TestReport:
     def test_the_page_on_statements_has_them_all(self, report):
         text = (README.parent / "docs" / "verify.md").read_text()
         for name, row in report.report.rows.items():
-            assert f"| {name} | `{row.shown.label}` |" in text
+            assert f"| {name.removesuffix(ladder.HADAMARD)} | `{row.shown.label}` |" in text
+
+    def test_the_start_and_the_steps_are_checked_from_hadamard_rows_too(self, report):
+        rows = report.report.rows
+        twice = {name.removesuffix(ladder.HADAMARD) for name in rows if name.endswith(ladder.HADAMARD)}
+        assert twice == {
+            "limit kernel", "firing, at most", "firing, expected", "firing in training", "first outputs",
+            "λ at the start", "halving", "drift", "Gram change by drift", "Gram change", "λ in training",
+        }  # fmt: skip
+        promised = {name for name in twice if rows[name + ladder.HADAMARD].widest.promised}
+        assert promised <= {"halving", "drift"}
+        for name in ("limit kernel", "firing, expected", "firing, at most", "first outputs"):
+            assert rows[name].widest.promised
+            assert rows[name + ladder.HADAMARD].where == "everywhere"
+            assert rows[name].widest.measured != rows[name + ladder.HADAMARD].widest.measured
 
     def test_all_that_is_promised_holds(self, report):
         assert report.report.broken == []

@@ -32,7 +32,7 @@ __all__ = ["Work"]
 
 _GOES_ON = "Going on from the checkpoint: the start and its iterations are made again, without their solves."
 # Other trainings have loops of their own, which are compiled once they are needed.
-_USUAL = {"index": "certified", "dtype": "float32", "device": "cpu", "engine": "local"}
+_USUAL = {"index": "certified", "start": "random", "dtype": "float32", "device": "cpu", "engine": "local"}
 _PARTS = "Chosen by rows left out: neurons see {}. --parts all sees all columns at once."
 _CATEGORIES = "Chosen by rows left out: whole numbers as {}, in {}. --categorical NAME says which are names instead."
 _LIMIT = "The limit of infinite width was fitted: {}. --width N trains a network."
@@ -184,7 +184,9 @@ class Work:
 
     def train_options(self) -> dict[str, Any]:
         """Return the options of thresher.train that were given, besides those of an estimator."""
-        return {name: self.options[name] for name in ("index", "solver", "audit", "dtype") if self.options[name]}
+        return {
+            name: self.options[name] for name in ("index", "solver", "start", "audit", "dtype") if self.options[name]
+        }
 
     def _estimator(self, *, verbose: int) -> Any:
         from thresher.estimators import ThresherClassifier, ThresherRegressor

@@ -26,10 +26,11 @@ from thresher.runs.splits import Places, TrainTest, choose_rows, fold, split
 from thresher.shards import SHARDS
 from thresher.tables import INPUT, Table, guess_task, read_table
 from thresher.tables.targets import as_labels, check_target, rows_with_target
+from thresher.training.options import STARTS
 
 __all__ = ["train"]
 
-_EXACT_ONLY = ("index", "solver", "dtype", "certify", "audit", "resume")
+_EXACT_ONLY = ("index", "solver", "start", "dtype", "certify", "audit", "resume")
 _TEST_SIZE = 0.2
 
 
@@ -58,6 +59,7 @@ _TEST_SIZE = 0.2
     type=click.Choice(["auto", "cholesky", "cg", "sketched", "pivots"]),
     help="With --ridge 0: linear solver.",
 )
+@click.option("--start", type=click.Choice(STARTS), help="With --ridge 0: where start weights come from.")
 @cluster_options
 @click.option("--tol", type=float, help="Stop at this share of the first error; default: 1e-6, or 2e-2 with a ridge.")
 @click.option(

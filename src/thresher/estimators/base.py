@@ -193,7 +193,8 @@ class ThresherEstimator(WithEffects, Exports, Refits, BaseEstimator):
         """Fit observations so that every target is met; refuse those that cannot be."""
         self._warn_far(data.X)
         told, said, options = self.callbacks or (), self.verbose > 0, self._options(data)
-        more = {**options.where._asdict(), **(self.train_options or {})}
+        rows = "hadamard" if options.sequence == "hadamard" else "random"  # Sobol points are for a ridge
+        more = {**options.where._asdict(), "start": rows, **(self.train_options or {})}
         if "engine" in (self.train_options or {}):
             warn_of_old("train_options={'engine': ...}", "engine=...")
             more["device"] = "cpu"

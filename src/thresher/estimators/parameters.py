@@ -16,7 +16,7 @@ from thresher.theory.parts import MOST_SHARP
 
 __all__ = ["PARTS", "asked_of", "check_parameters", "shares_of", "threads_of"]
 
-SEQUENCES = ("sobol", "random")
+SEQUENCES = ("sobol", "random", "hadamard")
 APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
 _DECISIVE = (
     "width", "shift", "ridge", "bias", "feature_learning", "scale", "approximation", "target", "parts",

@@ -61,8 +61,9 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
         and do not raise the mean square
     scale : how columns are scaled, see :class:`SphereLift`; ``"auto"``: ``"robust"``, unless the leave-one-out error is
         clearly lower with another
-    start : where start weights come from: ``"sobol"``, rows that fill space evenly, or ``"random"``, independent
-        rows. They are always independent with ridge=0, and beyond the 21201 coordinates that Sobol points can have
+    start : where start weights come from: ``"sobol"``, rows that fill space evenly; ``"random"``, independent rows; or
+        ``"hadamard"``, rows that share random signs, with which training with ridge=0 starts sooner. With ridge=0 rows
+        are independent unless these are asked for, and with a ridge beyond the 21201 coordinates of Sobol points
     tol : training stops when the gradient of the penalised loss is at most this share of the targets; with ridge=0 when
         the residual is at most this share of the first. ``"auto"`` for 2e-2, and 1e-6 with ridge=0
     max_iterations : most steps; ``"auto"`` for 4, and with ridge=0 for as many as :func:`thresher.train` takes

@@ -20,9 +20,11 @@ from thresher.loops.numbers.philox import fill_block, words_to_normals
 from thresher.loops.rounding import guards, longest_hadamard, of_transform, unit_roundoff
 from thresher.loops.structures import Floating, Guards, Turns
 
-__all__ = ["Rotated", "block_size", "check_hadamard", "hadamard_block", "hadamard_rows", "rotate", "turns_of"]
+__all__ = [
+    "MOST_COLUMNS", "Rotated", "block_size", "check_hadamard", "hadamard_block", "hadamard_rows", "rotate", "turns_of",
+]  # fmt: skip
 
-_MOST_COLUMNS = 1 << 15
+MOST_COLUMNS = 1 << 15
 # Rows of a block: of fewer, products are further from normal than the noise of a million rows shows.
 _FEWEST = 256
 
@@ -34,9 +36,9 @@ def block_size(dimension: int) -> int:
 
 def check_hadamard(dimension: int) -> None:
     """Raise :class:`InvalidInput` for more columns than whole numbers have room for."""
-    if dimension > _MOST_COLUMNS:
+    if dimension > MOST_COLUMNS:
         raise InvalidInput(
-            f"start='hadamard' makes rows of at most {_MOST_COLUMNS:,} columns; got {dimension:,}. Use start='random'."
+            f"start='hadamard' makes rows of at most {MOST_COLUMNS:,} columns; got {dimension:,}. Use start='random'."
         )
 
 

@@ -1,7 +1,8 @@
 """The paper's inequalities, one function each: facts and what was measured go in, statements come out.
 
 Where the paper hides a constant, the one that its proof gives is used; where the proof gives none, 1. ``constant`` says
-which. Statements about random start weights allow for chance up to ``Facts.failure``.
+which. Statements about random start weights allow for chance up to ``Facts.failure``; they are
+promised where start rows are independent.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ __all__ = [
 
 Matrix = NDArray[np.float64]
 _ROWS = 512  # of a matrix that are compared at a time
+_ALWAYS = "with independent start rows"
 _TINY_PRODUCT = 1e-9  # inner products below this say nothing about how often two inputs fire together
 
 
@@ -76,6 +78,8 @@ def check_kernel(facts: Facts, gram: Matrix, *, limit: Matrix, products: Matrix)
         measured=worst,
         bound=1.0,
         constant="Bernstein's inequality for each entry",
+        when=_ALWAYS,
+        promised=facts.independent,
     )
 
 
@@ -93,7 +97,7 @@ def check_firing(facts: Facts, counts: NDArray[np.float64], *, start: bool = Tru
         bound=2 * facts.width * tail,
         constant="2, as printed: 2 m exp(-b²/2), which is 2 m^0.76 for the paper's shift",
         when="at the start, if m exp(-b²/2) >= ln(n/ρ)" if start else "never: the corollary is about the start",
-        promised=start and facts.draws * tail >= math.log(facts.inputs / facts.failure),
+        promised=start and facts.independent and facts.draws * tail >= math.log(facts.inputs / facts.failure),
     )
     if not start:
         return (bound,)
@@ -105,6 +109,8 @@ def check_firing(facts: Facts, counts: NDArray[np.float64], *, start: bool = Tru
         measured=float(off),
         bound=float(_chance(np.array(facts.draws * p * (1 - p)), events=facts.inputs, failure=facts.failure)),
         constant="Bernstein's inequality for each input",
+        when=_ALWAYS,
+        promised=facts.independent,
     )
     return bound, expected
 
@@ -119,6 +125,8 @@ def check_first_outputs(facts: Facts, outputs: NDArray[np.float64], *, largest_s
         measured=float(np.abs(outputs).max()),
         bound=math.sqrt(2 * moment * math.log(2 * facts.inputs / facts.failure)),
         constant="Hoeffding's: sqrt(2 E[φ²] ln(2n/ρ)) with E[φ²] <= 1/2; the paper's O(1) hides the logarithm",
+        when=_ALWAYS,
+        promised=facts.independent,
     )
 
 
@@ -133,7 +141,7 @@ def check_start_eigenvalue(facts: Facts, smallest: float) -> Statement:
         upper=False,
         constant="32 ‖XXᵀ‖ ln(n/ρ)/λ neurons, by the matrix Chernoff inequality",
         when=f"from {_say(facts.start_width)} neurons on",
-        promised=facts.draws >= facts.start_width,
+        promised=facts.independent and facts.draws >= facts.start_width,
     )
 
 
@@ -191,7 +199,7 @@ def check_gram(facts: Facts, *, change: float, smallest: float, drift: float, re
         bound=3 * facts.inputs * drift,
         constant="3, as printed; the other branch, c exp(-b²/2), is left out, for c is not given, and R <= 1/b with it",
         when="if there are neurons enough for the law of large numbers: m R >= 10 ln(n²/ρ)",
-        promised=known,
+        promised=facts.independent and known,
     )
     near = Statement(
         name="Gram change",
@@ -201,7 +209,7 @@ def check_gram(facts: Facts, *, change: float, smallest: float, drift: float, re
         bound=facts.smallest / 2,
         constant="144 (n R₀/λ)² neurons, which makes 3nR at most λ/4",
         when=f"from {_say(enough)} neurons on",
-        promised=facts.width >= enough,
+        promised=facts.independent and facts.width >= enough,
     )
     invertible = replace(
         near,

@@ -74,8 +74,9 @@ class Facts:
     target_norm: float  # ||y||
     spread: float  # the largest eigenvalue of X Xᵀ: at most n, and n only if all inputs are the same
     separability: float  # delta
-    draws: int  # independent start vectors: the width, or half of it for twins
+    draws: int  # start vectors: the width, or half of it for twins
     failure: float = FAILURE  # rho
+    independent: bool = True  # whether start vectors are, as the proofs of statements about chance need
 
     @classmethod
     def of(
@@ -102,6 +103,7 @@ class Facts:
             separability=separability(problem.inputs) if problem.size > 1 else math.sqrt(2),
             draws=settings.width // 2 if settings.start.twins else settings.width,
             failure=failure,
+            independent=settings.start.sequence == "random",
         )
 
     @property

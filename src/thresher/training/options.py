@@ -20,9 +20,11 @@ from thresher.engines import Facts, Footprint, Place, Where, place_of, shard_ran
 from thresher.errors import InvalidInput, not_installed, warn_of_old
 from thresher.interfaces import Gram, Objective, Solver
 from thresher.memory import allowed_bytes
+from thresher.model.hadamard import MOST_COLUMNS as HADAMARD_COLUMNS
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.model.start import Sequence as StartRows
+from thresher.model.start import Start
 from thresher.parallel import core_count
 from thresher.shards import SHARDS, Kind, Recipe
 from thresher.theory import firing_probability
@@ -32,7 +34,7 @@ from thresher.training.objectives import Interpolation, Penalised
 from thresher.training.result_files import Origin
 from thresher.training.solving import ALWAYS_FACTOR, EVER_FACTOR, LimitGram, Solving, choose_solving, first_solver
 
-__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "Setup", "check_path", "choose_name"]
+__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "STARTS", "Setup", "check_path", "choose_name"]
 
 Choice = TypeVar("Choice")
 DEFAULT_INDEX, PENALTY_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
@@ -43,6 +45,7 @@ _SPARE = 0.8  # of the memory that is left over, for the limit kernel while the 
 # Expected drift of a neuron that fires, above which certificates do not pay: they lost at 4.0 and won at 0.4.
 _FAR = 2.0
 _SPARSE = 0.5  # expected inputs that a neuron fires on, below which start="auto" draws only those that fire
+_MANY = 16  # columns, from which start="auto" takes Hadamard rows: additions are half as many as multiplications
 _SILENT = 1e-3  # expected neurons that fire on an input, below which a step from the limit kernel means nothing
 
 
@@ -96,8 +99,8 @@ class Setup:
         facts = _facts(problems, settings, dtype=dtype, first_step=first_step)
         if one["index"] is None and one["method"] is None and (penalty is not None or _moves_far(facts)):
             index, kind = PENALTY_INDEX, SHARDS[PENALTY_INDEX]
-        if where.on_gpu:
-            kind = _device_kind(index, dtype, here=not where.on_cluster)
+        kind = _device_kind(index, dtype, here=not where.on_cluster) if where.on_gpu else kind
+        settings = _by_additions(settings, asked=one["start"], kind=kind, dtype=dtype)
         kind.refuse(settings, penalty=penalty is not None)
         damping = check_number(one["damping"], "damping", least=0.0)
         if damping and penalty is not None:
@@ -244,12 +247,22 @@ def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any], *, 
     return settings.drawn_at(problems[0].inputs)
 
 
+def _by_additions(settings: NetworkSettings, *, asked: str, kind: Kind, dtype: str) -> NetworkSettings:
+    """Return settings with Hadamard rows if start="auto" makes all rows, and products with those cost less."""
+    start = settings.start
+    used = asked == "auto" and kind is SHARDS[DEFAULT_INDEX] and dtype == "float32"
+    if not used or not isinstance(start, Start) or start.sequence != "random":
+        return settings
+    pays = _MANY <= start.dimension <= HADAMARD_COLUMNS
+    return settings._replace(start=start._replace(sequence="hadamard")) if pays else settings
+
+
 def _start_of(start: Any, sequence: Any) -> str:
     """Return where start rows come from; words of version 0.1 warn."""
     if sequence is not None:
         warn_of_old(f"sequence={sequence!r}", f"start={sequence!r}", stacklevel=9)
-        if start == "poisson" and sequence == "sobol":
-            raise InvalidInput("start rows are drawn where they fire, or come from Sobol points: give start= alone.")
+        if start == "poisson" and sequence != "random":
+            raise InvalidInput(f"start rows are drawn where they fire, or are {sequence!r} rows: give start= alone.")
         start = sequence if start in ("random", "scan") or sequence != "random" else start
     if start == "scan":
         warn_of_old("start='scan'", "start='random'", stacklevel=9)

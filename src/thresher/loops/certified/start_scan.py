@@ -305,7 +305,8 @@ def _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums
         else:
             pick(Z[j], others, candidates, other_z)
         fuzz, candidates = doubt + slack_of_change, count + candidates
-        fine = moves and doubt > 2.0 * constants.guards.working  # a change may be off by more than products are
+        # A change in working precision may be off by more than a product of a row is.
+        fine = moves and doubt - guard > constants.guards.working
         unsure = fine or _any_near(start, changes, count, candidates, either, shift, doubt, fuzz)
         by_vector = fine and (not K.size or GATHER * count > 2 * d)
         if by_vector:

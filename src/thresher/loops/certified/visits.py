@@ -245,7 +245,7 @@ def _visit_due(
         expired, soonest = _find_expired(lists, r, lists.drift[r], looked_at, entries, watched)
         moved = Displacement(1.0, first, fired, total, False)
         doubt = doubt_of(moved, constants, d)
-        if doubt > 2.0 * constants.guards.working:  # a change may be off by more than products are
+        if doubt - constants.guards.made > constants.guards.working:  # the change may be off by more than products are
             moved = Displacement(1.0, first, fired, total, True)
             doubt = doubt_of(moved, constants, d)
             add_up(moved, coefficients, lists.inputs, inputs.vectors, scratch.vector)
