@@ -32,6 +32,17 @@ def _level(reach, d, shift):
     return _FLOAT(shift - reach - 2.0 * of_margin(d, _UNIT, reach, shift))
 
 
+@helper(sums=True)
+def _halve(one, other):
+    """Replace two vectors by their mean and half of their difference; return the square of the norm of the mean."""
+    square = _FLOAT(0)
+    for k in range(one.size):
+        a, b = one[k], other[k]
+        one[k], other[k] = _FLOAT(0.5) * (a + b), _FLOAT(0.5) * (a - b)
+        square += one[k] * one[k]
+    return np.float64(square)
+
+
 @helper
 def _displace(first, last, twins, added, shift, terms, centres, halves, levels, inner):
     """Write what training added to rows ``first`` to ``last - 1``, and the levels of products from which they count.
@@ -58,13 +69,9 @@ def _displace(first, last, twins, added, shift, terms, centres, halves, levels, 
                     vector[k] = 0
         levels[r] = _level(reach, d, shift)
         if twins:
-            square = _FLOAT(0)
-            for k in range(d):
-                one, other = centres[r, k], halves[r, k]
-                centres[r, k], halves[r, k] = _FLOAT(0.5) * (one + other), _FLOAT(0.5) * (one - other)
-                square += centres[r, k] * centres[r, k]
+            square = _halve(centres[r], halves[r]) if moved else 0.0
             # Of the centre, whose rounding the margin of the level covers, unless its square left float32.
-            norm = STRETCH * np.sqrt(np.float64(square)) if _SMALLEST < square < _LARGEST else reach
+            norm = STRETCH * np.sqrt(square) if _SMALLEST < square < _LARGEST else reach
             inner[r] = _level(norm, d, shift)
             if not moved:
                 levels[r] = _NEVER
