@@ -19,7 +19,7 @@ from thresher.model.poisson import AnyStart
 from thresher.model.weights import Floating, Weights
 from thresher.parallel import in_order
 
-__all__ = ["few_near", "few_vectors_near", "sum_near", "sum_transformed", "sum_vectors"]
+__all__ = ["few_near", "few_vectors_near", "sum_near", "sum_vectors"]
 
 Matrix = NDArray[np.float64]
 _FEW = 0.1  # share of pairs that may be looked at one by one: each costs as much as several in a matrix product
@@ -29,6 +29,7 @@ _BLOCK, _TASK = 408, 408 << 5
 _FEW_INPUTS = 16  # up to so many, rows that fire on none of them are found first and skipped
 # Numbers of displaced rows that are kept while all inputs go past, and rows of a partial sum.
 _LOT, _TRANSFORMED = 1 << 16, 1 << 13
+_COUNTED = 0.1  # from this share of rows that count on, all are transformed
 _DENSE = 0.8  # from this share on, all rows of a range are made, and those that are needed picked
 
 
@@ -96,12 +97,16 @@ def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, th
     on the others nor on ``threads``.
 
     Cost: O(kd) per row that counts, and O(d) per pair that is near the threshold; O(k) per coefficient for few inputs.
+    Of Hadamard rows O(k log d) per row, and O(d) per coefficient and pair nearer than its neuron has moved.
     """
-    start, search, copies = weights.start, _Search(inputs, shift, weights.dtype), weights.start.copies
+    start, copies = weights.start, weights.start.copies
     rows: range | NDArray[np.int64] = range(neurons)
     if start.twins:
         pairs = weights.support.neurons >> 1  # ascending
         rows = pairs[np.diff(pairs, prepend=-1) > 0]
+    if _transforms(weights, len(rows), neurons // copies):
+        return _sum_transformed(weights, inputs, shift, rows=neurons // copies, threads=threads)
+    search = _Search(inputs, shift, weights.dtype)
     added = (*weights.support, weights.coefficients, weights.inputs.astype(weights.dtype))
     few = inputs if search.few else inputs[:0]
     fast, of_inputs = few.astype(np.float32), few @ weights.inputs.T
@@ -127,20 +132,19 @@ def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, th
     return sum(in_order(part, range(0, len(rows), _TASK), threads=threads), np.zeros(len(inputs)))
 
 
-def sum_transformed(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, threads: int) -> Matrix:
-    """Return what :func:`sum_near` does, of Hadamard start rows, whose products with inputs take additions alone.
+def _transforms(weights: Weights, counted: int, rows: int) -> bool:
+    """Return whether a transform of all rows is to make products, rather than those rows alone that count."""
+    return weights.start.sequence == "hadamard" and weights.dtype == np.float32 and counted >= _COUNTED * rows
 
-    Of the inputs, only those of a pair near the threshold are looked at, and twins that never moved cancel. The order
-    of sums is fixed: that of an input depends neither on the others nor on ``threads``.
 
-    Cost: O(k log d) per row; O(d) per coefficient, and per pair nearer to the threshold than its neuron has moved.
-    """
+def _sum_transformed(weights: Weights, inputs: Matrix, shift: float, *, rows: int, threads: int) -> Matrix:
+    """Do as :func:`sum_near`; which pairs are looked at depends on nothing but the row and the input."""
     start, (k, d) = weights.start, inputs.shape
     rotated = Rotated.of(inputs, seed=start.seed)
     tiles, p = rotated.tiles, rotated.tiles.shape[1]
     X = screen.padded(np.concatenate([inputs, np.zeros((len(tiles) * TILE - k, d))]), np.float32)
     trained = screen.padded(weights.inputs, np.float32)
-    added, rows = (*weights.support, weights.coefficients, trained), neurons // start.copies
+    added = (*weights.support, weights.coefficients, trained)
     lot = p * max(1, _LOT // (p * X.shape[1]))
     task = lot * max(1, _TRANSFORMED // lot)
 
