@@ -11,8 +11,18 @@ from thresher.loops import helper
 from thresher.loops.instructions import spread
 from thresher.loops.instructions.whole import REGISTER
 
-__all__ = ["EXTRA", "ONE", "ZERO", "fast_dot", "ones", "pick", "places_at_least", "places_in_rows",
-    "places_of_ones", "trailing_zeros"]
+__all__ = [
+    "EXTRA",
+    "ONE",
+    "ZERO",
+    "fast_dot",
+    "ones",
+    "pick",
+    "places_at_least",
+    "places_in_rows",
+    "places_of_ones",
+    "trailing_zeros",
+]
 
 ZERO, ONE = np.uint64(0), np.uint64(1)  # places in arrays that have no sign: a place below 0 would count from the end
 HALF = 32  # bits of half a word
