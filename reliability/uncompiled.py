@@ -104,7 +104,7 @@ def _function(test: str) -> str:
 
 def plain_python() -> None:
     """Put plain Python in the place of instructions that exist in compiled code only."""
-    from thresher.loops import outputs
+    from thresher.loops import outputs, transformed
     from thresher.loops.certified import start_scan, visits
     from thresher.loops.instructions import places
     from thresher.loops.pairs import bits, counting
@@ -113,13 +113,14 @@ def plain_python() -> None:
     bits.trailing_zeros = visits.trailing_zeros = places.trailing_zeros = lambda word: (
         (int(word) & -int(word)).bit_length() - 1 if word else 64
     )
-    places._at_least = lambda values, first, low: np.uint64(
-        sum(1 << k for k in np.flatnonzero(values[first : first + 64] >= low).tolist())
+    places._at_least = lambda values, first, low, further: np.uint64(
+        sum(1 << k for k in np.flatnonzero(values[first : first + 64] >= np.repeat([low, further], 32)).tolist())
     )
     visits.prefetch = lambda values, place: None
     visits.passed, visits.sum_rows = _passed, _sum_rows
     start_scan.sum_rows, start_scan.dot_rows = _sum_rows, _dot_rows
     visits.dot_rows = outputs.dot_rows = _dot_rows
+    transformed.sum_rows, transformed.dot_pairs = _sum_rows, _dot_pairs
 
 
 def _sum_rows(steps: Any, coefficients: Any, listed: Any, first: int, count: int, X: Any, vector: Any) -> Any:
@@ -131,6 +132,11 @@ def _sum_rows(steps: Any, coefficients: Any, listed: Any, first: int, count: int
 
 def _dot_rows(vector: Any, X: Any, listed: Any, count: int, out: Any) -> None:
     out[:count] = X[listed[:count]] @ vector
+
+
+def _dot_pairs(vectors: Any, base: int, X: Any, first: int, width: int, listed: Any, count: int, out: Any) -> None:
+    rows, others = np.divmod(listed[:count], width)
+    out[:count] = np.einsum("ck,ck->c", vectors[base + rows], X[first + others])
 
 
 def _passed(expiry: Any, place: int, first: int, last: int, level: Any) -> tuple[Any, Any]:

@@ -8,7 +8,7 @@ from numba import njit
 from numba.core.errors import TypingError
 
 from thresher.loops import screen
-from thresher.loops.instructions.vectors import COMPARED, LANES, dot_rows, passed, sum_rows
+from thresher.loops.instructions.vectors import COMPARED, LANES, dot_pairs, dot_rows, passed, sum_rows
 
 seeds = st.integers(0, 10**6)
 DTYPES = [np.float32, np.float64]
@@ -22,6 +22,11 @@ def summed(steps, coefficients, listed, first, count, X, vector):
 @njit
 def dotted(vector, X, listed, count, out):
     dot_rows(vector, X, listed, count, out)
+
+
+@njit
+def paired(vectors, base, X, first, width, listed, count, out):
+    dot_pairs(vectors, base, X, first, width, listed, count, out)
 
 
 @njit
@@ -94,12 +99,27 @@ def test_the_order_of_sums_is_the_one_that_is_written(dtype, seed, d):
     np.testing.assert_allclose(square, np.sum(added.astype(np.float64) ** 2), rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(deadline=None)
+@given(seed=seeds, d=st.integers(1, 150), base=st.integers(0, 3), first=st.integers(0, 4), width=st.integers(1, 9))
+def test_products_of_pairs_are_those_of_rows(dtype, seed, d, base, first, width):
+    """To the bit, and in the same order of sums."""
+    random = np.random.default_rng(seed)
+    vectors, X = (screen.padded(random.normal(size=(rows + 5, d)), dtype) for rows in (base, first + width))
+    listed, out = random.integers(0, 5 * width, 12).astype(np.int32), np.full(13, 7.0, dtype)
+    paired(vectors, base, X, first, width, listed, 12, out)
+    expected = [in_order(vectors[base + pair // width], X[first + pair % width]) for pair in listed]
+    np.testing.assert_array_equal(out, np.array([*expected, 7.0], dtype))
+
+
 def test_two_types_of_numbers_are_refused():
     X, listed = np.ones((3, LANES)), np.zeros(1, np.uint16)
     with pytest.raises(TypingError, match="one type of number"):
         dotted(np.ones(LANES, np.float32), X, listed, 1, np.empty(1))
     with pytest.raises(TypingError, match="one type of number"):
         summed(np.ones(1), np.ones(1, np.float32), listed, 0, 1, X, np.ones(LANES))
+    with pytest.raises(TypingError, match="one type of number"):
+        paired(X.astype(np.float32), 0, X, 0, 1, np.zeros(1, np.int32), 1, np.empty(1))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

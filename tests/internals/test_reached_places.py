@@ -7,12 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import examples
 
-from thresher.loops.instructions.places import EXTRA, places_at_least, places_of_ones
+from thresher.loops.instructions.places import EXTRA, HALF, places_at_least, places_in_rows, places_of_ones
 
 
 @numba.njit
 def at_least(values, count, low, found):
     return places_at_least(values, count, low, found)
+
+
+@numba.njit
+def in_rows(values, lows, base, rows, found):
+    return places_in_rows(values, lows, base, rows, found)
 
 
 @numba.njit
@@ -34,6 +39,18 @@ def test_places_are_those_of_a_plain_search(count, share, seed, number, place):
     words = np.packbits(np.pad(values >= low, (0, -len(values) % 64)), bitorder="little").view(np.uint64)
     listed = of_ones(words, count, found)  # bits beyond the count are there, and mean nothing
     np.testing.assert_array_equal(found[:listed], np.flatnonzero(values[:count] >= low))
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(pairs=st.integers(0, 40), base=st.integers(0, 3), above=st.floats(-1, 4), seed=st.integers(0, 2**16))
+def test_places_in_rows_that_have_levels_of_their_own(pairs, base, above, seed):
+    random, rows = np.random.default_rng(seed), 2 * pairs
+    values = random.integers(-50, 50, (rows, HALF)).astype(np.float32)
+    lows = np.round(random.normal(50 * above / 4, 20, base + rows)).astype(np.float32)
+    lows[random.random(len(lows)) < 0.1] = np.inf
+    found = np.full(values.size + EXTRA, 7, np.int32)
+    listed = in_rows(values.ravel(), lows, base, rows, found)
+    np.testing.assert_array_equal(found[:listed], np.flatnonzero(values >= lows[base:, None]))
 
 
 @pytest.mark.parametrize("count", [63, 64, 65, 1000])

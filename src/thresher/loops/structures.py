@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 __all__ = [
     "CoarseProducts", "Displacement", "Entries", "Flips", "Found", "Guards", "Inputs", "Point", "PredictedRows",
-    "Rebuilt", "RoundedInputs", "RoundedRows", "Scanned", "Scratch", "Screen", "ShardConstants", "StartRows", "Turns",
-    "Visited", "WakeUps", "WholeProducts",
+    "Rebuilt", "RoundedInputs", "RoundedRows", "Scanned", "Scratch", "Screen", "ShardConstants", "StartRows",
+    "TransformRoom", "Turns", "Visited", "WakeUps", "WholeProducts",
 ]  # fmt: skip
 
 Floating = NDArray[np.float32] | NDArray[np.float64]
@@ -157,6 +157,22 @@ class PredictedRows(NamedTuple):
     reach: NDArray[np.float64]  # (rows,): how far halves take a pre-activation at most
     guard: NDArray[np.float64]  # (rows,): what products may lose
     products: Floating  # (rows, k), or (0, k): rows are screened
+
+
+class TransformRoom(NamedTuple):
+    """Room for start rows of Hadamard kind whose outputs are asked for, used again for each lot of whole blocks."""
+
+    signs: NDArray[np.float32]  # (blocks, p)
+    lengths: NDArray[np.float32]  # (blocks, p)
+    tile: NDArray[np.float32]  # (p, TILE): products of a block with a tile of inputs
+    centres: NDArray[np.float32]  # (rows, padded d): what was added to neurons, or to twins in the mean
+    halves: NDArray[np.float32]  # (rows, padded d): half the difference of twins, or (0, padded d)
+    levels: NDArray[np.float32]  # (rows,): products from which a pair may count
+    inner: NDArray[np.float32]  # (rows,): of twins, those with the change by their half added
+    terms: NDArray[np.float32]  # (n,): coefficients of a neuron
+    found: NDArray[np.int32]  # (p TILE + EXTRA,): pairs that may count
+    values: NDArray[np.float32]  # (p TILE,): what they add to products
+    changes: NDArray[np.float32]  # (p TILE,): products with halves, or (0,)
 
 
 class Displacement(NamedTuple):

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.loops.instructions.butterflies import TILE
-from thresher.loops.numbers.hadamard import GROUP, TURNS, fill_hadamard, fill_hadamard_row, multiply_rows
+from thresher.loops.numbers.hadamard import (
+    GROUP,
+    TURNS,
+    fill_hadamard,
+    fill_hadamard_row,
+    multiply_rows,
+    rotate_tile,
+)
 from thresher.loops.numbers.philox import fill_block, words_to_normals
 from thresher.loops.rounding import guards, longest_hadamard, of_transform, unit_roundoff
 from thresher.loops.structures import Floating, Guards, Turns
@@ -107,23 +114,15 @@ def rotate(inputs: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     Cost: O(p log p) each.
     """
     (n, d), p = inputs.shape, block_size(inputs.shape[1])
-    turns = turns_of(seed, p)
-    rotated = np.zeros((n, p))
-    rotated[:, :d] = inputs * turns.signs[:d]
-    _transform(rotated)
-    beside = np.arange(p) ^ 1
-    rotated = turns.own * rotated + turns.other[beside] * rotated[:, beside]
-    _transform(rotated)
-    return rotated / p
-
-
-def _transform(rows: NDArray[np.float64]) -> None:
-    """Transform rows (n, p) in place."""
-    apart = rows.shape[1] // 2
-    while apart:
-        pairs = rows.reshape(len(rows), -1, 2, apart)
-        pairs[:, :, 0], pairs[:, :, 1] = pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]
-        apart //= 2
+    turns, rotated = turns_of(seed, p), np.empty((n, p))
+    before, after = np.empty((2, p, TILE))
+    for first in range(0, n, TILE):
+        some = inputs[first : first + TILE]
+        before[:] = 0.0
+        before[:d, : len(some)] = (some * turns.signs[:d]).T
+        rotate_tile(before, turns.own, turns.other, after)
+        rotated[first : first + TILE] = after[:, : len(some)].T
+    return rotated
 
 
 def hadamard_block(seed: int, dimension: int, first: int, last: int) -> NDArray[np.float32]:

@@ -8,9 +8,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from thresher.loops import screen
+from thresher.loops.instructions.butterflies import TILE
+from thresher.loops.instructions.places import EXTRA
 from thresher.loops.outputs import add_outputs, divide_twins, measure_rows, move_rows, rows_near, rows_reaching
 from thresher.loops.rounding import of_margin, unit_roundoff
-from thresher.loops.structures import PredictedRows
+from thresher.loops.structures import PredictedRows, TransformRoom
+from thresher.loops.transformed import add_transformed
+from thresher.model.hadamard import Rotated
 from thresher.model.poisson import AnyStart
 from thresher.model.weights import Floating, Weights
 from thresher.parallel import in_order
@@ -23,6 +27,9 @@ _SAMPLE = 256  # moved neurons that tell how far they have moved
 # Rows at a time, and of a partial sum. Columns of a power of two of them would share few places of the cache.
 _BLOCK, _TASK = 408, 408 << 5
 _FEW_INPUTS = 16  # up to so many, rows that fire on none of them are found first and skipped
+# Numbers of displaced rows that are kept while all inputs go past, and rows of a partial sum.
+_LOT, _TRANSFORMED = 1 << 16, 1 << 13
+_COUNTED = 0.1  # from this share of rows that count on, all are transformed
 _DENSE = 0.8  # from this share on, all rows of a range are made, and those that are needed picked
 
 
@@ -90,12 +97,16 @@ def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, th
     on the others nor on ``threads``.
 
     Cost: O(kd) per row that counts, and O(d) per pair that is near the threshold; O(k) per coefficient for few inputs.
+    Of Hadamard rows O(k log d) per row, and O(d) per coefficient and pair nearer than its neuron has moved.
     """
-    start, search, copies = weights.start, _Search(inputs, shift, weights.dtype), weights.start.copies
+    start, copies = weights.start, weights.start.copies
     rows: range | NDArray[np.int64] = range(neurons)
     if start.twins:
         pairs = weights.support.neurons >> 1  # ascending
         rows = pairs[np.diff(pairs, prepend=-1) > 0]
+    if _transforms(weights, len(rows), neurons // copies):
+        return _sum_transformed(weights, inputs, shift, rows=neurons // copies, threads=threads)
+    search = _Search(inputs, shift, weights.dtype)
     added = (*weights.support, weights.coefficients, weights.inputs.astype(weights.dtype))
     few = inputs if search.few else inputs[:0]
     fast, of_inputs = few.astype(np.float32), few @ weights.inputs.T
@@ -119,6 +130,44 @@ def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, th
         return sums
 
     return sum(in_order(part, range(0, len(rows), _TASK), threads=threads), np.zeros(len(inputs)))
+
+
+def _transforms(weights: Weights, counted: int, rows: int) -> bool:
+    """Return whether a transform of all rows is to make products, rather than those rows alone that count."""
+    return weights.start.sequence == "hadamard" and weights.dtype == np.float32 and counted >= _COUNTED * rows
+
+
+def _sum_transformed(weights: Weights, inputs: Matrix, shift: float, *, rows: int, threads: int) -> Matrix:
+    """Do as :func:`sum_near`; which pairs are looked at depends on nothing but the row and the input."""
+    start, (k, d) = weights.start, inputs.shape
+    rotated = Rotated.of(inputs, seed=start.seed)
+    tiles, p = rotated.tiles, rotated.tiles.shape[1]
+    X = screen.padded(np.concatenate([inputs, np.zeros((len(tiles) * TILE - k, d))]), np.float32)
+    trained = screen.padded(weights.inputs, np.float32)
+    added = (*weights.support, weights.coefficients, trained)
+    lot = p * max(1, _LOT // (p * X.shape[1]))
+    task = lot * max(1, _TRANSFORMED // lot)
+
+    def part(first: int) -> Matrix:
+        sums, numbers = np.zeros(len(X)), np.arange(first, min(first + task, rows))
+        room = _transform_room(lot, p, X.shape[1], len(trained), twins=start.twins)
+        signs = start.signs(start.copies * numbers)
+        add_transformed(np.uint64(start.seed), first, first + len(numbers), tiles, X, added, signs, shift, room, sums)
+        return sums[:k]
+
+    return sum(in_order(part, range(0, rows, task), threads=threads), np.zeros(k))
+
+
+def _transform_room(rows: int, p: int, padded: int, n: int, *, twins: bool) -> TransformRoom:
+    signs, lengths = np.empty((2, rows // p, p), np.float32)
+    centres = np.empty((rows, padded), np.float32)
+    halves = np.empty_like(centres) if twins else centres[:0]
+    levels, inner = np.empty((2, rows), np.float32)
+    values, changes = np.empty((2, p * TILE), np.float32)
+    return TransformRoom(
+        signs, lengths, np.empty((p, TILE), np.float32), centres, halves, levels, inner, np.empty(n, np.float32),
+        np.empty(p * TILE + EXTRA, np.int32), values, changes,
+    )  # fmt: skip
 
 
 def sum_vectors(

@@ -11,9 +11,21 @@ from thresher.loops import helper
 from thresher.loops.instructions import spread
 from thresher.loops.instructions.whole import REGISTER
 
-__all__ = ["EXTRA", "ONE", "ZERO", "fast_dot", "ones", "pick", "places_at_least", "places_of_ones", "trailing_zeros"]
+__all__ = [
+    "EXTRA",
+    "ONE",
+    "ZERO",
+    "fast_dot",
+    "ones",
+    "pick",
+    "places_at_least",
+    "places_in_rows",
+    "places_of_ones",
+    "trailing_zeros",
+]
 
 ZERO, ONE = np.uint64(0), np.uint64(1)  # places in arrays that have no sign: a place below 0 would count from the end
+HALF = 32  # bits of half a word
 EXTRA = 4  # places that are written at a time, whether there are so many or not
 
 
@@ -38,23 +50,26 @@ def ones(typing, word):
 
 
 @intrinsic
-def _at_least(typing, values, first, low):
-    """Return 64 bits: which of ``values[first : first + 64]`` are >= low. Comparisons of whole registers, no branch."""
+def _at_least(typing, values, first, low, further):
+    """Return 64 bits: which of ``values[first : first + 64]`` are >= low, the last 32 of them >= ``further``.
+
+    Comparisons of whole registers, no branch.
+    """
 
     def generate(context, builder, signature, arguments):
         array, dtype = context.make_array(signature.args[0])(context, builder, arguments[0]), signature.args[0].dtype
         lanes, long, word = REGISTER, ir.IntType(64), ir.Constant(ir.IntType(64), 0)
         kind = ir.VectorType(context.get_data_type(dtype), lanes)
         compare = builder.icmp_signed if isinstance(dtype, types.Integer) else builder.fcmp_ordered
-        lows = spread(builder, arguments[2], lanes)
+        lows = [spread(builder, low, lanes) for low in arguments[2:]]
         for lane in range(0, 64, lanes):
             place = builder.gep(array.data, [builder.add(arguments[1], ir.Constant(long, lane))])
             loaded = builder.load(builder.bitcast(place, kind.as_pointer()), align=dtype.bitwidth // 8)
-            bits = builder.zext(builder.bitcast(compare(">=", loaded, lows), ir.IntType(lanes)), long)
+            bits = builder.zext(builder.bitcast(compare(">=", loaded, lows[lane // HALF]), ir.IntType(lanes)), long)
             word = builder.or_(word, builder.shl(bits, ir.Constant(long, lane)))
         return word
 
-    return types.uint64(values, types.int64, values.dtype), generate
+    return types.uint64(values, types.int64, values.dtype, values.dtype), generate
 
 
 @njit(inline="always")
@@ -83,10 +98,23 @@ def places_at_least(values, count, low, found):
     """
     listed, whole = ZERO, count - count % 64
     for first in range(0, whole, 64):
-        listed = _write_places(_at_least(values, first, low), first, listed, found)
+        listed = _write_places(_at_least(values, first, low, low), first, listed, found)
     for i in range(whole, count):
         found[listed] = i
         listed += np.uint64(values[i] >= low)
+    return np.int64(listed)
+
+
+@njit(inline="always")
+def places_in_rows(values, lows, base, rows, found):
+    """Write the places in ``values`` of those that are >= that of their row among ``lows``; as above.
+
+    An even number of ``rows`` of 32 values; ``lows[base]`` is that of the first. ``found`` has room for EXTRA more.
+    """
+    listed = ZERO
+    for row in range(0, rows, 2):
+        word = _at_least(values, HALF * row, lows[base + row], lows[base + row + 1])
+        listed = _write_places(word, HALF * row, listed, found)
     return np.int64(listed)
 
 

@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 from thresher.loops.instructions import spread
 
-__all__ = ["COMPARED", "LANES", "dot_rows", "passed", "prefetch", "sum_rows"]
+__all__ = ["COMPARED", "LANES", "dot_pairs", "dot_rows", "passed", "prefetch", "sum_rows"]
 
 LANES = 8
 COMPARED = 16  # expiries that are compared at a time
@@ -86,6 +86,21 @@ class _Code:
         number = self.builder.zext(self.builder.load(self.builder.gep(listed, [place])), _INT)
         return self.builder.mul(number, d)
 
+    def dot(self, first: Any, a: Any, second: Any, b: Any, d: Any) -> Any:
+        """The inner product of d numbers from place a of one array on with those from place b of another."""
+        (_, begin, whole), (_, _, end) = self.blocks(d)
+        block, rest = self.variable(self.zeros(self.block)), self.variable(self.zeros(LANES))
+        self.builder.store(self.zeros(self.block), block)
+        for lanes, sums, here, there in ((self.block, block, begin, whole), (LANES, rest, whole, end)):
+            if lanes == LANES:
+                self.builder.store(self.folded(self.builder.load(block)), rest)
+            with cgutils.for_range_slice(self.builder, here, there, self.whole(lanes), inc=True) as (place, _):
+                one, other = (
+                    self.load(data, self.builder.add(start, place), lanes) for data, start in ((first, a), (second, b))
+                )
+                self.add_product(sums, one, other)
+        return self.total(self.builder.load(rest))
+
     def blocks(self, d: Any) -> Any:
         """The lengths of vectors, and the range of places in a row that are worked on with that length."""
         whole = self.builder.and_(d, self.whole(-self.block))
@@ -141,22 +156,40 @@ def dot_rows(typing, vector, X, listed, count, out):
         kinds = signature.args
         vector, X, listed, out = (code.array(kinds[k], arguments[k]) for k in (0, 1, 2, 4))
         d = builder.extract_value(context.make_array(kinds[0])(context, builder, arguments[0]).shape, 0)
-        (_, begin, whole), (_, _, end) = code.blocks(d)
         with cgutils.for_range(builder, arguments[3]) as loop:
-            row = code.row(listed, loop.index, d)
-            block, rest = code.variable(code.zeros(code.block)), code.variable(code.zeros(LANES))
-            builder.store(code.zeros(code.block), block)
-            for lanes, sums, a, b in ((code.block, block, begin, whole), (LANES, rest, whole, end)):
-                if lanes == LANES:
-                    builder.store(code.folded(builder.load(block)), rest)
-                with cgutils.for_range_slice(builder, a, b, code.whole(lanes), inc=True) as (place, _):
-                    x = code.load(X, builder.add(row, place), lanes)
-                    code.add_product(sums, code.load(vector, place, lanes), x)
-            total = context.cast(builder, code.total(builder.load(rest)), kinds[0].dtype, kinds[4].dtype)
+            total = code.dot(vector, code.whole(0), X, code.row(listed, loop.index, d), d)
+            total = context.cast(builder, total, kinds[0].dtype, kinds[4].dtype)
             builder.store(total, builder.gep(out, [loop.index]))
         return context.get_dummy_value()
 
     return types.void(vector, X, listed, types.int64, out), generate
+
+
+@intrinsic
+def dot_pairs(typing, vectors, base, X, first, width, listed, count, out):
+    """Write inner products of pairs of a row of ``vectors`` and a row of X, (rows, d) each, to ``out``.
+
+    The first ``count`` numbers in ``listed`` name the pairs: number ``width`` r + i is row ``base`` + r with row
+    ``first`` + i of X.
+    """
+    _require_one_type(vectors, X)
+
+    def generate(context, builder, signature, arguments):
+        code = _Code(context, builder, signature.args[0].dtype)
+        kinds = signature.args
+        vectors, X, listed, out = (code.array(kinds[k], arguments[k]) for k in (0, 2, 5, 7))
+        _, base, _, first, width, _, count, _ = arguments
+        shape = context.make_array(kinds[0])(context, builder, arguments[0]).shape
+        d = builder.extract_value(shape, 1)
+        with cgutils.for_range(builder, count) as loop:
+            pair = builder.zext(builder.load(builder.gep(listed, [loop.index])), _INT)
+            a = builder.mul(builder.add(base, builder.udiv(pair, width)), d)
+            b = builder.mul(builder.add(first, builder.urem(pair, width)), d)
+            builder.store(code.dot(vectors, a, X, b, d), builder.gep(out, [loop.index]))
+        return context.get_dummy_value()
+
+    whole = types.int64
+    return types.void(vectors, whole, X, whole, whole, listed, whole, out), generate
 
 
 @intrinsic

@@ -25,6 +25,7 @@ __all__ = [
     "fill_hadamard",
     "fill_hadamard_row",
     "multiply_rows",
+    "rotate_tile",
 ]
 
 SIGNS, LENGTHS, TURNS = np.uint64(6), np.uint64(7), np.uint64(8)  # streams of the generator
@@ -51,7 +52,9 @@ def fill_lengths(seed, first, p, out):
         if row >> _TWO != quad:
             quad = row >> _TWO
             words = row_words(seed, LENGTHS, quad, 0)
-        out[k] = _length(words[np.int64(row & _THREE)], p)
+        out[k] = np.uint32(words[np.int64(row & _THREE)]).view(_f)
+    for k in range(out.size):  # a loop of its own: it takes whole vectors
+        out[k] = _length(_f(out[k]).view(np.uint32), p)
 
 
 @compiled
@@ -159,6 +162,24 @@ def multiply_rows(seed, first, last, tiles, signs, lengths, room, out):
         for t in range(tiles.shape[0]):
             transform_tile(tiles[t], signs, lengths, room, row % p, end - block * p, t * TILE, out[row - first :])
         row = end
+
+
+@compiled
+def rotate_tile(tile, own, other, out):
+    """Write a tile (p, TILE) of inputs times signs, in rotated coordinates, to ``out``; ``tile`` is used.
+
+    ``own`` and ``other`` (p,) are of ``Turns``. Cost: O(p log p) an input.
+    """
+    p = own.size
+    transform_rows(tile, 0, p, TILE, 1)
+    for c in range(p):
+        row, beside, one, two = tile[c], tile[c ^ 1], np.float64(own[c]), np.float64(other[c ^ 1])
+        for i in range(TILE):
+            out[c, i] = one * row[i] + two * beside[i]
+    transform_rows(out, 0, p, TILE, 1)
+    for c in range(p):
+        for i in range(TILE):
+            out[c, i] /= p
 
 
 @helper
