@@ -73,7 +73,9 @@ def cases_of(sizes: Sizes, folder: Path | None) -> dict[str, Callable[[], Found]
         "ten_billion": partial(drawn.one, sizes.ten_billion, evaluations=None),
         "huge": partial(trainings.huge, sizes.huge),
         "columns": partial(trainings.columns, *sizes.columns),
-        "predict": partial(trainings.predict, sizes.predict, rows=sizes.rows),
+        "predict": partial(
+            trainings.predict, sizes.predict, rows=sizes.rows, goals={"random": (0.4, 0.4), "hadamard": (0.2, 0.12)}
+        ),
         "parts": lambda: parts.measure(parted(sizes, folder)),
     }
 

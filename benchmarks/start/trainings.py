@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import mean, median
@@ -212,24 +212,27 @@ def large_rows(
     ]
 
 
-def predict(size: Size, *, rows: int) -> Found:
-    """Return what a prediction costs in dense evaluations on as many inputs, with and without twins."""
+def predict(size: Size, *, rows: int, goals: Mapping[str, tuple[float, float]]) -> Found:
+    """Return what predictions cost in dense evaluations with Gaussian rows on as many inputs, all in one run.
+
+    ``goals`` has those of networks without twins and with them, by the kind of their start rows.
+    """
+    problem = random_problem(inputs=size.inputs, dimension=size.dimension)
     others = random_problem(inputs=rows, dimension=size.dimension, seed=1)
-    found = []
-    for twins in (False, True):
-        problem = random_problem(inputs=size.inputs, dimension=size.dimension)
-        network = train(problem, width=size.width, twins=twins).network
-        part = timed_part(network.settings)
-        taken = in_turn(
-            {
-                "numpy": lambda part=part: dense_evaluation(others, part, generator="numpy"),
-                "thresher": lambda part=part: dense_evaluation(others, part, generator="thresher"),
-                "ours": lambda network=network: network.predict(others.inputs),
-            }
-        )
-        name = f"predict {rows} rows, trained on {size_of(*size)}, {'twins' if twins else 'no twins'}"
-        seconds = taken["ours"].seconds
-        found.append(row(name, "in dense evaluations in float32", seconds / taken["numpy"].seconds, most=0.4))
+    part = timed_part(NetworkSettings.checked(width=size.width, dimension=size.dimension))
+    works: dict[str, Callable[[], Any]] = {
+        generator: partial(dense_evaluation, others, part, generator=generator) for generator in ("numpy", "thresher")
+    }
+    most = {}
+    for start, of_start in goals.items():
+        for twins, goal in zip((False, True), of_start, strict=True):
+            network = train(problem, width=size.width, twins=twins, start=start).network
+            label = f"{'twins' if twins else 'no twins'}, start={start!r}"
+            works[label], most[label] = partial(network.predict, others.inputs), goal
+    taken, found = in_turn(works), []
+    for label, goal in most.items():
+        name, seconds = f"predict {rows} rows, trained on {size_of(*size)}, {label}", taken[label].seconds
+        found.append(row(name, "in dense evaluations in float32", seconds / taken["numpy"].seconds, most=goal))
         found.append(row(name, "in those with our generator", seconds / taken["thresher"].seconds))
         found.append(row(name, "seconds", seconds))
     return {"rows": found}

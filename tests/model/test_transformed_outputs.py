@@ -143,6 +143,13 @@ def test_rows_are_made_where_few_twins_moved(share, transformed, monkeypatch):
         assert bool(called) == (transformed or not twins)
 
 
+def test_rows_are_made_where_blocks_of_them_are_large(monkeypatch):
+    monkeypatch.setattr(outputs, "_sum_transformed", None)
+    network = made(dimension=2049, width=64, twins=False, shift=2.0, share=0.5, size=0.2)
+    inputs = random_problem(inputs=20, dimension=2049).inputs
+    np.testing.assert_allclose(sums(network, inputs), defined(network, inputs), atol=1e-4)
+
+
 @pytest.mark.parametrize("size", [1e18, 1e-25])
 @pytest.mark.parametrize("twins", [False, True])
 def test_neurons_that_moved_far_or_hardly_at_all(size, twins):

@@ -29,6 +29,7 @@ _BLOCK, _TASK = 408, 408 << 5
 _FEW_INPUTS = 16  # up to so many, rows that fire on none of them are found first and skipped
 # Numbers of displaced rows that are kept while all inputs go past, and rows of a partial sum.
 _LOT, _TRANSFORMED = 1 << 16, 1 << 13
+_LONGEST = 1 << 11  # of more columns, what was added to a block of rows takes more memory than other predictions
 _COUNTED = 0.1  # from this share of rows that count on, all are transformed
 _DENSE = 0.8  # from this share on, all rows of a range are made, and those that are needed picked
 
@@ -134,7 +135,9 @@ def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, th
 
 def _transforms(weights: Weights, counted: int, rows: int) -> bool:
     """Return whether a transform of all rows is to make products, rather than those rows alone that count."""
-    return weights.start.sequence == "hadamard" and weights.dtype == np.float32 and counted >= _COUNTED * rows
+    start = weights.start
+    possible = start.sequence == "hadamard" and weights.dtype == np.float32 and start.dimension <= _LONGEST
+    return possible and counted >= _COUNTED * rows
 
 
 def _sum_transformed(weights: Weights, inputs: Matrix, shift: float, *, rows: int, threads: int) -> Matrix:

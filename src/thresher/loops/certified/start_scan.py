@@ -210,6 +210,24 @@ def _take_step(step, scale, fires, count, max_correlation, coefficients, pushes)
     return total, reach
 
 
+@njit(inline="always")
+def _nearly(coefficients, listed, terms, inputs, total, others, candidates, changes):
+    """Write what the first step adds to other inputs, from coarse products; return by how much that may be off."""
+    steps, step, error = inputs.coarse_products
+    follow(coefficients, listed, 0, terms, steps, others, candidates, step, changes)
+    return total * error
+
+
+@njit(inline="always")
+def _norm_by_products(coefficients, listed, count, terms, known, change, j, K, d, unit, total, changes):
+    """Write what the first step adds to inputs that fire; return an upper bound of its norm."""
+    if known:
+        pick(change[j], listed, count, changes)
+    else:
+        follow(coefficients, listed, 0, terms, K, listed, count, 1.0, changes)
+    return norm_at_most(sum_of_products(coefficients, changes, count), count, d, unit, total)
+
+
 @compiled
 def _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums, lists, used):
     """See :func:`scan_block`; it ``moves`` if the step is not 0. ``room`` and ``scratch`` are work arrays.
@@ -217,7 +235,6 @@ def _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums
     It is compiled with a screen or without, and holds one of the two ways alone: where ``screen is None``, types tell.
     """
     Z, vectors, signs, K, X = rows.products, inputs.fast_vectors, rows.signs, inputs.fast_products, inputs.vectors
-    coarse = inputs.coarse_products
     shift, guard, unit, twins = constants.shift, constants.guards.made, constants.unit, constants.twins
     row, entries = used
     (n, d), copies = X.shape, 2 if twins else 1
@@ -231,7 +248,7 @@ def _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums
         if entries + copies * n > lists.inputs.size:
             return Scanned(j, row, entries, flips, before, after, looks)
         here, neuron = j % IN_CACHE, copies * (rows.place + j)
-        slack_of_change, norm = 0.0, 0.0
+        slack_of_change, terms = 0.0, 0
         if screen is None:
             nearby = places_at_least(Z[j], n, Z.dtype.type(listed_from), near)
             count = _reaching(Z[j], near, nearby, low, fired, listed)
@@ -260,11 +277,8 @@ def _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums
             square = np.float64(sum_rows(pushes, pushes, listed, np.int64(0), count, vectors, fast_vector))
             norm = norm_of_sum(square, count, d, unit, total)
         else:
-            if known:
-                pick(rows.first_step_change[j], listed, count, changes)
-            else:
-                follow(coefficients, listed, 0, count if moves else 0, K, listed, count, 1.0, changes)
-            norm = norm_at_most(sum_of_products(coefficients, changes, count), count, d, unit, total)
+            by_step, terms = rows.first_step_change, count if moves else 0
+            norm = _norm_by_products(coefficients, listed, count, terms, known, by_step, j, K, d, unit, total, changes)
         reach = min(reach, norm)
         doubt = doubt_of(moved, constants, d)
         # No pre-activation of an input that does not fire moves by more than the reach: what lies further below
@@ -287,9 +301,7 @@ def _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums
         if known:
             pick(rows.first_step_change[j], others, candidates, other_changes)
         elif not from_inputs:
-            terms = count if moves else 0
-            follow(coefficients, listed, 0, terms, coarse.steps, others, candidates, coarse.step, other_changes)
-            slack_of_change = total * coarse.error if moves else 0.0
+            slack_of_change = _nearly(coefficients, listed, terms, inputs, total, others, candidates, other_changes)
         elif screen is None:
             dot_rows(fast_vector, vectors, listed, count + candidates, changes)
         else:
@@ -313,19 +325,19 @@ def _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums
             add_up(moved, coefficients, listed, X, vector)
         for twin in range(copies):
             sign = signs[copies * j + twin]
-            moved = Displacement(sign, np.int64(0), count, total, False)
             for q in range(count):
                 sums[0, listed[q]] += sign * (start[q] - shift)
             kept = _move(
                 start, changes, count, candidates, sign, shift - width - fuzz, shift, doubt, fuzz, places, z, margins
             )
             if slack_of_change > 0.0:
-                told = Displacement(sign, np.int64(0), count, total, from_inputs)
+                moved = Displacement(sign, np.int64(0), count, total, from_inputs)
                 _refine(
-                    listed, start, count, kept, shift - fuzz, shift, told, coefficients, fast_vector, doubt, inputs,
+                    listed, start, count, kept, shift - fuzz, shift, moved, coefficients, fast_vector, doubt, inputs,
                     places, z, margins,
                 )  # fmt: skip
             if unsure:
+                moved = Displacement(sign, np.int64(0), count, total, False)
                 looks += _settle(
                     listed, start, kept, neuron + twin, moved, fine, by_vector, constants, inputs, scratch, places, z,
                     margins,
