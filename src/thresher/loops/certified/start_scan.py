@@ -25,7 +25,7 @@ from thresher.loops.certified.judgement import (
 from thresher.loops.instructions.places import EXTRA, ZERO, fast_dot, pick, places_at_least, places_of_ones
 from thresher.loops.instructions.vectors import dot_rows, sum_rows
 from thresher.loops.pairs.by_neuron import dot
-from thresher.loops.rounding import expiry_at, norm_of_sum, rounded_down, safely_below
+from thresher.loops.rounding import FINE, expiry_at, norm_of_sum, rounded_down, safely_below
 from thresher.loops.screen import IN_CACHE, change_nearly, guard_of, level_of, multiply_rows, pick_bounds
 from thresher.loops.structures import Displacement, Inputs, Scanned, ScanRoom, Screen, ShardConstants, StartRows
 
@@ -304,7 +304,9 @@ def _scan_rows(rows, screen, room, scratch, step, moves, constants, inputs, sums
         else:
             pick(Z[j], others, candidates, other_z)
         fuzz, candidates = doubt + slack_of_change, count + candidates
-        fine = moves and doubt > 2.0 * guard  # a change in working precision may be off by more than z0 is
+        # A change in working precision may be off by more than z0 is. Of z0 from a transform the guard says little: it
+        # is for the worst of all directions; that of a row's product in this precision is as good a measure.
+        fine = moves and doubt - guard > min(guard, constants.guards[1] * (unit / FINE))
         unsure = fine or _any_near(start, changes, count, candidates, either, shift, doubt, fuzz)
         by_vector = fine and (not K.size or GATHER * count > 2 * d)
         if by_vector:
