@@ -1,0 +1,145 @@
+"""Hadamard rows on a GPU: made with the bits of the processor, screened and multiplied with inputs by additions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from thresher.devices import interpreted
+from thresher.gpu.kernels import hadamard as kernels
+from thresher.gpu.kernels import launch
+from thresher.loops.rounding import guards, longest_hadamard, of_half_transform, of_transform
+from thresher.model.hadamard import block_size, rotate, turns_of
+from thresher.model.poisson import AnyStart
+
+__all__ = ["GROUP", "HadamardRows"]
+
+GROUP, _INPUTS, _RUN = 256, 64, 32  # of a program of the screen: rows at a time, inputs, and how often
+_LOOKED = 256 if interpreted() else 4  # rows of a program that looks
+_NUMBERS = 1 << 26  # of rows in work, at a time
+
+
+class HadamardRows:
+    """Hadamard start rows of a network on a device, and the inputs (n, d) in rotated coordinates."""
+
+    def __init__(self, start: AnyStart, inputs: NDArray[np.float64], key: Any) -> None:
+        self._d, self._key, self._device = start.dimension, key, key.device
+        self.p = p = block_size(start.dimension)
+        turns = turns_of(start.seed, p)
+        self._signs, self._own, self._other = (torch.from_numpy(one.copy()).to(self._device) for one in turns)
+        Z = torch.from_numpy(rotate(inputs, start.seed)).to(self._device)
+        self._single = Z.float()
+        n = len(Z)
+        self._half = torch.zeros((-(-n // _INPUTS) * _INPUTS, p), dtype=torch.float16, device=self._device)
+        self._half[:n] = Z.half()
+        column = torch.arange(GROUP, device=self._device)
+        self._powers = torch.zeros((GROUP, 16), dtype=torch.float16, device=self._device)
+        self._powers[column, column // 16] = 2.0 ** (column % 16).half()
+        self._matrix = _transformed(torch.eye(64, device=self._device)).half()
+        share = np.float32(np.float32(2) / np.float32(9 * p))
+        self._spread = float(share), float(np.sqrt(share))
+        # Sums of signed numbers in any order, then what rows themselves are rounded by; products in float64.
+        working, _ = guards(longest_hadamard(p), p, 2.0**-24)
+        _, exact = guards(longest_hadamard(p), self._d, 2.0**-24)
+        self.guards = working + of_transform(p), exact
+
+    def lengths(self, rows: Any) -> Any:
+        """Return the lengths (k,) of rows, with their signs."""
+        out = torch.empty(len(rows), dtype=torch.float32, device=self._device)
+        launch(
+            kernels.draw_lengths, len(rows), rows, out, len(rows), self._key, *self._spread, enable_fp_fusion=False
+        )
+        return out
+
+    def signs(self, blocks: Any, *, dtype: Any = torch.float32) -> tuple[Any, Any]:
+        """Return the signs of blocks (k,) of p rows: as bits (k, p / 32), and as numbers (k, p)."""
+        words = torch.empty((len(blocks), self.p // 32), dtype=torch.int32, device=self._device)
+        numbers = torch.empty((len(blocks), self.p), dtype=dtype, device=self._device)
+        launch(
+            kernels.draw_blocks, len(blocks) * self.p // 128, blocks, words, numbers, len(blocks), self._key, P=self.p
+        )
+        return words, numbers
+
+    def make(self, rows: Any, out: Any) -> None:
+        """Write start rows by their numbers (k,) to ``out`` (k, at least d). Cost: O(p log p) each."""
+        for some, place in zip(*(one.split(_NUMBERS // self.p) for one in (rows, out)), strict=True):
+            blocks, which = torch.unique(some // self.p, return_inverse=True)
+            spread = _transformed(self.signs(blocks)[1])
+            c = torch.arange(self.p, device=self._device)[None, :] ^ (some % self.p)[:, None]
+            own, other = spread[which[:, None], c], spread[which[:, None], c ^ 1]
+            v = self._own * own + self._other * other
+            while v.shape[1] >= 2 * self._d:  # later rows are not asked for: sums alone
+                half = v.shape[1] // 2
+                v = v[:, :half] + v[:, half:]
+            v = _transformed(v)[:, : self._d]
+            place[:, : self._d] = (self.lengths(some)[:, None] * v) * (self._signs[: self._d] / self.p)
+
+    def look(self, rows: Any, begin: Any, length: Any, inputs: Any) -> Any:
+        """Return pre-activations (pairs,) in float32, as ``Rows.look_at`` does. Cost: O(p) additions each."""
+        out = torch.empty(len(inputs), dtype=torch.float32, device=self._device)
+        if len(rows):
+            blocks, where = torch.unique_consecutive(rows // self.p, return_inverse=True)
+            words, _ = self.signs(blocks, dtype=torch.int8)
+            kernels.look_by_signs[(-(-len(rows) // _LOOKED),)](
+                self._single, words, where, rows, self.lengths(rows), begin, length, inputs, out, len(rows),
+                P=self.p, B=_LOOKED, C=256, num_warps=1,
+            )  # fmt: skip
+        return out
+
+    def screen(self, first: int, count: int, low: float, *, inputs: int | None = None) -> Any:
+        """Return bits (chunks, n), int64, of pairs that may reach a level: chunks of 64 rows, both ends at 256.
+
+        ``inputs`` takes part of them only. Cost: O(log p) additions a pair, most of them on tensor cores.
+        """
+        n, p, device = len(self._single) if inputs is None else inputs, self.p, self._device
+        begin, end = first // GROUP, -(-(first + count) // GROUP)
+        groups, rows = end - begin, GROUP * (end - begin)
+        blocks = torch.arange(begin * GROUP // p, (end * GROUP - 1) // p + 1, device=device)
+        signs = self.signs(blocks, dtype=torch.float16)[1]
+        levels = torch.empty(rows, dtype=torch.float16, device=device)
+        flips = torch.empty(rows // 16, dtype=torch.int16, device=device)
+        launch(
+            kernels.draw_levels, rows, levels, flips, GROUP * begin, rows, self._key, *self._spread,
+            low - of_transform(p), of_half_transform(p), enable_fp_fusion=False,
+        )  # fmt: skip
+        masks = torch.empty((4 * groups, n), dtype=torch.int64, device=device)
+        grid = (-(-n // _INPUTS) * -(-groups // _RUN),)
+        kernels.screen_by_additions[grid](
+            self._half, self._matrix, self._powers, signs, levels, flips, masks.view(torch.int16), begin, groups, n,
+            _RUN, P=p, M=_INPUTS, PAIRS=not interpreted(), num_warps=4, num_stages=3,
+        )  # fmt: skip
+        return masks
+
+    def candidates(self, first: int, count: int, low: float) -> tuple[Any, Any, Any, Any]:
+        """Return rows (k,) with pairs that may reach ``low``, where their pairs begin and how many they are, inputs."""
+        masks, device = self.screen(first, count, low), self._device
+        chunks, n = masks.shape
+        flat = masks.reshape(-1)
+        index = flat.nonzero()[:, 0]
+        bits = flat[index]
+        del masks, flat
+        edges = torch.searchsorted(index, torch.arange(0, (chunks + 1) * n, n, device=device))
+        counts = torch.empty(64 * chunks, dtype=torch.int32, device=device)
+        launch(kernels.count_rows, len(counts), edges, bits, counts, len(counts))
+        before = first % GROUP
+        counts[:before], counts[before + count :] = 0, 0
+        rows = counts.nonzero()[:, 0]
+        length = counts[rows]
+        ends = length.cumsum(0)
+        inputs = torch.empty(int(ends[-1]) if len(ends) else 0, dtype=torch.int32, device=device)
+        launch(kernels.list_rows, len(rows), rows, edges, bits, index, ends - length, inputs, len(rows), n)
+        return first - before + rows, ends - length, length, inputs
+
+
+def _transformed(rows: Any) -> Any:
+    """Return the transform of rows (k, p) of float32: levels from the largest distance to the smallest."""
+    apart = rows.shape[1] // 2
+    while apart:
+        pairs = rows.reshape(len(rows), -1, 2, apart)
+        a, b = pairs[:, :, 0], pairs[:, :, 1]
+        rows = torch.stack([a + b, a - b], dim=2).reshape(len(rows), -1)
+        apart //= 2
+    return rows
