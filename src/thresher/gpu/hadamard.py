@@ -136,10 +136,10 @@ class HadamardRows:
 
 def _transformed(rows: Any) -> Any:
     """Return the transform of rows (k, p) of float32: levels from the largest distance to the smallest."""
-    apart = rows.shape[1] // 2
+    k, p = rows.shape
+    apart = p // 2
     while apart:
-        pairs = rows.reshape(len(rows), -1, 2, apart)
-        a, b = pairs[:, :, 0], pairs[:, :, 1]
-        rows = torch.stack([a + b, a - b], dim=2).reshape(len(rows), -1)
+        a, b = rows.reshape(k, p // (2 * apart), 2, apart).unbind(dim=2)
+        rows = torch.stack([a + b, a - b], dim=2).reshape(k, p)
         apart //= 2
     return rows
