@@ -14,7 +14,7 @@ from test_contract import SHIFT, Story
 
 import thresher
 from thresher import BrokenCertificate, InvalidInput, MemoryRefused, Problem, train
-from thresher.gpu import shard
+from thresher.gpu import scan, shard
 from thresher.gpu.rows import Rows
 from thresher.interfaces import Step
 
@@ -101,7 +101,7 @@ def test_pairs_on_the_threshold_are_decided_in_float64(monkeypatch):
 
 def test_many_pairs_in_doubt_find_room(monkeypatch):
     monkeypatch.setattr(shard, "_ROOM", 1)
-    monkeypatch.setattr(shard, "guards", lambda *a: (0.05, 1e-14))  # much is in doubt
+    monkeypatch.setattr(scan, "guards", lambda *a: (0.05, 1e-14))  # much is in doubt
     given = problem(8)
     result = train(given, width=64, device="cuda", audit=True)
     assert [r.firing for r in result.history] == [r.firing for r in train(given, width=64).history]

@@ -24,12 +24,23 @@ class Story:
     """An engine of several shards, beside dense weights that the definition moves."""
 
     def __init__(
-        self, index, *, n=9, d=5, seed=0, twins=False, dtype="float64", activation="relu", first=None, products=True
+        self,
+        index,
+        *,
+        n=9,
+        d=5,
+        seed=0,
+        twins=False,
+        dtype="float64",
+        activation="relu",
+        first=None,
+        products=True,
+        rows="random",
     ):
         rng = np.random.default_rng(seed)
         self.problem = Problem(to_sphere(rng.normal(size=(n, d))), rng.normal(size=n))
         self.settings = NetworkSettings.checked(
-            width=WIDTH, dimension=d, shift=SHIFT, seed=seed, twins=twins, activation=activation
+            width=WIDTH, dimension=d, shift=SHIFT, seed=seed, twins=twins, activation=activation, sequence=rows
         )
         self.engine, self.started = start_engine(
             self.problem, self.settings, index=index, dtype=dtype, threads=2, first_step=first, products=products

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from thresher.model.poisson import AnyStart
 
 __all__ = ["GROUP", "HadamardRows"]
 
-GROUP, _INPUTS, _RUN = 256, 64, 32  # of a program of the screen: rows at a time, inputs, and how often
+GROUP, _INPUTS, _RUN = 256, 64, 64  # of a program of the screen: rows at a time, inputs, and how often
 _LOOKED = 256 if interpreted() else 4  # rows of a program that looks
-_NUMBERS = 1 << 26  # of rows in work, at a time
+_NUMBERS = 1 << 24  # of rows in work, at a time
 
 
 class HadamardRows:
@@ -30,28 +31,30 @@ class HadamardRows:
         self.p = p = block_size(start.dimension)
         turns = turns_of(start.seed, p)
         self._signs, self._own, self._other = (torch.from_numpy(one.copy()).to(self._device) for one in turns)
-        Z = torch.from_numpy(rotate(inputs, start.seed)).to(self._device)
-        self._single = Z.float()
-        n = len(Z)
-        self._half = torch.zeros((-(-n // _INPUTS) * _INPUTS, p), dtype=torch.float16, device=self._device)
-        self._half[:n] = Z.half()
+        self._seed, self._inputs = start.seed, inputs
         column = torch.arange(GROUP, device=self._device)
         self._powers = torch.zeros((GROUP, 16), dtype=torch.float16, device=self._device)
         self._powers[column, column // 16] = 2.0 ** (column % 16).half()
         self._matrix = _transformed(torch.eye(64, device=self._device)).half()
         share = np.float32(np.float32(2) / np.float32(9 * p))
         self._spread = float(share), float(np.sqrt(share))
-        # Sums of signed numbers in any order, then what rows themselves are rounded by; products in float64.
-        working, _ = guards(longest_hadamard(p), p, 2.0**-24)
+        # A term goes through 66 sums of 256 at most, and those are added up; rows themselves are rounded as well.
+        working, _ = guards(longest_hadamard(p), 66 + p // GROUP, 2.0**-24)
         _, exact = guards(longest_hadamard(p), self._d, 2.0**-24)
         self.guards = working + of_transform(p), exact
+
+    @cached_property
+    def _rotated(self) -> tuple[Any, Any]:
+        """The inputs in rotated coordinates, made when they are first asked for: float32, and half with zeros below."""
+        Z = torch.from_numpy(rotate(self._inputs, self._seed)).to(self._device)
+        half = torch.zeros((-(-len(Z) // _INPUTS) * _INPUTS, self.p), dtype=torch.float16, device=self._device)
+        half[: len(Z)] = Z.half()
+        return Z.float(), half
 
     def lengths(self, rows: Any) -> Any:
         """Return the lengths (k,) of rows, with their signs."""
         out = torch.empty(len(rows), dtype=torch.float32, device=self._device)
-        launch(
-            kernels.draw_lengths, len(rows), rows, out, len(rows), self._key, *self._spread, enable_fp_fusion=False
-        )
+        launch(kernels.draw_lengths, len(rows), rows, out, len(rows), self._key, *self._spread, enable_fp_fusion=False)
         return out
 
     def signs(self, blocks: Any, *, dtype: Any = torch.float32) -> tuple[Any, Any]:
@@ -66,7 +69,7 @@ class HadamardRows:
     def make(self, rows: Any, out: Any) -> None:
         """Write start rows by their numbers (k,) to ``out`` (k, at least d). Cost: O(p log p) each."""
         for some, place in zip(*(one.split(_NUMBERS // self.p) for one in (rows, out)), strict=True):
-            blocks, which = torch.unique(some // self.p, return_inverse=True)
+            blocks, which = torch.unique_consecutive(some // self.p, return_inverse=True)
             spread = _transformed(self.signs(blocks)[1])
             c = torch.arange(self.p, device=self._device)[None, :] ^ (some % self.p)[:, None]
             own, other = spread[which[:, None], c], spread[which[:, None], c ^ 1]
@@ -84,7 +87,7 @@ class HadamardRows:
             blocks, where = torch.unique_consecutive(rows // self.p, return_inverse=True)
             words, _ = self.signs(blocks, dtype=torch.int8)
             kernels.look_by_signs[(-(-len(rows) // _LOOKED),)](
-                self._single, words, where, rows, self.lengths(rows), begin, length, inputs, out, len(rows),
+                self._rotated[0], words, where, rows, self.lengths(rows), begin, length, inputs, out, len(rows),
                 P=self.p, B=_LOOKED, C=256, num_warps=1,
             )  # fmt: skip
         return out
@@ -94,7 +97,7 @@ class HadamardRows:
 
         ``inputs`` takes part of them only. Cost: O(log p) additions a pair, most of them on tensor cores.
         """
-        n, p, device = len(self._single) if inputs is None else inputs, self.p, self._device
+        n, p, device = len(self._inputs) if inputs is None else inputs, self.p, self._device
         begin, end = first // GROUP, -(-(first + count) // GROUP)
         groups, rows = end - begin, GROUP * (end - begin)
         blocks = torch.arange(begin * GROUP // p, (end * GROUP - 1) // p + 1, device=device)
@@ -102,14 +105,14 @@ class HadamardRows:
         levels = torch.empty(rows, dtype=torch.float16, device=device)
         flips = torch.empty(rows // 16, dtype=torch.int16, device=device)
         launch(
-            kernels.draw_levels, rows, levels, flips, GROUP * begin, rows, self._key, *self._spread,
-            low - of_transform(p), of_half_transform(p), enable_fp_fusion=False,
+            kernels.draw_levels, rows, levels, flips, GROUP * begin, rows, first, first + count, self._key,
+            *self._spread, low - of_transform(p), of_half_transform(p), enable_fp_fusion=False,
         )  # fmt: skip
         masks = torch.empty((4 * groups, n), dtype=torch.int64, device=device)
         grid = (-(-n // _INPUTS) * -(-groups // _RUN),)
         kernels.screen_by_additions[grid](
-            self._half, self._matrix, self._powers, signs, levels, flips, masks.view(torch.int16), begin, groups, n,
-            _RUN, P=p, M=_INPUTS, PAIRS=not interpreted(), num_warps=4, num_stages=3,
+            self._rotated[1], self._matrix, self._powers, signs, levels, flips, masks.view(torch.int16), begin, groups,
+            n, _RUN, P=p, M=_INPUTS, PAIRS=not interpreted(), num_warps=4, num_stages=3,
         )  # fmt: skip
         return masks
 
@@ -123,15 +126,13 @@ class HadamardRows:
         del masks, flat
         edges = torch.searchsorted(index, torch.arange(0, (chunks + 1) * n, n, device=device))
         counts = torch.empty(64 * chunks, dtype=torch.int32, device=device)
-        launch(kernels.count_rows, len(counts), edges, bits, counts, len(counts))
-        before = first % GROUP
-        counts[:before], counts[before + count :] = 0, 0
+        kernels.count_rows[(chunks,)](edges, bits, counts, num_warps=2)
+        ends = counts.cumsum(0)
+        inputs = torch.empty(int(ends[-1]), dtype=torch.int32, device=device)
+        kernels.list_rows[(chunks,)](edges, bits, index, ends, counts, inputs, n, num_warps=2)
         rows = counts.nonzero()[:, 0]
         length = counts[rows]
-        ends = length.cumsum(0)
-        inputs = torch.empty(int(ends[-1]) if len(ends) else 0, dtype=torch.int32, device=device)
-        launch(kernels.list_rows, len(rows), rows, edges, bits, index, ends - length, inputs, len(rows), n)
-        return first - before + rows, ends - length, length, inputs
+        return first - first % GROUP + rows, ends[rows] - length, length, inputs
 
 
 def _transformed(rows: Any) -> Any:
@@ -140,6 +141,8 @@ def _transformed(rows: Any) -> Any:
     apart = p // 2
     while apart:
         a, b = rows.reshape(k, p // (2 * apart), 2, apart).unbind(dim=2)
-        rows = torch.stack([a + b, a - b], dim=2).reshape(k, p)
+        rows = torch.empty((k, p // (2 * apart), 2, apart), dtype=rows.dtype, device=rows.device)
+        torch.add(a, b, out=rows[:, :, 0])
+        torch.sub(a, b, out=rows[:, :, 1])
         apart //= 2
-    return rows
+    return rows.reshape(k, p)

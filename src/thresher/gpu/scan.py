@@ -27,9 +27,9 @@ __all__ = ["DeviceScan"]
 
 _IN_REGISTERS = 128  # columns up to which a screen makes its rows itself
 _ROWS, _COLUMNS = 64, 128  # of a tile
-_BLOCK = 1 << 23  # rows at most
-# A block has a word of bits for each 256 free bytes of the device at most, and a candidate for each 4096.
-_PER_WORD, _PER_CANDIDATE = 256, 4096
+_BLOCK = 1 << 25  # rows at most
+# A block has a word of bits for each 64 free bytes of the device at most, and a candidate for each 4096.
+_PER_WORD, _PER_CANDIDATE = 64, 4096
 
 
 class DeviceScan:

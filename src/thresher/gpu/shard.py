@@ -25,7 +25,7 @@ from thresher.gpu.rows import Rows
 from thresher.gpu.scan import DeviceScan
 from thresher.gpu.weights import DeviceWeights
 from thresher.interfaces import Effort, ShardAudited, ShardMoved, ShardStarted, Step
-from thresher.loops.rounding import FINE, STRETCH, guards, of_change, of_coefficients, of_look
+from thresher.loops.rounding import FINE, STRETCH, of_change, of_coefficients, of_look
 from thresher.memory import require
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings

@@ -15,9 +15,9 @@ from numpy.typing import DTypeLike
 
 __all__ = [
     "FINE", "NORM_TOLERANCE", "STRETCH", "expiry_at", "guards", "longest_hadamard", "norm_at_most", "norm_of_sum",
-    "of_change", "of_coefficients", "of_half_product", "of_half_transform", "of_look", "of_margin", "of_outputs", "of_product", "of_screen",
-    "of_transform", "reach_of", "rounded_down", "rounded_up", "safely_below", "size_of_product", "unit_roundoff",
-    "wake_up_at",
+    "of_change", "of_coefficients", "of_half_product", "of_half_transform", "of_look", "of_margin", "of_outputs",
+    "of_product", "of_screen", "of_transform", "reach_of", "rounded_down", "rounded_up", "safely_below",
+    "size_of_product", "unit_roundoff", "wake_up_at",
 ]  # fmt: skip
 
 FINE = 2.0**-53  # unit roundoff of float64

@@ -13,7 +13,15 @@ import triton.language as tl
 
 from thresher.gpu.kernels.rows import _normal, _words
 
-__all__ = ["count_rows", "draw_blocks", "draw_lengths", "draw_levels", "list_rows", "look_by_signs", "screen_by_additions"]
+__all__ = [
+    "count_rows",
+    "draw_blocks",
+    "draw_lengths",
+    "draw_levels",
+    "list_rows",
+    "look_by_signs",
+    "screen_by_additions",
+]
 
 _SIZES = ["count", "first", "groups", "n", "run"]  # arguments: not compiled again for other values
 
@@ -60,10 +68,11 @@ def draw_lengths(rows, lengths, count, key, share, root, B: tl.constexpr):
     tl.store(lengths + at, _length(row, key, share, root), mask=at < count)
 
 
-@triton.jit(do_not_specialize=[*_SIZES, "low", "guard"])
-def draw_levels(levels, flips, first, count, key, share, root, low, guard, B: tl.constexpr):
+@triton.jit(do_not_specialize=[*_SIZES, "begin", "end", "low", "guard"])
+def draw_levels(levels, flips, first, count, begin, end, key, share, root, low, guard, B: tl.constexpr):
     """Write for rows (count,) from ``first`` on what a sum of signed numbers must reach for the pre-activation ``low``.
 
+    Nothing reaches the levels of rows before ``begin`` or from ``end`` on.
     A row with a negative length reaches it where the sum is *below* the negative level: its bit of ``flips``, words of
     sixteen rows, is set. Levels are ``guard`` lower, and two steps of half precision: a number that is at least as
     large as the level remains so when both are rounded.
@@ -72,6 +81,7 @@ def draw_levels(levels, flips, first, count, key, share, root, low, guard, B: tl
     length = _length(first + at, key, share, root)
     level = low / tl.abs(length) - guard
     level = level - (tl.abs(level) * 0.001953125 + 1.2e-7)
+    level = tl.where((first + at >= begin) & (first + at < end), level, float("inf"))
     below = length < 0.0
     tl.store(levels + at, tl.where(below, -level, level).to(tl.float16), mask=at < count)
     word = tl.sum(tl.reshape(below.to(tl.int32) << (at % 16).to(tl.int32), (B // 16, 16)), axis=1)
@@ -84,9 +94,10 @@ def _reaches(value, level, PAIRS: tl.constexpr):
     """Return 1 where values reach levels, else 0, in half precision; with PAIRS two at a time in one instruction."""
     if PAIRS:
         compare: tl.constexpr = "set.ge.f16x2.f16x2 $0, $1, $2;"
-        return tl.inline_asm_elementwise(compare, "=r,r,r", [value, level], dtype=tl.float16, is_pure=True, pack=2)
+        found = tl.inline_asm_elementwise(compare, "=r,r,r", [value, level], dtype=tl.float16, is_pure=True, pack=2)
     else:
-        return (value >= level).to(tl.float16)
+        found = (value >= level).to(tl.float16)
+    return found
 
 
 @triton.jit
@@ -165,34 +176,26 @@ def screen_by_additions(
         tl.store(masks + (chunk * n + i[:, None]) * 4 + (col % 4)[None, :], word, mask=(i < n)[:, None])
 
 
-@triton.jit(do_not_specialize=_SIZES)
-def count_rows(edges, bits, counts, count, B: tl.constexpr):
-    """Write how many pairs rows (count,) have: 64 of them share a chunk of ``bits``, from edges[chunk] on."""
-    at = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
-    there = at < count
-    entry = tl.load(edges + at // 64, mask=there, other=0)
-    end = tl.load(edges + at // 64 + 1, mask=there, other=0)
-    total = tl.zeros((B,), tl.int32)
-    for _ in range(tl.max(end - entry, axis=0)):
-        total += ((tl.load(bits + entry, mask=entry < end, other=0) >> (at % 64)) & 1).to(tl.int32)
-        entry += 1
-    tl.store(counts + at, total, mask=there)
+@triton.jit
+def count_rows(edges, bits, counts):
+    """Write how many pairs rows have: 64 of them share the numbers of ``bits`` from edges[chunk] to the next edge."""
+    chunk, r = tl.program_id(0).to(tl.int64), tl.arange(0, 64)
+    total = tl.zeros((64,), tl.int32)
+    for entry in range(tl.load(edges + chunk), tl.load(edges + chunk + 1)):
+        total += ((tl.load(bits + entry) >> r) & 1).to(tl.int32)
+    tl.store(counts + chunk * 64 + r, total)
 
 
 @triton.jit(do_not_specialize=_SIZES)
-def list_rows(rows, edges, bits, index, begin, inputs, count, n, B: tl.constexpr):
-    """Write the inputs of the pairs of listed rows (count,), from number ``begin`` (count,) on."""
-    at = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
-    there = at < count
-    row, place = tl.load(rows + at, mask=there, other=0), tl.load(begin + at, mask=there, other=0)
-    entry = tl.load(edges + row // 64, mask=there, other=0)
-    end = tl.load(edges + row // 64 + 1, mask=there, other=0)
-    for _ in range(tl.max(end - entry, axis=0)):
-        mine = entry < end
-        hit = mine & (((tl.load(bits + entry, mask=mine, other=0) >> (row % 64)) & 1) != 0)
-        tl.store(inputs + place, (tl.load(index + entry, mask=hit, other=0) % n).to(tl.int32), mask=hit)
+def list_rows(edges, bits, index, ends, counts, inputs, n):
+    """Write the inputs of the pairs of rows, up to number ``ends``; they stand at ``index`` in (chunks, n)."""
+    chunk, r = tl.program_id(0).to(tl.int64), tl.arange(0, 64)
+    place = tl.load(ends + chunk * 64 + r) - tl.load(counts + chunk * 64 + r)
+    for entry in range(tl.load(edges + chunk), tl.load(edges + chunk + 1)):
+        hit = ((tl.load(bits + entry) >> r) & 1) != 0
+        i = (tl.load(index + entry) - chunk * n).to(tl.int32)
+        tl.store(inputs + place, i + tl.zeros((64,), tl.int32), mask=hit)
         place += hit.to(tl.int64)
-        entry += 1
 
 
 @triton.jit(do_not_specialize=_SIZES)
@@ -220,7 +223,8 @@ def look_by_signs(
             mine = there & (p < size)
             i = tl.load(inputs + pair + p, mask=mine, other=0).to(tl.int64)
             z = tl.load(Z + i[:, None] * P + c[None, :], mask=mine[:, None], other=0.0)
-            value = tl.sum(factor * z, axis=1)
+            # Sums of four, and their sum: of 256 numbers a term goes through 66 sums, in whatever order they are taken.
+            value = tl.sum(tl.sum(tl.reshape(factor * z, (B, C // 4, 4)), axis=2), axis=1)
             if start > 0:
                 value += tl.load(out + pair + p, mask=mine, other=0.0)
             tl.store(out + pair + p, value, mask=mine)
