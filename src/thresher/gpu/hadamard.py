@@ -92,27 +92,32 @@ class HadamardRows:
             )  # fmt: skip
         return out
 
-    def screen(self, first: int, count: int, low: float, *, inputs: int | None = None) -> Any:
-        """Return bits (chunks, n), int64, of pairs that may reach a level: chunks of 64 rows, both ends at 256.
-
-        ``inputs`` takes part of them only. Cost: O(log p) additions a pair, most of them on tensor cores.
-        """
-        n, p, device = len(self._inputs) if inputs is None else inputs, self.p, self._device
-        begin, end = first // GROUP, -(-(first + count) // GROUP)
-        groups, rows = end - begin, GROUP * (end - begin)
-        blocks = torch.arange(begin * GROUP // p, (end * GROUP - 1) // p + 1, device=device)
-        signs = self.signs(blocks, dtype=torch.float16)[1]
-        levels = torch.empty(rows, dtype=torch.float16, device=device)
-        flips = torch.empty(rows // 16, dtype=torch.int16, device=device)
+    def draw(self, first: int, count: int, low: float) -> tuple[Any, Any, Any]:
+        """Return signs of blocks (blocks, p), levels (rows,) and bits to turn of the groups that rows are in."""
+        p, device = self.p, self._device
+        begin, end = first // GROUP * GROUP, -(-(first + count) // GROUP) * GROUP
+        signs = self.signs(torch.arange(begin // p, (end - 1) // p + 1, device=device), dtype=torch.float16)[1]
+        levels = torch.empty(end - begin, dtype=torch.float16, device=device)
+        flips = torch.empty((end - begin) // 16, dtype=torch.int16, device=device)
         launch(
-            kernels.draw_levels, rows, levels, flips, GROUP * begin, rows, first, first + count, self._key,
+            kernels.draw_levels, end - begin, levels, flips, begin, end - begin, first, first + count, self._key,
             *self._spread, low - of_transform(p), of_half_transform(p), enable_fp_fusion=False,
         )  # fmt: skip
-        masks = torch.empty((4 * groups, n), dtype=torch.int64, device=device)
+        return signs, levels, flips
+
+    def screen(self, first: int, count: int, low: float) -> Any:
+        """Return bits (chunks, n), int64, of pairs that may reach a level: 64 rows each, from a multiple of 256 on.
+
+        Cost: O(log p) additions a pair, most of them on tensor cores.
+        """
+        n, (signs, levels, flips) = len(self._inputs), self.draw(first, count, low)
+        groups = len(levels) // GROUP
+        masks = torch.empty((4 * groups, n), dtype=torch.int64, device=self._device)
         grid = (-(-n // _INPUTS) * -(-groups // _RUN),)
         kernels.screen_by_additions[grid](
-            self._rotated[1], self._matrix, self._powers, signs, levels, flips, masks.view(torch.int16), begin, groups,
-            n, _RUN, P=p, M=_INPUTS, PAIRS=not interpreted(), num_warps=4, num_stages=3,
+            self._rotated[1], self._matrix, self._powers, signs, levels, flips, masks.view(torch.int16),
+            first // GROUP, groups, n, _RUN,
+            P=self.p, M=_INPUTS, PAIRS=not interpreted(), num_warps=4, num_stages=3,
         )  # fmt: skip
         return masks
 
