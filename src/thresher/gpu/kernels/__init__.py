@@ -6,7 +6,7 @@ from typing import Any
 
 __all__ = ["launch"]
 
-_LANES, _WARPS = 128, 4  # of a program: rows, neurons or words; and warps that share them
+_LANES, _WARPS = 64, 2  # of a program: rows, neurons or words; and warps that share them
 
 
 def launch(kernel: Any, count: int, *arguments: Any, **options: Any) -> None:
