@@ -85,7 +85,7 @@ def problem(n=12, d=6, seed=0):
     [
         ("sobol", {"penalty": 0.05}),
         ("random", {"penalty": 0.05}),
-        ("hadamard", {"penalty": 0.05}),
+        ("hadamard", {"index": "dense", "first_step": "gram"}),
         ("sobol", {"index": "dense", "first_step": "gram"}),
     ],
 )

@@ -5,6 +5,7 @@ import pytest
 from grams import random_inputs
 
 from thresher.loops.rounding import longest_hadamard, of_half_transform
+from thresher.model.hadamard import rotate
 from thresher.model.network import NetworkSettings
 from thresher.model.start import Start
 from thresher.theory import firing_probability
@@ -39,6 +40,11 @@ def test_lengths_and_signs_of_many_rows_have_the_bits_of_the_processor():
     numbers = np.arange(1 << 12)
     made = rows_of(start, random_inputs(2, 6)).make(torch.from_numpy(numbers).to(find_device("cuda"))).cpu().numpy()
     np.testing.assert_array_equal(made.view(np.uint32), start.rows(numbers).view(np.uint32))
+
+
+def test_inputs_are_rotated_as_on_the_processor():
+    X, start = random_inputs(7, 30), Start(2, 30, sequence="hadamard")
+    np.testing.assert_allclose(rows_of(start, X).hadamard._rotated[0].cpu(), rotate(X, 2), rtol=0, atol=6e-8)
 
 
 def test_many_numbers_reach_both_ends():

@@ -13,7 +13,7 @@ from thresher.devices import interpreted
 from thresher.gpu.kernels import hadamard as kernels
 from thresher.gpu.kernels import launch
 from thresher.loops.rounding import guards, longest_hadamard, of_half_transform, of_transform
-from thresher.model.hadamard import block_size, rotate, turns_of
+from thresher.model.hadamard import block_size, turns_of
 from thresher.model.poisson import AnyStart
 
 __all__ = ["GROUP", "HadamardRows"]
@@ -31,7 +31,7 @@ class HadamardRows:
         self.p = p = block_size(start.dimension)
         turns = turns_of(start.seed, p)
         self._signs, self._own, self._other = (torch.from_numpy(one.copy()).to(self._device) for one in turns)
-        self._seed, self._inputs = start.seed, inputs
+        self._inputs = np.ascontiguousarray(inputs)
         column = torch.arange(GROUP, device=self._device)
         self._powers = torch.zeros((GROUP, 16), dtype=torch.float16, device=self._device)
         self._powers[column, column // 16] = 2.0 ** (column % 16).half()
@@ -46,10 +46,18 @@ class HadamardRows:
     @cached_property
     def _rotated(self) -> tuple[Any, Any]:
         """The inputs in rotated coordinates, made when they are first asked for: float32, and half with zeros below."""
-        Z = torch.from_numpy(rotate(self._inputs, self._seed)).to(self._device)
+        Z = self._rotate()
         half = torch.zeros((-(-len(Z) // _INPUTS) * _INPUTS, self.p), dtype=torch.float16, device=self._device)
         half[: len(Z)] = Z.half()
         return Z.float(), half
+
+    def _rotate(self) -> Any:
+        """Return the inputs (n, p) in rotated coordinates, float64: ``model/hadamard.py`` with tensors."""
+        rotated = torch.zeros((len(self._inputs), self.p), dtype=torch.float64, device=self._device)
+        rotated[:, : self._d] = torch.from_numpy(self._inputs).to(self._device) * self._signs[: self._d]
+        rotated = _transformed(rotated)
+        beside = torch.arange(self.p, device=self._device) ^ 1
+        return _transformed(self._own * rotated + self._other[beside] * rotated[:, beside]) / self.p
 
     def lengths(self, rows: Any) -> Any:
         """Return the lengths (k,) of rows, with their signs."""
@@ -141,7 +149,7 @@ class HadamardRows:
 
 
 def _transformed(rows: Any) -> Any:
-    """Return the transform of rows (k, p) of float32: levels from the largest distance to the smallest."""
+    """Return the transform of rows (k, p): levels from the largest distance to the smallest."""
     k, p = rows.shape
     apart = p // 2
     while apart:
