@@ -19,7 +19,7 @@ from thresher.model.poisson import AnyStart
 __all__ = ["GROUP", "HadamardRows"]
 
 GROUP, _INPUTS, _RUN = 256, 64, 64  # of a program of the screen: rows at a time, inputs, and how often
-_LOOKED = 256 if interpreted() else 4  # rows of a program that looks
+_LOOKED = 256 if interpreted() else 2  # rows of a program that looks
 _NUMBERS = 1 << 24  # of rows in work, at a time
 
 
