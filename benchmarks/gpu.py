@@ -5,7 +5,8 @@
 Checks come first, and stop everything where they fail: start rows bit by bit, firing sets, flips and losses against
 ``engine="local"`` with the same seed, an audit of every pair in float64. Times are those of a second run: the first one
 compiles kernels, and its excess is reported. The scan of the start rows is compared with two floors: its products at
-the rate that a large product in half precision reaches here, and the random numbers alone.
+the rate that a large product in half precision reaches here, and the random numbers alone. Both kinds of start rows go
+through the same checks and timings: random ones and Hadamard rows, whose screen needs no numbers.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from thresher.gpu.scan import DeviceScan  # noqa: E402
 from thresher.gpu.shard import expected_band  # noqa: E402
 
 OUTPUT = Path("results/gpu.json")
+KINDS = ("random", "hadamard")  # of start rows
 
 
 def problem(inputs: int, dimension: int, *, seed: int) -> Problem:
@@ -74,9 +76,9 @@ def ceilings() -> dict[str, float]:
     }
 
 
-def check_rows() -> dict[str, Any]:
+def check_rows(kind: str) -> dict[str, Any]:
     """Start rows of the device against those of the processor: bits."""
-    settings = NetworkSettings.checked(width=1 << 20, dimension=100, seed=2**63 + 11)
+    settings = NetworkSettings.checked(width=1 << 20, dimension=100, seed=2**63 + 11, sequence=kind)
     rows = Rows(settings.start, np.eye(100), find_device(DEVICE))
     numbers = np.concatenate([np.arange(1 << 16), 10**10 + np.arange(1 << 12)])
     made = rows.make(torch.from_numpy(numbers).to(DEVICE)).cpu().numpy()
@@ -85,11 +87,12 @@ def check_rows() -> dict[str, Any]:
     return {"start weights compared": made.size, "that differ": differ}
 
 
-def check_training(inputs: int, dimension: int, width: int, *, twins: bool, seed: int) -> dict[str, Any]:
+def check_training(inputs: int, dimension: int, width: int, *, twins: bool, kind: str) -> dict[str, Any]:
     """The same training on both engines: firing sets, flips, losses; and an audit of all pairs."""
+    seed = inputs + dimension
     given = problem(inputs, dimension, seed=seed)
-    here = train(given, width=width, twins=twins, seed=seed, device="cuda", audit=True)
-    there = train(given, width=width, twins=twins, seed=seed)
+    here = train(given, width=width, twins=twins, seed=seed, start=kind, device="cuda", audit=True)
+    there = train(given, width=width, twins=twins, seed=seed, start=kind)
     first = there.history[0].residual
     apart = max(abs(a.residual - b.residual) / first for a, b in zip(here.history, there.history, strict=True))
     same = [(a.flips, a.firing) == (b.flips, b.firing) for a, b in zip(here.history, there.history, strict=True)]
@@ -98,7 +101,8 @@ def check_training(inputs: int, dimension: int, width: int, *, twins: bool, seed
     assert all(same) and support, "firing pairs or flips differ from those of the processor"
     assert apart < 1e-6, f"residuals are {apart:.2g} of the first apart"
     return {
-        "inputs": inputs, "dimension": dimension, "width": width, "twins": twins, "iterations": len(here.history),
+        "inputs": inputs, "dimension": dimension, "width": width, "twins": twins, "rows": kind,
+        "iterations": len(here.history),
         "residuals apart": apart,
         "audited pairs": here.audit.pairs, "ties": here.audit.ties,
     }  # fmt: skip
@@ -118,12 +122,12 @@ def compilation() -> dict[str, float]:
     return {"first training": first, "second training": second}
 
 
-def whole(given: Problem, width: int, *, twins: bool = True, repeat: int = 3) -> dict[str, Any]:
+def whole(given: Problem, width: int, kind: str, *, twins: bool = True, repeat: int = 3) -> dict[str, Any]:
     """A whole training to 1e-6, everything included; the weights stay on the device until somebody asks for them."""
     torch.cuda.reset_peak_memory_stats()
     seconds = []
     for _ in range(repeat + 1):
-        result, one = run(given, width, twins=twins, tol=1e-6, seed=1)
+        result, one = run(given, width, twins=twins, start=kind, tol=1e-6, seed=1)
         seconds.append(one)
         laps = [record.seconds for record in result.history]
         rows = [(r.iteration, r.residual, r.flips, r.firing, r.moved, r.rescans, r.looks) for r in result.history]
@@ -131,7 +135,8 @@ def whole(given: Problem, width: int, *, twins: bool = True, repeat: int = 3) ->
         del result
     after = [sum(one.values()) for one in laps[2:]]
     return {
-        "inputs": given.size, "dimension": given.dimension, "width": width, "twins": twins, "status": status,
+        "inputs": given.size, "dimension": given.dimension, "width": width, "twins": twins, "rows": kind,
+        "status": status,
         "seconds": float(np.median(seconds[1:])), "first run": seconds[0], "all": seconds[1:],
         "start": laps[0].get("start", 0.0), "laps": laps,
         "iteration after the start": float(np.mean(after)) if after else 0.0,
@@ -140,9 +145,9 @@ def whole(given: Problem, width: int, *, twins: bool = True, repeat: int = 3) ->
     }  # fmt: skip
 
 
-def scan(given: Problem, width: int, rate: float) -> dict[str, Any]:
+def scan(given: Problem, width: int, kind: str, rate: float) -> dict[str, Any]:
     """The scan of the start rows alone, with twins, against its floors."""
-    settings = NetworkSettings.checked(width=width, dimension=given.dimension, twins=True, seed=1)
+    settings = NetworkSettings.checked(width=width, dimension=given.dimension, twins=True, seed=1, sequence=kind)
     rows = Rows(settings.start, given.inputs, find_device(DEVICE))
     firing = firing_probability(settings.shift)
     band = expected_band(1.0 / (np.sqrt(width) * firing), max(1.0, given.size * firing))
@@ -150,14 +155,18 @@ def scan(given: Problem, width: int, rate: float) -> dict[str, Any]:
     size = begun.size
     seconds = timed(lambda: DeviceScan(rows, settings, range(width), band=band, fixed=1.0).run())
     many = width // 2 / size
-    screen = timed(lambda: begun.screen(0, size)) * many
-    numbers = timed(lambda: begun.screen(0, size, inputs=0)) * many
-    flops = width // 2 * 2.0 * given.size * given.dimension / (rate * 1e12)
-    return {
-        "inputs": given.size, "dimension": given.dimension, "width": width, "seconds": seconds,
-        "screen alone": screen, "numbers alone": numbers, "floor of products": flops,
-        "times the larger floor": seconds / max(flops, numbers),
-    }  # fmt: skip
+    found = {"inputs": given.size, "dimension": given.dimension, "width": width, "rows": kind, "seconds": seconds}
+    if rows.hadamard is None:
+        terms = given.dimension
+        found["screen alone"] = timed(lambda: begun.screen(0, size)) * many
+        found["numbers alone"] = timed(lambda: begun.screen(0, size, inputs=0)) * many
+    else:
+        terms, low = 64, settings.shift - band  # terms of its products, after two levels of additions
+        found["screen alone"] = timed(lambda: rows.hadamard.screen(0, size, low)) * many
+        found["numbers alone"] = timed(lambda: rows.hadamard.draw(0, size, low)) * many
+        found["without additions"] = width // 2 * 2.0 * given.size * rows.hadamard.p / (rate * 1e12)
+    found["floor of products"] = width // 2 * 2.0 * given.size * terms / (rate * 1e12)
+    return found | {"times the larger floor": seconds / max(found["floor of products"], found["numbers alone"])}
 
 
 def dense(given: Problem, width: int, *, tol: float = 1e-6) -> dict[str, Any]:
@@ -212,14 +221,15 @@ def main() -> None:
         return value
 
     note("compilation", compilation())
-    note("start weights", check_rows())
+    note("start weights", [check_rows(kind) for kind in KINDS])
     cases = ((200, 50, 17, True), (300, 20, 16, False), (300, 200, 16, True), (100, 1024, 14, False))
-    note("checks", [check_training(n, d, 1 << power, twins=twins, seed=n + d) for n, d, power, twins in cases])
+    note("checks", [check_training(n, d, 1 << power, twins=twins, kind=kind) for n, d, power, twins in cases
+                    for kind in KINDS])  # fmt: skip
     rates = note("ceilings", ceilings())
     given = problem(1000, 64, seed=7)
-    widths = (1 << 16, 1 << 20) if asked.tiny else (1 << 20, 10**7, 10**8, 10**9)
-    note("trainings", [whole(given, width) for width in widths])
-    note("scan", scan(given, widths[-1], rates["float16 product, TFLOP/s"]))
+    widths = (1 << 16, 1 << 20) if asked.tiny else (1 << 20, 10**7, 10**8, 10**9, 4 * 10**9)
+    note("scan", [scan(given, min(widths[-1], 10**9), kind, rates["float16 product, TFLOP/s"]) for kind in KINDS])
+    note("trainings", [whole(given, width, kind) for width in widths for kind in KINDS])
     note("dense", [dense(given, 1 << 18), dense(given, 1 << 20)])
 
 

@@ -26,18 +26,30 @@ def training(found: dict[str, Any]) -> list[str]:
     rows = [
         [
             f"{one['width']:,}",
+            one["rows"],
             f"{one['seconds']:.3g}",
             f"{one['start']:.3g}",
             f"{1e3 * one['iteration after the start']:.0f}",
             str(len(one["history"]) - 1),
             f"{one['history'][-1][1] / one['history'][0][1]:.1e}",
             f"{one['peak GiB']:.1f}",
-            f"{rivals[one['width']]:.3g}" if one["width"] in rivals else "",
+            f"{rivals[one['width']]:.3g}" if one["width"] in rivals and one["rows"] == "random" else "",
         ]
         for one in found["trainings"]
     ]
-    head = ["width", "s", "of it the start", "ms per later iteration", "iterations", "residual", "GiB", "dense, s"]
-    scan, rates, checks = found["scan"], found["ceilings"], found["checks"]
+    head = [
+        "width",
+        "rows",
+        "s",
+        "of it the start",
+        "ms per later iteration",
+        "iterations",
+        "residual",
+        "GiB",
+        "dense, s",
+    ]
+    (scan, added), rates, checks = found["scan"], found["ceilings"], found["checks"]
+    compared = sum(one["start weights compared"] for one in found["start weights"])
     pairs = sum(one["audited pairs"] for one in checks)
     first, compiled = found["trainings"][0], found["compilation"]
     more = compiled["first training"] - compiled["second training"]
@@ -48,7 +60,11 @@ def training(found: dict[str, Any]) -> list[str]:
         f"cores {scan['screen alone']:.2f} s of it. Floors: {scan['floor of products']:.3f} s for the products at the "
         f"rate of a large product in half precision, {scan['numbers alone']:.2f} s for the random numbers alone; the "
         f"scan takes {scan['times the larger floor']:.1f} times the larger one.\n",
-        f"Checked in the same run: {found['start weights']['start weights compared']:,} start weights have the bits of "
+        f"With Hadamard rows it takes {added['seconds']:.2f} s, the screen {added['screen alone']:.2f} s of it, signs "
+        f"and levels {added['numbers alone']:.3f} s of that. Tensor cores have products of 64 terms to make, "
+        f"{added['floor of products']:.3f} s at that rate, after two levels of additions; without additions products "
+        f"would be of all signs, {added['without additions']:.2f} s.\n",
+        f"Checked in the same run: {compared:,} start weights have the bits of "
         f"the processor; {len(checks)} trainings have the same firing pairs and flips "
         f"as there, residuals within {max(one['residuals apart'] for one in checks):.0e} of the first; {pairs:,} pairs "
         "audited in float64.\n",

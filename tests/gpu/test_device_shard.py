@@ -14,7 +14,7 @@ from test_contract import SHIFT, Story
 
 import thresher
 from thresher import BrokenCertificate, InvalidInput, MemoryRefused, Problem, train
-from thresher.gpu import shard
+from thresher.gpu import scan, shard
 from thresher.gpu.rows import Rows
 from thresher.interfaces import Step
 
@@ -32,11 +32,12 @@ def problem(n=12, d=6, seed=0):
     return Problem(random_inputs(n, d, seed=seed), np.random.default_rng(seed).normal(size=n))
 
 
+@pytest.mark.parametrize("rows", ["random", "hadamard"])
 @pytest.mark.parametrize(("seed", "twins", "first", "matrix", "n", "d"), CASES)
-def test_the_contract_of_every_shard(gpu_kind, seed, twins, first, matrix, n, d):
+def test_the_contract_of_every_shard(gpu_kind, seed, twins, first, matrix, n, d, rows):
     rng = np.random.default_rng(seed)
     first = None if first is None else Step(rng.normal(size=n) * first)
-    story = Story(gpu_kind, n=n, d=d, seed=seed, twins=twins, dtype="float32", first=first)
+    story = Story(gpu_kind, n=n, d=d, seed=seed, twins=twins, dtype="float32", first=first, rows=rows)
     np.testing.assert_allclose(story.started.before.outputs, story.outputs(story.W0), **story.near)
     assert story.started.before.effort.firing == np.count_nonzero(naive.firing(story.W0, story.X, SHIFT))
     if first is not None:
@@ -54,7 +55,13 @@ def test_the_contract_of_every_shard(gpu_kind, seed, twins, first, matrix, n, d)
 
 @pytest.mark.parametrize(
     ("n", "d", "width", "options"),
-    [(12, 6, 128, {"twins": True}), (8, 5, 100, {}), (6, 150, 64, {"twins": True, "first_step": "gram"})],
+    [
+        (12, 6, 128, {"twins": True}),
+        (8, 5, 100, {}),
+        (6, 150, 64, {"twins": True, "first_step": "gram"}),
+        (12, 6, 1100, {"twins": True, "start": "hadamard"}),
+        (8, 300, 200, {"start": "hadamard"}),
+    ],
 )
 def test_the_trajectory_is_that_of_the_processor(n, d, width, options):
     given = problem(n, d)
@@ -101,7 +108,7 @@ def test_pairs_on_the_threshold_are_decided_in_float64(monkeypatch):
 
 def test_many_pairs_in_doubt_find_room(monkeypatch):
     monkeypatch.setattr(shard, "_ROOM", 1)
-    monkeypatch.setattr(shard, "guards", lambda *a: (0.05, 1e-14))  # much is in doubt
+    monkeypatch.setattr(scan, "guards", lambda *a: (0.05, 1e-14))  # much is in doubt
     given = problem(8)
     result = train(given, width=64, device="cuda", audit=True)
     assert [r.firing for r in result.history] == [r.firing for r in train(given, width=64).history]
@@ -154,7 +161,7 @@ def test_several_outputs_are_trained_together():
     ("options", "message"),
     [
         ({"penalty": 0.1, "index": "certified"}, "without a penalty"),
-        ({"start": "sobol"}, "start='random'"),
+        ({"start": "sobol"}, "start='random' or 'hadamard'"),
         ({"index": "scan"}, "searches with index='certified'"),
         ({"dtype": "float64"}, "works in float32"),
         ({"method": "paper"}, "searches with index='certified'"),
@@ -177,6 +184,8 @@ def test_what_does_not_fit_is_refused_before_any_work(monkeypatch):
     [
         (200, 50, 1 << 17, {"twins": True}),
         (300, 20, 1 << 16, {}),
+        (200, 50, 1 << 17, {"twins": True, "start": "hadamard"}),
+        (300, 784, 1 << 15, {"start": "hadamard"}),
         (300, 300, 1 << 15, {"twins": True}),
         (100, 1024, 1 << 15, {}),
         (33, 6, 1 << 14, {"shift": 1.0}),

@@ -150,7 +150,9 @@ class TestStartRows:
         expected = start.base_block(first, first + 100).T
         np.testing.assert_array_equal(gpu.get(made).view(np.uint32), expected.view(np.uint32))
 
-    @pytest.mark.parametrize(("twins", "sequence", "width"), [(True, "random", 40), (False, "sobol", 333)])
+    @pytest.mark.parametrize(
+        ("twins", "sequence", "width"), [(True, "random", 40), (False, "sobol", 333), (False, "hadamard", 333)]
+    )
     def test_counts_are_those_of_the_processor(self, gpu, twins, sequence, width, monkeypatch):
         monkeypatch.setattr("thresher.gpu.limit._BLOCK", 3000)  # several blocks of neurons
         settings = NetworkSettings.checked(width=width, dimension=6, shift=0.3, seed=4, twins=twins, sequence=sequence)

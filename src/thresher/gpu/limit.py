@@ -20,8 +20,7 @@ from thresher.devices import device_bytes
 from thresher.gpu.dense import Side, TensorKernel, TensorLimit, cross_of
 from thresher.gpu.gram import start_gram
 from thresher.gpu.kernels.limit import evaluate, evaluate_slope
-from thresher.gpu.pivots import Inverse, random_pivots
-from thresher.gpu.solver import Lower, factor
+from thresher.gpu.solver import Inverse, Lower, factor, random_pivots
 from thresher.gpu.twins import predict_twins
 from thresher.memory import require
 from thresher.model.network import Network, NetworkSettings

@@ -13,12 +13,13 @@ from typing import Any
 import torch
 
 from thresher.devices import device_bytes
+from thresher.gpu.hadamard import GROUP
 from thresher.gpu.kernels import launch
 from thresher.gpu.kernels import lists as list_kernels
 from thresher.gpu.kernels import rows as row_kernels
 from thresher.gpu.lists import Lists
 from thresher.gpu.rows import Rows
-from thresher.loops.rounding import guards, of_half_product
+from thresher.loops.rounding import guards, of_half_product, of_half_transform
 from thresher.model.network import NetworkSettings
 from thresher.theory import firing_probability
 
@@ -26,9 +27,9 @@ __all__ = ["DeviceScan"]
 
 _IN_REGISTERS = 128  # columns up to which a screen makes its rows itself
 _ROWS, _COLUMNS = 64, 128  # of a tile
-_BLOCK = 1 << 23  # rows at most
-# A block has a word of bits for each 256 free bytes of the device at most, and a candidate for each 4096.
-_PER_WORD, _PER_CANDIDATE = 256, 4096
+_BLOCK = 1 << 25  # rows at most
+# A block has a word of bits for each 64 free bytes of the device at most, and a candidate for each 4096.
+_PER_WORD, _PER_CANDIDATE = 64, 4096
 
 
 class DeviceScan:
@@ -46,15 +47,19 @@ class DeviceScan:
         self._half = torch.zeros((-(-n // _COLUMNS) * _COLUMNS, wide), dtype=torch.float16, device=rows.device)
         self._half[:n, :d] = rows.inputs.half()
         self._words = -(-n // 16)
-        likely = n * firing_probability(max(self._low - self._slope * (math.sqrt(d) + 2), -8.0))
+        doubt = self._slope * (math.sqrt(d) + 2) if rows.hadamard is None else of_half_transform(rows.hadamard.p)
+        likely = n * firing_probability(max(self._low - doubt, -8.0))
         free = device_bytes(rows.device)
         most = min(_BLOCK, free // _PER_WORD // self._words, int(free / _PER_CANDIDATE / max(likely, 1e-6)))
-        self.size = max(_ROWS, min(most, len(self._range)) // _ROWS * _ROWS)
+        tile = _ROWS if rows.hadamard is None else GROUP
+        self.size = max(tile, min(most, len(self._range)) // tile * tile)
         column = torch.arange(_COLUMNS, device=rows.device)
         self._powers = torch.zeros((_COLUMNS, 16), dtype=torch.float16, device=rows.device)
         self._powers[column, column // 16] = 2.0 ** (column % 16).half()
         self._powers[:, 15] = 1.0
-        self.longest, self.firing = 0.0, 0
+        # Bounds on the rounding of pre-activations at the start, in float32 and float64, of the rows so far.
+        self.guards = (0.0, 0.0) if rows.hadamard is None else rows.hadamard.guards
+        self.firing = 0
         self._lists = Lists(rows.device)
 
     @staticmethod
@@ -73,12 +78,11 @@ class DeviceScan:
 
     def _add(self, first: int, count: int, outputs: Any) -> int:
         """Scan a block of rows; return the number of candidates."""
-        rows, begin, length, inputs, longest = self._candidates(first, count)
+        rows, begin, length, inputs, coarse = self._candidates(first, count)
         if not len(rows):
             return 0
         b, device, lists = self._settings.shift, rows.device, self._lists
         z = self._rows.look_at(rows, begin, length, inputs)
-        coarse, _ = guards(longest, self._settings.start.dimension, 2.0**-24)
         near = ((z - b).abs() <= coarse + 1e-6 * (1 + b)).nonzero()[:, 0]
         fires = (z >= b).to(torch.uint8)
         row_of_near = rows[torch.searchsorted(begin, near, right=True) - 1]
@@ -138,8 +142,10 @@ class DeviceScan:
     def _candidates(self, first: int, count: int) -> tuple[Any, Any, Any, Any, float]:
         """Return rows (k,) with pairs that may reach the level, where their pairs begin and how many they are, inputs.
 
-        The last is the norm of the longest row of the block.
+        The last is a bound on the rounding of their pre-activations in float32.
         """
+        if self._rows.hadamard is not None:
+            return *self._rows.hadamard.candidates(first, count, self._low), self.guards[0]
         masks, counts, longest = self.screen(first, count)
         flat = masks.reshape(-1)
         index = flat.nonzero()[:, 0]
@@ -151,8 +157,9 @@ class DeviceScan:
         rows = counts.nonzero()[:, 0]
         begin, length = counts.cumsum(0)[rows] - counts[rows], counts[rows]
         longest_here = float(longest) * (1 + 1e-5)
-        self.longest = max(self.longest, longest_here)
-        return first + rows, begin, length, inputs, longest_here
+        here = guards(longest_here, self._settings.start.dimension, 2.0**-24)
+        self.guards = max(self.guards, here)  # both grow with the longest row
+        return first + rows, begin, length, inputs, here[0]
 
     def _make_room(self, first: int, rows: int, entries: int) -> None:
         """Make room for these; if there is none, for all rows to come, if they are like those so far."""

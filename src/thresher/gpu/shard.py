@@ -25,7 +25,7 @@ from thresher.gpu.rows import Rows
 from thresher.gpu.scan import DeviceScan
 from thresher.gpu.weights import DeviceWeights
 from thresher.interfaces import Effort, ShardAudited, ShardMoved, ShardStarted, Step
-from thresher.loops.rounding import FINE, STRETCH, guards, of_change, of_coefficients, of_look
+from thresher.loops.rounding import FINE, STRETCH, of_change, of_coefficients, of_look
 from thresher.memory import require
 from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings
@@ -74,10 +74,9 @@ class DeviceShard(PairShard):
     @staticmethod
     def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
         """Refuse start rows that are not made on a device, and steps that shrink the displacement."""
-        if settings.start.sequence != "random":
+        if settings.start.sequence == "sobol":
             raise InvalidInput(
-                f"index='certified' makes start rows with start='random'; got {settings.start.sequence!r}. "
-                "Use index='dense'."
+                "index='certified' makes start rows with start='random' or 'hadamard'; got 'sobol'. Use index='dense'."
             )
         if penalty:
             raise InvalidInput("index='certified' trains without a penalty. Use index='dense', or leave it out.")
@@ -114,8 +113,7 @@ class DeviceShard(PairShard):
         self._band = expected_band(expected, fires / max(-math.expm1(-fires), 1e-9))
         scan = DeviceScan(self._rows, settings, self._neurons, band=self._band, fixed=self._fixed)
         self._lists, outputs, looks = scan.run()
-        coarse, fine = guards(scan.longest, settings.start.dimension, 2.0**-24)
-        self._guards = coarse, fine
+        self._guards = coarse, _ = scan.guards
         lost = settings.start.dimension + 8.0  # roundings of a product of inputs, and a few more
         numbers = [settings.shift, self._fixed, _TRUST * STRETCH, lost, coarse]
         self._constants = torch.tensor(numbers, dtype=torch.float64, device=self._device)

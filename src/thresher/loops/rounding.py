@@ -15,9 +15,9 @@ from numpy.typing import DTypeLike
 
 __all__ = [
     "FINE", "NORM_TOLERANCE", "STRETCH", "expiry_at", "guards", "longest_hadamard", "norm_at_most", "norm_of_sum",
-    "of_change", "of_coefficients", "of_half_product", "of_look", "of_margin", "of_outputs", "of_product", "of_screen",
-    "of_transform", "reach_of", "rounded_down", "rounded_up", "safely_below", "size_of_product", "unit_roundoff",
-    "wake_up_at",
+    "of_change", "of_coefficients", "of_half_product", "of_half_transform", "of_look", "of_margin", "of_outputs",
+    "of_product", "of_screen", "of_transform", "reach_of", "rounded_down", "rounded_up", "safely_below",
+    "size_of_product", "unit_roundoff", "wake_up_at",
 ]  # fmt: skip
 
 FINE = 2.0**-53  # unit roundoff of float64
@@ -70,6 +70,20 @@ def of_transform(p: int) -> float:
     from it counts in full.
     """
     return 1.01 * (1.0 + NORM_TOLERANCE) * longest_hadamard(p) * (2 * np.log2(p) + 9) * 2.0**-24
+
+
+def of_half_transform(p: int) -> float:
+    """Return a bound on the error of a sum of p signed numbers of a rotated input, mostly in half precision.
+
+    They are those of an input of norm 1, rounded to float16 with its unit roundoff 2^-11, or by up to 2^-25 below its
+    smallest normal number. Two levels of a transform are additions in float16: each rounds each sum by 2^-11, and
+    changes norms of numbers and of their errors by the same factor. So the errors of the p numbers that are left have a
+    norm of at most 3 times 2^-11, and 1% for their product, times that of those numbers, which is 2. The other levels
+    add p / 4 of them with signs: by Cauchy and Schwarz sqrt(p) / 2 times their norm. Accumulators of tensor cores need
+    not round to nearest: a sum may lose 2^-22 of its terms, p / 4 + 32 times at most.
+    """
+    lost = 3.03 * 2.0**-11 + np.sqrt(p) * 2.0**-24 + (p / 4 + 32) * 2.0**-22
+    return 1.002 * (1.0 + NORM_TOLERANCE) * np.sqrt(p) * lost
 
 
 @register_jitable

@@ -6,10 +6,10 @@ from typing import Any
 
 __all__ = ["launch"]
 
-_LANES = 128  # of a program: rows, neurons or words
+_LANES, _WARPS = 64, 2  # of a program: rows, neurons or words; and warps that share them
 
 
 def launch(kernel: Any, count: int, *arguments: Any, **options: Any) -> None:
     """Run a kernel that has a lane for each of ``count`` things, B to a program."""
     if count:
-        kernel[(-(-count // _LANES),)](*arguments, **options, B=_LANES)
+        kernel[(-(-count // _LANES),)](*arguments, **options, B=_LANES, num_warps=_WARPS)
