@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from draw_hadamard import draw_butterfly, draw_rotations, multiply
 
 from thresher import History, train
 from thresher.cli import commands
@@ -278,7 +279,7 @@ def draw_effects() -> list[Drawn]:
 
 def main() -> None:
     """Draw everything, or what is named."""
-    names = set(sys.argv[1:]) or {"idea", "claim", "architecture", "report", "digits", "effects"}
+    names = set(sys.argv[1:]) or {"idea", "claim", "hadamard", "architecture", "report", "digits", "effects"}
     drawn = []
     if "report" in names:
         drawn += draw_report()
@@ -291,6 +292,9 @@ def main() -> None:
                     "idea_screen": draw_screen}  # fmt: skip
         drawn += draw({name: Picture(make, "") for name, make in pictures.items()}, tell_story(), **STYLE)
         drawn += draw({"idea_drawn": Picture(draw_drawn, "")}, None, **STYLE)
+    if "hadamard" in names:
+        drawn += draw({"idea_butterfly": Picture(draw_butterfly, "")}, None, **STYLE)
+        drawn += draw({"idea_rotations": Picture(draw_rotations, "")}, multiply(), **STYLE)
     if "claim" in names:
         drawn += draw({"claim": Picture(draw_claim, "")}, measure_claim(), **STYLE)
     if "architecture" in names:
