@@ -24,6 +24,8 @@ __all__ = [
     "TURNS",
     "fill_hadamard",
     "fill_hadamard_row",
+    "fill_lengths",
+    "fill_signs",
     "multiply_rows",
     "rotate_tile",
 ]
