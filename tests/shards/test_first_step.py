@@ -1,4 +1,7 @@
-"""The first step of certified shards: by matrix products where that is cheaper, pair by pair elsewhere."""
+"""The first step of certified shards: by matrix products where that is cheaper, pair by pair elsewhere.
+
+There changes come from coarse products of inputs, which may be off by no more than they say.
+"""
 
 import numpy as np
 import pytest
