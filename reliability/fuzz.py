@@ -183,10 +183,10 @@ def write_good(target: str, folder: Path) -> None:
                 classifier.save(folder / f"good {place} classifier {form}", form=form)
         exact = {"width": 64, "shift": 0.3, "ridge": 0, "n_jobs": 1, "train_options": {"audit": True}}
         exactly = [ThresherRegressor(**exact).fit(X, y), ThresherClassifier(**exact).fit(X, np.digitize(y, [0, 1]))]
+        ways: list[dict[str, Any]] = [{"penalty": 0.1}, {"start": "hadamard"}]
         for form in ("full", "recipe"):
-            for place, model in enumerate(
-                [*exactly, exactly[0].results_[0], train(to_sphere(X), y, width=20, penalty=0.1, threads=1)]
-            ):
+            trained = [train(to_sphere(X), y, width=20, threads=1, **more) for more in ways]
+            for place, model in enumerate([*exactly, exactly[0].results_[0], *trained]):
                 model.save(folder / f"good exact {place} {form}", form=form)
         return
     ThresherRegressor(width=64, shift=0.3, feature_learning=0, n_jobs=1).fit(X, y).save(folder / "model.thresher")

@@ -3,7 +3,8 @@
     python -m reliability.soak --minutes 10 [--seed 0] [--only NUMBER] [--output results/reliability.json]
 
 Sizes, shifts, coherence, duplicate and opposite inputs, heavy tails, targets from 1e-6 to 1e6, both precisions, twins,
-both first steps, several solvers. A failure is printed and kept with the seed and number that make it again (--only).
+random and Hadamard start rows, both first steps, several solvers. A failure is printed and kept with the seed and
+number that make it again (--only).
 """
 
 from __future__ import annotations
@@ -63,14 +64,15 @@ def make_problem(seed: int, number: int) -> tuple[Problem, dict[str, Any]]:
         "dtype": dtype,
         "tol": 1e-6 if dtype == "float32" else 1e-10,
         "max_iterations": int(g.integers(1, 9)),
+        "start": str(g.choice(["random", "hadamard"], p=[0.7, 0.3])),
     }
     return Problem(to_sphere(rows), chosen), options
 
 
-def try_one(seed: int, number: int) -> Result:
-    """Train one random problem with audits; raises what is wrong with it."""
+def try_one(seed: int, number: int, **others: Any) -> Result:
+    """Train one random problem with audits, some options replaced by others; raises what is wrong with it."""
     problem, options = make_problem(seed, number)
-    result = train(problem, **options, audit=True)
+    result = train(problem, **options | others, audit=True)
     losses = [record.loss for record in result.history]
     if not np.isfinite(losses).all() or any(later > earlier for earlier, later in pairwise(losses)):
         raise AssertionError(f"losses must be finite and fall; they are {losses}")

@@ -106,7 +106,7 @@ def plain_python() -> None:
     """Put plain Python in the place of instructions that exist in compiled code only."""
     from thresher.loops import outputs, transformed
     from thresher.loops.certified import start_scan, visits
-    from thresher.loops.instructions import places
+    from thresher.loops.instructions import butterflies, places
     from thresher.loops.pairs import bits, counting
 
     counting.ones = places.ones = lambda word: np.uint64(int(word).bit_count())
@@ -121,6 +121,8 @@ def plain_python() -> None:
     start_scan.sum_rows, start_scan.dot_rows = _sum_rows, _dot_rows
     visits.dot_rows = outputs.dot_rows = _dot_rows
     transformed.sum_rows, transformed.dot_pairs = _sum_rows, _dot_pairs
+    butterflies._take_levels, butterflies._first_levels = _take_levels, _first_levels
+    butterflies._last_levels = _last_levels
 
 
 def _sum_rows(steps: Any, coefficients: Any, listed: Any, first: int, count: int, X: Any, vector: Any) -> Any:
@@ -137,6 +139,43 @@ def _dot_rows(vector: Any, X: Any, listed: Any, count: int, out: Any) -> None:
 def _dot_pairs(vectors: Any, base: int, X: Any, first: int, width: int, listed: Any, count: int, out: Any) -> None:
     rows, others = np.divmod(listed[:count], width)
     out[:count] = np.einsum("ck,ck->c", vectors[base + rows], X[first + others])
+
+
+def _rows_at(values: Any, place: int, apart: int, rows: int) -> Any:
+    """Return a vector from each of some rows of an array, equally far apart: a view."""
+    from thresher.loops.instructions.whole import REGISTER
+
+    flat, lanes = values.reshape(-1), 4 * REGISTER // values.itemsize
+    last = place + (rows - 1) * apart + lanes
+    assert place >= 0, "rows begin in their array"
+    assert last <= flat.size, "rows end in their array"
+    return np.lib.stride_tricks.as_strided(flat[place:last], (rows, lanes), (apart * flat.itemsize, flat.itemsize))
+
+
+def _transformed(values: Any) -> Any:
+    if len(values) == 1:
+        return values
+    first, second = np.split(values, 2)
+    return np.concatenate([_transformed(first + second), _transformed(first - second)])
+
+
+def _take_levels(count: int, values: Any, place: int, apart: int) -> None:
+    rows = _rows_at(values, place, apart, 1 << count)
+    rows[:] = _transformed(rows)
+
+
+def _first_levels(
+    source: Any, place: int, apart: int, factors: Any, factor: int, further: int, target: Any, there: int
+) -> None:
+    rows, signs = _rows_at(source, place, apart, 16), factors[factor::further][:16]
+    _rows_at(target, there, apart, 16)[:] = _transformed(rows * signs[:, None])
+
+
+def _last_levels(source: Any, place: int, factors: Any, row: int, target: Any, there: int, across: int) -> None:
+    from thresher.loops.instructions.butterflies import TILE
+
+    rows = _transformed(_rows_at(source, place, TILE, 16))
+    _rows_at(target, there, across, 16)[:] = rows * factors[row : row + 16, None]
 
 
 def _passed(expiry: Any, place: int, first: int, last: int, level: Any) -> tuple[Any, Any]:

@@ -20,6 +20,7 @@ CASES = {
     "from the Gram matrix": {"width": 40, "shift": 0.2, "max_iterations": 3, "first_step": "gram", "dtype": "float64"},
     "twins": {"width": 40, "shift": 0.3, "max_iterations": 3, "twins": True},
     "poisson": {"width": 40, "shift": 0.8, "max_iterations": 3, "twins": True, "start": "poisson"},
+    "Hadamard rows": {"width": 300, "shift": 1.0, "max_iterations": 2, "start": "hadamard"},
     "tournament": {"width": 30, "shift": 0.3, "max_iterations": 2, "index": "tournament"},
     "scan": {"width": 30, "shift": 0.3, "max_iterations": 2, "index": "scan"},
     "over pairs": {"width": 60, "shift": 0.4, "max_iterations": 3, "solver": "pivots"},

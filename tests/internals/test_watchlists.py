@@ -278,4 +278,4 @@ def test_the_first_step_adds_no_more_rounding_than_the_start(n, d, size, twins):
     firing = (after >= settings.shift).sum(axis=0)
     outputs = (signs * np.maximum(after - settings.shift, 0)).sum(axis=0)
     assert started.effort_after.firing == firing.sum() > n
-    assert (np.abs(started.after - outputs) <= 0.05 * shard._constants.guards[0] * firing).all()
+    assert (np.abs(started.after - outputs) <= 0.05 * shard._constants.guards.made * firing).all()

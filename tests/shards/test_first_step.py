@@ -1,10 +1,16 @@
-"""The first step of certified shards: by matrix products where that is cheaper, pair by pair elsewhere."""
+"""The first step of certified shards: by matrix products where that is cheaper, pair by pair elsewhere.
 
+There changes come from coarse products of inputs, which may be off by no more than they say.
+"""
+
+import numpy as np
 import pytest
 
 import thresher.shards.watchlists as watchlists
-from thresher import train
+from thresher import BrokenCertificate, train
 from thresher.datasets import random_problem
+from thresher.model import geometry
+from thresher.model.geometry import Geometry
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -48,3 +54,23 @@ def test_where_few_fire_but_move_far_it_is_a_matrix_product(monkeypatch):
     )
     train(random_problem(inputs=400, dimension=6), width=1000, max_iterations=2, audit=True)
     assert 0 not in {len(one) for one in asked}
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-3, 0.0])
+@pytest.mark.parametrize("n", [1, 2, 70])
+def test_coarse_products_are_off_by_no_more_than_they_say(n, size):
+    inputs = size * random_problem(inputs=n, dimension=30).inputs
+    made = Geometry.of(inputs, dtype="float32")
+    steps, step, error = made.coarse_products
+    off = np.abs(made.products - step * steps.astype(float)).max()
+    assert (steps.dtype, steps.shape) == (np.int8, (n, n))
+    assert off <= error <= step * (0.5 + 1e-9)
+    assert np.abs(steps.astype(int)).max() == (127 if size else 0)
+
+
+@pytest.mark.parametrize("start", ["random", "hadamard"])
+def test_coarse_products_that_are_off_by_more_are_caught(start, monkeypatch):
+    made = geometry._coarse
+    monkeypatch.setattr(geometry, "_coarse", lambda products: made(0.5 * products)._replace(error=0.0))
+    with pytest.raises(BrokenCertificate, match=r"neuron \d+ fires on input \d+"):
+        train(random_problem(inputs=30, dimension=100), width=20_000, shift=2.0, start=start, audit=True)

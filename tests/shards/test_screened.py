@@ -106,6 +106,13 @@ def test_a_screen_is_taken_where_few_pass(able, dimension, shift, taken):
     assert "search of start rows" in result._repr_html_()
 
 
+@pytest.mark.parametrize(("dtype", "taken"), [("float32", "float32, by additions"), ("float64", "8 bits, plain loops")])
+def test_hadamard_rows_are_multiplied_by_additions_in_float32_alone(able, dtype, taken):
+    problem = random_problem(inputs=20, dimension=20)
+    result = train(problem, width=2**12, shift=1, start="hadamard", dtype=dtype, max_iterations=1, audit=True)
+    assert result.screen == taken
+
+
 def test_outputs_choose_for_themselves(able):
     """So that each is trained as if it were alone: large targets move neurons far, and then many pass."""
     problem = random_problem(inputs=20, dimension=20)

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra import RandomPivots
+from thresher.loops.instructions.butterflies import TILE
 from thresher.memory import allowed_bytes, require
+from thresher.model.hadamard import block_size, by_additions
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.shards import Kind
@@ -37,6 +39,7 @@ class Facts(NamedTuple):
     pairs: float  # that fire: exact in expectation, however the inputs lie
     awake: float  # neurons that fire on any input
     drift: float  # of the first step, per square root of the inputs that a neuron fires on
+    block: int  # start rows whose products are made by one transform, or 0: they are not made like that
 
     @property
     def weights(self) -> float:
@@ -56,7 +59,8 @@ class Facts(NamedTuple):
         drift = float(np.sqrt(np.mean(targets**2))) / (max(firing, 1 / width) * math.sqrt(width))
         item, d = np.dtype(dtype).itemsize, settings.start.dimension
         neurons = width * n * firing if settings.start.kind == "poisson" else width
-        return cls(width, neurons, n, d, settings.shift, item, first_step, width * n * firing, awake, drift)
+        block = block_size(d) if by_additions(settings.start.sequence, dtype) else 0
+        return cls(width, neurons, n, d, settings.shift, item, first_step, width * n * firing, awake, drift, block)
 
 
 class Shares(NamedTuple):
@@ -96,6 +100,7 @@ class Footprint:
         """Return the bytes that threads of one process take, or would with fewer inputs."""
         each = self.facts(inputs)
         shared = matrix_bytes(each[-1], threads=self.threads) if self.matrix else _pivots_bytes(each[-1])
+        shared += _rotated_bytes(each[-1])
         return int(_FIXED + sum(map(self.kind.memory, each)) + shared + self.threads * self.kind.block_memory(each[-1]))
 
     def shares(self, *, workers: int, threads: int) -> Shares:
@@ -107,8 +112,9 @@ class Footprint:
         facts, n = each[0], each[0].inputs
         weights = sum(one.neurons * one.item * one.dimension if kind.DENSE else one.weights for one in each)
         shared = matrix_bytes(facts, threads=1) if self.matrix else _pivots_bytes(facts)
-        products = n * n * (8 + facts.item + 4 * (threads + 1)) if self.matrix else 3 * 8 * n * facts.dimension
-        held = sum(map(kind.memory, each)) / workers + products + threads * kind.block_memory(facts)
+        products = n * n * (9 + facts.item + 4 * (threads + 1)) if self.matrix else 3 * 8 * n * facts.dimension
+        held = sum(map(kind.memory, each)) / workers + products + _rotated_bytes(facts)
+        held += threads * kind.block_memory(facts)
         return Shares(int(_FIXED + 3 * weights + shared), int(_FIXED + held))
 
     def require(self, budget: int | None) -> None:
@@ -127,7 +133,12 @@ class Footprint:
 
 def matrix_bytes(facts: Facts, *, threads: int) -> float:
     """Return about how many bytes the n x n matrices of a training take: products, Gram, factor, counts per thread."""
-    return float(facts.inputs**2 * (8 * 4 + facts.item + 4 * (threads + 2)))
+    return float(facts.inputs**2 * (8 * 4 + facts.item + 1 + 4 * (threads + 2)))
+
+
+def _rotated_bytes(facts: Facts) -> float:
+    """Return about how many bytes the inputs take in the coordinates of Hadamard rows, in float32; 0 for others."""
+    return 4.0 * facts.block * (facts.inputs + TILE)
 
 
 def _pivots_bytes(facts: Facts) -> float:

@@ -86,7 +86,7 @@ class Turns(NamedTuple):
     """What makes Hadamard rows of a seed, (p,) each; see ``loops/numbers/hadamard.py``."""
 
     signs: NDArray[np.float32]  # S: ±1
-    own: NDArray[np.float32]  # Tᵀ v = own v[l] + other v[l xor 1]
+    own: NDArray[np.float32]  # Tᵀ v = own v[c] + other v[c xor 1]
     other: NDArray[np.float32]
 
 

@@ -54,7 +54,11 @@ class Geometry(NamedTuple):
 
 
 def _coarse(products: NDArray[np.float64]) -> CoarseProducts:
-    """Return products of inputs (n, n) in 127 steps up to the largest. Cost: O(n²)."""
-    step = float(max(np.abs(products).max(initial=0.0), 1e-300)) / 127
-    steps = np.rint(products * (1 / step))
-    return CoarseProducts(steps.astype(np.int8), step, float(np.abs(products - steps * step).max(initial=0.0)))
+    """Return products of inputs (n, n) in 127 steps up to the largest. Cost: O(n²), and memory for one copy."""
+    room = np.abs(products)
+    step = float(max(room.max(initial=0.0), 1e-300)) / 127
+    np.rint(np.multiply(products, 1 / step, out=room), out=room)
+    steps = room.astype(np.int8)
+    room *= step
+    room -= products
+    return CoarseProducts(steps, step, float(np.abs(room, out=room).max(initial=0.0)))

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from thresher.errors import InvalidInput
 from thresher.loops.instructions.butterflies import TILE
@@ -28,7 +28,8 @@ from thresher.loops.rounding import guards, longest_hadamard, of_transform, unit
 from thresher.loops.structures import Floating, Guards, Turns
 
 __all__ = [
-    "MOST_COLUMNS", "Rotated", "block_size", "check_hadamard", "hadamard_block", "hadamard_rows", "rotate", "turns_of",
+    "MOST_COLUMNS", "Rotated", "block_size", "by_additions", "check_hadamard", "hadamard_block", "hadamard_rows",
+    "rotate", "turns_of",
 ]  # fmt: skip
 
 MOST_COLUMNS = 1 << 15
@@ -47,6 +48,14 @@ def check_hadamard(dimension: int) -> None:
         raise InvalidInput(
             f"start='hadamard' makes rows of at most {MOST_COLUMNS:,} columns; got {dimension:,}. Use start='random'."
         )
+
+
+def by_additions(sequence: str, dtype: DTypeLike) -> bool:
+    """Return whether products with start rows of that kind are made by a transform.
+
+    Not in float64: a row is rounded to float32, which a transform does not see.
+    """
+    return sequence == "hadamard" and np.dtype(dtype) == np.float32
 
 
 @lru_cache(maxsize=16)

@@ -173,7 +173,7 @@ class Network(Exports):
 
         Cost: O(kmd) time, half of it for twins, of which those that never moved are left out; memory for
         1024 x min(k, 4096) numbers per thread. Where few pairs are near the threshold, networks with Hadamard start
-        rows take O(km log d), and O(d) for each of those pairs.
+        rows take O(km log d), and O(d) for each of those pairs. At most 2048 x min(k, 4096) numbers are kept besides.
         """
         X, threads = self._checked(inputs, threads)
         parts = [X[first : first + _INPUT_BLOCK] for first in range(0, len(X), _INPUT_BLOCK)]

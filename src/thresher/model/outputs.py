@@ -14,7 +14,7 @@ from thresher.loops.outputs import add_outputs, divide_twins, measure_rows, move
 from thresher.loops.rounding import of_margin, unit_roundoff
 from thresher.loops.structures import PredictedRows, TransformRoom
 from thresher.loops.transformed import add_transformed
-from thresher.model.hadamard import Rotated
+from thresher.model.hadamard import Rotated, by_additions
 from thresher.model.poisson import AnyStart
 from thresher.model.weights import Floating, Weights
 from thresher.parallel import in_order
@@ -136,7 +136,7 @@ def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, th
 def _transforms(weights: Weights, counted: int, rows: int) -> bool:
     """Return whether a transform of all rows is to make products, rather than those rows alone that count."""
     start = weights.start
-    possible = start.sequence == "hadamard" and weights.dtype == np.float32 and start.dimension <= _LONGEST
+    possible = by_additions(start.sequence, weights.dtype) and start.dimension <= _LONGEST
     return possible and counted >= _COUNTED * rows
 
 

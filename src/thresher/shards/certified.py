@@ -26,6 +26,7 @@ from thresher.interfaces import Effort, ShardMoved, ShardStarted, Step
 from thresher.loops import trees
 from thresher.loops.certified.visits import visit
 from thresher.loops.certified.watchlists import commit, extract, rebuild, write_wake_ups
+from thresher.loops.instructions.butterflies import TILE
 from thresher.loops.pairs import counting
 from thresher.loops.rounding import of_coefficients
 from thresher.loops.structures import Found, Point, Rebuilt, WakeUps
@@ -88,6 +89,13 @@ class Certified(PairShard):
         bases = 1.5 * facts.pairs  # of entries that have fired, some of them moved
         lists = watched * (3 + 2 * facts.item) + 8 * bases + facts.awake * _PER_NEURON
         return float(max(lists, facts.weights) + facts.weights)
+
+    @staticmethod
+    def block_memory(facts: Any) -> float:
+        """Return about how many bytes a thread takes for a block: products, and rows twice or a tile of a transform."""
+        rows = max(facts.block, _START_BLOCK)
+        made = facts.block * TILE if facts.block else 2 * rows * facts.dimension
+        return float((rows + TILE) * (facts.inputs + 2 * TILE) * facts.item + 4 * made)
 
     @staticmethod
     def start_together(

@@ -15,7 +15,7 @@ from thresher.loops import screen
 from thresher.loops.pairs.bits import panels_of
 from thresher.loops.structures import RoundedInputs
 from thresher.model.geometry import Geometry
-from thresher.model.hadamard import Rotated
+from thresher.model.hadamard import Rotated, by_additions
 from thresher.model.network import NetworkSettings
 from thresher.model.weights import Floating
 
@@ -92,13 +92,9 @@ class Recipe:
 
     @cached_property
     def rotated_inputs(self) -> Rotated | None:
-        """The inputs as Hadamard rows meet them, made once per process. Cost: O(n d log d).
-
-        None for other rows, and in float64: a row is rounded to float32, which a transform does not see.
-        """
+        """The inputs as Hadamard rows meet them, made once per process; None for other rows. Cost: O(n d log d)."""
         start = self.settings.start
-        fast = start.sequence == "hadamard" and self.dtype == "float32"
-        return Rotated.of(self.inputs, seed=start.seed) if fast else None
+        return Rotated.of(self.inputs, seed=start.seed) if by_additions(start.sequence, self.dtype) else None
 
     def slice(self, neurons: range) -> Slice:
         """Return the slice of a range of neurons."""

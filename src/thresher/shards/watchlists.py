@@ -14,7 +14,7 @@ from thresher.loops.certified.start_scan import scan_block
 from thresher.loops.rounding import unit_roundoff
 from thresher.loops.structures import Guards, Inputs, RoundedInputs, Screen, ShardConstants, StartRows
 from thresher.model.geometry import Geometry
-from thresher.model.hadamard import Rotated
+from thresher.model.hadamard import Rotated, by_additions
 from thresher.model.network import NetworkSettings
 from thresher.model.poisson import AnyStart
 from thresher.model.weights import Floating
@@ -194,7 +194,7 @@ class StartScan:
         self._used, self._depth = (0, 0), self._usual_depth()
         self.rounded = rounded if rounded is not None and self._screen_pays(rounded) else None
         self.screen = screen.describe(self.rounded) if self.rounded else str(geometry.dtype)
-        if settings.start.sequence == "hadamard":
+        if by_additions(settings.start.sequence, geometry.dtype):
             self.screen += ", by additions"
         self.sums = np.zeros((2, n))
         self.guards = Guards(0.0, 0.0, 0.0)
@@ -219,7 +219,7 @@ class StartScan:
         Cost: O(n) per row, O(nd) in whole numbers if it is screened, and O(firing inputs) per input near the threshold.
         """
         block, Z, weights, screened, guards = start_block
-        self.guards = max(self.guards, guards)  # both grow with the longest row
+        self.guards = max(self.guards, guards)  # all of them grow with the longest row
         signs = self._settings.start.signs(np.arange(block.start * self._copies, block.stop * self._copies))
         constants, fired = self._constants._replace(guards=guards), self._used[0]
         change = self._first_step_change(Z)

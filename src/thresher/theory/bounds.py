@@ -1,8 +1,8 @@
 """The paper's inequalities, one function each: facts and what was measured go in, statements come out.
 
 Where the paper hides a constant, the one that its proof gives is used; where the proof gives none, 1. ``constant`` says
-which. Statements about random start weights allow for chance up to ``Facts.failure``; they are
-promised where start rows are independent.
+which. Statements about random start weights allow for chance up to ``Facts.failure``, and are promised where start rows
+are independent.
 """
 
 from __future__ import annotations

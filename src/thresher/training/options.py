@@ -21,6 +21,7 @@ from thresher.errors import InvalidInput, not_installed, warn_of_old
 from thresher.interfaces import Gram, Objective, Solver
 from thresher.memory import allowed_bytes
 from thresher.model.hadamard import MOST_COLUMNS as HADAMARD_COLUMNS
+from thresher.model.hadamard import by_additions
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.model.start import Sequence as StartRows
@@ -100,7 +101,7 @@ class Setup:
         if one["index"] is None and one["method"] is None and (penalty is not None or _moves_far(facts)):
             index, kind = PENALTY_INDEX, SHARDS[PENALTY_INDEX]
         kind = _device_kind(index, dtype, here=not where.on_cluster) if where.on_gpu else kind
-        settings = _by_additions(settings, asked=one["start"], kind=kind, dtype=dtype)
+        settings = _choose_rows(settings, asked=one["start"], kind=kind, dtype=dtype)
         kind.refuse(settings, penalty=penalty is not None)
         damping = check_number(one["damping"], "damping", least=0.0)
         if damping and penalty is not None:
@@ -247,10 +248,10 @@ def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any], *, 
     return settings.drawn_at(problems[0].inputs)
 
 
-def _by_additions(settings: NetworkSettings, *, asked: str, kind: Kind, dtype: str) -> NetworkSettings:
+def _choose_rows(settings: NetworkSettings, *, asked: str, kind: Kind, dtype: str) -> NetworkSettings:
     """Return settings with Hadamard rows if start="auto" makes all rows, and products with those cost less."""
     start = settings.start
-    used = asked == "auto" and kind is SHARDS[DEFAULT_INDEX] and dtype == "float32"
+    used = asked == "auto" and kind is SHARDS[DEFAULT_INDEX] and by_additions("hadamard", dtype)
     if not used or not isinstance(start, Start) or start.sequence != "random":
         return settings
     pays = _MANY <= start.dimension <= HADAMARD_COLUMNS

@@ -17,11 +17,11 @@ from thresher.loops import helper
 from thresher.loops.instructions import spread
 from thresher.loops.instructions.whole import REGISTER
 
-__all__ = ["TILE", "transform_rows", "transform_tile"]
+__all__ = ["GROUP", "TILE", "transform_rows", "transform_tile"]
 
 TILE = 32  # inputs whose numbers follow each other in each row
 _INT = ir.IntType(64)
-_LEVELS, _GROUP = 4, 16  # levels at a time, and the rows that they take: so many that they stay in registers
+_LEVELS, GROUP = 4, 16  # levels at a time, and the rows that they take: so many that they stay in registers
 
 
 class _Rows:
@@ -90,7 +90,7 @@ def _first_levels(typing, source, place, apart, factors, factor, further, target
         rows = _Rows(context, builder, kinds[0], source, place, apart)
         of_rows = _Rows(context, builder, kinds[3], factors, factor, further)
         out = _Rows(context, builder, kinds[6], target, there, apart)
-        values = [builder.fmul(rows.load(row), of_rows.load_one(row)) for row in range(_GROUP)]
+        values = [builder.fmul(rows.load(row), of_rows.load_one(row)) for row in range(GROUP)]
         for row, value in enumerate(_transformed(builder, values)):
             out.store(value, row)
         return context.get_dummy_value()
@@ -108,7 +108,7 @@ def _last_levels(typing, source, place, factors, row, target, there, across):
         rows = _Rows(context, builder, kinds[0], source, place, ir.Constant(_INT, TILE))
         of_rows = _Rows(context, builder, kinds[2], factors, row, ir.Constant(_INT, 1))
         out = _Rows(context, builder, kinds[4], target, there, across)
-        for k, value in enumerate(_transformed(builder, [rows.load(k) for k in range(_GROUP)])):
+        for k, value in enumerate(_transformed(builder, [rows.load(k) for k in range(GROUP)])):
             out.store(builder.fmul(value, of_rows.load_one(k)), k)
         return context.get_dummy_value()
 
@@ -157,13 +157,13 @@ def transform_tile(tile, signs, lengths, room, first, last, column, out):
     of 16, p is at least 256. ``room`` (p, TILE) is used.
     """
     p = signs.size
-    lanes, apart, across = 4 * REGISTER // tile.itemsize, p // _GROUP, out.shape[1]
+    lanes, apart, across = 4 * REGISTER // tile.itemsize, p // GROUP, out.shape[1]
     for row in range(apart):
         for lane in range(0, TILE, lanes):
             place = row * TILE + lane
             _first_levels(tile, place, apart * TILE, signs, row, apart, room, place)
     for row in range(first - first % apart, last, apart):
-        transform_rows(room, row, apart, TILE, _GROUP)
-    for row in range(first, last, _GROUP):
+        transform_rows(room, row, apart, TILE, GROUP)
+    for row in range(first, last, GROUP):
         for lane in range(0, TILE, lanes):
             _last_levels(room, row * TILE + lane, lengths, row, out, (row - first) * across + column + lane, across)

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from thresher.loops import compiled, helper
-from thresher.loops.instructions.butterflies import TILE, transform_rows, transform_tile
+from thresher.loops.instructions.butterflies import GROUP, TILE, transform_rows, transform_tile
 from thresher.loops.numbers.philox import normal_of, row_words
 
 __all__ = [
@@ -24,12 +24,13 @@ __all__ = [
     "TURNS",
     "fill_hadamard",
     "fill_hadamard_row",
+    "fill_lengths",
+    "fill_signs",
     "multiply_rows",
     "rotate_tile",
 ]
 
 SIGNS, LENGTHS, TURNS = np.uint64(6), np.uint64(7), np.uint64(8)  # streams of the generator
-GROUP = 16  # rows that are made together
 _TWO, _THREE = np.uint64(2), np.uint64(3)
 _f = np.float32
 
@@ -45,7 +46,7 @@ def _length(word, p):
 
 @compiled
 def fill_lengths(seed, first, p, out):
-    """Fill ``out`` with the lengths rho of rows ``first, first + 1, ...``, float32 with a sign."""
+    """Fill ``out`` (k,) with the lengths rho of rows ``first, first + 1, ...``, float32 with a sign. Cost: O(k)."""
     quad, words = np.uint64(1) << np.uint64(63), row_words(seed, LENGTHS, np.uint64(0), 0)
     for k in range(out.size):
         row = np.uint64(first + k)
@@ -59,7 +60,7 @@ def fill_lengths(seed, first, p, out):
 
 @compiled
 def fill_signs(seed, block, out):
-    """Fill ``out`` (p,) with the signs D of a block: 1 or -1."""
+    """Fill ``out`` (p,) with the signs D of a block: 1 or -1. Cost: O(p)."""
     for quad in range(out.size // 128):
         words = row_words(seed, SIGNS, np.uint64(block), quad)
         for part in range(4):
@@ -70,7 +71,10 @@ def fill_signs(seed, block, out):
 
 @compiled
 def spread_signs(signs, spread):
-    """Write to ``spread`` (p, GROUP) V[c xor t] for t < GROUP, where V is the transform of signs (p,)."""
+    """Write to ``spread`` (p, GROUP) V[c xor t] for t < GROUP, where V is the transform of signs (p,).
+
+    Cost: O(p log p), GROUP times.
+    """
     for c in range(signs.size):
         for t in range(GROUP):
             spread[c, t] = signs[c]
@@ -109,7 +113,10 @@ def make_group(spread, turns, lengths, first, d, out):
 
 @compiled
 def fill_hadamard(seed, first, turns, out, signs, spread, group, lengths):
-    """Fill ``out`` (d, rows) with the rows from number ``first`` on; the last four arguments are room."""
+    """Fill ``out`` (d, rows) with the rows from number ``first`` on; the last four arguments are room.
+
+    They are (p,), (p, GROUP) twice and (GROUP,). Cost: O(p + d log d) a row, and O(p log p) a block.
+    """
     (d, rows), p = out.shape, spread.shape[0]
     row, block = first - first % GROUP, -1
     while row < first + rows:
