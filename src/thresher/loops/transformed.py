@@ -24,7 +24,7 @@ _FLOAT = np.float32
 _UNIT = 2.0**-24
 _SMALLEST, _LARGEST = 1e-26, 1e36  # squares whose sum float32 holds
 _NEVER = np.float32(np.inf)
-_CANCELLED = 64.0  # of its terms to a sum: from this ratio of sizes on, float32 would lose too much of it
+_CANCELLED = 256.0  # of its terms to a sum: from this ratio of sizes on, float32 would lose too much of it
 
 
 @njit(inline="always")
