@@ -167,3 +167,23 @@ def test_trained_networks(options):
     inputs = np.vstack([problem.inputs, random_problem(inputs=90, dimension=12, seed=1).inputs])
     close = 1e-10 if "dtype" in options else 3e-6
     np.testing.assert_allclose(sums(network, inputs), defined(network, inputs), atol=close)
+
+
+@pytest.mark.parametrize("twins", [False, True])
+def test_sums_of_large_terms_that_cancel_lose_no_more_than_rows_do(twins):
+    """Nearly equal inputs: coefficients of 10^4 add up to small vectors, of which float32 would keep three digits."""
+    random = np.random.default_rng(0)
+    inputs = 1.0 + 1e-3 * random.normal(size=(32, 17))
+    inputs /= np.linalg.norm(inputs, axis=1, keepdims=True)
+    settings = NetworkSettings.checked(width=600, dimension=17, shift=1.5, twins=twins, seed=0, sequence="hadamard")
+    bounds = 32 * np.arange(601)
+    support = Pattern(np.arange(600), bounds, np.tile(np.arange(32, dtype=np.int32), 600))
+    coefficients = random.normal(size=(600, 32)) * 1e4
+    coefficients -= coefficients.mean(axis=1, keepdims=True)
+    weights = Weights(settings.start, inputs, support, coefficients.ravel(), np.dtype(np.float32))
+    network, new = Network(settings, weights), random_problem(inputs=40, dimension=17, seed=1).inputs
+    expected = defined(network, new)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outputs, "_transforms", lambda *given: False)
+        by_rows = np.abs(sums(network, new) - expected).max()
+    assert np.abs(sums(network, new) - expected).max() <= 3 * by_rows

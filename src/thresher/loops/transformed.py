@@ -24,6 +24,7 @@ _FLOAT = np.float32
 _UNIT = 2.0**-24
 _SMALLEST, _LARGEST = 1e-26, 1e36  # squares whose sum float32 holds
 _NEVER = np.float32(np.inf)
+_CANCELLED = 256.0  # of its terms to a sum: from this ratio of sizes on, float32 would lose too much of it
 
 
 @njit(inline="always")
@@ -41,6 +42,16 @@ def _halve(one, other):
         one[k], other[k] = _FLOAT(0.5) * (a + b), _FLOAT(0.5) * (a - b)
         square += one[k] * one[k]
     return np.float64(square)
+
+
+@helper
+def _sum_finely(coefficients, inputs, first, count, X, vector):
+    """Set a vector to a sum of coefficients times inputs, as ``sum_rows`` does, but add in float64."""
+    for k in range(vector.size):
+        total = 0.0
+        for q in range(first, first + count):
+            total += coefficients[q] * np.float64(X[inputs[q], k])
+        vector[k] = total
 
 
 @helper
@@ -62,7 +73,10 @@ def _displace(first, last, twins, added, shift, terms, centres, halves, levels, 
                     terms[q] = coefficients[begin + q]
                     total += abs(coefficients[begin + q])
                 square = sum_rows(terms, terms, inputs, begin, count, X, vector)
-                reach, moved = max(reach, norm_of_sum(np.float64(square), count, d, _UNIT, total)), True
+                norm = norm_of_sum(np.float64(square), count, d, _UNIT, total)
+                if total > _CANCELLED * norm:
+                    _sum_finely(coefficients, inputs, begin, count, X, vector)
+                reach, moved = max(reach, norm), True
                 s += 1
             else:
                 for k in range(d):

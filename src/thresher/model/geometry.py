@@ -13,6 +13,8 @@ from thresher.model.weights import Floating
 
 __all__ = ["Geometry"]
 
+_ROWS = 64  # of products that are made coarse at a time
+
 
 class Geometry(NamedTuple):
     """Inputs X (n, d), their inner products (n, n), and copies of both in working precision.
@@ -54,11 +56,12 @@ class Geometry(NamedTuple):
 
 
 def _coarse(products: NDArray[np.float64]) -> CoarseProducts:
-    """Return products of inputs (n, n) in 127 steps up to the largest. Cost: O(n²), and memory for one copy."""
-    room = np.abs(products)
-    step = float(max(room.max(initial=0.0), 1e-300)) / 127
-    np.rint(np.multiply(products, 1 / step, out=room), out=room)
-    steps = room.astype(np.int8)
-    room *= step
-    room -= products
-    return CoarseProducts(steps, step, float(np.abs(room, out=room).max(initial=0.0)))
+    """Return products of inputs (n, n) in 127 steps up to the largest. Cost: O(n²), without room for another (n, n)."""
+    step = float(max(products.max(initial=0.0), -products.min(initial=0.0), 1e-300)) / 127
+    steps, error = np.empty(products.shape, np.int8), 0.0
+    for first in range(0, len(products), _ROWS):
+        some = products[first : first + _ROWS]
+        whole = np.rint(some * (1 / step))
+        steps[first : first + _ROWS] = whole
+        error = max(error, float(np.abs(some - whole * step).max()))
+    return CoarseProducts(steps, step, error)
