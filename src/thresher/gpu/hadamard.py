@@ -122,6 +122,7 @@ class HadamardRows:
         groups = len(levels) // GROUP
         masks = torch.empty((4 * groups, n), dtype=torch.int64, device=self._device)
         grid = (-(-n // _INPUTS) * -(-groups // _RUN),)
+        # With a single stage Triton 3.6 reads beyond the ends of arrays.
         kernels.screen_by_additions[grid](
             self._rotated[1], self._matrix, self._powers, signs, levels, flips, masks.view(torch.int16),
             first // GROUP, groups, n, _RUN,

@@ -94,8 +94,8 @@ class _Search:
 def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, threads: int) -> Matrix:
     """Return the sums over neurons of sign times max(<w, x> - shift, 0), (k,), on inputs (k, d); ``neurons`` exist.
 
-    Twins share a product, and those that never moved cancel. Sums have a fixed order: that of an input depends neither
-    on the others nor on ``threads``.
+    Twins share a product, and those that never moved cancel. Sums have a fixed order, whatever ``threads`` are; that of
+    an input does not depend on the others, but for the last digits where these are few.
 
     Cost: O(kd) per row that counts, and O(d) per pair that is near the threshold; O(k) per coefficient for few inputs.
     Of Hadamard rows O(k log d) per row, and O(d) per coefficient and pair nearer than its neuron has moved.
