@@ -252,6 +252,8 @@ class StartScan:
         if not len(Z) or not self._step.any():
             return Z[:0]
         fires = Z[::64] >= threshold
+        if np.count_nonzero(fires) < len(fires) * (1 + d / 25):  # fewer than the bound below, whatever is followed
+            return Z[:0]
         count, reach = fires.sum(axis=1), self._settings.scale * np.sqrt(fires @ self._step**2)
         low = self._settings.shift - self._constants.band * (np.sqrt(count) + 2) - reach
         followed = count * (Z[::64] >= low[:, None]).sum(axis=1)
