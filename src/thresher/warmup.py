@@ -97,7 +97,7 @@ def searches() -> None:
         {"index": "scan"}, {"index": "tournament"}, {"index": "dense"}, {"method": "paper"}, {"solver": "pivots"},
         {"twins": True}, {"dtype": "float64"}, {"start": "poisson", "twins": True, "shift": 0.8, "width": 2000},
         {"index": "dense", "shift": 2.0, "solver": "pivots"}, {"index": "scan", "start": "sobol"},
-        {"start": "hadamard", "shift": 2.0, "width": 2000},
+        {"start": "hadamard"}, {"start": "hadamard", "shift": 2.0, "width": 2000},
         *({"solver": Sketched(preconditioner=SketchQR(sketch=one))} for one in SKETCHES),
     ]  # fmt: skip
     for options in ways:
