@@ -19,7 +19,7 @@ ROOT = Path(thresher.__file__).parent
 ROWS = [
     {"errors"},
     {"checks", "figures", "loops", "memory", "notebook", "output", "parallel"},
-    {"devices", "export"},
+    {"devices", "export", "losses"},
     {"model", "files"},
     {"interfaces"},
     {"algebra", "theory", "datasets"},
