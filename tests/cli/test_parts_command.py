@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from test_cli import run
 
-from thresher.cli.options import PARTS, in_options
+from thresher.cli.pieces.options import PARTS, in_options
 from thresher.estimators.parameters import PARTS as NAMED
 from thresher.runs import read_run
 

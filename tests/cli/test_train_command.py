@@ -14,8 +14,8 @@ from pages import Whole
 from test_cli import run
 
 from thresher import History, estimators, tables
-from thresher.cli.fit import Work
-from thresher.cli.live import Live
+from thresher.cli.pieces.fit import Work
+from thresher.cli.pieces.live import Live
 from thresher.estimators.base import ThresherEstimator
 from thresher.runs import read_run, write_run
 
@@ -265,9 +265,9 @@ class TestRun:
         ("moment", "kept"),
         [
             ("thresher.cli.train.read_table", "Nothing was kept of this run"),
-            ("thresher.cli.fit.compile_training", "Nothing was kept of this run"),
+            ("thresher.cli.pieces.fit.compile_training", "Nothing was kept of this run"),
             ("thresher.training.loop.start_together", "the same command with --resume goes on from there"),
-            ("thresher.cli.fit.Work.test", "the same command with --resume goes on from there"),
+            ("thresher.cli.pieces.fit.Work.test", "the same command with --resume goes on from there"),
             ("thresher.cli.train.make_run", "the same command with --resume goes on from there"),
             ("thresher.cli.train.write_report", "Its report is not: thresher report"),
         ],
@@ -280,7 +280,7 @@ class TestRun:
         arguments = ["train", str(table), "--ridge", "0", "--width", "2^10", "--save", str(folder)]
         arguments += ["--report", str(tmp_path / "page.html")]
         with monkeypatch.context() as patch:
-            patch.setattr("thresher.cli.fit.compile_training", lambda **_: None)
+            patch.setattr("thresher.cli.pieces.fit.compile_training", lambda **_: None)
             module, _, name = moment.rpartition(".")
             patch.setattr(Work if name == "test" else import_module(module), name, interrupt)
             code, _, err = run(capsys, *arguments)
@@ -307,7 +307,7 @@ class TestRun:
     )
     def test_only_what_the_training_needs_is_compiled_ahead(self, capsys, tmp_path, monkeypatch, given, usual):
         ahead = []
-        monkeypatch.setattr("thresher.cli.fit.compile_training", lambda **sizes: ahead.append(sizes))
+        monkeypatch.setattr("thresher.cli.pieces.fit.compile_training", lambda **sizes: ahead.append(sizes))
         table = write_csv(tmp_path / "table.csv")
         assert run(capsys, "train", str(table), "--ridge", "0", "--width", "2^10", *given)[0] == 0
         assert bool(ahead) == usual

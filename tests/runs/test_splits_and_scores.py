@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thresher import InvalidInput, Problem, ThresherRegressor
-from thresher.cli.options import in_options
+from thresher.cli.pieces.options import in_options
 from thresher.cli.train import train
 from thresher.estimators import hash_rows_of
 from thresher.model.network import NetworkSettings

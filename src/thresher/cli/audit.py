@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from thresher import InvalidInput, train
-from thresher.cli.live import Live, end
-from thresher.cli.options import COUNT
+from thresher.cli.pieces.live import Live, end
+from thresher.cli.pieces.options import COUNT
 from thresher.datasets import random_problem
 from thresher.output import Console
 from thresher.runs import Run, read_run

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher import InvalidInput
-from thresher.cli.live import notes
-from thresher.cli.options import reading_options, take_reading
-from thresher.cli.places import new_file, new_folders
+from thresher.cli.pieces.live import notes
+from thresher.cli.pieces.options import reading_options, take_reading
+from thresher.cli.pieces.places import new_file, new_folders
 from thresher.devices import DEVICES, find_device
 from thresher.output import Console, is_stream, writing
 from thresher.runs.answers import Answers, ask

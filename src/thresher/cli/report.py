@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from thresher.cli.live import short
-from thresher.cli.places import new_file
+from thresher.cli.pieces.live import short
+from thresher.cli.pieces.places import new_file
 from thresher.output import make_folder
 from thresher.pages import find_jinja
 from thresher.runs import read_run, write_report

@@ -13,9 +13,18 @@ import click
 
 from thresher import InvalidInput, MemoryRefused, Status
 from thresher.checks import check_number, check_whole
-from thresher.cli.fit import Work
-from thresher.cli.options import AUTO, COUNT, PARTS, WIDTH, cluster_options, reading_options, take_engine, take_reading
-from thresher.cli.places import forget_checkpoint, new_places, say_kept
+from thresher.cli.pieces.fit import Work
+from thresher.cli.pieces.options import (
+    AUTO,
+    COUNT,
+    PARTS,
+    WIDTH,
+    cluster_options,
+    reading_options,
+    take_engine,
+    take_reading,
+)
+from thresher.cli.pieces.places import forget_checkpoint, new_places, say_kept
 from thresher.loops import WATCH
 from thresher.output import Console, to_json
 from thresher.pages import find_jinja
@@ -139,7 +148,8 @@ def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]
         refit=not whole and len(trained) == len(places),
         recorder=recorder,
         seconds=work.seconds,
-        seen=hash_rows_of(model, work.rows(trained)[0]),
+        seen=hash_rows_of(model, rows := work.rows(trained)[0]),
+        like=rows,
         command=join(["thresher", *typed]) if typed else "",
     )
     _tell_end(run, _write(run, model, options), work)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from thresher.errors import InvalidInput
 from thresher.interfaces import Progress
 from thresher.runs.answers import ask, classes_of
+from thresher.runs.drift.comparing import profile_rows
 from thresher.runs.evaluation import MOST_ROWS, Evaluation, evaluate_rows
 from thresher.runs.record import CATEGORIES, LEFT_OUT, OF_TEST, PARTS, WHY, Test, Training
 from thresher.runs.recorder import Recorder
@@ -93,6 +94,7 @@ def evaluate(
         target=target,
         columns=tested.evaluation.columns if tested.evaluation is not None else [],
         rows=None if y_train is None else len(known),
+        like=X,
         seconds={"testing": time.perf_counter() - began},
     )
 
@@ -142,6 +144,7 @@ def make_run(
     file: Path | None = None,
     refit: bool = False,
     recorder: Recorder | None = None,
+    like: Any = None,
     **more: Any,
 ) -> Run:
     """Return the run of a fitted model.
@@ -153,12 +156,19 @@ def make_run(
     rows : how many it was fitted to, if that is known
     file : that they came from, if they did
     recorder : of a training to zero loss
+    like : rows as those to come, with which later ones are compared, if there are any
     more : other fields of :class:`Run`: seconds, seen, command
     """
     data: dict[str, Any] = {} if file is None else {"file": str(file)}
     data["target"] = target
     data |= {} if rows is None else {"rows trained on": rows}
-    told: dict[str, Any] = {"model": {"task": task, "target": target, "names": columns}, "data": data, **more}
+    told: dict[str, Any] = {
+        "model": {"task": task, "target": target, "names": columns},
+        "data": data,
+        "source": model,
+        **more,
+    }
+    told |= {} if like is None else {"profiles": profile_rows(like, model)}
     if tested is not None:
         data |= {"rows tested on": tested.test.rows, "tested": _how_tested(tested, refit=refit)}
         data |= {} if rows is not None else {OF_TEST: "yes"}

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from thresher.interfaces import Step
 from thresher.model.problem import Problem
+from thresher.runs.drift.profile import ColumnProfile
 from thresher.runs.evaluation import Evaluation
 from thresher.runs.scores import GUESS
 from thresher.training import History, Status
@@ -91,6 +92,7 @@ class Record:
     seen: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # hashes of rows trained on (n,)
     evaluation: Evaluation | None = None  # of the model on the rows of the test; None if there were none
     data: dict[str, Any] = field(default_factory=dict)
+    profiles: list[ColumnProfile] = field(default_factory=list)  # of the columns, of rows that are as those to come
     command: str = ""  # that made it
     when: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     environment: dict[str, str] = field(default_factory=lambda: _environment())

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from thresher.checks import check_fields, restore
 from thresher.errors import InvalidInput
 from thresher.files import read_file, write_file
 from thresher.interfaces import Step
 from thresher.output import make_folder
+from thresher.runs.drift.comparing import Comparison, compare
+from thresher.runs.drift.profile import restore_profiles
 from thresher.runs.evaluation import Evaluation
 from thresher.runs.pair import RUN_FILE, find_run, replace_pair
 from thresher.runs.record import Histogram, Record, Test, Training
@@ -27,15 +29,31 @@ __all__ = ["RUN_FILE", "Run", "read_run", "write_run"]
 
 _VERSION = 4
 _JUDGED = {"test": Test, "evaluation": Evaluation}  # fields that may be None
+_APART = ("inputs", "targets", "seen", "source")  # fields that are arrays, or not written
 _SAME = 1e-5  # times the first residual: what rounding may change from one machine to another
 _REMEDY = "Give a folder that thresher train --save has written."
 
 
+@dataclass(frozen=True)
 class Run(Record):
     """What was trained on what, how well it does, and on which machine; the fields are those of a :class:`Record`.
 
-    :func:`thresher.evaluate`, :meth:`Recorder.run` and :func:`read_run` return one.
+    :func:`thresher.evaluate`, :meth:`Recorder.run` and :func:`read_run` return one. ``source`` is the model itself, or
+    the folder that it is in, where that is known; it is not written.
     """
+
+    source: Any = field(default=None, repr=False, compare=False)
+
+    def compare(self, X: Any, y: ArrayLike | None = None) -> Comparison:
+        """Return how rows X differ from those that the run knows, and what its model does there.
+
+        Which columns moved, by how much, beyond chance; how sure the model is beside rows of its test; with targets y
+        (n,) its scores beside those of the test. ``print(comparison)`` says it, ``comparison.report("page.html")``
+        writes a page.
+
+        Cost: O(n log n) per column, and one prediction.
+        """
+        return compare(self, X, y, source=self.source)
 
     def report(self, path: str | Path) -> Path:
         """Write the run as one HTML page that needs no network, as ``thresher train --report`` does; return its path.
@@ -124,9 +142,10 @@ def write_run(run: Run, folder: Path, *, file: Path | None = None) -> Path:
                 "histograms": list(one.histograms), "history": [asdict(record) for record in one.history],
             }
         )  # fmt: skip
-    plain = {one.name: getattr(run, one.name) for one in fields(run) if one.name not in ("inputs", "targets", "seen")}
+    plain = {one.name: getattr(run, one.name) for one in fields(run) if one.name not in _APART}
     plain |= {"trainings": told, "test": run.test._asdict() if run.test else None}
     plain["evaluation"] = asdict(run.evaluation) if run.evaluation else None
+    plain["profiles"] = [asdict(one) for one in run.profiles]
     write_file(file or folder / RUN_FILE, tensors, _finite(plain), kind="run", version=_VERSION)
     return folder
 
@@ -140,6 +159,7 @@ def read_run(folder: Path) -> Run:
         trainings = [_training(one, place, tensors) for place, one in enumerate(plain.pop("trainings"))]
         judged = {name: restore(kind | None, plain.pop(name)) for name, kind in _JUDGED.items()}
         plain |= {name: _float(plain[name]) for name in ("scores", "folds")}
+        profiles = restore_profiles(plain.pop("profiles", []))
         check_fields(Run, plain)
         run = Run(
             **plain,
@@ -147,6 +167,8 @@ def read_run(folder: Path) -> Run:
             inputs=tensors["inputs"],
             targets=tensors["targets"],
             seen=tensors["seen"],
+            profiles=profiles,
+            source=folder,
             **judged,
         )
         check_fields(_Sizes, run.network)

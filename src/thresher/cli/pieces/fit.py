@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher import CheckTheorems, Status
-from thresher.cli.live import Live, notes
-from thresher.cli.options import in_options
-from thresher.cli.places import CHECKPOINT, forget_checkpoint
+from thresher.cli.pieces.live import Live, notes
+from thresher.cli.pieces.options import in_options
+from thresher.cli.pieces.places import CHECKPOINT, forget_checkpoint
 from thresher.engines import watched
 from thresher.output import Console
 from thresher.runs import Recorder

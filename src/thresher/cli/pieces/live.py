@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from thresher import Callback, Iteration, Result, Status
-from thresher.cli.options import in_options
+from thresher.cli.pieces.options import in_options
 from thresher.output import Console, bar
 
 __all__ = ["Live", "end", "notes", "short"]

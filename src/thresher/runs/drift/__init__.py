@@ -1,0 +1,1 @@
+"""Drift: what rows looked like, and how far later ones are from them."""
