@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "figures"
 STYLE: dict[str, Any] = {"background": PAPER, "size": (6.4, 3.8)}
+WITH_FIGURES = ("effects", "example_churn", "example_houses", "example_images", "example_million")
 WIDTH, ROWS = 2**16, 1000  # of the pictures of the idea
 LADDER, INPUTS, DIMENSION = [2**k for k in range(12, 21, 2)], 200, 50  # of the picture of the claim
 
@@ -267,24 +268,24 @@ def draw_report() -> list[Drawn]:
     return draw(chosen, found, background=PAPER)
 
 
-def draw_effects() -> list[Drawn]:
-    """Fit the model of the page on effects, and draw what it draws."""
+def draw_page(page: str) -> Drawn:
+    """Run a page, and draw the last figure that it makes."""
     names: dict[str, Any] = {}
-    with figure_style("effects"):
-        exec(code_of("effects", "python")[0], names)
+    with figure_style(page), TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for block in code_of(page, "python"):
+            exec(block, names)
         written = io.StringIO()
         names["figure"].savefig(written, format="svg", metadata={"Date": None}, facecolor=PAPER)
-    return [Drawn("effects", "", "", follow(written.getvalue()))]
+    return Drawn(page, "", "", follow(written.getvalue()))
 
 
 def main() -> None:
     """Draw everything, or what is named."""
-    names = set(sys.argv[1:]) or {"idea", "claim", "hadamard", "architecture", "report", "digits", "effects"}
+    names = set(sys.argv[1:]) or {"idea", "claim", "hadamard", "architecture", "report", "digits", "pages"}
     drawn = []
     if "report" in names:
         drawn += draw_report()
-    if "effects" in names:
-        drawn += draw_effects()
+    drawn += [draw_page(page) for page in WITH_FIGURES if names & {"pages", page}]
     if "digits" in names:
         drawn += draw_digits()
     if "idea" in names:
