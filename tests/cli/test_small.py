@@ -18,7 +18,7 @@ from thresher.runs import read_run
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Nothing is compiled ahead, and the parts of a verification are as small as its widths."""
-    for command in ("demo", "fit"):
+    for command in ("demo", "pieces.fit"):
         monkeypatch.setattr(import_module(f"thresher.cli.{command}"), "compile_training", lambda **_: None)
     for name, size in {"_FEW": 2, "_SMALL": 3, "_FEW_WIDTH": 16, "_SMALL_WIDTH": 32, "_LIMIT_SEEDS": 1}.items():
         monkeypatch.setattr(ladder, name, size)
