@@ -452,3 +452,28 @@ def kernel_of_parts(X, Y, cells, others, *, categories, shift, shares):
             top = mean * (1 - np.arccos(np.clip(mean, -1, 1)) / np.pi)
             found[i, j] += norm.sf(shift) * (single * mean + pairs * middle + layer * top)
     return found
+
+
+def fit_by_loss(K, Y, weights, slope, curvature, level, *, steps=400):
+    """Coefficients (n, k) and outputs of the least ``sum_i w_i l(y_i, f_i) + level/2 sum_k a_k' K a_k``, f = K a.
+
+    By plain Newton steps in all n k unknowns with halved steps where slopes grow; ``curvature`` (n, k, k) of each row.
+    """
+    n, k = Y.shape
+    big, a = np.kron(K, np.eye(k)), np.zeros(n * k)
+
+    def gradient(a):
+        return (weights[:, None] * slope((big @ a).reshape(n, k), Y)).ravel() + level * a
+
+    for _ in range(steps):
+        g, W = gradient(a), np.zeros((n * k, n * k))
+        bend = curvature((big @ a).reshape(n, k), Y)
+        for i in range(n):
+            W[i * k : i * k + k, i * k : i * k + k] = weights[i] * bend[i]
+        step = -np.linalg.solve(level * np.eye(n * k) + W @ big, g)
+        while np.linalg.norm(gradient(a + step)) > np.linalg.norm(g) > 1e-9:
+            step = step / 2
+        a = a + step
+        if np.linalg.norm(step) <= 1e-10 * np.linalg.norm(a):
+            break
+    return a.reshape(n, k), (big @ a).reshape(n, k)

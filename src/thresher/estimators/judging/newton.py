@@ -1,0 +1,296 @@
+"""A fit by any loss on the kernel of few rows: damped Newton steps, and every observation left out approximately.
+
+Minimised is Σ_c w_c l(y_c, f_c) + ½ λ Σ_k αᵀ_k K α_k with f = K α + intercept + offset, over alpha (n, k) and the
+intercept (k,), which costs next to nothing: a constant is added to K. λ is the ridge times the diagonal, as in ridge
+regression: with :class:`~thresher.losses.Squared` this is that fit. Each step solves
+
+    (λ + W K) δ = -(w l' + λ α),    W = diag(w l''), or for a joint loss w (diag p - p pᵀ) in each row,
+
+by conjugate gradients. What preconditions them is the same system with a number h for each row, one Cholesky factor of
+λ + √h K √h for all outputs: where W is diagonal it is the system itself, and one round solves it. The factor is made
+anew when more rounds were needed.
+
+An observation of weight u that is left out changes the output at its row to
+
+    f₋ = f + G u l' / (1 - G u l''),    G = 1/h - λ (λ + √h K √h)⁻¹_ii / h the diagonal of (λ K⁻¹ + h)⁻¹.
+
+The others are taken as parabolas: of the squared loss this is exact. For a joint loss l'' is the mean curvature over
+all directions but the constant one: as exact for two classes, a few hundredths too large a loss for more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.algebra.cholesky import LowerFactor, factor
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.judging.ridges import RIDGES, nearest
+from thresher.losses import Loss
+
+__all__ = ["LossFit", "find_ridge", "fit_loss", "mean_loss"]
+
+Matrix = NDArray[np.float64]
+_CONSTANT = 100.0  # times the diagonal, or the penalty if that is larger: added to the kernel for the intercept
+_LEAST = 1e-8  # of the largest h: the least that a row has in what preconditions
+_ROUNDS, _AGAIN = 60, 3  # of conjugate gradients in a step; more than so many, and the factor is made anew
+_INNER = 1e-3  # relative size of what a step leaves of its system
+_HALVES = 40  # of a step, until the objective falls
+_FALL = 1e-4  # share of the fall that a step promises, which it must have
+_FLAT = 1e-4  # relative gain of a ridge that is none
+
+
+class LossFit(NamedTuple):
+    """A fit with a loss and a ridge, and what leaving observations out needs."""
+
+    ridge: float  # relative to the diagonal of the kernel
+    alpha: Matrix  # (n, k)
+    intercept: Matrix  # (k,), beside the offset
+    outputs: Matrix  # (n, k) at the rows, with offset and intercept
+    curvature: Matrix  # (n,): h, of all observations at a row
+    slack: Matrix  # (s,): at the last rows, 1 - G h
+    steps: int  # Newton steps
+    error: float  # weighted mean of the loss of observations at the last rows, left out
+
+    def left_out(self, data: Observations, loss: Loss) -> Matrix:
+        """Return the output (c, k) at each observation at the last rows when it is left out."""
+        last = len(self.slack)
+        f, h = self.outputs[-last:][data.row], self.curvature[-last:][data.row]
+        unit, slack = data.unit, self.slack[data.row]
+        share = np.minimum(unit * _mean_curvature(loss, f, data.target) / h, 1.0)
+        rest = (1 - share) + share * slack
+        return f + ((1 - slack) / h * unit / rest)[:, None] * _slope(loss, f, data.target)
+
+
+def mean_loss(loss: Loss, data: Observations, outputs: Matrix) -> float:
+    """Return the weighted mean loss of outputs (c, k) at observations."""
+    value = loss.value(outputs, data.target) if loss.joint else loss.value(outputs[:, 0], data.target[:, 0])
+    return float(data.weight @ value / data.weight.sum())
+
+
+def fit_loss(
+    matrix: Matrix,
+    data: Observations,
+    loss: Loss,
+    *,
+    ridge: float,
+    diagonal: float,
+    offset: Matrix,
+    last: int | None = None,
+    start: tuple[Matrix, Matrix] | None = None,
+    tol: float = 1e-7,
+    most: int = 100,
+) -> LossFit | None:
+    """Return the fit of observations at n rows with this kernel (n, n); None if that is not positive.
+
+    Parameters
+    ----------
+    matrix : the kernel (n, n), which is not changed
+    data : its ``target`` are (c, 1), or (c, k) for a joint loss: several outputs of another loss are fits of their own
+    diagonal : of the kernel, the unit of the ridge
+    offset : (k,), what the outputs are where alpha is zero: the log of the odds, of the mean, or a median
+    last : rows at which observations are left out, the last ones; None for all, 0 for none
+    start : alpha and intercept of another fit of these rows, to begin from
+    tol : steps end when the next one promises less than this for the mean loss
+    most : steps at the most
+
+    Cost: O(n³) for each factor, one for each step or fewer; O(n²k) for each round of conjugate gradients.
+    """
+    level, constant = ridge * diagonal, _CONSTANT * diagonal * max(ridge, 1.0)
+    problem = _Problem(matrix, data, loss, level, constant)
+    alpha = np.zeros((len(matrix), len(offset))) if start is None else _with_sums(start, constant)
+    inner = problem.times(alpha)
+    made: _Near | None = None
+    here, steps, total = problem.value(inner + offset, alpha, inner), 0, float(data.weight.sum())
+    while steps < most:
+        steps += 1
+        outputs = inner + offset
+        if made is None:
+            made = _Near.of(problem, outputs)
+            if made is None:
+                return None
+        step, moved, promise, rounds = problem.step(outputs, alpha, made)
+        fraction = 1.0
+        for _ in range(_HALVES):
+            other = problem.value(inner + fraction * moved + offset, alpha + fraction * step, inner + fraction * moved)
+            if other <= here - _FALL * fraction * promise:
+                break
+            fraction /= 2
+        else:
+            break
+        alpha, inner, here = alpha + fraction * step, inner + fraction * moved, other
+        if promise <= tol * total:
+            break
+        made = made if rounds <= _AGAIN and loss.joint and fraction == 1.0 else None
+    outputs, left = inner + offset, len(matrix) if last is None else last
+    fit = LossFit(ridge, alpha, constant * alpha.sum(axis=0), outputs, np.zeros(0), np.zeros(0), steps, math.nan)
+    if not left:
+        return fit
+    made = _Near.of(problem, outputs)
+    if made is None:
+        return None
+    slack = np.clip(level * made.factor.inverse_diagonal(min(left, len(matrix))), 0.0, 1.0)
+    fit, held = fit._replace(curvature=made.roots**2, slack=slack), data.last(left)
+    return fit._replace(error=mean_loss(loss, held, fit.left_out(held, loss)))
+
+
+def find_ridge(
+    matrix: Matrix,
+    data: Observations,
+    loss: Loss,
+    *,
+    guess: float,
+    diagonal: float,
+    offset: Matrix,
+    start: tuple[Matrix, Matrix] | None = None,
+    worth: Callable[[LossFit], float] = lambda fit: fit.error,
+) -> LossFit | None:
+    """Return the fit with the ridge that is best for observations left out, found downhill from a guess.
+
+    ``worth`` returns what is to be small, the error unless it is given; the rest is as in :func:`fit_loss`. Each fit
+    begins where the one before ended. Cost: that of three fits or more.
+    """
+    place, best = nearest(guess), None
+    tried = dict[int, LossFit | None]()
+
+    def attempt(at: int, begin: tuple[Matrix, Matrix] | None) -> float:
+        if not 0 <= at < len(RIDGES):
+            return math.inf
+        if at not in tried:
+            tried[at] = fit_loss(
+                matrix, data, loss, ridge=RIDGES[at], diagonal=diagonal, offset=offset, start=begin, tol=1e-5
+            )
+        made = tried[at]
+        found = math.inf if made is None else worth(made)
+        return found if math.isfinite(found) else math.inf
+
+    least = attempt(place, start)
+    while not math.isfinite(least) and place + 1 < len(RIDGES):  # the kernel is not positive with less
+        place += 1
+        least = attempt(place, start)
+    for towards in (1, -1):
+        moved = False
+        while True:
+            best = tried.get(place)
+            error = attempt(place + towards, None if best is None else (best.alpha, best.intercept))
+            if not error < least - _FLAT * abs(least):
+                break
+            place, least, moved = place + towards, error, True
+        if moved:
+            break
+    return tried.get(place)
+
+
+class _Problem(NamedTuple):
+    """The objective, and what it has at outputs (n, k)."""
+
+    matrix: Matrix
+    data: Observations
+    loss: Loss
+    level: float  # λ
+    constant: float  # added to the kernel
+
+    def times(self, vectors: Matrix) -> Matrix:
+        """Return the kernel with its constant times vectors (n, k)."""
+        return self.matrix @ vectors + self.constant * vectors.sum(axis=0)
+
+    def value(self, outputs: Matrix, alpha: Matrix, inner: Matrix) -> float:
+        """Return the objective; ``inner`` are the outputs without the offset."""
+        data, loss, f = self.data, self.loss, outputs[self.data.row]
+        each = loss.value(f, data.target) if loss.joint else loss.value(f[:, 0], data.target[:, 0])
+        return float(data.weight @ each) + 0.5 * self.level * float((alpha * inner).sum())
+
+    def slope(self, outputs: Matrix) -> Matrix:
+        """Return the weighted slopes, summed over the observations of each row (n, k)."""
+        data = self.data
+        slopes = data.weight[:, None] * _slope(self.loss, outputs[data.row], data.target)
+        return np.stack([np.bincount(data.row, one, minlength=len(outputs)) for one in slopes.T], axis=1)
+
+    def bend(self, outputs: Matrix) -> Callable[[Matrix], Matrix]:
+        """Return the product with W."""
+        data, loss = self.data, self.loss
+        if loss.joint:
+            shares, weights = loss.link(outputs), data.weights[:, None]
+            return lambda v: weights * shares * (v - (shares * v).sum(axis=1, keepdims=True))
+        each = data.weight * loss.curvature(outputs[data.row, 0], data.target[:, 0])
+        summed = np.bincount(data.row, each, minlength=len(outputs))[:, None]
+        return lambda v: summed * v
+
+    def roots(self, outputs: Matrix) -> Matrix:
+        """Return √h (n,)."""
+        data, f = self.data, outputs[self.data.row]
+        each = data.weight * _mean_curvature(self.loss, f, data.target)
+        summed = np.bincount(data.row, each, minlength=len(outputs))
+        return np.sqrt(np.maximum(summed, _LEAST * summed.max()))
+
+    def step(self, outputs: Matrix, alpha: Matrix, near: _Near) -> tuple[Matrix, Matrix, float, int]:
+        """Return a step (n, k), the kernel times it, by what the objective would fall at first, and rounds it took.
+
+        Conjugate gradients for K (λ + W K) δ = -K (w l' + λ α), of which no factor K is ever divided by.
+        """
+        bend, left = self.bend(outputs), -(self.slope(outputs) + self.level * alpha)
+        first, step, moved = left, np.zeros_like(alpha), np.zeros_like(alpha)
+        along = image = np.zeros_like(alpha)
+        before = begun = 0.0
+        rounds = 0
+        for rounds in range(1, _ROUNDS + 1):
+            towards, its_image = near.solve(left, self.times(left), self.level)
+            size = float((left * its_image).sum())
+            begun = size if rounds == 1 else begun
+            if not size > _INNER**2 * begun or not math.isfinite(size):
+                break
+            ratio = size / before if rounds > 1 else 0.0
+            along, image = towards + ratio * along, its_image + ratio * image
+            product = self.level * along + bend(image)
+            bent = float((image * product).sum())
+            if not bent > 0:
+                break
+            length, before = size / bent, size
+            step, moved, left = step + length * along, moved + length * image, left - length * product
+        return step, moved, float((first * moved).sum()), rounds
+
+
+class _Near(NamedTuple):
+    """(λ + h K)⁻¹ by a factor of λ + √h K √h."""
+
+    factor: LowerFactor
+    roots: Matrix  # √h (n,)
+
+    @classmethod
+    def of(cls, problem: _Problem, outputs: Matrix) -> _Near | None:
+        """Return that of the curvatures at outputs (n, k). Cost: O(n³/3)."""
+        roots = problem.roots(outputs)
+        matrix = (problem.matrix + problem.constant) * roots
+        matrix *= roots[:, None]
+        made = factor(matrix, added=problem.level, overwrite=True)
+        return None if made is None else cls(made, roots)
+
+    def solve(self, vectors: Matrix, images: Matrix, level: float) -> tuple[Matrix, Matrix]:
+        """Return the inverse times vectors (n, k), and the kernel times that; ``images`` are the kernel times vectors.
+
+        (λ + h K)⁻¹ = (1 - √h B⁻¹ √h K) / λ, and K times it is 1/√h B⁻¹ √h K, with B = λ + √h K √h.
+        """
+        roots = self.roots[:, None]
+        inner = self.factor.solve(roots * images)
+        return (vectors - roots * inner) / level, inner / roots
+
+
+def _slope(loss: Loss, outputs: Matrix, targets: Matrix) -> Matrix:
+    """Return the slopes (c, k) at outputs (c, k)."""
+    return loss.slope(outputs, targets) if loss.joint else loss.slope(outputs[:, 0], targets[:, 0])[:, None]
+
+
+def _mean_curvature(loss: Loss, outputs: Matrix, targets: Matrix) -> Matrix:
+    """Return the curvature of each observation (c,): of a joint loss the mean over all directions but the constant."""
+    found = loss.curvature(outputs, targets) if loss.joint else loss.curvature(outputs[:, 0], targets[:, 0])
+    return found.sum(axis=1) / (outputs.shape[1] - 1) if loss.joint else found
+
+
+def _with_sums(start: tuple[Matrix, Matrix], constant: float) -> Matrix:
+    """Return an alpha (n, k) whose constant part of the outputs is the intercept that was given."""
+    alpha, intercept = start
+    return alpha + (intercept / constant - alpha.sum(axis=0)) / len(alpha)
