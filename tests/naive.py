@@ -172,6 +172,13 @@ def gauss_newton(W0, signs, X, y, *, shift, iterations, activation="relu", dampi
     return states
 
 
+def gauss_newton_step(residual, J, added):
+    """The shortest s with the least |r + J s|² + added |s|²: by least squares over the parameters, not the rows."""
+    p = J.shape[1]
+    stacked = np.vstack([J, np.sqrt(added) * np.eye(p)])
+    return np.linalg.lstsq(stacked, np.concatenate([-residual, np.zeros(p)]), rcond=1e-9)[0]
+
+
 def _descend(W, J, G, g, r, residual_at):
     slope = r @ (G @ g)
     if slope <= 1e-12 * (r @ r):

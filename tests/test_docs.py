@@ -4,6 +4,7 @@ import re
 import runpy
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(path.stem for path in DOCS.glob("*.md"))
 RUNNABLE = ["index", "quickstart", "choose", "coming_from", "effects", "estimators", "example_churn", "example_houses",
-            "example_images", "example_million", "tables", "notebooks", "tutorial_digits", "tutorial_index",
-            "tutorial_table"]  # fmt: skip
+            "example_images", "example_million", "tables", "notebooks", "own_model", "tutorial_digits",
+            "tutorial_index", "tutorial_table"]  # fmt: skip
 NAMES = {path.name for room in ("src", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py")}
 YOURS = {"score.py", "score_numpy.py"}  # a reader writes them
 SMALLER = [("10**6", "10**4")]  # the tutorial says a million; here the words count, not the width
@@ -28,6 +29,9 @@ def test_code_in_the_docs_runs_and_prints_what_is_shown(page, monkeypatch, tmp_p
     pytest.importorskip("matplotlib").use("agg")
     if page == "tutorial_table":
         pytest.importorskip("onnxruntime", reason="the extra 'onnx'")
+    if page == "own_model":
+        pytest.importorskip("torch", reason="the extra 'torch'")
+        warnings.filterwarnings("ignore", ".*torch.jit", DeprecationWarning)  # by torch itself, of its own parts
     monkeypatch.chdir(tmp_path)
     assert code_of(page)
     for printed, said in run_page(page, SMALLER):

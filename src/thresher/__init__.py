@@ -14,6 +14,7 @@ from thresher.errors import (
 )
 
 if TYPE_CHECKING:
+    from thresher.algebra.products import gauss_newton_step
     from thresher.engines import Ray
     from thresher.estimators import (
         Effects,
@@ -72,6 +73,7 @@ __all__ = [
     "__version__",
     "default_shift",
     "evaluate",
+    "gauss_newton_step",
     "load",
     "plot_effects",
     "replay",
@@ -85,6 +87,7 @@ __version__ = "0.2.0"
 
 # What is imported once it is asked for: NumPy, SciPy and Numba take a second, scikit-learn takes another.
 _LATER = {
+    "thresher.algebra.products": ("gauss_newton_step",),
     "thresher.engines": ("Ray",),
     "thresher.estimators": (
         "Effects", "Explanation", "FarOutside", "SphereLift", "TableEncoder", "ThresherClassifier",
