@@ -31,7 +31,14 @@ FAST = {  # options that make a command small; the last one counts
     "demo": ["--width", "2^10", "--rows", "50"],
     "audit": ["--inputs", "10", "--width", "2^8"],
 }
-STANDS_FOR = {"FILE": "table.csv", "COLUMN": "price", "MODEL": "made/exact", "RUN": "made/exact", "[RUN]": "", "NEW": "table.csv"}
+STANDS_FOR = {
+    "FILE": "table.csv",
+    "COLUMN": "price",
+    "MODEL": "made/exact",
+    "RUN": "made/exact",
+    "[RUN]": "",
+    "NEW": "table.csv",
+}
 
 
 def shown(page):
