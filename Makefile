@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test coverage test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs limits pictures start bench bench-full certified scaling prediction kernel preconditioners start-rows cluster many-rows gpu reliability clean
+.PHONY: setup demo test coverage test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs limits pictures start bench bench-full certified scaling prediction kernel depth preconditioners start-rows cluster many-rows gpu reliability clean
 
 setup: $(VENV)/.ready
 
@@ -114,6 +114,11 @@ prediction: setup
 # What an entry of the kernel of the estimators costs, of all columns and of parts; half a minute.
 kernel: setup
 	$(BIN)/python -m benchmarks.kernel_entries
+
+# What "deeper" can mean: features, more layers in the limit, inputs that move; some minutes. `make depth DATA=FOLDER` for the
+# published tables as well, about half an hour.
+depth: setup
+	$(BIN)/python -m benchmarks.depth $(if $(DATA),--data-dir '$(DATA)')
 
 # Preconditioners of the Gram matrix side by side, without an n x n matrix; about five minutes.
 preconditioners: setup
