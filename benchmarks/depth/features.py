@@ -39,6 +39,6 @@ def measure_one(table: Table, model: str) -> float:
     for split in table.splits():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of columns with values far outside: the tables are as people have them
-            model = kind(width=math.inf, random_state=0, **MODELS[model]).fit(split.inputs, split.targets)
-            scores.append(model.score(split.new, split.answers))
+            fitted = kind(width=math.inf, random_state=0, **MODELS[model]).fit(split.inputs, split.targets)
+            scores.append(fitted.score(split.new, split.answers))
     return float(np.mean(scores))

@@ -59,7 +59,7 @@ def small_tables(folder: Path | None, *, most: int, tiny: bool = False) -> list[
     shipped = [_drawn(name, *load(return_X_y=True)) for name, load in SHIPPED.items()]
     made = [_drawn(name, *friedman(columns=columns, rows=_FRIEDMAN_ROWS)) for name, columns in FRIEDMAN.items()]
     if tiny:
-        return [shipped[1]._replace(rows=shipped[1].rows[:1]), made[0]._replace(rows=made[0].rows[:1])]
+        return [shipped[1]._replace(rows=shipped[1].rows[:2]), made[0]._replace(rows=made[0].rows[:1])]
     return [*shipped, *made, *(_published(folder / TABLES, most) if folder else [])]
 
 
