@@ -175,7 +175,7 @@ class TestWhatIsNoNumberAndNoDate:
 
     def test_units_are_named_where_a_column_is_left_out_for_them(self):
         numbers = np.random.default_rng(0).uniform(1, 999, 40)
-        for form, unit in (("{:.2f} kg", "kg"), ("USD {:.2f}", "USD"), ("{:.2f}m2", None), ("No {:.2f}", None)):
+        for form, unit in (("{:.2f} pcs", "pcs"), ("ABC {:.2f}", "ABC"), ("{:.2f}x2", None), ("No {:.2f}", None)):
             table = pd.DataFrame({"a": [form.format(one) for one in numbers], "b": numbers})
             (line,) = TableEncoder().fit(table).summary()
             assert line.startswith("Left out: 'a' (nearly every row")

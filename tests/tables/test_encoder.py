@@ -299,8 +299,8 @@ def test_a_hundred_thousand_cells_are_looked_at_once_each(monkeypatch):
     import thresher.tables.cells as cells
 
     seen = []
-    real = cells._number
-    monkeypatch.setattr(cells, "_number", lambda cell, decimal: seen.append(cell) or real(cell, decimal))
+    real = cells.number_of
+    monkeypatch.setattr(cells, "number_of", lambda cell, decimal: seen.append(cell) or real(cell, decimal))
     text = io.StringIO()
     pd.DataFrame({"a": ["1,5", "2,5", "x"] * 10_000, "b": np.arange(30_000)}).to_csv(text, sep=";", index=False)
     text.seek(0)

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.tables.units.known import number_in
+
 __all__ = ["FEW", "NO_VALUE", "ORDERS", "Read", "coded", "find_date_order", "find_decimal", "find_percent",
-           "may_be_thousands", "read_dates", "read_numbers", "read_plain"]  # fmt: skip
+           "may_be_thousands", "number_of", "read_dates", "read_numbers", "read_plain"]  # fmt: skip
 
 Cells = NDArray[np.object_]
 # What stands for no value among numbers and dates. Among words, only an empty cell does.
@@ -65,7 +67,7 @@ def read_numbers(cells: Cells, *, decimal: str = ".", percent: bool | None = Non
     if decimal == "." and not percent and (plain := read_plain(cells)) is not None:
         return Read(plain, np.zeros(len(cells), np.bool_))
     different, codes = coded(cells)
-    found = [_number(cell, decimal) for cell in different]
+    found = [number_of(cell, decimal) for cell in different]
     if percent is not None:
         found = [None if one and one == one and ("%" in cell) != percent else one
                  for one, cell in zip(found, different, strict=True)]  # fmt: skip
@@ -86,7 +88,7 @@ def find_decimal(cells: Cells) -> str | None:
     for cell in dict.fromkeys(cells) if comma else cells:
         if ("." not in cell and "," not in cell) or may_be_thousands(cell):
             continue
-        one = _bare(cell)
+        one = _bare(number_in(cell))
         if not may_be_thousands(one) and any(map(str.isdigit, one)):
             points += _WRITTEN["."].fullmatch(one) is not None
             commas += _WRITTEN[","].fullmatch(one) is not None
@@ -97,8 +99,8 @@ def find_decimal(cells: Cells) -> str | None:
 
 def find_percent(cells: Cells, *, decimal: str) -> bool:
     """Return whether most of the different numbers, but 0, among cells (n,) of text have a percent sign."""
-    with_sign = [cell for cell in dict.fromkeys(cells) if "%" in cell and _number(cell, decimal)]
-    return bool(with_sign) and 2 * len(with_sign) > sum(bool(_number(cell, decimal)) for cell in dict.fromkeys(cells))
+    with_sign = [cell for cell in dict.fromkeys(cells) if "%" in cell and number_of(cell, decimal)]
+    return bool(with_sign) and 2 * len(with_sign) > sum(bool(number_of(cell, decimal)) for cell in dict.fromkeys(cells))
 
 
 def may_be_thousands(cell: str) -> bool:
@@ -118,7 +120,7 @@ def _bare(cell: str) -> str:
     return bare.translate(_BETWEEN) if _GROUPS.fullmatch(bare) else bare
 
 
-def _number(cell: str, decimal: str) -> float | None:
+def number_of(cell: str, decimal: str) -> float | None:
     """Return the number in a cell, NaN for one that says there is none; None for anything else."""
     if cell.strip().lower() in NO_VALUE:
         return float("nan")

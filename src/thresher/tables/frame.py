@@ -25,11 +25,18 @@ _TIMES = (datetime.datetime, datetime.date, datetime.time)
 
 
 class CellFormat(NamedTuple):
-    """What a column looks like: "number", "date" or "text"; its decimal sign or order of dates; if it has percents."""
+    """What a column looks like: "number", "date" or "text"; its decimal sign or order of dates; if it has percents.
+
+    Numbers may have a ``unit`` of some ``quantity`` ("" where only the unit is known). ``doubt`` says why cells with
+    numbers and units are text.
+    """
 
     kind: str
     how: str = ""
     percent: bool = False
+    unit: str = ""
+    quantity: str = ""
+    doubt: str = ""
 
 
 class Column(NamedTuple):
@@ -50,6 +57,11 @@ class Column(NamedTuple):
     def is_text(self) -> bool:
         """Whether the values are text."""
         return self.values.dtype.kind == "O"
+
+    @property
+    def unit(self) -> str:
+        """What its numbers are in, "" if that is not known."""
+        return "" if self.cell_format is None else self.cell_format.unit
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -191,7 +203,8 @@ def column_of(name: str, values: NDArray[Any]) -> Column:
     if kind == "M":
         return Column(name, values.astype("datetime64[us]"))
     if kind == "m":
-        return Column(name, np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "s")))
+        seconds = np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "s"))
+        return Column(name, seconds, cell_format=CellFormat("number", ".", unit="s", quantity="time"))
     if kind in "US":
         return Column(name, np.array([str(one).strip() for one in values.astype(np.str_)], object))
     if kind == "O":

@@ -15,6 +15,8 @@ from thresher.checks import restore
 from thresher.errors import InvalidInput
 from thresher.tables.cells import NO_VALUE, ORDERS, Read, coded, read_dates, read_numbers
 from thresher.tables.frame import Column
+from thresher.tables.units.amounts import convert, is_scale, read_amounts
+from thresher.tables.units.known import MAGNITUDE, MONEY
 
 __all__ = ["ColumnKind", "Dates", "Dropped", "Levels", "Numbers", "OneHot", "Tokens", "Words", "describe_kind",
            "numbers_of", "restore_kind", "say_strange", "time_parts", "times_of", "token_sets",
@@ -117,7 +119,8 @@ class Numbers(_Written):
     """Numbers. Where one is missing stands a neutral one, and 1 in a column of its own if training rows had some.
 
     The decimal sign is that of a column's own file, or else that of the training rows. ``words`` are cells of training
-    rows that were no numbers, and missing therefore; ``percent`` says whether numbers have percent signs.
+    rows that were no numbers, and missing therefore; ``percent`` says whether numbers have percent signs; they are in
+    a ``unit`` of a ``quantity``, see :func:`thresher.tables.units.amounts.find_amounts`.
     """
 
     kind: ClassVar[str] = "number"
@@ -127,6 +130,17 @@ class Numbers(_Written):
     decimal: str = "."
     percent: bool | None = None
     words: tuple[str, ...] = ()
+    unit: str = ""
+    quantity: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """What the numbers are in; "" for plain ones."""
+        if self.quantity == MAGNITUDE:
+            return "in ones; 1.2k is 1200"
+        if not self.quantity or self.quantity == MONEY:
+            return self.unit
+        return f"in {self.unit}, others are converted"
 
     def outputs(self, name: str) -> list[str]:
         """Return the name, and one for what is missing."""
@@ -141,7 +155,8 @@ class Numbers(_Written):
 
     def read(self, column: Column) -> Read:
         """Return the numbers (n,) of a column, and which of its cells (n,) are none."""
-        return numbers_of(column, decimal=column.decimal or self.decimal, percent=self.percent)
+        how = column.decimal or self.decimal
+        return numbers_of(column, decimal=how, percent=self.percent, unit=self.unit, quantity=self.quantity)
 
 
 @dataclass(frozen=True)
@@ -229,16 +244,23 @@ class Words(_Known):
         return np.array(rows).reshape(len(found), 1 + len(self.words))[codes]
 
 
-def numbers_of(column: Column, *, decimal: str, percent: bool | None = None) -> Read:
+def numbers_of(
+    column: Column, *, decimal: str, percent: bool | None = None, unit: str = "", quantity: str = ""
+) -> Read:
     """Return the values (n,) of a column as numbers, NaN where they are missing, and which (n,) are none.
 
-    InvalidInput if they are times, or some are infinite. Cost: O(n).
+    They are in a unit, if there is one. InvalidInput if they are times, numbers of another unit or of none, or if some
+    are infinite. Cost: O(n).
     """
     values = column.values
     if values.dtype.kind == "M":
         raise InvalidInput(f"column {column.name[:40]!r} holds times; expected numbers.")
     strange = np.zeros(len(values), np.bool_)
-    if column.is_text:
+    if not column.is_text:
+        values = _in_unit(column, unit, quantity)
+    elif unit or quantity:
+        values, strange = read_amounts(column.values, decimal=decimal, unit=unit, quantity=quantity)
+    else:
         values, strange = read_numbers(column.values, decimal=decimal, percent=percent)
         if strange.any():
             truths = [TRUTH.get(cell.lower(), np.nan) for cell in column.values]
@@ -247,6 +269,21 @@ def numbers_of(column: Column, *, decimal: str, percent: bool | None = None) -> 
     if np.isinf(values).any():
         raise InvalidInput(say_strange(column, np.isinf(values), "numbers must be finite"))
     return Read(np.asarray(values, np.float64), strange)
+
+
+def _in_unit(column: Column, unit: str, quantity: str) -> NDArray[Any]:
+    """Return the numbers (n,) of a column that is no text in a unit, if one is wanted."""
+    given = column.unit
+    if quantity in (MAGNITUDE, MONEY) or not (unit or quantity) or np.isnan(column.values).all():
+        return column.values
+    found = convert(column.values, given=given, unit=unit, quantity=quantity)
+    if found is None:
+        what = f"in {given}" if given else "without a unit"
+        raise InvalidInput(
+            f"column {column.name[:40]!r} holds numbers {what}; expected {unit}, as in training rows. Write them as "
+            f"text, such as '12 {unit}'."
+        )
+    return found
 
 
 def times_of(column: Column, *, order: str) -> Read:
@@ -329,7 +366,7 @@ def _valid(made: Any) -> bool:
     if not once or not all(map(math.isfinite, numbers)):
         return False
     if isinstance(made, Numbers):
-        return made.decimal in (".", ",")
+        return made.decimal in (".", ",") and is_scale(made.unit, made.quantity)
     if isinstance(made, Dates):
         parts = set(time_parts(np.zeros(1, "datetime64[us]")))
         return set(made.parts) <= parts and len(made.parts) == len(made.fill) and made.order in ORDERS

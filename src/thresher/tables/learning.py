@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from thresher.errors import InvalidInput
 from thresher.tables.cells import (
     FEW,
+    Read,
     coded,
     find_date_order,
     find_decimal,
@@ -36,6 +37,7 @@ from thresher.tables.kinds import (
     token_sets,
     truth_only,
 )
+from thresher.tables.units.amounts import Amounts, find_amounts, read_amounts
 
 __all__ = ["MOST_VALUES", "Targets", "encode_rows", "learn", "learn_means", "look", "read_column"]
 
@@ -87,12 +89,21 @@ def look(column: Column, *, most: int = MOST_VALUES) -> CellFormat:
     sign = column.decimal or find_decimal(column.values) or "."
     percent = find_percent(column.values, decimal=sign)
     values, strange = read_numbers(column.values, decimal=sign, percent=percent)
+    amounts = Amounts() if percent else find_amounts(column.values, decimal=sign)
+    if amounts.doubt:
+        return CellFormat("text", doubt=amounts.doubt)
+    if amounts.found:
+        other = read_amounts(column.values, decimal=sign, unit=amounts.unit, quantity=amounts.quantity)
+        if other.strange.sum() <= strange.sum():
+            values, strange = other
+        else:
+            amounts = Amounts()
     there = ~np.isnan(values)
     few = strange.sum() < FEW * (there | strange).sum() and len(np.unique(values[there])) > most
     if strange.any() and not few:
         return CellFormat("text")
-    numbers_of(column, decimal=sign, percent=percent)
-    return CellFormat("number", sign, percent)
+    numbers_of(column, decimal=sign, percent=percent, unit=amounts.unit, quantity=amounts.quantity)
+    return CellFormat("number", sign, percent, amounts.unit, amounts.quantity)
 
 
 def read_column(column: Column) -> NDArray[Any]:
@@ -105,7 +116,12 @@ def read_column(column: Column) -> NDArray[Any]:
         return column.values
     if form.kind == "date":
         return times_of(column, order=form.how).values
-    return numbers_of(column, decimal=form.how, percent=form.percent).values
+    return _numbers_in(column, form).values
+
+
+def _numbers_in(column: Column, form: CellFormat) -> Read:
+    """Return the numbers of a column that looks like this."""
+    return numbers_of(column, decimal=form.how, percent=form.percent, unit=form.unit, quantity=form.quantity)
 
 
 def learn(column: Column, *, most: int = MOST_VALUES, targets: Targets | None) -> tuple[ColumnKind, Matrix]:
@@ -145,7 +161,7 @@ def _words(column: Column, strange: NDArray[np.bool_]) -> tuple[str, ...]:
 
 
 def _learn_numbers(column: Column, form: CellFormat) -> ColumnKind:
-    values, strange = numbers_of(column, decimal=form.how, percent=form.percent)
+    values, strange = _numbers_in(column, form)
     missing = np.isnan(values)
     there = values[~missing]
     if not len(there):
@@ -156,7 +172,8 @@ def _learn_numbers(column: Column, form: CellFormat) -> ColumnKind:
     share = float((there == high).mean())
     two = bool(((there == low) | (there == high)).all())
     fill = low * (1 - share) + high * share if two else np.quantile(there, 0.5, method="lower")
-    return Numbers(float(fill), bool(missing.any()), form.how, form.percent, _words(column, strange))
+    words = _words(column, strange)
+    return Numbers(float(fill), bool(missing.any()), form.how, form.percent, words, form.unit, form.quantity)
 
 
 def _learn_dates(times: NDArray[Any], order: str, words: tuple[str, ...]) -> ColumnKind:

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.tables.cells import NO_VALUE, coded
-from thresher.tables.frame import TRUTHS, Frame, say_label
+from thresher.tables.frame import TRUTHS, CellFormat, Column, Frame, say_label
 from thresher.tables.kinds import numbers_of, say_strange, truth_only
 from thresher.tables.learning import look
+from thresher.tables.units.amounts import is_plain
+from thresher.tables.units.known import MONEY
 
 __all__ = ["Task", "as_labels", "check_target", "guess_task", "read_targets", "rows_with_target"]
 
@@ -33,7 +35,7 @@ def read_targets(frame: Frame, target: str, *, missing: bool = False) -> NDArray
         raise InvalidInput(
             f"the target {column.name[:40]!r} holds dates; expected numbers or text. Name another with --target."
         )
-    text = form.kind == "text" or (column.is_text and truth_only(column))
+    text = form.kind == "text" or (column.is_text and (truth_only(column) or _names_with_units(column, form)))
     if text:
         different, codes = coded(column.values)
         values = np.array(["" if one.lower() in _NO_CLASS else TRUTHS.get(one.lower(), one) for one in different])[
@@ -41,13 +43,34 @@ def read_targets(frame: Frame, target: str, *, missing: bool = False) -> NDArray
         ]
         none = values == ""
     else:
-        values, strange = numbers_of(column, decimal=form.how, percent=form.percent)
+        values, strange = numbers_of(
+            column, decimal=form.how, percent=form.percent, unit=form.unit, quantity=form.quantity
+        )
         if strange.any():
             raise InvalidInput(say_strange(column, strange, "the target must be numbers, as in other rows"))
         none = np.isnan(values)
     if none.any() and not missing:
         raise InvalidInput(say_strange(column, none, "the target must not be missing: remove such rows"))
     return values
+
+
+def _names_with_units(column: Column, form: CellFormat) -> bool:
+    """Return whether cells with units are classes, as there are few; InvalidInput if units would have to be converted.
+
+    A prediction is a number alone: nobody could tell what it is in.
+    """
+    if not form.unit and not form.quantity:
+        return False
+    if len(set(column.values)) <= _MOST_CLASSES:
+        return True
+    cells = [one for one in dict.fromkeys(column.values) if one.lower() not in _NO_CLASS]
+    others = [one for one in cells if not is_plain(one, form.unit)]
+    if others and form.quantity != MONEY:
+        raise InvalidInput(
+            f"the target {column.name[:40]!r} has several units: {others[0][:20]!r} is not in {form.unit or 'ones'}. "
+            "Write plain numbers of one unit."
+        )
+    return False
 
 
 def guess_task(targets: NDArray[Any]) -> tuple[Task, str]:

@@ -19,6 +19,8 @@ from thresher.tables.cells import find_decimal, may_be_thousands, read_numbers
 from thresher.tables.frame import Column
 from thresher.tables.reading import ITSELF, Like, Reading
 from thresher.tables.saying import find_twice, name_some
+from thresher.tables.units.amounts import is_amount
+from thresher.tables.units.known import number_in
 
 __all__ = ["INPUT", "SMALLER", "Sheet", "read_sheet"]
 
@@ -113,7 +115,7 @@ def _with_signs(
     sign = expected or known or ("," if delimiter == ";" else None)
     for one, found in zip(columns, own, strict=True):
         unsure = expected is None and known is None and found is None
-        if open_ := next(filter(may_be_thousands, one.values), None) if unsure else None:
+        if open_ := next(filter(may_be_thousands, map(number_in, one.values)), None) if unsure else None:
             read = read_numbers(np.array([open_], object), decimal=sign or ".").values[0]
             notes.append(f"Column {one.name!r}: nothing tells its decimal sign; {open_} is read as {read:.12g}.")
     return [one._replace(decimal=found or sign) for one, found in zip(columns, own, strict=True)], known
@@ -272,7 +274,7 @@ def _has_names(cells: list[list[str]]) -> bool:
 
 
 def _is_text(cell: str) -> bool:
-    return all(read_numbers(np.array([cell], object), decimal=sign).strange[0] for sign in ".,")
+    return not is_amount(cell) and all(read_numbers(np.array([cell], object), decimal=sign).strange[0] for sign in ".,")
 
 
 def _say_sign(delimiter: str) -> str:

@@ -15,7 +15,7 @@ from thresher.checks import check_whole, guess_name
 from thresher.errors import InvalidInput
 from thresher.tables.frame import Column, Frame, is_frame, say_label
 from thresher.tables.kinds import ColumnKind, Dates, Dropped, Levels, Numbers, OneHot, describe_kind, restore_kind
-from thresher.tables.learning import MOST_VALUES, Targets, learn, learn_means
+from thresher.tables.learning import MOST_VALUES, Targets, learn, learn_means, look
 from thresher.tables.saying import name_some, say_all
 
 __all__ = ["TableEncoder"]
@@ -96,9 +96,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         chosen = self._categories(frame)
         kinds: dict[str, ColumnKind] = {}
         made, wrong = [], []
+        doubts = list[str]()
         for one in frame:
             column = Column(one.name, one.as_text(), True) if one.name in chosen else one
             try:
+                form = look(column, most=most)
+                doubts += [f"Column {one.name[:40]!r} {form.doubt}."] * bool(form.doubt)
+                column = column._replace(cell_format=form)
                 kinds[one.name], part = learn(column, most=most, targets=targets)
                 made.append(part)
             except InvalidInput as error:
@@ -108,7 +112,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not rows.shape[1]:
             why = _first([f"{name[:40]!r} ({kind.why})" for name, kind in kinds.items() if isinstance(kind, Dropped)])
             raise InvalidInput(f"no column of {len(frame)} sample(s) can be used: {why}. Give other columns.")
-        self.kinds_, self.notes_, self.reading_ = kinds, frame.notes, frame.reading
+        self.kinds_, self.notes_, self.reading_ = kinds, [*frame.notes, *doubts], frame.reading
         return rows
 
     def transform(self, X: Any) -> Matrix:
@@ -195,6 +199,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if isinstance(kind, Numbers | Dates) and kind.words:
                 what = f"cells that are no {kind.kind}s count as missing: {{}}"
                 told.setdefault(what, []).append(f"{_first([repr(one[:20]) for one in kind.words])} in {name!r}")
+            if isinstance(kind, Numbers) and kind.in_words:
+                told.setdefault("numbers with units: {}", []).append(f"{name!r} ({kind.in_words})")
             if isinstance(kind, Numbers) and kind.indicator:
                 told.setdefault("missing numbers replaced by the median, with a column that says so: {}", []).append(
                     f"{name!r} ({kind.fill:.4g})"
