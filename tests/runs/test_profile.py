@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thresher import InvalidInput
-from thresher.runs.drift.profile import compare_columns, profile_columns, restore_profiles
+from thresher.runs.later.profile import compare_columns, profile_columns, restore_profiles
 from thresher.tables import Frame
 from thresher.tables.frame import Column
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thresher.checks import check_whole
 from thresher.errors import FarOutside, InvalidInput, NotAvailable, TooNarrow, warn_of_old
+from thresher.estimators.adding import AddsRows, learnt_of
 from thresher.estimators.backends.processor import Cpu, local_backend
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.observations import Observations
@@ -59,7 +60,7 @@ _ROUNDED = 1e-3  # share of the error on rows left out that the rounding of pred
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
 
 
-class ThresherEstimator(WithEffects, Exports, Refits, BaseEstimator):
+class ThresherEstimator(WithEffects, Exports, Refits, AddsRows, BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there for the parameters."""
 
     width: int | float | str
@@ -152,7 +153,7 @@ class ThresherEstimator(WithEffects, Exports, Refits, BaseEstimator):
     def _adopt(self, fitted: Fitted) -> None:
         """Take over everything that came out of a fit."""
         self._forget_effects()
-        self._monotone = None
+        self._monotone, self._learnt = None, learnt_of(fitted)
         choice, lift, limit, networks = fitted.choice, fitted.lift, fitted.limit, fitted.networks
         self.bias_, self.shift_, self.ridge_ = choice.kernel.bias, choice.kernel.shift, fitted.ridge
         self.loo_error_, self.tried_ = limit.error, [tuple(one) for one in choice.tried]

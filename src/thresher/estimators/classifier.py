@@ -19,6 +19,7 @@ from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.data.lift import check_weights
+from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.streams import some_of
 from thresher.estimators.engine import Engine
 from thresher.estimators.judging.measures import share_of_guess
@@ -115,10 +116,63 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
             prior = np.average(wanted, axis=0, weights=both)
             left_out = self._fit(self._observations(rows, wanted - prior, weights=weights, importance=importance))
         self.classes_, self.prior_, self.multilabel_ = classes, prior, multilabel
+        self._judge_left_out(left_out)
+        return self
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, classes: Any = None
+    ) -> Self:
+        """Take in rows that come later: see :meth:`ThresherRegressor.partial_fit`.
+
+        The first call fits, so that its rows must have all ``classes``; labels that come later must be among them.
+        With ``class_weight`` an observation weighs as those of its class did in the fit, on average.
+        """
+        if classes is not None:
+            unknown = np.setdiff1d(np.unique(np.asarray(y)), np.asarray(classes))
+            missing = np.setdiff1d(np.asarray(classes), np.unique(np.asarray(y)))
+            if len(unknown):
+                raise InvalidInput(f"y has {unknown[0]!r}, which is not among classes.")
+            if not hasattr(self, "results_") and len(missing):
+                raise InvalidInput(
+                    f"no row of the first call is of class {missing[0]!r}; expected rows of every class. Collect more "
+                    "rows first."
+                )
+        return super().partial_fit(X, y, sample_weight)
+
+    def _judge_left_out(self, left_out: LeftOut | None) -> None:
+        """Set what observations left out say of probabilities and errors."""
         self.temperature_ = self._temperature(left_out)
         if left_out is not None:
             self.loo_share_ = max(left_out.optimism, 1.0) * share_of_guess(left_out.data, left_out.outputs)
-        return self
+
+    def _targets_to_learn(self, y: Any, earlier: Observations) -> tuple[Matrix, Matrix]:
+        """Return labels that come later as targets (k, outputs), and the weights (k,) of their observations.
+
+        Refuse labels that the model does not know.
+        """
+        labels = y.toarray() if sparse.issparse(y) else np.asarray(y)
+        if self.multilabel_:
+            found, wanted = _labels(labels)
+            if len(found) != len(self.classes_):
+                raise InvalidInput(f"y has {len(found)} labels in a row; the model has {len(self.classes_)}.")
+        else:
+            labels = column_or_1d(labels)
+            known = self.classes_.tolist()
+            new = [one for one in labels.tolist() if one not in known]
+            if new:
+                raise InvalidInput(
+                    f"y has {new[0]!r}, a class that the model does not know; it knows "
+                    f"{', '.join(map(repr, known[:10]))}. Fit all rows together."
+                )
+            wanted = np.eye(len(known))[np.searchsorted(self.classes_, labels)]
+            wanted = 2 * wanted[:, 1:] - 1 if len(known) == 2 else wanted
+        targets = wanted - self.prior_
+        unit = np.ones(len(targets))
+        if self.class_weight is not None:
+            own, others = _by_class(earlier.target + self.prior_).argmax(axis=1), _by_class(wanted).argmax(axis=1)
+            mean = np.bincount(own, earlier.weight) / np.bincount(own, earlier.count)
+            unit = mean[others]
+        return targets, unit
 
     def _temperature(self, left_out: LeftOut | None) -> Any:
         """Return the temperature, or one per label, under which labels of observations left out are likeliest."""

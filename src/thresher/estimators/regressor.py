@@ -9,12 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.data.lift import check_weights
-from thresher.estimators.data.rows import some_cells
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.data.rows import numeric_targets, some_cells
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.streams import some_of
 from thresher.estimators.effects.monotone import check_monotone
@@ -22,6 +23,7 @@ from thresher.estimators.engine import Engine
 from thresher.estimators.interfaces import Backend
 from thresher.estimators.judging.measures import mean_square, share_of_guess
 from thresher.estimators.log_targets import LogTargets
+from thresher.estimators.models.fitted import LeftOut
 from thresher.estimators.models.intervals import calibrate, check_coverage, check_quantiles, deviations_of, residuals_at
 from thresher.estimators.models.variance import Variance
 from thresher.estimators.parameters import shares_of
@@ -201,20 +203,45 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
         if self._interpolates:
             self._interpolate(data)
         else:
-            chosen = [self.ridge, self.bias, self.shift].count("auto")
             # Exponentials of what is learnt are medians, which absolute errors judge.
             measure = mean_square if floor is None else self._measure(raw, weights, scaling, floor, power=1)
             left_out = self._fit(data, measure)
             self._make_monotone()
-            self.loo_error_ = self.loo_error_ if floor is None else mean_square(left_out.data, left_out.outputs)
-            self.noise_, self.residuals_ = calibrate(left_out, self._kernel.diagonal, fitted=1 + _CHOSEN * chosen)
-            # Shares do not depend on units and means: of logarithms a factor of their exponentials is left out.
-            own = np.asarray if floor is None else lambda values: np.exp(values * scaling.unit)
-            self.loo_share_ = max(left_out.optimism, 1.0) * share_of_guess(left_out.data, left_out.outputs, own)
         self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
         self.target_ = "linear" if floor is None else "log"
         self.floor_ = np.zeros(columns.shape[1]) if floor is None else floor
+        if not self._interpolates:
+            self._judge_left_out(left_out)
         return self
+
+    def _judge_left_out(self, left_out: LeftOut) -> None:
+        """Set what observations left out say of errors."""
+        chosen = [self.ridge, self.bias, self.shift].count("auto")
+        self.loo_error_ = self.loo_error_ if self._floor is None else mean_square(left_out.data, left_out.outputs)
+        self.noise_, self.residuals_ = calibrate(left_out, self._kernel.diagonal, fitted=1 + _CHOSEN * chosen)
+        # Shares do not depend on units and means: of logarithms a factor of their exponentials is left out.
+        unit = self.target_scaling_.unit
+        own = np.asarray if self._floor is None else lambda values: np.exp(values * unit)
+        self.loo_share_ = max(left_out.optimism, 1.0) * share_of_guess(left_out.data, left_out.outputs, own)
+
+    def _targets_to_learn(self, y: Any, earlier: Observations) -> tuple[Matrix, Matrix]:
+        """Return targets (k, outputs) that come later as they are learnt, and the weights (k,) of their observations.
+
+        Refuse what is no number, or has no logarithm where these are learnt.
+        """
+        given = check_array(numeric_targets(y), ensure_2d=False, dtype=np.float64, input_name="y")
+        columns = given.reshape(len(given), -1)
+        if columns.shape[1] != earlier.target.shape[1]:
+            raise InvalidInput(f"y has {columns.shape[1]} targets in a row; the model has {earlier.target.shape[1]}.")
+        if self._floor is not None:
+            below = np.flatnonzero((columns <= self._floor).any(axis=1))
+            if len(below):
+                raise InvalidInput(
+                    f"row {below[0]} of y is {columns[below[0]].min():g}, but the model has learnt logarithms of the "
+                    f"distance from {self._floor.max():g}, below all earlier targets. Fit all rows together."
+                )
+            columns = np.log(columns - self._floor)
+        return self.target_scaling_.apply(columns), np.ones(len(columns))
 
     def predict(self, X: ArrayLike, *, return_std: bool = False) -> Any:
         """Return predictions (k,) or (k, outputs), and, if requested, standard deviations of the same shape.

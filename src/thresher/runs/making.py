@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from thresher.errors import InvalidInput
 from thresher.interfaces import Progress
 from thresher.runs.answers import ask, classes_of
-from thresher.runs.drift.comparing import profile_rows
 from thresher.runs.evaluation import MOST_ROWS, Evaluation, evaluate_rows
+from thresher.runs.later.comparing import profile_rows
 from thresher.runs.record import CATEGORIES, LEFT_OUT, OF_TEST, PARTS, WHY, Test, Training
 from thresher.runs.recorder import Recorder
 from thresher.runs.run import Run

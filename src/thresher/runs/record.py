@@ -16,18 +16,19 @@ from numpy.typing import NDArray
 
 from thresher.interfaces import Step
 from thresher.model.problem import Problem
-from thresher.runs.drift.profile import ColumnProfile
 from thresher.runs.evaluation import Evaluation
+from thresher.runs.later.profile import ColumnProfile
 from thresher.runs.scores import GUESS
 from thresher.training import History, Status
 
-__all__ = ["CATEGORIES", "LEFT_OUT", "OF_TEST", "PARTS", "WHY", "Histogram", "Record", "Test", "Training"]
+__all__ = ["CATEGORIES", "LATER", "LEFT_OUT", "OF_TEST", "PARTS", "WHY", "Histogram", "Record", "Test", "Training"]
 
 WHY = "why this width"  # in ``network``
 PARTS = "what neurons see"  # in ``network``
 CATEGORIES = "whole numbers taken as categories"  # in ``network``
 LEFT_OUT = "error on rows left out, as a share of a constant guess's"  # in ``network``
 OF_TEST = "constant guess from rows of the test"  # in ``data``
+LATER = "rows taken in later"  # in ``data``
 _PACKAGES = {"thresher": "thresher-ml"} | {name: name for name in ("numpy", "scipy", "numba", "scikit-learn")}  # to pip
 
 

@@ -16,9 +16,9 @@ from thresher.errors import InvalidInput
 from thresher.files import read_file, write_file
 from thresher.interfaces import Step
 from thresher.output import make_folder
-from thresher.runs.drift.comparing import Comparison, compare
-from thresher.runs.drift.profile import restore_profiles
 from thresher.runs.evaluation import Evaluation
+from thresher.runs.later.comparing import Comparison, compare
+from thresher.runs.later.profile import restore_profiles
 from thresher.runs.pair import RUN_FILE, find_run, replace_pair
 from thresher.runs.record import Histogram, Record, Test, Training
 from thresher.runs.report import write_report

@@ -160,7 +160,7 @@ class WithEffects:
 
     def _make_monotone(self: Any) -> None:
         """Replace the effects of monotone columns, if any, by monotone ones, and fit the other columns to the rest."""
-        directions = monotone_units(self) if self.monotone else {}
+        directions = monotone_units(self) if getattr(self, "monotone", None) else {}
         if not directions:
             return
         kernel, parts = self._kernel, self._kernel.parts

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
+from thresher.estimators.adding import describe_learnt, restore_learnt
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.lift import SphereLift
 from thresher.estimators.data.scaling import Scaling
@@ -91,6 +92,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     if estimator.leaves_ is not None:
         parts = estimator.leaves_.to_arrays().items()
         tensors |= {f"leaves.{name}": value for name, value in parts if name not in _WITH_ESTIMATOR}
+    tensors |= describe_learnt(estimator._learnt)
     networks, weights = describe_results(estimator.results_, form)
     tensors |= weights
     metadata = {
@@ -103,6 +105,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
         "rounds": list(estimator.feature_learning_errors_.items()),
         "approximation": [estimator.approximation_, list(estimator.approximation_errors_.items())],
         "last": lift.last_,
+        "learnt": None if estimator._learnt is None else list(estimator._learnt[1:]),
         "rest": lift.rest,
         "parts": [list(estimator.parts_), [[list(one), error] for one, error in estimator.parts_errors_.items()]],
         "groups": None if lift.angles_ is None else lift.angles_.groups,
@@ -191,6 +194,7 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     if about["classes"] is not None:
         estimator.classes_ = _restore_classes(about["classes"])
     estimator._monotone = _restore_monotone(tensors, estimator)
+    estimator._learnt = restore_learnt(tensors, about.get("learnt"), estimator)
     check_model(estimator, networks=len(about["networks"]))
     estimator.results_ = restore_results(about["networks"], tensors, estimator.inputs_, threads=threads)
     estimator.tried_ = [tuple(one) for one in about["tried"]]

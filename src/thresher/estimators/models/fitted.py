@@ -67,6 +67,7 @@ class LimitFit(NamedTuple):
     errors: dict[str, float] = {}  # of the ways that were tried, on observations left out  # noqa: RUF012
     leaves: Leaves | None = None  # whose rows and coefficients these are
     residual: float = 0.0  # relative, at which the solve for all rows was to stop
+    observed: Observations | None = None  # the observations at these inputs, where they are few
 
 
 class Networks(NamedTuple):

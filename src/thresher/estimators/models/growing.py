@@ -18,6 +18,7 @@ __all__ = ["GrowingKernel", "Joined", "join_rows"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
+_COMPARED, _CLOSE = 4, 1e-6  # numbers of the diagonal of an inverse that are compared, and how close they must be
 _EQUAL = 1e-12  # distance of coordinates of inputs that are the same
 
 
@@ -49,7 +50,7 @@ class GrowingKernel(NamedTuple):
             return self
         n, whole = len(self.inputs), np.vstack([self.inputs, inputs])
         both = limit_cross(whole, inputs, self.kernel.shift, parts=self.kernel.parts)
-        np.einsum("ii->i", both[n:])[:] = self.kernel.diagonal + penalty
+        np.einsum("ii->i", both[n:])[:] += penalty
         lower = self.lower.grown(both[:n], both[n:])
         if lower is None:
             return None
@@ -60,11 +61,24 @@ class GrowingKernel(NamedTuple):
             inputs=whole, penalty=np.concatenate([self.penalty, penalty]), lower=lower, diagonal=diagonal
         )
 
-    def invert(self, penalty: Matrix, targets: Matrix, *, last: int, whole: bool) -> Inverse:
-        """Return the coefficients (n, k) of targets, and the ``last`` of the diagonal of the inverse. Cost: O(n²k)."""
+    def invert(self, penalty: Matrix, targets: Matrix, *, last: int, whole: bool) -> Inverse | None:
+        """Return the coefficients (n, k) of targets, and the ``last`` of the diagonal of the inverse.
+
+        None if some numbers of that diagonal are not what the factor says. Cost: O(n²k).
+        """
         assert not whole, "slopes are not known"
         assert np.array_equal(penalty, self.penalty), "the factor is that of another penalty"
+        if not self._agrees():
+            return None
         return Inverse(self.lower.solve(targets), self.diagonal[-last:], None)
+
+    def _agrees(self) -> bool:
+        """Return whether some numbers of the diagonal of the inverse are those of the factor."""
+        some = np.linspace(0, len(self.diagonal) - 1, _COMPARED).astype(np.int64)
+        units = np.zeros((len(self.diagonal), _COMPARED))
+        units[some, np.arange(_COMPARED)] = 1.0
+        known = (self.lower.half_solve(units) ** 2).sum(axis=0)
+        return bool(np.allclose(known, self.diagonal[some], rtol=_CLOSE))
 
 
 class Joined(NamedTuple):

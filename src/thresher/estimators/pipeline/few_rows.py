@@ -206,7 +206,10 @@ class FewRows:
         left_out = judge.left_out(fit)
         variances = partial(self._variances, fit, judge)
         seen = LeftOut(judge.held, left_out, variances, self._optimism)
-        limit = LimitFit(inputs, fit.alpha, kernel.penalty(fit.ridge, data.weights), fit.ridge, fit.error, seen)
+        limit = LimitFit(
+            inputs, fit.alpha, kernel.penalty(fit.ridge, data.weights), fit.ridge, fit.error, seen,
+            observed=data.with_rows(inputs),
+        )  # fmt: skip
         self._progress.begin("training")
         networks = None if kernel.start is None else self._train(limit, fit, self._matrix)
         return Model(limit, networks, self._asked(fit, networks, left_out), last, self._why)

@@ -18,7 +18,7 @@ from thresher.figures import BLUE, ORANGE, Picture, as_written, draw
 from thresher.output import write_text
 from thresher.pages import find_jinja, render_page, say_number
 from thresher.runs.answers import Answers, ask, classes_of
-from thresher.runs.drift.profile import ColumnProfile, Moved, compare_columns, profile_columns
+from thresher.runs.later.profile import ColumnProfile, Moved, compare_columns, profile_columns
 from thresher.runs.pair import MODEL_FILE
 from thresher.runs.record import Record
 from thresher.runs.scores import say_scores, score_all

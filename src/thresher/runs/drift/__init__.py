@@ -1,1 +1,0 @@
-"""Drift: what rows looked like, and how far later ones are from them."""
