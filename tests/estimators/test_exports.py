@@ -213,5 +213,3 @@ def test_without_the_extras_one_line_says_what_to_do(regressor, monkeypatch):
         regressor.to_torch()
     with pytest.raises(NotAvailable, match=r"pip install 'thresher-ml\[onnx\]'"):
         regressor.to_onnx()
-    with pytest.raises(InvalidInput, match="no neurons to export"):
-        ThresherRegressor(width=float("inf")).fit([[0.0], [1.0], [2.0]], [0, 1, 2]).to_numpy()

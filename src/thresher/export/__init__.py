@@ -6,10 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from thresher.errors import InvalidInput, not_installed
-from thresher.export.arrays import Arrays, Neurons, classify_arrays, make_arrays, predict_arrays, with_precision
+from thresher.export.arrays import (
+    Arrays,
+    Neurons,
+    classify_arrays,
+    limit_arrays,
+    make_arrays,
+    predict_arrays,
+    with_precision,
+)
 from thresher.export.onnx import to_onnx
 
-__all__ = ["Arrays", "Exports", "Neurons", "classify_arrays", "make_arrays", "predict_arrays"]
+__all__ = ["Arrays", "Exports", "Neurons", "classify_arrays", "limit_arrays", "make_arrays", "predict_arrays"]
 
 
 class Exports:

@@ -8,6 +8,11 @@ mean_k + unit_k sum over r of coefficients[k, r] a_r, or floor_k plus the expone
 A neuron has a_r = max(<hidden[k, r], x> - shift, 0). A pair of twins, whose outputs nearly cancel, has
 a_r = max(<apart[k, r], x>, q) - max(q, 0) with q = shift - <hidden[k, r], x>: the difference of the two, in which no
 large numbers cancel, so that single precision will do. A network without an estimator takes rows of norm 1 as they are.
+
+The limit of infinite width has no neurons. In the place of the sum over them stands that over stored rows z_r of
+alpha[r, k] K(x, z_r). K is rho P(rho) for the product rho of the two rows, with P a table of cubics of the fourth root
+of 1 - |rho|; or a sum of parts, which see the angles and codes of single columns. Of a tree of models, each leaf has
+rows of its own. Columns are prepared in double precision, whatever the precision of the rest.
 """
 
 from __future__ import annotations
@@ -18,12 +23,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOTHING", "SEGMENTS", "Arrays", "Neurons", "bends", "classify_arrays", "make_arrays", "outputs_of",
-           "predict_arrays", "with_precision"]  # fmt: skip
+__all__ = ["NOTHING", "SEGMENTS", "Arrays", "Neurons", "bends", "block_rows", "classify_arrays", "limit_arrays",
+           "make_arrays", "outputs_of", "predict_arrays", "with_precision"]  # fmt: skip
 
 Arrays = dict[str, NDArray[Any]]
 NOTHING = 1e-12  # share of a squared length that rounding leaves
 SEGMENTS = ("segment_begin", "segment_slope", "segment_low", "segment_high")
+# What is stored, and added up, in the precision that was asked for; what prepares columns and rows stays in double.
+_SHORT = ("hidden", "apart", "coefficients", "shift", "stored", "alpha", "stored_angles", "cubics", "layer_cubics",
+          "parts", "knot_slopes", "first_values", "metrics", "mean", "unit", "floor", "temperature")  # fmt: skip
+_BLOCK = 1 << 18  # numbers of a block of the kernel
 
 
 class Neurons(NamedTuple):
@@ -50,8 +59,23 @@ def make_arrays(outputs: Sequence[Neurons], **more: NDArray[Any]) -> Arrays:
     for place, one in enumerate(outputs):
         hidden[place, : len(one.hidden)], apart[place, : len(one.apart)] = one.hidden, one.apart
         coefficients[place, : len(one.hidden)] = one.coefficients
+    apart = apart if any(len(one.apart) for one in outputs) else apart[:, :0]
+    own = {"hidden": hidden, "apart": apart, "shift": np.array(outputs[0].shift), "coefficients": coefficients}
+    offsets = np.array([one.offset for one in outputs])
     d = len(more.get("input_mean", hidden[0, 0]))
-    plain = {
+    return {**_plain_columns(d), **_plain_outputs(len(outputs)), "mean": offsets, **own, **more}
+
+
+def limit_arrays(stored: NDArray[np.float64], alpha: NDArray[np.float64], **more: NDArray[Any]) -> Arrays:
+    """Return the arrays of the limit: stored rows (n, r) of norm 1 and coefficients (n, k); ``more`` is as above."""
+    own = {"stored": stored, "shrink": np.ones(len(stored)), "alpha": alpha}
+    return {**_plain_columns(len(more["input_mean"])), **_plain_outputs(alpha.shape[1]), **own, **more}
+
+
+def _plain_columns(d: int) -> Arrays:
+    """Return what leaves d columns as they are."""
+    return {
+        "columns": np.array(d),
         "input_low": np.full(d, -np.inf),
         "input_high": np.full(d, np.inf),
         "input_soft": np.ones(d),
@@ -62,22 +86,24 @@ def make_arrays(outputs: Sequence[Neurons], **more: NDArray[Any]) -> Arrays:
         "metric": np.eye(d),
         "rest": np.array(0.0),
         "last": np.array([]),
-        "hidden": hidden,
-        "apart": apart if any(len(one.apart) for one in outputs) else apart[:, :0],
-        "shift": np.array(outputs[0].shift),
-        "coefficients": coefficients,
-        "mean": np.array([one.offset for one in outputs]),
-        "unit": np.ones(len(outputs)),
-        "logarithmic": np.array(0.0),
-        "floor": np.zeros(len(outputs)),
     }
-    return {**plain, **more}
+
+
+def _plain_outputs(outputs: int) -> Arrays:
+    return {
+        "mean": np.zeros(outputs),
+        "unit": np.ones(outputs),
+        "logarithmic": np.array(0.0),
+        "floor": np.zeros(outputs),
+    }
 
 
 def with_precision(arrays: Arrays, dtype: Any) -> Arrays:
-    """Return the arrays with their numbers in single or double precision; labels and places stay what they are."""
-    return {name: one.astype(dtype) if one.dtype.kind == "f" and name != "classes" else one
-            for name, one in arrays.items()}  # fmt: skip
+    """Return the arrays in single or double precision; labels, places and what prepares columns stay what they are."""
+    made = {name: one.astype(dtype) if name in _SHORT else one for name, one in arrays.items()}
+    if "stored" in made:  # rounded rows are not quite of norm 1, and a row must find itself
+        made["shrink"] = 1 / np.maximum(np.linalg.norm(made["stored"].astype(np.float64), axis=1), NOTHING)
+    return made
 
 
 def bends(knots: NDArray[np.float64] | None, columns: int) -> Arrays:
@@ -106,15 +132,26 @@ def bends(knots: NDArray[np.float64] | None, columns: int) -> Arrays:
 def predict_arrays(arrays: Arrays, X: NDArray[Any]) -> NDArray[Any]:
     """Return what exported arrays predict for raw rows (k, d): (k, outputs), of a classifier the scores.
 
-    NumPy alone, in the precision of the arrays; memory O(km).
+    NumPy alone, in the precision of the arrays; memory O(km) for neurons, that of a block for the limit.
     """
-    found: NDArray[Any] = outputs_of(np, arrays, np.asarray(X, arrays["hidden"].dtype))
+    found: NDArray[Any] = outputs_of(np, arrays, np.asarray(X))
     return found
 
 
 def outputs_of(xp: Any, arrays: Mapping[str, Any], X: Any) -> Any:
     """Return the outputs (k, outputs) for raw rows (k, d): ``xp`` is NumPy, or torch with its tensors as arrays."""
-    rows = _inputs(xp, arrays, X)
+    columns = _columns(xp, arrays, xp.asarray(X, dtype=xp.float64))
+    rows = _rows(xp, arrays, columns)
+    if "stored" in arrays:
+        raw = _limit(xp, arrays, rows, _angles(xp, arrays, columns))
+    else:
+        raw = _active(xp, arrays, xp.asarray(_lifted(xp, rows, arrays["last"]), dtype=arrays["hidden"].dtype))
+    told = raw * arrays["unit"] + arrays["mean"]
+    return xp.exp(told) + arrays["floor"] if arrays["logarithmic"] else told
+
+
+def _active(xp: Any, arrays: Mapping[str, Any], rows: Any) -> Any:
+    """Return what the neurons of each output say (k, outputs) of rows of norm 1."""
     outputs = []
     for hidden, apart, coefficients in zip(arrays["hidden"], arrays["apart"], arrays["coefficients"], strict=True):
         if len(apart):
@@ -124,8 +161,7 @@ def outputs_of(xp: Any, arrays: Mapping[str, Any], X: Any) -> Any:
         else:
             active = xp.clip(rows @ hidden.T - arrays["shift"], 0, None)
         outputs.append(active @ coefficients)
-    told = xp.stack(outputs, axis=1) * arrays["unit"] + arrays["mean"]
-    return xp.exp(told) + arrays["floor"] if arrays["logarithmic"] else told
+    return xp.stack(outputs, axis=1)
 
 
 def classify_arrays(arrays: Arrays, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -141,23 +177,129 @@ def classify_arrays(arrays: Arrays, X: NDArray[Any]) -> tuple[NDArray[Any], NDAr
     return arrays["classes"][both.argmax(axis=1)], powers / powers.sum(axis=1, keepdims=True)
 
 
-def _inputs(xp: Any, arrays: Mapping[str, Any], X: Any) -> Any:
-    """Return the unit-norm inputs of raw rows (k, d)."""
+def _columns(xp: Any, arrays: Mapping[str, Any], X: Any) -> Any:
+    """Return raw rows (k, d) as columns of numbers: none missing, and with the indicators of whole numbers."""
     if "source" in arrays:
         missing = xp.isnan(X)
         filled = xp.where(missing, arrays["fill"], X)[:, arrays["source"]]
         X = xp.where(arrays["indicator"], missing[:, arrays["source"]], filled)
-    inside = xp.clip(X, arrays["input_low"], arrays["input_high"])
-    out, soft = X - inside, arrays["input_soft"]
+    if "indicated" in arrays:
+        X = xp.hstack([X[:, arrays["kept"]], X[:, arrays["indicated"]] == arrays["indicated_values"]])
+    return X
+
+
+def _scaled(xp: Any, arrays: Mapping[str, Any], X: Any, which: str = "") -> Any:
+    """Return scaled columns (k, d): pulled in, bent, centred; ``which`` is before the names of the arrays."""
+    inside = xp.clip(X, arrays[f"{which}input_low"], arrays[f"{which}input_high"])
+    out, soft = X - inside, arrays[f"{which}input_soft"]
     pulled = inside + xp.sign(out) * soft * xp.log1p(xp.abs(out) / soft)
-    bent = arrays["first_level"] + xp.zeros_like(pulled)
-    for begin, slope, low, high in zip(*(arrays[name] for name in SEGMENTS), strict=True):
+    bent = arrays[f"{which}first_level"] + xp.zeros_like(pulled)
+    for begin, slope, low, high in zip(*(arrays[which + name] for name in SEGMENTS), strict=True):
         bent = bent + slope * xp.clip(pulled - begin, low, high)
-    weighed = (bent - arrays["input_mean"]) / arrays["input_unit"] * arrays["weights"]
+    return (bent - arrays[f"{which}input_mean"]) / arrays[f"{which}input_unit"]
+
+
+def _rows(xp: Any, arrays: Mapping[str, Any], columns: Any) -> Any:
+    """Return the coordinates of rows before they are lifted, from columns (k, d)."""
+    weighed = _scaled(xp, arrays, columns) * arrays["weights"]
     rows = weighed @ arrays["metric"]
     if arrays["rest"]:  # the columns of the metric are orthonormal
         whole, lost = (weighed**2).sum(axis=1), ((weighed - rows @ arrays["metric"].T) ** 2).sum(axis=1)
         rows = xp.hstack([rows, xp.sqrt(xp.where(lost > NOTHING * whole, lost, 0))[:, None]])
-    rows = xp.hstack([rows, xp.broadcast_to(arrays["last"], (len(rows), len(arrays["last"])))])
+    return rows
+
+
+def _lifted(xp: Any, rows: Any, last: Any) -> Any:
+    """Return rows (k, r) with the bias coordinate ``last`` (1,), or none (0,), divided by their norms."""
+    rows = xp.hstack([rows, xp.broadcast_to(last, (len(rows), len(last)))])
     rows = rows / xp.amax(xp.abs(rows), axis=1, keepdims=True)  # so that squares do not overflow
     return rows / xp.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def _angles(xp: Any, arrays: Mapping[str, Any], columns: Any) -> Any:
+    """Return the angles and codes (k, u) of single columns, from columns (k, d); (k, 0) without parts."""
+    if "parts" not in arrays:
+        return columns[:, :0]
+    scaled = _scaled(xp, arrays, columns[:, arrays["angle_columns"]], "angle_")
+    return xp.hstack([xp.arctan2(xp.ones_like(scaled), scaled), columns @ arrays["codes"]])
+
+
+def block_rows(arrays: Mapping[str, Any]) -> int:
+    """Return how many rows go through the kernel at a time."""
+    seen = arrays["stored_angles"].shape[1] if "parts" in arrays else 1
+    return max(1, min(256, _BLOCK // max(1, len(arrays["stored"]) * seen)))
+
+
+def _limit(xp: Any, arrays: Mapping[str, Any], rows: Any, angles: Any) -> Any:
+    """Return the outputs (k, outputs) of the limit for rows (k, r) that are not lifted yet, a block at a time."""
+    size, found = block_rows(arrays), [arrays["alpha"][:0]]
+    if "starts" in arrays:
+        return _by_leaf(xp, arrays, rows, angles)
+    inputs, hidden = _lifted(xp, rows, arrays["last"]), angles
+    if "monotone" in arrays:
+        hidden = xp.asarray(angles, copy=True)
+        hidden[:, arrays["monotone"]] = arrays["nowhere"]
+    for first in range(0, len(rows), size):
+        some = slice(first, first + size)
+        found.append(_kernel(xp, arrays, inputs[some], hidden[some], slice(None)) @ arrays["alpha"])
+    total = xp.vstack(found)
+    if "monotone" in arrays:
+        steps = xp.minimum(xp.clip(angles[:, arrays["knot_units"]] - arrays["knots"], 0, None), arrays["knot_gaps"])
+        total = total + xp.asarray(steps, dtype=total.dtype) @ arrays["knot_slopes"] + arrays["first_values"]
+    return total
+
+
+def _kernel(xp: Any, arrays: Mapping[str, Any], inputs: Any, angles: Any, where: slice) -> Any:
+    """Return the kernel (k, n) between inputs (k, r), of norm 1, with angles (k, u), and some of the stored rows."""
+    stored, kind = arrays["stored"][where], arrays["alpha"].dtype
+    parts = [1.0, 0.0, 0.0, 0.0] if "parts" not in arrays else [float(one) for one in arrays["parts"]]
+    total = xp.zeros((len(inputs), len(stored)), dtype=kind)
+    if parts[0]:
+        rho = inputs @ xp.asarray(stored, dtype=xp.float64).T * arrays["shrink"][where]
+        room = xp.asarray(
+            1 - xp.clip(xp.abs(rho), None, 1), dtype=kind
+        )  # in single precision the product would lose it
+        total = parts[0] * xp.asarray(rho, dtype=kind) * _together(xp, arrays["cubics"], room, rho < 0)
+    if any(parts[1:]):
+        others = arrays["stored_angles"][where].T
+        away = xp.abs(xp.asarray(angles, dtype=kind)[:, :, None] - others) * float(arrays["sharpness"])
+        away = xp.clip(away, None, np.pi)
+        share, sine = away / np.pi, xp.sin(away / 2)
+        lost = share + 2 * sine * sine * (1 - share)  # 1 less the kernel of a column
+        count, sums, squares = len(others), lost.sum(axis=1), (lost**2).sum(axis=1)
+        total = total + parts[1] * (count - sums) + parts[2] * ((count - sums) ** 2 - (count - 2 * sums + squares))
+    if parts[3]:
+        mean, share = 1 - sums / count, sums / count
+        room = xp.clip(xp.where(mean < 0, 2 - share, share), 0, None)
+        total = total + 2 * parts[3] * mean * _together(xp, arrays["layer_cubics"], room, mean < 0)
+    return total
+
+
+def _together(xp: Any, cubics: Any, room: Any, opposite: Any) -> Any:
+    """Return how likely a neuron fires on two rows: ``room`` is 1 - |rho|, ``opposite`` whether rho is below 0."""
+    size = len(cubics) // 2
+    place = xp.sqrt(xp.sqrt(room)) * size
+    node = xp.clip(xp.floor(place), None, size - 1)
+    t, four = place - node, cubics[xp.asarray(node, dtype=xp.int64) + xp.where(opposite, size, 0)]
+    value = four[..., 0] + t * (four[..., 1] + t * (four[..., 2] + t * four[..., 3]))
+    return xp.clip(value, 0, None)
+
+
+def _by_leaf(xp: Any, arrays: Mapping[str, Any], rows: Any, angles: Any) -> Any:
+    """Return the outputs (k, outputs) of a tree of models: each row gets the weighted mean of the leaves it reaches."""
+    away, border = rows @ arrays["directions"].T - arrays["thresholds"], arrays["borders"]
+    along = xp.clip((away + border) / (2 * border + (border <= 0)), 0, 1)
+    share = xp.where(border > 0, along**2 * (3 - 2 * along), (away >= 0) * 1.0)
+    share = xp.hstack([share, xp.ones_like(rows[:, :1])])  # of paths that have ended
+    total = xp.zeros((len(rows), arrays["alpha"].shape[1]), dtype=arrays["alpha"].dtype)
+    for leaf in range(len(arrays["lasts"])):
+        own = share[:, arrays["paths"][leaf]]
+        weights = xp.where(arrays["upper"][leaf], own, 1 - own).prod(axis=1)
+        (there,) = xp.where(weights > 0)
+        mine = slice(int(arrays["starts"][leaf]), int(arrays["starts"][leaf + 1]))
+        for first in range(0, len(there), 16):
+            some = there[first : first + 16]
+            turned = rows[some] @ xp.asarray(arrays["metrics"][leaf], dtype=xp.float64)
+            kernel = _kernel(xp, arrays, _lifted(xp, turned, arrays["lasts"][leaf : leaf + 1]), angles[some], mine)
+            total[some] += xp.asarray(weights[some], dtype=total.dtype)[:, None] * (kernel @ arrays["alpha"][mine])
+    return total

@@ -5,50 +5,144 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.export import Arrays, make_arrays
+from thresher.estimators.data.scaling import Scaling
+from thresher.export import Arrays, limit_arrays, make_arrays
 from thresher.export.arrays import bends
 from thresher.tables.kinds import Numbers
 from thresher.tables.saying import name_some
+from thresher.theory.kernel import probability_cubics
+from thresher.theory.parts import APART, Parts
 
 __all__ = ["arrays_of"]
 
+Matrix = NDArray[np.float64]
+
 
 def arrays_of(estimator: Any, *, encoded: bool) -> Arrays:
-    """Return the arrays of an estimator with networks; ``encoded`` if they get what its encoder returns.
+    """Return the arrays of an estimator; ``encoded`` if they get what its encoder returns.
 
-    Cost: O(md) per output.
+    Cost: O(md) per output, O(nd) for the limit.
     """
-    if not estimator.results_:
-        raise InvalidInput(
-            "the limit of infinite width has no neurons to export. Fit with a finite width, such as width=4096."
-        )
-    if estimator.lift_.indicators_ is not None:
-        raise InvalidInput(
-            "an export takes numbers as they are, and some became categories here: see categories_. Fit with "
-            "parts='all', or name all categories in categorical_features."
-        )
     mean, unit = estimator._target_frame()
-    both = zip((network.neurons() for network in estimator.networks_), estimator.gains_, strict=True)
-    parts = [one._replace(coefficients=gain * one.coefficients) for one, gain in both]
-    lift, scaling, d = estimator.lift_, estimator.lift_.scaling_, estimator.lift_.n_features_in_
+    lift = estimator.lift_
     more = {name: getattr(lift, name) for name in ("weights", "metric") if getattr(lift, name) is not None}
-    if scaling.low is not None:
-        more |= {"input_low": scaling.low, "input_high": scaling.high, "input_soft": scaling.soft}
     if estimator._floor is not None:
         more |= {"logarithmic": 1.0, "floor": estimator._floor}
     more |= {"rest": float(lift.rest), "last": [lift.last_] if lift.bias else [], "mean": mean, "unit": unit}
-    more |= {"input_mean": scaling.mean, "input_unit": scaling.unit, **bends(scaling.knots, d)}
+    more |= _scaling(lift.scaling_)
     labels = estimator._class_labels
     if labels is not None:
         more |= {"temperature": estimator.temperature_, "multilabel": float(estimator.multilabel_)}
     arrays = {name: np.asarray(value, np.float64) for name, value in more.items()}
     if labels is not None:
         arrays["classes"] = labels.astype(np.str_) if labels.dtype.kind == "O" else labels
+    if lift.indicators_ is not None:
+        kept, columns, values = lift.indicators_
+        arrays |= {"kept": kept, "indicated": columns, "indicated_values": values}
     if estimator.encoder_ is not None and not encoded:
         arrays |= _filling(estimator.encoder_)
-    return make_arrays(parts, **arrays)
+    arrays["columns"] = np.array(len(arrays["fill"]) if "fill" in arrays else lift.n_features_in_)
+    if estimator.results_:
+        both = zip((network.neurons() for network in estimator.networks_), estimator.gains_, strict=True)
+        return make_arrays([one._replace(coefficients=gain * one.coefficients) for one, gain in both], **arrays)
+    return _limit(estimator, arrays)
+
+
+def _scaling(scaling: Scaling, which: str = "") -> dict[str, Any]:
+    """Return what scales columns; ``which`` is before the names of the arrays."""
+    d = len(scaling.mean)
+    made: dict[str, Any] = {"input_mean": scaling.mean, "input_unit": scaling.unit, **bends(scaling.knots, d)}
+    pulled = scaling.low is not None
+    made["input_low"] = scaling.low if pulled else np.full(d, -np.inf)
+    made["input_high"] = scaling.high if pulled else np.full(d, np.inf)
+    made["input_soft"] = scaling.soft if pulled else np.ones(d)
+    return {which + name: value for name, value in made.items()}
+
+
+def _limit(estimator: Any, arrays: Arrays) -> Arrays:
+    """Return the arrays of the limit: stored rows, or a tree of them."""
+    leaves, kernel = estimator.leaves_, estimator._kernel
+    alpha = np.asarray(estimator.alpha_ if leaves is None else leaves.alpha, np.float64)
+    vectors, angles = kernel.split(np.asarray(estimator.inputs_ if leaves is None else leaves.inputs))
+    arrays = {**arrays, "cubics": probability_cubics(kernel.shift).reshape(-1, 4)}
+    if kernel.parts is not None:
+        arrays |= _parts(estimator.lift_, kernel.parts, np.asarray(angles, np.float64), kernel.diagonal)
+    if leaves is not None:
+        arrays |= _tree(leaves)
+    if estimator._monotone is not None:
+        arrays |= _monotone(estimator._monotone, kernel.parts.columns)
+    return limit_arrays(np.asarray(vectors, np.float64), alpha, **arrays)
+
+
+def _parts(lift: Any, parts: Parts, angles: Matrix, diagonal: float) -> Arrays:
+    """Return how single columns are seen, and the angles and codes (n, u) of stored rows."""
+    seen, d = lift.angles_, len(lift.scaling_.mean)
+    codes = np.zeros((d, len(seen.groups)))
+    for place, group in enumerate(seen.groups):
+        codes[list(group), place] = APART * np.arange(1, len(group) + 1)
+    made = {
+        "angle_columns": np.asarray(seen.numbers, np.int64),
+        "codes": codes,
+        "stored_angles": angles,
+        "sharpness": np.array(parts.shares.sharpness),
+        "parts": parts.factors(diagonal),
+        "layer_cubics": probability_cubics(0.0).reshape(-1, 4),
+    }
+    return {**made, **_scaling(seen.scaling, "angle_")}
+
+
+def _tree(leaves: Any) -> Arrays:
+    """Return where a tree of models sends rows: for each leaf the nodes on its path, and whether it is above them."""
+    tree, count = leaves.tree, len(leaves.lasts)
+    paths: list[list[tuple[int, bool]]] = [[] for _ in range(count)]
+    waiting = [(0, list[tuple[int, bool]]())] if len(tree.thresholds) else []
+    while waiting:
+        node, path = waiting.pop()
+        for upper, child in enumerate(tree.children[node].tolist()):
+            here = [*path, (node, bool(upper))]
+            if child < 0:
+                paths[~child] = here
+            else:
+                waiting.append((child, here))
+    longest, ended = max(map(len, paths)), (len(tree.thresholds), True)
+    whole = [path + [ended] * (max(longest, 1) - len(path)) for path in paths]
+    r = tree.directions.shape[1]
+    metrics = leaves.metrics if len(leaves.metrics) else np.broadcast_to(np.eye(r), (count, r, r))
+    return {
+        "directions": tree.directions,
+        "thresholds": tree.thresholds,
+        "borders": tree.borders,
+        "paths": np.array([[node for node, _ in path] for path in whole], np.int64),
+        "upper": np.array([[upper for _, upper in path] for path in whole], np.bool_),
+        "metrics": np.array(metrics),
+        "lasts": leaves.lasts,
+        "starts": leaves.starts,
+    }
+
+
+def _monotone(monotone: Any, columns: int) -> Arrays:
+    """Return the monotone functions of some units: where each piece begins, how long it is and how steep."""
+    units, begins, gaps, slopes, first = [], [], [], [], np.zeros(monotone.values.shape[1])
+    for place, unit in enumerate(monotone.units.tolist()):
+        knots = slice(monotone.ends[place], monotone.ends[place + 1])
+        at, values = monotone.at[knots], monotone.values[knots]
+        first += values[0]
+        begins.append(at[:-1])
+        gaps.append(np.diff(at))
+        slopes.append(np.diff(values, axis=0) / np.diff(at)[:, None])
+        units.append(np.full(len(at) - 1, columns + unit))
+    return {
+        "monotone": columns + np.asarray(monotone.units, np.int64),
+        "nowhere": np.array(-APART),
+        "knot_units": np.concatenate(units),
+        "knots": np.concatenate(begins),
+        "knot_gaps": np.concatenate(gaps),
+        "knot_slopes": np.concatenate(slopes),
+        "first_values": first,
+    }
 
 
 def _filling(encoder: Any) -> Arrays:
