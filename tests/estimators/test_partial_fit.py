@@ -132,6 +132,8 @@ def test_what_it_is_not_for():
     X, y = table(60)
     for options in ({"width": 512}, {"width": 4096, "ridge": 0, "shift": 0.5}):
         model = ThresherRegressor(random_state=0, **options).fit(X, y)
+        assert not hasattr(model, "partial_fit")
+        model.width, model.ridge = "auto", "auto"  # what was fitted counts
         with pytest.raises(InvalidInput, match="limit of infinite width"):
             model.partial_fit(X[:2], y[:2])
     many = ThresherRegressor(random_state=0)

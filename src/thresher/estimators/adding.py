@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 
 from thresher.errors import InvalidInput, Outgrown
 from thresher.estimators.backends.processor import Cpu
@@ -24,7 +25,7 @@ from thresher.estimators.models.fitted import Fitted, LeftOut
 from thresher.estimators.models.growing import GrowingKernel, join_rows
 from thresher.estimators.parameters import threads_of
 
-__all__ = ["AddsRows", "Learnt", "describe_learnt", "learnt_of", "restore_learnt"]
+__all__ = ["AddsRows", "Learnt", "describe_learnt", "learnt_of", "restore_learnt", "takes_rows"]
 
 Matrix = NDArray[np.float64]
 _CELLS = ("row", "target", "unit", "count")  # of observations, in files
@@ -74,11 +75,22 @@ def restore_learnt(tensors: Mapping[str, NDArray[Any]], told: Any, estimator: An
     return Learnt(Observations(estimator.inputs_, **cells), optimism, looked)
 
 
+def takes_rows(estimator: Any) -> bool:
+    """Return whether an estimator with these parameters has ``partial_fit``; raise AttributeError if it has not."""
+    if estimator.width not in ("auto", math.inf) or (estimator.ridge != "auto" and estimator.ridge == 0):
+        raise AttributeError(
+            f"partial_fit is for the limit of infinite width with a ridge; got width={estimator.width!r}, "
+            f"ridge={estimator.ridge!r}. Leave both out, or fit all rows together."
+        )
+    return True
+
+
 class AddsRows:
     """What estimators need for :meth:`partial_fit`."""
 
     _learnt: Learnt | None = None  # None where rows are many, or networks were trained
 
+    @available_if(takes_rows)  # type: ignore[untyped-decorator]
     def partial_fit(self: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Take in rows X (k, d) that come later, with targets y (k,) or (k, outputs), as if they had been there.
 

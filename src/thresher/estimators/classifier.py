@@ -12,11 +12,13 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
+from thresher.estimators.adding import takes_rows
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.data.lift import check_weights
 from thresher.estimators.data.observations import Observations
@@ -119,6 +121,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         self._judge_left_out(left_out)
         return self
 
+    @available_if(takes_rows)  # type: ignore[untyped-decorator]
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, classes: Any = None
     ) -> Self:
