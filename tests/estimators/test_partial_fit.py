@@ -5,6 +5,7 @@ import pickle
 
 import naive
 import numpy as np
+import pandas as pd
 import pytest
 
 import thresher
@@ -184,6 +185,16 @@ def test_it_says_when_choices_no_longer_suit():
     noise = 2 * rng.normal(size=200)
     with pytest.warns(Outgrown, match="on rows left out, bias .* ridge .* of the error"):
         few.partial_fit(rng.uniform(-1, 1, size=(200, 4)), noise)
+
+
+def test_what_no_row_had_is_said():
+    X, y = table(60)
+    towns = np.where(X[:, 0] > 0, "Arles", "Brugg")
+    frame = pd.DataFrame({"a": X[:, 1], "town": towns})
+    model = ThresherRegressor(random_state=0).fit(frame[:50], y[:50])
+    later = frame[50:].assign(town="Cham")
+    with pytest.warns(Outgrown, match="10 rows of column 'town' have"):
+        model.partial_fit(later, y[50:])
 
 
 def test_a_factor_grows():

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 
 from thresher.errors import InvalidInput, Outgrown
 from thresher.estimators.backends.processor import Cpu
+from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.lift import check_weights
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import new_rows
@@ -75,6 +76,13 @@ def restore_learnt(tensors: Mapping[str, NDArray[Any]], told: Any, estimator: An
     return Learnt(Observations(estimator.inputs_, **cells), optimism, looked)
 
 
+def _unknown(encoder: TableEncoder | None, X: Any) -> list[str]:
+    """Return, in words, in which columns a table has what no training row had."""
+    found = {} if encoder is None else encoder.unseen(X)
+    return [f"{count:,} rows of column {str(name)[:40]!r} have {encoder.kinds_[name].strange}"
+            for name, count in found.items() if encoder and count]  # fmt: skip
+
+
 def takes_rows(estimator: Any) -> bool:
     """Return whether an estimator with these parameters has ``partial_fit``; raise AttributeError if it has not."""
     if estimator.width not in ("auto", math.inf) or (estimator.ridge != "auto" and estimator.ridge == 0):
@@ -131,7 +139,7 @@ class AddsRows:
         earlier = self._left_out_squares(learnt.data)
         grown, fit = self._grown(learnt.data, data, new)
         self._adopt_grown(grown, fit, learnt._replace(data=data))
-        self._say_outgrown(before, weights, earlier)
+        self._say_outgrown(before, weights, earlier, _unknown(self.encoder_, X))
 
     def _check_adding(self: Any) -> Learnt:
         if self.results_ or self.ridge_ == 0:
@@ -201,12 +209,13 @@ class AddsRows:
         spread = float(np.average((squares - mean) ** 2, weights=data.weight))
         return mean, spread
 
-    def _say_outgrown(self: Any, before: Matrix, weights: Matrix, earlier: tuple[float, float]) -> None:
-        """Warn where new rows, or all rows together, are not as those that the choices were made for."""
+    def _say_outgrown(
+        self: Any, before: Matrix, weights: Matrix, earlier: tuple[float, float], said: list[str]
+    ) -> None:
+        """Warn of what is said already, and where new rows, or all rows, are not as those the choices were made for."""
         mean, spread = earlier
         error = float(np.average(before, weights=weights))
         doubt = math.sqrt(spread * (1 / len(before) + 1 / max(len(self._learnt.data) - len(before), 1)))
-        said = []
         if error > max(mean + _SURE * doubt, _WORSE * mean):
             said.append(
                 f"before they were taken in, {len(before):,} new rows had a squared error {error / mean:.3g} times "
