@@ -218,6 +218,42 @@ def ridge_steps(W0, signs, X, y, *, shift, penalty, fractions):
     return found
 
 
+def narrow(loss, f, y):
+    """Slopes, and curvatures of parabolas that touch a loss, so narrow that steps gain half of what they promise."""
+    slope, curvature = loss.slope(f, y), loss.curvature(f, y)
+    for i in range(len(f)):
+
+        def gained(h, i=i):
+            there = f[i : i + 1] - slope[i] / h
+            return (loss.value(f[i : i + 1], y[i : i + 1]) - loss.value(there, y[i : i + 1]))[0]
+
+        while gained(curvature[i]) < slope[i] ** 2 / curvature[i] / 4:
+            curvature[i] *= 2
+    return slope, curvature
+
+
+def loss_steps(W0, signs, X, y, loss, *, shift, fractions, penalty=None):
+    """Generalised Gauss-Newton on a loss: the weights after each step, and the solutions that led there.
+
+    Without a penalty a step solves Jᵀ H J D = -Jᵀ l' for the shortest D; with one, (Jᵀ H J + diag of 1) D for all
+    weights at once, rows weighted by 1 / penalty. ``fractions`` say how far each step goes.
+    """
+    W, found = np.array(W0, dtype=np.float64), []
+    for fraction in fractions:
+        J, f = jacobian(W, signs, X, shift), outputs(W, signs, X, shift)
+        slope, h = narrow(loss, f, y)
+        moved = (W - W0).ravel()
+        if penalty is None:
+            step = -np.linalg.lstsq(np.sqrt(h)[:, None] * J, slope / np.sqrt(h), rcond=1e-13)[0]
+        else:
+            weighted = J.T * (h / penalty)
+            right = weighted @ (J @ moved - slope / h)
+            step = np.linalg.solve(weighted @ J + np.eye(J.shape[1]), right) - moved
+        W = W + fraction * step.reshape(W.shape)
+        found.append(W)
+    return found
+
+
 def left_out(K, place, Y, weights, units, noise):
     """What ridge regression on a kernel, or a Gaussian process, says to each observation when it is not told of it.
 

@@ -198,7 +198,7 @@ def test_help_brings_what_parses_commands_alone():
 
 
 def test_public_names_are_found_once_asked_for():
-    public = [*thresher.__all__, "export", "runs", "tables"]
+    public = [*thresher.__all__, "export", "losses", "runs", "tables"]
     assert dir(thresher) == sorted(public)  # and nothing that the module imports for itself
     code = f"import thresher; {'; '.join(f'thresher.{name}' for name in public)}; from thresher import *"
     subprocess.run([sys.executable, "-c", code], check=True)

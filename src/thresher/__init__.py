@@ -106,7 +106,7 @@ _LATER = {
     ),
 }  # fmt: skip
 _MODULES = {name: module for module, names in _LATER.items() for name in names}
-_PACKAGES = ("export", "runs", "tables")  # whose names the docs give in full
+_PACKAGES = ("export", "losses", "runs", "tables")  # whose names the docs give in full
 
 
 def __getattr__(name: str) -> Any:

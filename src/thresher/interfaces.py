@@ -4,7 +4,7 @@ Shards find which pairs of a neuron and an input *fire*, the Gram operator *line
 *move*. With D = W - W(0), one iteration is::
 
     gram   = engine.linearise()                          # G = J Jᵀ here, as an operator
-    factor = solver.prepare(gram, added=objective.added(gram))
+    factor = solver.prepare(gram, added=objective.added(gram, outputs))
     value  = factor.solve(objective.right_hand_side(outputs, engine)).value     # (n,)
     moved  = engine.move(objective.step(value, fraction))                       # D <- keep D + Jᵀ v
 
@@ -25,14 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.model.firing import Firing, Pattern
-from thresher.model.network import NetworkSettings
 from thresher.model.position import Position
-from thresher.model.problem import Problem
 from thresher.model.weights import DenseWeights, Step, Weights
 
 __all__ = [
     "EVER_FACTOR", "Audit", "Effort", "Engine", "Executor", "Factor", "Gram", "Index", "JacobianSlice", "Moved",
-    "Objective", "Progress", "Shard", "ShardAudited", "ShardMoved", "ShardStarted", "Sketch", "Solution", "SolveStatus",
+    "Progress", "Shard", "ShardAudited", "ShardMoved", "ShardStarted", "Sketch", "Solution", "SolveStatus",
     "Solver", "Started", "Step",
 ]  # fmt: skip
 
@@ -347,52 +345,3 @@ class Engine(Protocol):
 
     def finish(self) -> Weights | DenseWeights:
         """Return the weights and forget the rest: what was returned stays valid, nothing else may be called."""
-
-
-class Objective(Protocol):
-    """What is minimised: gives the linear system of an iteration, the step from its solution, and when to stop."""
-
-    @property
-    def problem(self) -> Problem:
-        """What is trained on."""
-
-    @property
-    def targets(self) -> NDArray[np.float64]:
-        """The targets (n,)."""
-
-    @property
-    def warm(self) -> bool:
-        """Whether a solve starts from the last solution."""
-
-    def added(self, gram: Gram) -> float | NDArray[np.float64]:
-        """Return what is added to the diagonal of G: a number or (n,)."""
-
-    def right_hand_side(self, outputs: NDArray[np.float64], engine: Engine | None) -> NDArray[np.float64]:
-        """Return the right-hand side (n,) at the point of the last ``linearise``, which has these outputs.
-
-        Before there is an engine the network is at its start, here and in ``loss``.
-        """
-
-    def step(self, value: NDArray[np.float64], fraction: float) -> Step:
-        """Return the step that goes a fraction of the way which the solution (n,) points out."""
-
-    def loss(self, outputs: NDArray[np.float64], engine: Engine | None) -> float:
-        """Return what is minimised, where the last ``move`` led and the outputs are these."""
-
-    def gain(self, gram: Gram, value: NDArray[np.float64], rhs: NDArray[np.float64]) -> float:
-        """Return what a full step would gain if the network were linear; 0 if any decrease will do, below 0 if none."""
-
-    def remainder(self, outputs: NDArray[np.float64], value: NDArray[np.float64] | None, *, first: float) -> float:
-        """Return how far from a minimum this is: training ends when it is at most the tolerance.
-
-        ``value`` is the last solution, None before any; ``first`` is ||f - y|| at the start.
-        """
-
-    def reached(self, tol: float) -> str:
-        """Return the sentence that says that the tolerance is reached."""
-
-    def missed(self, remainder: float) -> str:
-        """Return the sentence for a training that ran out of iterations, with a remedy."""
-
-    def stalled(self, gram: Gram, solution: Solution, settings: NetworkSettings, *, remainder: float) -> str:
-        """Return the sentence for a training in which no step along the last direction reduces the loss."""

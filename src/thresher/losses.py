@@ -1,7 +1,7 @@
 """Losses: what a number that a network puts out is worth beside a target.
 
-A loss says four things of outputs f and targets y, row by row: its value l(y, f), its slope l' and curvature by f, and
-its *link*, what is predicted where the output is f. ``train`` and the estimators need nothing else.
+A loss says three things of outputs f and targets y, row by row: its value l(y, f), its slope l' and curvature by f. It
+may say more: its *link*, what is predicted where the output is f; the least value that there is; what a target may be.
 
 The curvature is that of a parabola that touches the loss at f and makes a good step: the second derivative where that
 is above zero, or the one that lies above the loss everywhere (:class:`Huber`, :class:`Quantile`).
@@ -9,8 +9,8 @@ is above zero, or the one that lies above the loss everywhere (:class:`Huber`, :
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, is_dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,18 @@ from scipy.special import expit, log_softmax, softmax, xlogy
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
 
-__all__ = ["LOSSES", "Huber", "Logistic", "Loss", "Poisson", "Quantile", "Softmax", "Squared", "choose_loss"]
+__all__ = [
+    "LOSSES", "Huber", "Logistic", "Loss", "Parabolas", "Poisson", "Quantile", "Softmax", "Squared", "choose_loss",
+    "describe_loss", "fit_parabolas",
+]  # fmt: skip
 
 Values = NDArray[np.float64]
+_NEEDED = ("value", "slope", "curvature")  # methods of any loss
 _LEAST_CURVATURE = 1e-6  # of a loss that is all but flat
 _MOST_LOG = 30.0  # of what exp is taken of
+_SHARE = 0.25  # of slope times step that a step must gain; a parabola that is right gains half of it
+_DOUBLINGS = 60
+_ROUNDING = 1e-14  # of a value
 
 
 @runtime_checkable
@@ -98,8 +105,8 @@ class Logistic:
             )
 
     def value(self, outputs: Values, targets: Values) -> Values:
-        """Return log(1 + exp f) - y f."""
-        return np.logaddexp(0.0, outputs) - targets * outputs
+        """Return log(1 + exp f) - y f, exact where it is close to 0."""
+        return (1 - targets) * np.logaddexp(0.0, outputs) + targets * np.logaddexp(0.0, -outputs)
 
     def slope(self, outputs: Values, targets: Values) -> Values:
         """Return p - y, p being the probability."""
@@ -272,14 +279,94 @@ LOSSES: dict[str, type[Any]] = {
 }  # fmt: skip
 
 
+class _Given:
+    """A loss of a user, who may leave out what most losses have in common."""
+
+    def __init__(self, loss: Any) -> None:
+        self.given = loss
+        self.value, self.slope, self.curvature = loss.value, loss.slope, loss.curvature
+        self.joint = bool(getattr(loss, "joint", False))
+        self.check = getattr(loss, "check", lambda targets: None)
+        self.link = getattr(loss, "link", lambda outputs: outputs)
+        self.least = getattr(loss, "least", lambda targets: np.zeros(len(targets)))
+
+
 def choose_loss(loss: Any) -> Loss:
-    """Return the loss that a name stands for, or the object that was given; refuse what is none."""
+    """Return the loss that a name stands for, or an object as one; refuse what is none.
+
+    An object needs ``value``, ``slope`` and ``curvature``. Without ``link`` the outputs are what is predicted, without
+    ``least`` no value is below 0, without ``check`` every number is a target.
+    """
     if isinstance(loss, str) and loss in LOSSES:
-        return LOSSES[loss]()
-    if isinstance(loss, type) or not isinstance(loss, Loss):
-        names = ", ".join(repr(one) for one in LOSSES)
+        made: Loss = LOSSES[loss]()
+        return made
+    if not isinstance(loss, type) and all(callable(getattr(loss, name, None)) for name in _NEEDED):
+        return loss if isinstance(loss, Loss) else _Given(loss)
+    names = ", ".join(repr(one) for one in LOSSES)
+    raise InvalidInput(
+        f"loss must be one of {names}, or an object with the methods value, slope and curvature; got {loss!r}."
+    )
+
+
+def describe_loss(loss: Loss) -> str:
+    """Return a loss with its parameters in words: the same for an equal one, in every process."""
+    one = loss.given if isinstance(loss, _Given) else loss
+    if is_dataclass(one):
+        return repr(one)
+    parameters = ", ".join(f"{name}={value!r}" for name, value in sorted(getattr(one, "__dict__", {}).items()))
+    return f"{type(one).__qualname__}({parameters})"
+
+
+class Parabolas(NamedTuple):
+    """Slopes and curvatures, in the shape of the outputs, of a parabola for each row."""
+
+    slope: Values
+    curvature: Values
+
+    @property
+    def step(self) -> Values:
+        """From the lowest points to where the parabolas were fitted: outputs less this are where they lead."""
+        return self.slope / self.curvature
+
+
+def fit_parabolas(loss: Loss, outputs: Values, targets: Values) -> Parabolas:
+    """Return the parabolas that touch the loss of each row, narrow enough to be believed.
+
+    A step to the lowest point of a parabola promises a gain of half of slope times step. Where the loss itself gains
+    less than half of what is promised, the curvature is doubled until it does: so no row is sent far beyond where its
+    parabola is like the loss. Of a loss below its parabolas (squares, Huber, quantiles) nothing is ever doubled.
+
+    Raises InvalidInput where a slope or a curvature cannot be used. Cost: O(n) for each doubling.
+    """
+    slope = _usable(loss.slope(outputs, targets), "slope", outputs)
+    curvature = _usable(loss.curvature(outputs, targets), "curvature", outputs)
+    if (curvature <= 0).any():
+        row = int(np.argwhere(curvature <= 0)[0][0])
         raise InvalidInput(
-            f"loss must be one of {names}, or an object with joint, check, value, slope, curvature, link and least, as "
-            f"thresher.losses.Loss has them; got {loss!r}."
+            f"the curvature of a loss must be above 0; that of row {row} is {curvature[row]}. Hold it above a small "
+            "number, as with np.maximum(curvature, 1e-6)."
         )
-    return loss
+    if isinstance(loss, Squared):
+        return Parabolas(slope, curvature)
+    before = _usable(loss.value(outputs, targets), "value", outputs[:, 0] if loss.joint else outputs)
+    raised = curvature.copy()
+    for _ in range(_DOUBLINGS):
+        step = slope / raised
+        with np.errstate(over="ignore", invalid="ignore"):
+            gained = before - loss.value(outputs - step, targets) + _ROUNDING * np.abs(before)
+        short = ~(gained >= _SHARE * (slope * step).reshape(len(slope), -1).sum(axis=1))
+        if not short.any():
+            break
+        raised[short] *= 2
+    return Parabolas(slope, raised)
+
+
+def _usable(values: Any, name: str, like: Values) -> Values:
+    """Return what a loss says as numbers; refuse other shapes, and what is not finite."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != like.shape:
+        raise InvalidInput(f"{name} of a loss must return shape {like.shape}; it returned {array.shape}.")
+    if not np.isfinite(array).all():
+        row = int(np.argwhere(~np.isfinite(array))[0][0])
+        raise InvalidInput(f"{name} of a loss must be finite; that of row {row} is {array[row]}.")
+    return array

@@ -16,6 +16,7 @@ from thresher.errors import InvalidInput, NotAvailable
 from thresher.export import Arrays, Exports
 from thresher.figures import ORANGE, PINK, notebook_axes
 from thresher.interfaces import Audit, Engine, Step
+from thresher.losses import Loss
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.problem import Problem
 from thresher.notebook import show_facts, show_table
@@ -32,7 +33,7 @@ __all__ = ["Callback", "Callbacks", "History", "Iteration", "Result", "State", "
 class Status(StrEnum):
     """How training ended."""
 
-    CONVERGED = "converged"  # the residual is at most tol times the first one
+    CONVERGED = "converged"  # what tol is compared with has become that small
     OUT_OF_ITERATIONS = "out of iterations"  # it was still falling
     STALLED = "stalled"  # no step along the last direction reduces the loss
     INTERRUPTED = "interrupted"  # by the keyboard or a callback; the network is that of the last whole iteration
@@ -47,8 +48,8 @@ class Iteration:
     """
 
     iteration: int
-    loss: float  # ½ ||f - y||² after the step
-    residual: float  # ||f - y||
+    loss: float  # sum of the loss over all inputs after the step, without a penalty: of squares ½ ||f - y||²
+    residual: float  # norm of its slopes by the outputs: of squares ||f - y||
     contraction: float  # residual over that of the iteration before; NaN for the start
     step: float  # fraction of the Gauss-Newton step that was taken: below 1 if the full one did not reduce the loss
     looks: int  # pre-activations computed
@@ -131,17 +132,19 @@ class History(Sequence[Iteration]):
         return pandas.DataFrame(rows, index=pandas.Index([record.iteration for record in self], name="iteration"))
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the loss of each iteration and the theorem's line, a quarter per iteration; return the axes.
+        """Draw the loss of each iteration; of squares the theorem's line too, a quarter per iteration. Return the axes.
 
         Raises NotAvailable if matplotlib is not installed.
         """
         axes = notebook_axes(axes)
         iterations, losses = [record.iteration for record in self], [record.loss for record in self]
         axes.plot(iterations, losses, "o-", color=ORANGE, label="measured")
-        if losses:
+        squares = all(record.loss == record.residual**2 / 2 for record in self)
+        if losses and squares:
             line = [losses[0] * 0.25**t for t in iterations]
             axes.plot(iterations, line, "--", color=PINK, label="the theorem's line")
-        axes.set(xlabel="iteration", ylabel="loss, ½‖f - y‖²", yscale="log")
+        lowest = min(losses, default=1.0)
+        axes.set(xlabel="iteration", ylabel="loss" + ", ½‖f - y‖²" * squares, yscale="log" if lowest > 0 else "linear")
         axes.locator_params(axis="x", integer=True)
         axes.legend(frameon=False)
         return axes
@@ -164,6 +167,7 @@ class Result(Exports):
     origin: Origin | None = None  # what the steps start from
     solver: str = ""  # which one solved for the steps, and why
     screen: str = ""  # the precision in which start rows were searched for those that fire: "float32", "16 bits, avx2"
+    loss: str = "Squared()"  # what was minimised, with its parameters
 
     @property
     def audited(self) -> int:
@@ -189,7 +193,7 @@ class Result(Exports):
 
     def _repr_html_(self) -> str:
         title = f"{self.status.value.capitalize()}: {self.message}"
-        known = {"solver": self.solver, "search of start rows": self.screen}
+        known = {"loss": self.loss, "solver": self.solver, "search of start rows": self.screen}
         facts = self.network.describe() | {name: value for name, value in known.items() if value}
         return show_facts(title, facts.items()) + self.history._repr_html_()
 
@@ -199,8 +203,10 @@ class State(NamedTuple):
 
     problem: Problem
     settings: NetworkSettings
-    residual: NDArray[np.float64]  # f - y, (n,)
+    outputs: NDArray[np.float64]  # f (n,)
+    residual: NDArray[np.float64]  # slopes of the loss by the outputs (n,): of squares f - y
     engine: Engine
+    loss: Loss
 
 
 class Callback:

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from thresher.algebra import MatrixGram
 from thresher.engines import start_engines
-from thresher.interfaces import Audit, Effort, Engine, Moved, Objective, Solution, Solver, Started, Step
+from thresher.interfaces import Audit, Effort, Engine, Gram, Moved, Solution, Solver, Started, Step
+from thresher.losses import Squared, describe_loss
 from thresher.model.network import Network
 from thresher.parallel import uninterrupted
 from thresher.theory import limit_kernel
 from thresher.training.checkpoint import Checkpoint, SolutionLog
 from thresher.training.history import History, Iteration, Result, State, Status
+from thresher.training.objectives import Objective
 from thresher.training.options import Setup
 
 __all__ = ["Taken", "run_together", "search_line", "start_together"]
@@ -58,31 +60,35 @@ def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tup
     recipe, progress = setup.recipe, setup.callbacks.on_progress
     ranges = setup.ranges()
     executor = setup.place(recipe, ranges, threads=setup.threads)
-    targets = [problem.targets for problem in setup.problems]
+    targets = [setup.objective(output).reach() for output in range(len(setup.problems))]
     return [*start_engines(recipe, executor, progress, ranges=ranges, targets=targets, first_steps=first_steps)]
 
 
 def _limit_solutions(setup: Setup, checkpoint: Checkpoint) -> list[Solution | None]:
     """Solve for the first steps with the limit of the Gram matrix and f = 0, known before there is a neuron.
 
-    The limit is factored once for all outputs; for many inputs it is not even made as a whole.
+    The limit is factored once for all outputs to whose diagonal the same is added; for many inputs it is not even made
+    as a whole.
     """
     outputs = range(len(setup.problems))
     if setup.first_step != "limit" or setup.max_iterations == 0:
         return [None for _ in outputs]
     offset = np.full(setup.problems[0].size, setup.settings.offset())
-    right = [setup.objective(output).right_hand_side(offset, None) for output in outputs]
-    if not setup.matrix:
+    objectives = [setup.objective(output) for output in outputs]
+    if setup.matrix:
+        limit: Gram = MatrixGram(limit_kernel(setup.recipe.geometry.products, setup.settings.shift))
+        solvers = setup.solvers
+    else:
         limit, solver = setup.limit()
-        added = setup.objective(0).added(limit)
-        return [log.solve(solver, limit, rhs, added=added) for log, rhs in zip(checkpoint.logs, right, strict=True)]
-    whole = MatrixGram(limit_kernel(setup.recipe.geometry.products, setup.settings.shift))
-    added = setup.objective(0).added(whole)
-    shared = setup.direct.prepare(whole, added=added)  # factored when first needed
-    return [
-        log.solve(solver, whole, rhs, added=added, shared=shared)
-        for log, solver, rhs in zip(checkpoint.logs, setup.solvers, right, strict=True)
-    ]
+        solvers = [solver for _ in outputs]
+    found: list[Solution | None] = []
+    last, shared = None, None
+    for objective, solver, log in zip(objectives, solvers, checkpoint.logs, strict=True):
+        added, rhs = objective.added(limit, offset), objective.right_hand_side(offset, None)
+        if setup.matrix and (last is None or not np.array_equal(added, last)):
+            last, shared = added, setup.direct.prepare(limit, added=added)  # factored when first needed
+        found.append(log.solve(solver, limit, rhs, added=added, shared=shared))
+    return found
 
 
 @dataclass
@@ -102,7 +108,7 @@ class _Run:
         self.steps: list[Step] = []
         self.value: Vector | None = None  # the last solution
         self.outputs = started.before.outputs
-        self.loss = self.objective.loss(self.outputs, None)
+        self.loss = self.objective.minimised(self.outputs, None)
         try:
             stop_requested = self._first(first_solution, started)
             status, message = self._iterate(why_stop or (f"{_ASKED}{self.kept}" if stop_requested else ""))
@@ -114,14 +120,16 @@ class _Run:
         network = Network(self.setup.settings, self.engine.finish())
         steps, left, origin = tuple(self.steps), self._remainder(), self.setup.origin()
         result = Result(
-            network, self.history, status, message, self.audit, steps, left, origin, self.setup.why, started.screen
-        )
+            network, self.history, status, message, self.audit, steps, left, origin, self.setup.why, started.screen,
+            describe_loss(self.setup.loss),
+        )  # fmt: skip
         self.setup.callbacks.on_end(result)
         return result
 
     def _first(self, first_solution: Solution | None, started: Started) -> bool:
         """Record the start and the first step, if it was taken there; return whether a callback asked to stop."""
         record = self._record(Taken(0.0, self.outputs, self.loss, started.before.effort))
+        self.distance = 1.0 if self.objective.warm else max(self._remainder(), 1.0)  # from where tol is to be reached
         stop = not self.log.repeats and self.setup.callbacks.on_iteration(record)
         self.clock.restart()
         if first_solution is None or started.after is None:
@@ -149,10 +157,10 @@ class _Run:
             rhs = objective.right_hand_side(self.outputs, self.engine)
             solver = self.solver if objective.warm else self.solver.after(history[-1].contraction)
             solution = self.log.solve(
-                solver, gram, rhs, added=objective.added(gram), iteration=history[-1].iteration,
+                solver, gram, rhs, added=objective.added(gram, self.outputs), iteration=history[-1].iteration,
                 x0=self.value if objective.warm else None,
             )  # fmt: skip
-            gain = objective.gain(gram, solution.value, rhs)
+            gain = objective.gain(gram, solution.value, self.outputs)
             self.clock.lap("solve")
             taken = Taken(0.0, None, self.loss, Effort())
             if solution.value.any() and gain >= 0:
@@ -188,13 +196,14 @@ class _Run:
         return self.objective.remainder(self.outputs, self.value, first=first)
 
     def _state(self) -> State:
-        residual = self.outputs - self.objective.targets
-        return State(self.objective.problem, self.setup.settings, residual, self.engine)
+        slopes = self.objective.slopes(self.outputs)
+        setup, objective = self.setup, self.objective
+        return State(objective.problem, setup.settings, self.outputs, slopes, self.engine, setup.loss)
 
     def _allowed(self) -> int:
         if self.setup.max_iterations is not None:
             return self.setup.max_iterations
-        planned = max(math.ceil(-math.log2(self.setup.tol)), 1)
+        planned = max(math.ceil(math.log2(self.distance) - math.log2(self.setup.tol)), 1)
         missed = sum(record.contraction > 0.5 for record in self.history)
         return min(planned + missed, 10 * planned)
 
@@ -207,7 +216,7 @@ class _Run:
         effort = taken.effort
         record = Iteration(
             iteration=len(history),
-            loss=size**2 / 2,
+            loss=size**2 / 2 if isinstance(self.setup.loss, Squared) else self.objective.total(self.outputs),
             residual=size,
             contraction=size / before if before else math.nan,
             step=taken.fraction,
@@ -271,7 +280,7 @@ def search_line(
         effort = effort.plus(moved.effort)._replace(
             flips=moved.effort.flips, firing=moved.effort.firing, moved=moved.effort.moved
         )
-        there = objective.loss(moved.outputs, engine)
+        there = objective.minimised(moved.outputs, engine)
         if math.isfinite(there) and there < loss - _ENOUGH * fraction * gain:
             return Taken(fraction, moved.outputs, there, effort)
     engine.move(objective.step(np.zeros_like(value), 0.0))  # back to where we came from

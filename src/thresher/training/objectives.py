@@ -3,75 +3,171 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra import relative_damping
+from thresher.errors import InvalidInput
 from thresher.interfaces import Engine, Gram, Solution, Step
+from thresher.losses import Loss, Squared, fit_parabolas
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.theory import largest_shift
 
-__all__ = ["Interpolation", "Penalised"]
+__all__ = ["Interpolation", "Objective", "Penalised"]
 
 Vector = NDArray[np.float64]
+_ROUNDING = 1e-9  # of a value, by which it may be below the least that there is
 _ROWS = 256  # whose products are made at a time
 _NEARLY_EQUAL = 1 - 1e-6  # inner product of two inputs that few neurons tell apart
 
 
-@dataclass(frozen=True, eq=False)
-class Interpolation:
-    """½ ||f - y||², to zero. G g = f - y, and a step takes Jᵀ g away: v = -g, keep = 1.
+class Objective(Protocol):
+    """What is minimised: gives the linear system of an iteration, the step from its solution, and when to stop."""
 
-    ``damping`` is relative to the mean diagonal of G (Levenberg-Marquardt).
-    """
+    @property
+    def problem(self) -> Problem:
+        """What is trained on."""
 
-    problem: Problem
-    damping: float = 0.0
-    warm = False  # a solve starts from zero
+    @property
+    def warm(self) -> bool:
+        """Whether a solve starts from the last solution."""
+
+    def slopes(self, outputs: Vector) -> Vector:
+        """Return the slopes of the loss (n,) at the outputs: f - y of squares."""
+
+    def total(self, outputs: Vector) -> float:
+        """Return the sum of the loss at the outputs, without a penalty: ½ ||f - y||² of squares."""
+
+    def reach(self) -> Vector:
+        """Return how far a first step is to change outputs of 0 (n,), up to the sign."""
+
+    def added(self, gram: Gram, outputs: Vector) -> float | Vector:
+        """Return what is added to the diagonal of G at the outputs: a number or (n,)."""
+
+    def right_hand_side(self, outputs: Vector, engine: Engine | None) -> Vector:
+        """Return the right-hand side (n,) at the point of the last ``linearise``, which has these outputs.
+
+        Before there is an engine the network is at its start, here and in ``minimised``.
+        """
+
+    def step(self, value: Vector, fraction: float) -> Step:
+        """Return the step that goes a fraction of the way which the solution (n,) points out."""
+
+    def minimised(self, outputs: Vector, engine: Engine | None) -> float:
+        """Return what is minimised, where the last ``move`` led and the outputs are these."""
+
+    def gain(self, gram: Gram, value: Vector, outputs: Vector) -> float:
+        """Return what a full step would gain if the network were linear; 0 if any decrease will do, below 0 if none."""
+
+    def remainder(self, outputs: Vector, value: Vector | None, *, first: float) -> float:
+        """Return how far from a minimum this is: training ends when it is at most the tolerance.
+
+        ``value`` is the last solution, None before any; ``first`` is the norm of the slopes at the start.
+        """
+
+    def reached(self, tol: float) -> str:
+        """Return the sentence that says that the tolerance is reached."""
+
+    def missed(self, remainder: float) -> str:
+        """Return the sentence for a training that ran out of iterations, with a remedy."""
+
+    def stalled(self, gram: Gram, solution: Solution, settings: NetworkSettings, *, remainder: float) -> str:
+        """Return the sentence for a training in which no step along the last direction reduces the loss."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Fit:
+    """The sum of a loss l over inputs, and what steps need of it; h are the curvatures of :func:`fit_parabolas`."""
+
+    problem: Problem = field(kw_only=False)
+    loss: Loss = field(default_factory=Squared)
 
     @property
     def targets(self) -> Vector:
         """The targets (n,)."""
         return self.problem.targets
 
-    def added(self, gram: Gram) -> float:
-        """Return the damping."""
-        return relative_damping(gram, self.damping)
+    def slopes(self, outputs: Vector) -> Vector:
+        """Return l' at the outputs (n,): of squares f - y."""
+        return np.asarray(self.loss.slope(outputs, self.targets), dtype=np.float64)
+
+    def total(self, outputs: Vector) -> float:
+        """Return the sum of the loss over all inputs: of squares ½ ||f - y||²."""
+        if isinstance(self.loss, Squared):
+            residual = outputs - self.targets
+            return float(residual @ residual / 2)
+        return float(self.loss.value(outputs, self.targets).sum())
+
+    def reach(self) -> Vector:
+        """Return how far a first step is to change outputs of 0 (n,), up to the sign: of squares the targets."""
+        return fit_parabolas(self.loss, np.zeros(self.problem.size), self.targets).step
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Interpolation(_Fit):
+    """Σ l(y_i, f_i), to the least that it can be. G g = l' / h, and a step takes Jᵀ g away: v = -g, keep = 1.
+
+    Of squares l' / h is f - y. ``damping`` is relative to the mean diagonal of G, and divided by h
+    (Levenberg-Marquardt). Inputs whose loss is within ``enough`` of the least stay where they are: the logistic loss
+    has no minimum, and would have their outputs grow by 1 in each step.
+    """
+
+    damping: float = 0.0
+    enough: float = 0.0
+    warm = False  # a solve starts from zero
+
+    def added(self, gram: Gram, outputs: Vector) -> float | Vector:
+        """Return the damping over h."""
+        damping = relative_damping(gram, self.damping)
+        if not damping or isinstance(self.loss, Squared):
+            return damping
+        return damping / fit_parabolas(self.loss, outputs, self.targets).curvature
 
     def right_hand_side(self, outputs: Vector, engine: Engine | None) -> Vector:
-        """Return f - y (n,)."""
-        return outputs - self.targets
+        """Return l' / h (n,)."""
+        step = fit_parabolas(self.loss, outputs, self.targets).step
+        if not self.enough:
+            return step
+        return np.where(excess(self.loss, outputs, self.targets) > self.enough, step, 0.0)
 
     def step(self, value: Vector, fraction: float) -> Step:
         """Return a fraction of the Gauss-Newton step."""
         return Step(-fraction * value)
 
-    def loss(self, outputs: Vector, engine: Engine | None) -> float:
-        """Return ½ ||f - y||²."""
-        residual = outputs - self.targets
-        return float(residual @ residual / 2)
+    def minimised(self, outputs: Vector, engine: Engine | None) -> float:
+        """Return the sum of the loss."""
+        return self.total(outputs)
 
-    def gain(self, gram: Gram, value: Vector, rhs: Vector) -> float:
-        """Return <f - y, G g>: the slope of the loss along the step; -1 if only rounding is left of it."""
-        slope = float(rhs @ gram.times(value))
-        return slope if slope > 1e-12 * float(rhs @ rhs) else -1.0
+    def gain(self, gram: Gram, value: Vector, outputs: Vector) -> float:
+        """Return <l', G g>: the slope of the loss along the step; -1 if only rounding is left of it."""
+        slopes = self.slopes(outputs)
+        slope = float(slopes @ gram.times(value))
+        return slope if slope > 1e-12 * float(slopes @ self.right_hand_side(outputs, None)) else -1.0
 
     def remainder(self, outputs: Vector, value: Vector | None, *, first: float) -> float:
-        """Return ||f - y|| as a share of what it was at the start."""
-        size = float(np.linalg.norm(outputs - self.targets))
-        return size / first if first else size
+        """Return ||f - y|| as a share of what it was at the start; of another loss its mean, above the least."""
+        if isinstance(self.loss, Squared):
+            size = float(np.linalg.norm(outputs - self.targets))
+            return size / first if first else size
+        return float(excess(self.loss, outputs, self.targets).mean())
 
     def reached(self, tol: float) -> str:
-        """Return that the residual is small enough."""
-        return f"The residual fell to {tol:g} of its size at the start."
+        """Return that the residual, or the loss, is small enough."""
+        if isinstance(self.loss, Squared):
+            return f"The residual fell to {tol:g} of its size at the start."
+        return f"The mean loss is within {tol:g} of the least that it can be."
 
     def missed(self, remainder: float) -> str:
-        """Return that the residual was still falling, and what to do."""
+        """Return that the residual, or the loss, was still falling, and what to do."""
+        falling = "The residual was still falling."
+        if not isinstance(self.loss, Squared):
+            falling = f"The mean loss was still falling, and {remainder:.2g} above the least that it can be."
         return (
-            "The residual was still falling. Allow more with max_iterations, or widen the network; on inputs that all "
+            f"{falling} Allow more with max_iterations, or widen the network; on inputs that all "
             "point the same way, centre them first (thresher.to_sphere(X, centre=True))."
         )
 
@@ -80,59 +176,55 @@ class Interpolation:
         return _why_stalled(gram, solution, settings, self.problem)
 
 
-@dataclass(frozen=True, eq=False)
-class Penalised:
-    """½ Σ (f_i - y_i)² / p_i + ½ ||D||², with D = W - W(0) and a penalty p (n,) per input.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Penalised(_Fit):
+    """Σ l(y_i, f_i) / p_i + ½ ||D||², with D = W - W(0) and a penalty p (n,) per input.
 
-    Each step aims at D = Jᵀ alpha with (G + p) alpha = y - f + J D: v = alpha, keep = 0, or a fraction of that way.
-    At a minimum p alpha = y - f; how far that fails, as a share of ||y||, is the remainder.
+    Each step aims at D = Jᵀ alpha with (G + p / h) alpha = J D - l' / h: v = alpha, keep = 0, or a fraction of that
+    way. Of squares the right-hand side is y - f + J D. At a minimum p alpha = -l'; how far that fails, as a share of
+    ||l'|| at outputs of 0, is the remainder.
     """
 
-    problem: Problem
     penalty: Vector
     warm = True  # a solve starts from the last solution
 
-    @property
-    def targets(self) -> Vector:
-        """The targets (n,)."""
-        return self.problem.targets
-
-    def added(self, gram: Gram) -> Vector:
-        """Return the penalty (n,)."""
-        return self.penalty
+    def added(self, gram: Gram, outputs: Vector) -> Vector:
+        """Return the penalty over h (n,)."""
+        return self.penalty / fit_parabolas(self.loss, outputs, self.targets).curvature
 
     def right_hand_side(self, outputs: Vector, engine: Engine | None) -> Vector:
-        """Return y - f + J D (n,); D is 0 without an engine."""
-        left = self.targets - outputs
+        """Return J D - l' / h (n,); D is 0 without an engine."""
+        left = 0.0 - fit_parabolas(self.loss, outputs, self.targets).step
         return left if engine is None else left + engine.jacobian_times_displacement()
 
     def step(self, value: Vector, fraction: float) -> Step:
         """Return the step that goes a fraction of the way to D = Jᵀ alpha."""
         return Step(fraction * value, 1.0 - fraction)
 
-    def loss(self, outputs: Vector, engine: Engine | None) -> float:
+    def minimised(self, outputs: Vector, engine: Engine | None) -> float:
         """Return the penalised loss."""
         distance = 0.0 if engine is None else engine.squared_distance()
-        return float(((outputs - self.targets) ** 2 / self.penalty).sum() + distance) / 2
+        return float((self.loss.value(outputs, self.targets) / self.penalty).sum() + distance / 2)
 
-    def gain(self, gram: Gram, value: Vector, rhs: Vector) -> float:
+    def gain(self, gram: Gram, value: Vector, outputs: Vector) -> float:
         """Return 0: any decrease will do."""
         return 0.0
 
     def remainder(self, outputs: Vector, value: Vector | None, *, first: float) -> float:
-        """Return ||p alpha - (y - f)|| / ||y||: what a minimum lacks."""
-        left = self.targets - outputs if value is None else self.penalty * value - (self.targets - outputs)
-        size = float(np.linalg.norm(self.targets))
+        """Return ||p alpha + l'|| over ||l'|| at outputs of 0, which is ||y|| of squares: what a minimum lacks."""
+        slopes = self.slopes(outputs)
+        left = slopes if value is None else self.penalty * value + slopes
+        size = float(np.linalg.norm(self.slopes(np.zeros(len(outputs)))))
         return float(np.linalg.norm(left)) / (size or 1.0)
 
     def reached(self, tol: float) -> str:
         """Return that the gradient is small enough."""
-        return f"The gradient of the penalised loss is within {tol:g} of the targets."
+        return f"The gradient of the penalised loss is within {tol:g} of {self._size}."
 
     def missed(self, remainder: float) -> str:
         """Return what is left, and what to do."""
         return (
-            f"The gradient was still {remainder:.2g} of the targets. Raise the width, max_iterations, or the "
+            f"The gradient was still {remainder:.2g} of {self._size}. Raise the width, max_iterations, or the "
             "penalty (the ridge of an estimator)."
         )
 
@@ -141,10 +233,28 @@ class Penalised:
         if not gram.diagonal().any():
             return "No step reduces the loss: no neuron fires. Lower the shift or raise the width."
         return (
-            f"No step reduces the penalised loss; its gradient is still {remainder:.2g} of the targets. Too few "
+            f"No step reduces the penalised loss; its gradient is still {remainder:.2g} of {self._size}. Too few "
             "neurons fire, or parts of the step cancel beyond the working precision: raise the width, or the penalty "
             "(the ridge of an estimator)."
         )
+
+    @property
+    def _size(self) -> str:
+        """What a gradient is compared with, in words."""
+        return "the targets" if isinstance(self.loss, Squared) else "the slopes of the loss at outputs of 0"
+
+
+def excess(loss: Loss, outputs: Vector, targets: Vector) -> Vector:
+    """Return how far the loss of each input (n,) is above the least that it can be; refuse one that is below that."""
+    values, least = loss.value(outputs, targets), loss.least(targets)
+    below = least - values > _ROUNDING * (1 + np.abs(values))
+    if below.any():
+        row = int(np.argmax(below))
+        raise InvalidInput(
+            f"the loss of row {row} fell to {values[row]:.3g}, below {least[row]:.3g}, the least that it is said to "
+            "have. Give the loss a method least(targets), which returns the least value of each row, or pass a penalty."
+        )
+    return values - least
 
 
 def _why_stalled(gram: Gram, solution: Solution, settings: NetworkSettings, problem: Problem) -> str:

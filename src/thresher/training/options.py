@@ -18,7 +18,8 @@ from thresher.checks import check_number, check_values, check_whole
 from thresher.devices import find_device
 from thresher.engines import Facts, Footprint, Place, Where, place_of, shard_ranges
 from thresher.errors import InvalidInput, not_installed, warn_of_old
-from thresher.interfaces import Gram, Objective, Solver
+from thresher.interfaces import Gram, Solver
+from thresher.losses import Loss, Squared, choose_loss, describe_loss, fit_parabolas
 from thresher.memory import allowed_bytes
 from thresher.model.hadamard import MOST_COLUMNS as HADAMARD_COLUMNS
 from thresher.model.hadamard import by_additions
@@ -31,7 +32,7 @@ from thresher.shards import SHARDS, Kind, Recipe
 from thresher.theory import firing_probability
 from thresher.theory.limit_matrix import LimitMatrix
 from thresher.training.history import Callbacks
-from thresher.training.objectives import Interpolation, Penalised
+from thresher.training.objectives import Interpolation, Objective, Penalised
 from thresher.training.result_files import Origin
 from thresher.training.solving import ALWAYS_FACTOR, EVER_FACTOR, LimitGram, Solving, choose_solving, first_solver
 
@@ -47,6 +48,7 @@ _SPARE = 0.8  # of the memory that is left over, for the limit kernel while the 
 _FAR = 2.0
 _SPARSE = 0.5  # expected inputs that a neuron fires on, below which start="auto" draws only those that fire
 _MANY = 16  # columns, from which start="auto" takes Hadamard rows: additions are half as many as multiplications
+_ENOUGH = 0.5  # share of tol within which the loss of an input is left as it is
 _SILENT = 1e-3  # expected neurons that fire on an input, below which a step from the limit kernel means nothing
 
 
@@ -65,6 +67,7 @@ class Setup:
     why: str  # this solver
     place: Place  # where neurons live
     first_step: str
+    loss: Loss
     penalty: NDArray[np.float64] | None  # (n,)
     audit: bool
     tol: float
@@ -85,6 +88,7 @@ class Setup:
         one, where = dict(options), Where.of(options["engine"], options["device"])
         size = problems[0].size if problems else 1
         penalty = _check_penalty(one["penalty"], size)
+        loss = _check_loss(problems, one["loss"])
         given = DEFAULT_INDEX if one["index"] is None else one["index"]
         index, solver, first_step = resolve_method(one["method"], given, one["solver"], one["first_step"])
         kind: Kind = choose_name("index", index, SHARDS)
@@ -97,7 +101,7 @@ class Setup:
         if settings.width * firing_probability(settings.shift) < _SILENT:
             first_step = "gram"  # the limit kernel is next to nothing
         dtype = check_dtype(one["dtype"], tol=tol if penalty is None else 1.0)
-        facts = _facts(problems, settings, dtype=dtype, first_step=first_step)
+        facts = _facts(problems, loss, settings, dtype=dtype, first_step=first_step)
         if one["index"] is None and one["method"] is None and (penalty is not None or _moves_far(facts)):
             index, kind = PENALTY_INDEX, SHARDS[PENALTY_INDEX]
         kind = _device_kind(index, dtype, here=not where.on_cluster) if where.on_gpu else kind
@@ -130,6 +134,7 @@ class Setup:
             why=solving.why,
             place=place_of(where),
             first_step=first_step,
+            loss=loss,
             penalty=penalty,
             audit=bool(one["audit"]),
             tol=tol,
@@ -187,7 +192,10 @@ class Setup:
     def objective(self, output: int) -> Objective:
         """Return what is minimised for one problem."""
         problem = self.problems[output]
-        return Interpolation(problem, self.damping) if self.penalty is None else Penalised(problem, self.penalty)
+        if self.penalty is None:
+            enough = 0.0 if isinstance(self.loss, Squared) else _ENOUGH * self.tol
+            return Interpolation(problem, loss=self.loss, damping=self.damping, enough=enough)
+        return Penalised(problem, loss=self.loss, penalty=self.penalty)
 
     def fixed(self) -> dict[str, Any]:
         """Return what decides the result, besides the problems, as JSON."""
@@ -207,6 +215,7 @@ class Setup:
             "first_step": self.first_step,
             "solver": repr(self.solvers[0]),
             "damping": self.damping,
+            "loss": describe_loss(self.loss),
         }
         fixed["penalty"] = None if self.penalty is None else hashlib.sha256(self.penalty.tobytes()).hexdigest()
         return fixed
@@ -224,9 +233,20 @@ def _check_problems(problems: Sequence[Problem]) -> None:
             )
 
 
-def _facts(problems: Sequence[Problem], settings: NetworkSettings, *, dtype: str, first_step: str) -> Facts:
+def _check_loss(problems: Sequence[Problem], asked: Any) -> Loss:
+    """Return the loss that was asked for, which all targets have, and which can be stepped on from outputs of 0."""
+    loss = choose_loss(asked)
+    if loss.joint:
+        raise InvalidInput(f"train minimises one loss per output, and loss={asked!r} is one of several outputs.")
+    for problem in problems:
+        loss.check(problem.targets)
+        fit_parabolas(loss, np.zeros(problem.size), problem.targets)
+    return loss
+
+
+def _facts(problems: Sequence[Problem], loss: Loss, settings: NetworkSettings, *, dtype: str, first_step: str) -> Facts:
     """Return the facts of the network that is expected to move farthest. Cost: O(n) per problem."""
-    targets = [problem.targets for problem in problems] or [np.zeros(1)]
+    targets = [Interpolation(problem, loss=loss).reach() for problem in problems] or [np.zeros(1)]
     each = [Facts.of(one, settings, dtype=dtype, first_step=first_step) for one in targets]
     return max(each, key=lambda facts: facts.drift)
 

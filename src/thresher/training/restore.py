@@ -207,4 +207,5 @@ def _result(about: Mapping[str, Any], network: Network, steps: list[Step], origi
         origin,
         str(about["solver"]),
         str(about["screen"]),
+        str(about.get("loss", "Squared()")),  # older files know no other
     )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.checks import check_number
+from thresher.losses import Squared
 from thresher.theory import Facts, Statement, limit_kernel, smallest_eigenvalue
 from thresher.theory.bounds import (
     check_drift,
@@ -34,7 +35,8 @@ class CheckTheorems(Callback):
     ----------
     failure : probability with which chance alone may break a statement about the random start
 
-    ``facts`` holds what the bounds were made of, after the start.
+    ``facts`` holds what the bounds were made of, after the start. Statements about steps are of squares: with another
+    loss there are those about the start, and about how many neurons fire.
 
     Cost: O(n³) and O(d) per coefficient of the weights, per iteration. Memory: four matrices (n, n).
     """
@@ -67,7 +69,7 @@ class CheckTheorems(Callback):
             *check_sandwich(facts),
             check_kernel(facts, gram, limit=limit, products=products),
             *check_firing(facts, _counts(gram, state)),
-            check_first_outputs(facts, state.residual + problem.targets, largest_silent=silent),
+            check_first_outputs(facts, state.outputs, largest_silent=silent),
             check_start_eigenvalue(facts, smallest),
             *check_widths(facts),
         )
@@ -76,6 +78,9 @@ class CheckTheorems(Callback):
         self, record: Iteration, state: State, gram: NDArray[np.float64], smallest: float
     ) -> tuple[Statement, ...]:
         facts, residual = self.facts, self._residual
+        firing = check_firing(facts, _counts(gram, state), start=False)
+        if not isinstance(state.loss, Squared):
+            return tuple(firing)
         drift = float(state.engine.weights().distances().max(initial=0.0))  # O(d) per coefficient
         exact = record.step == 1.0 and record.damping == 0 and record.solve.endswith("solved")
         # What the induction needs of this step; of the Gram matrix it came from, the last iteration has seen to it.
@@ -90,7 +95,7 @@ class CheckTheorems(Callback):
                 drift=drift,
                 residual=residual,
             ),
-            *check_firing(facts, _counts(gram, state), start=False),
+            *firing,
         )
         self._proven = self._proven and smallest >= facts.smallest / 2
         return statements

@@ -15,6 +15,7 @@ from thresher.checks import guess_name
 from thresher.engines import Ray
 from thresher.errors import InvalidInput, MemoryRefused
 from thresher.interfaces import Solver
+from thresher.losses import Loss
 from thresher.model.network import Activation
 from thresher.model.problem import Problem
 from thresher.parallel import blas_for_size
@@ -29,7 +30,6 @@ FILES = ("checkpoint", "resume")  # options of a training as a whole
 
 # Options that other libraries have, and what there is instead.
 _NO_OPTIONS = {
-    "loss": " It minimises squared errors, with a penalty on the distance from the start if penalty is given.",
     "learning_rate": " Its steps are those of Gauss and Newton, which need none.",
     "epochs": " Each iteration uses all rows: see max_iterations and tol.",
     "batch_size": " Each iteration uses all rows.",
@@ -68,6 +68,7 @@ def train(
     twins: bool = False,
     start: str = "random",
     sequence: str | None = None,
+    loss: str | Loss = "squared",
     penalty: float | ArrayLike = 0.0,
     tol: float = 1e-6,
     max_iterations: int | None = None,
@@ -81,6 +82,8 @@ def train(
     resume: str | Path | bool | None = None,
 ) -> Result:
     """Train a two-layer network by Gauss-Newton steps: f(x) = 1/sqrt(m) sum of a_r phi(<w_r, x>), until f = y.
+
+    Or until another loss is small, or at its minimum with a penalty.
 
     Parameters
     ----------
@@ -117,9 +120,15 @@ def train(
         half an input on average, and twins are on; else as ``"hadamard"`` with the certified search on a processor, in
         float32 and from 16 columns on; else ``"random"``
     sequence : an old word for ``start="random"`` and ``"sobol"``
-    penalty : 0 trains until f = y; a number p > 0, or (n,) of them, minimises ½ Σ (f - y)²/p + ½ ||W - W(0)||²
-    tol : stop when ||f - y|| is at most ``tol`` times what it was at the start; with a penalty when the gradient is at
-        most ``tol`` times ||y||
+    loss : l(y, f), what is minimised: ``"squared"``, ½ (f - y)²; ``"logistic"`` for targets 0 and 1, ``"huber"``,
+        ``"quantile"``, ``"poisson"`` for counts; or an object, one of :mod:`thresher.losses` or of your own, with the
+        methods ``value``, ``slope`` and ``curvature``. The network puts out f, of which ``link`` of the loss makes what
+        is predicted: the chance of 1, the mean of a count
+    penalty : 0 trains until the loss is at its least, of squares until f = y; a number p > 0, or (n,) of them,
+        minimises Σ l(y, f)/p + ½ ||W - W(0)||². So 1/p is the weight of a row
+    tol : stop when ||f - y|| is at most ``tol`` times what it was at the start; with another loss when its mean is at
+        most ``tol`` above the least that it can be; with a penalty when the gradient is at most ``tol`` times what it
+        is at outputs of 0, which is ||y|| of squares
     max_iterations : None for ceil(log2(1/tol)), and one more for each iteration that did not halve the residual
         (ten times as many at the most)
     damping : multiple of the mean diagonal of the Gram matrix that is added to it (Levenberg-Marquardt); not with a
