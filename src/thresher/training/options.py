@@ -87,13 +87,10 @@ class Setup:
         _check_problems(problems)
         one, where = dict(options), Where.of(options["engine"], options["device"])
         size = problems[0].size if problems else 1
-        penalty = _check_penalty(one["penalty"], size)
-        loss = _check_loss(problems, one["loss"])
+        penalty, loss = _check_penalty(one["penalty"], size), _check_loss(problems, one["loss"])
         given = DEFAULT_INDEX if one["index"] is None else one["index"]
         index, solver, first_step = resolve_method(one["method"], given, one["solver"], one["first_step"])
         kind: Kind = choose_name("index", index, SHARDS)
-        if first_step not in ("limit", "gram"):
-            raise InvalidInput(f"first_step must be 'limit' or 'gram'; got {first_step!r}.")
         if not isinstance(one["audit"], bool | np.bool_):
             raise InvalidInput(f"audit must be True or False; got {one['audit']!r}.")
         tol = check_number(one["tol"], "tol", above=0.0)
@@ -354,6 +351,8 @@ def resolve_method(
     method: str | None, index: str, solver: str | Solver, first_step: str
 ) -> tuple[str, str | Solver, str]:
     """Return index, solver and first step, those that ``method`` stands for if it is given."""
+    if first_step not in ("limit", "gram"):
+        raise InvalidInput(f"first_step must be 'limit' or 'gram'; got {first_step!r}.")
     if method is None:
         return index, solver, first_step
     if method != "paper":
