@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 from benchmarks import memory
 from benchmarks.log import Limits, Log
 from benchmarks.methods import Method, load_method, require_installed
-from benchmarks.problems import Size, load_problem
+from benchmarks.problems import Size, load_problem, loss_of
 from thresher import Iteration, MemoryRefused, NotAvailable, Problem
+from thresher.losses import LOSSES, choose_loss
 from thresher.model.network import NetworkSettings
 
-LEVELS = (1e-2, 1e-4, 1e-6)
+LEVELS = {"squared": (1e-2, 1e-4, 1e-6), "logistic": (1e-1, 1e-2, 1e-3)}  # relative residuals; mean losses
 Row = dict[str, Any]
 _POINTS = 200  # of a history that are kept
 _REPEATS, _SHORT = 3, 1 / 24  # runs that take less than this share of the seconds allowed are repeated
@@ -37,12 +38,12 @@ class Task(NamedTuple):
     problem: str
     size: Size
     limits: Limits
-    goal: float = LEVELS[-1]
+    goal: float = LEVELS["squared"][-1]
 
 
 def measure(task: Task, told: Callable[[Iteration], object] = lambda record: None) -> Row:
     """Return what a run took and where it led. A method that cannot run or fails gives a row that says why."""
-    log = Log(goal=task.goal, limits=task.limits, told=told)
+    log = Log(goal=task.goal, limits=task.limits, told=told, loss=choose_loss(loss_of(task.problem)))
     row = describe(task)
     try:
         method = load_method(task.method)
@@ -67,6 +68,7 @@ def describe(task: Task) -> Row:
         "order": method.ORDER,
         "problem": task.problem,
         **task.size._asdict(),
+        "loss": loss_of(task.problem),
         "goal": task.goal,
         "seconds_allowed": task.limits.seconds,
     }
@@ -78,9 +80,9 @@ def _run(task: Task, method: Method, log: Log) -> Row:
 
     problem = make()
     settings = NetworkSettings.checked(width=task.size.width, dimension=problem.dimension)
-    row: Row = {"shift": settings.shift, "warm_up_seconds": _warm_up(task, method)}
+    row: Row = {"shift": settings.shift, "warm_up_seconds": _warm_up(task, method, log)}
     before, began = memory.reset_peak(), time.perf_counter()
-    options = _tune(method, problem, settings, task.limits)
+    options = _tune(method, problem, settings, log.trial(task.limits))
     if options:
         row["tuning"] = {
             "how": getattr(method, "TUNING", ""),
@@ -89,26 +91,34 @@ def _run(task: Task, method: Method, log: Log) -> Row:
         }
     gc.collect()
     memory.reset_peak()
-    runs = [log]
-    method.run(make(), settings, log, **options)
+    runs, spent = [log], [_processor_seconds(method, make(), settings, log, options)]
     row["memory"] = {"before": before, "peak": max(before, memory.peak())}  # what was there may have shrunk
     while len(runs) < _REPEATS and runs[0].seconds < _SHORT * task.limits.seconds:
         gc.collect()
-        runs.append(Log(goal=task.goal, limits=task.limits))
-        method.run(make(), settings, runs[-1], **options)
+        runs.append(log.trial(task.limits))
+        spent.append(_processor_seconds(method, make(), settings, runs[-1], options))
     middle = sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
-    row["repeats"] = [run.seconds for run in runs]
+    row["repeats"], row["processor_seconds"] = [run.seconds for run in runs], spent[runs.index(middle)]
     if middle.ended == "reached" and middle.checked is not None and middle.checked > task.goal + _ROUNDING:
         middle.ended = f"reached by its own account, but {middle.checked:.1e} when computed anew"
     return {**row, "status": "reached" if middle.ended == "reached" else "not reached", **_reading(middle)}
 
 
-def _tune(method: Method, problem: Problem, settings: NetworkSettings, limits: Limits) -> dict[str, Any]:
+def _processor_seconds(
+    method: Method, problem: Problem, settings: NetworkSettings, log: Log, options: dict[str, Any]
+) -> float:
+    """Run, and return the seconds of all threads together: on a machine that does other things, a fairer clock."""
+    before = time.process_time()
+    method.run(problem, settings, log, **options)
+    return time.process_time() - before
+
+
+def _tune(method: Method, problem: Problem, settings: NetworkSettings, log: Log) -> dict[str, Any]:
     tune: Callable[..., dict[str, Any]] | None = getattr(method, "tune", None)
-    return tune(problem, settings, limits) if tune else {}
+    return tune(problem, settings, log) if tune else {}
 
 
-def _warm_up(task: Task, method: Method) -> float:
+def _warm_up(task: Task, method: Method, log: Log) -> float:
     """Compile and load everything on a tiny problem of the same kind; return the seconds, which are not charged."""
     began = time.perf_counter()
     made = load_problem(task.problem)
@@ -117,8 +127,8 @@ def _warm_up(task: Task, method: Method) -> float:
     settings = NetworkSettings.checked(width=size.width, dimension=problem.dimension)
     if hasattr(method, "warm_up"):
         method.warm_up()
-    options = _tune(method, problem, settings, Limits(seconds=1.0))
-    method.run(problem, settings, Log(goal=task.goal, limits=Limits(seconds=60.0, iterations=12)), **options)
+    options = _tune(method, problem, settings, log.trial(Limits(seconds=1.0)))
+    method.run(problem, settings, log.trial(Limits(seconds=60.0, iterations=12)), **options)
     return time.perf_counter() - began
 
 
@@ -126,15 +136,15 @@ def _reading(log: Log) -> Row:
     """Return what the history says: levels reached, seconds by step, counters; the first crossing, not interpolated."""
     if not log.history:
         return {"iterations": 0, "relative": None, "seconds": 0.0, "levels": {}, "history": []}
-    first, points, spent, looks = log.history[0].residual, [], 0.0, 0
+    points, spent, looks = [], 0.0, 0
     split: dict[str, float] = {}
     for record in log.history:
         for step, seconds in record.seconds.items():
             split[step] = split.get(step, 0.0) + seconds
         spent, looks = spent + sum(record.seconds.values()), looks + record.looks
-        points.append((spent, record.residual / first, looks))
+        points.append((spent, log.share(record), looks))
     levels = {}
-    for level in LEVELS:
+    for level in next(levels for loss, levels in LEVELS.items() if isinstance(log.loss, LOSSES[loss])):
         crossed = next((t for t, point in enumerate(points) if point[1] <= level), None)
         levels[f"{level:.0e}"] = None if crossed is None else {"iterations": crossed, "seconds": points[crossed][0]}
     # A first step that was taken within the start pass has no seconds of its own.

@@ -23,7 +23,7 @@ except ModuleNotFoundError as error:
 Row = dict[str, Any]
 # Okabe and Ito's colours, which colour-blind people tell apart, and two more; ours are alone in theirs.
 COLOURS = ("#0072B2", "#009E73", "#56B4E9", "#CC79A7", "#000000", "#E69F00", "#7F7F7F", "#882255")
-OWN = dict(zip(OURS, ("#D55E00", "#8C3A00"), strict=True))
+OWN = dict(zip(OURS, ("#D55E00", "#8C3A00", "#8C3A00"), strict=True))
 STYLES = {"second": "-", "first": "--", "none": ":"}
 _FLOOR = 1e-8  # relative residuals below this are rounding
 
@@ -43,7 +43,7 @@ def draw(results: dict[str, Any], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, make in FIGURES.items():
-        case = "race" if name == "race" else "width"
+        case = name if name in ("race", "cross_entropy") else "width"
         if case in results:
             path = folder / f"{name}.svg"
             with matplotlib.rc_context({"svg.hashsalt": name, "font.size": 9, "svg.fonttype": "path"}):
@@ -61,7 +61,9 @@ def race_figure(result: dict[str, Any]) -> Figure:
             lines.append(Line(row["label"], row["method"], row["order"], *zip(*points, strict=True)))
     size = result["rows"][0]
     title = f"n = {size['inputs']}, d = {size['dimension']}, {size['width']:,} neurons"
-    return _figure(lines, title=title, x="seconds, from nothing", y="residual, relative to the first")
+    squares = size.get("loss", "squared") == "squared"
+    y = "residual, relative to the first" if squares else "mean cross-entropy"
+    return _figure(lines, title=title, x="seconds, from nothing", y=y)
 
 
 def cost_figure(result: dict[str, Any]) -> Figure:
@@ -74,7 +76,7 @@ def memory_figure(result: dict[str, Any]) -> Figure:
     return _figure(lines, title=_sizes(result), x="width", y="peak memory beyond an idle process, MiB")
 
 
-FIGURES = {"race": race_figure, "cost": cost_figure, "memory": memory_figure}
+FIGURES = {"race": race_figure, "cross_entropy": race_figure, "cost": cost_figure, "memory": memory_figure}
 
 
 def _sizes(result: dict[str, Any]) -> str:

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from thresher import History, Iteration
+from thresher.losses import Loss, Squared
 
 
 class Limits(NamedTuple):
@@ -29,13 +30,21 @@ class Enough(Exception):
 class Log:
     """The history of one run. Only what happens inside ``time`` is charged to it.
 
-    ``goal`` is the relative residual to reach. ``told`` hears of every record. ``ended`` says why the run stopped.
+    ``goal`` is the relative residual to reach; of another loss than squares the mean of the loss. ``told`` hears of
+    every record. ``ended`` says why the run stopped.
     """
 
     def __init__(
-        self, *, goal: float, limits: Limits, told: Callable[[Iteration], object] = lambda record: None
+        self,
+        *,
+        goal: float,
+        limits: Limits,
+        told: Callable[[Iteration], object] = lambda record: None,
+        loss: Loss | None = None,
     ) -> None:
         self.goal, self.limits = goal, limits
+        self.loss: Loss = Squared() if loss is None else loss
+        self.inputs = 1  # that a record is the sum of
         self.history = History()
         self.ended = ""
         self.checked: float | None = None  # relative residual computed anew, where the history's is carried along
@@ -45,8 +54,18 @@ class Log:
 
     @property
     def relative(self) -> float:
-        """The last residual over the first."""
-        return self.history[-1].residual / self.history[0].residual if self.history else math.nan
+        """What the goal is compared with, after the last record."""
+        return self.share(self.history[-1]) if self.history else math.nan
+
+    def share(self, record: Iteration) -> float:
+        """Return a residual over the first; of another loss than squares its mean."""
+        if isinstance(self.loss, Squared):
+            return record.residual / self.history[0].residual
+        return record.loss / self.inputs
+
+    def trial(self, limits: Limits) -> Log:
+        """Return an empty log with the same goal and loss."""
+        return Log(goal=self.goal, limits=limits, loss=self.loss)
 
     @contextmanager
     def time(self, step: str) -> Iterator[None]:
@@ -59,21 +78,24 @@ class Log:
 
     def record(
         self,
-        residual: NDArray[np.float64],
+        outputs: NDArray[np.float64],
+        targets: ArrayLike = 0.0,
         *,
         looks: int,
         firing: int = 0,
         inner_iterations: int = 0,
         step: float = 1.0,
     ) -> bool:
-        """Write down where an iteration has led, residual f - y (n,); True if the run is to stop.
+        """Write down where an iteration has led, outputs and targets (n,); True if the run is to stop.
 
-        The first call is the start, before any step. What only thresher counts stays 0.
+        The first call is the start, before any step. What only thresher counts stays 0. Of squares the difference may
+        stand in place of the outputs.
         """
-        size = float(np.linalg.norm(residual))
+        wanted = np.broadcast_to(np.asarray(targets, float), outputs.shape)
+        size, self.inputs = float(np.linalg.norm(self.loss.slope(outputs, wanted))), len(outputs)
         record = Iteration(
             iteration=len(self.history),
-            loss=size**2 / 2,
+            loss=float(self.loss.value(outputs, wanted).sum()),
             residual=size,
             contraction=size / self.history[-1].residual if self.history else math.nan,
             step=step if self.history else 0.0,
@@ -87,7 +109,7 @@ class Log:
             inner_iterations=inner_iterations,
             factored=False,
             damping=0.0,
-            rank=len(residual),
+            rank=len(outputs),
             solve="",
             seconds=self._laps,
         )

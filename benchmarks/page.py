@@ -71,7 +71,7 @@ def rivals(results: dict[str, Any], *, figures: Path) -> dict[str, list[str]]:
     parts = {}
     for case, result in results.items():
         lines = [machine(result), f"Run with `thresher bench --full --case {case}`.\n"]
-        pictures = {"race": ("race",), "width": ("cost", "memory"), "problems": ()}[case]
+        pictures = {"race": ("race",), "width": ("cost", "memory")}.get(case, (case,) if case in drawn else ())
         lines += [f"![{name}](figures/{drawn[name]})\n" for name in pictures]
         if case == "problems":
             names = dict.fromkeys(row["problem"] for row in result["rows"])
@@ -80,6 +80,8 @@ def rivals(results: dict[str, Any], *, figures: Path) -> dict[str, list[str]]:
             )
         for sheet in tables(case, result):
             lines += [f"**{sheet.title}**\n", sheet.markdown()]
+        if case == "cross_entropy":
+            lines.append(describe_tuning(result["rows"]))
         parts[case] = lines
     if "race" in results:
         parts["methods"] = [describe_methods(results["race"]["rows"])]
@@ -95,6 +97,16 @@ def describe_methods(rows: list[dict[str, Any]]) -> str:
             chosen = ", ".join(f"{name} {_short(value)}" for name, value in row["tuning"]["chosen"].items())
             lines[-1] += f" *Tuned*: {row['tuning']['how']}; chosen: {chosen}."
     return "\n".join(lines) + f"\n\nTuning: {HOW}\n"
+
+
+def describe_tuning(rows: list[dict[str, Any]]) -> str:
+    """Return what tuning has chosen."""
+    chosen = {row["label"]: row["tuning"]["chosen"] for row in rows if "tuning" in row}
+    told = [
+        f"{label}: " + ", ".join(f"{name} {_short(value)}" for name, value in one.items())
+        for label, one in chosen.items()
+    ]
+    return f"Tuning chose, for {'; for '.join(told)}.\n" if told else ""
 
 
 def _short(value: Any) -> str:

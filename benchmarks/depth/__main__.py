@@ -79,10 +79,10 @@ def travel_sheet(rows: list[dict[str, Any]]) -> Sheet:
         return f"{100 * value:.3g}"
 
     header = [
-        "inputs move by", "wide step", "first move", "theory", "each later move", "flips", "theory",
+        "inputs move by", "wide step", "first move", "theory", "later moves", "theory", "flips", "theory",
         "residual", "R²",
     ]  # fmt: skip
-    names = ("wide", "first", "theory", "mean", "flips", "flips in theory")
+    names = ("wide", "first", "theory", "mean", "later theory", "flips", "flips in theory")
     body = [
         [f"{row['travel']:g}", *(share(row[name]) for name in names), f"{row['residual']:.3f}", f"{row['score']:.3f}"]
         for row in rows

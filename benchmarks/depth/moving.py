@@ -209,6 +209,15 @@ def expected_looks(shift: float, dimension: int, moves: Matrix) -> float:
     return float(np.mean(ndtr(shift + reach) - ndtr(shift - reach)))
 
 
+def repeated(steps: int) -> float:
+    """Return how many times as many looks as the first a later one of equal moves takes, on the mean.
+
+    The bound of a pair adds up but its margin hardly changes: a margin of k moves is looked at every k-th time.
+    In the t-th move these are 1 + ln t times those of the first, where pairs are spread evenly near the shift.
+    """
+    return 1.0 + float(np.mean(np.log(np.arange(2, steps + 1))))
+
+
 def expected_flips(shift: float, travel: float) -> float:
     """Return the share of pairs that flip as an input moves: two normal numbers that are ``travel`` apart."""
     return density(shift) * travel * _SQUARE

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.depth import features
 from benchmarks.depth.layers import BIASES, RIDGES, explained, left_out_errors, lifted
-from benchmarks.depth.moving import expected_flips, train
+from benchmarks.depth.moving import expected_flips, repeated, train
 from benchmarks.depth.tables import Split, Table, friedman
 from benchmarks.summary import fit_exponent
 from thresher.figures import BLUE, GREEN, ORANGE, PINK, SKY
@@ -55,6 +55,7 @@ def by_travel(*, tiny: bool) -> list[dict[str, Any]]:
                 "first": records[0]["looks"],
                 "theory": records[0]["expected looks"],
                 "mean": mean["looks"],
+                "later theory": records[0]["expected looks"] * repeated(STEPS),
                 "flips": mean["flips"],
                 "flips in theory": expected_flips(network.shift, travel),
                 "firing": mean["firing"],
@@ -150,7 +151,11 @@ def draw_looks(axes: Axes, found: list[dict[str, Any]]) -> None:
     for travel, colour in zip(sorted(LADDER, reverse=True), ("#E69F00", GREEN, BLUE), strict=True):
         rows = [one["looks"] for one in found if one["travel"] == travel]
         slope, _ = exponents(found, travel, "looks")
-        axes.plot(widths, rows, "o-", color=colour, markersize=4, label=f"inputs move by {travel:g}: {slope:.2f}")
+        axes.plot(
+            widths, rows, "o-", color=colour, markersize=4, label=f"looks, inputs move by {travel:g}: m^{slope:.2f}"
+        )
     slope, _ = exponents(found, 0.0, "wide looks")
     rows = [one["wide looks"] for one in fixed]
-    axes.plot(widths, rows, "o-", color=ORANGE, linewidth=2.4, markersize=4, label=f"inputs fixed: {slope:.2f}")
+    axes.plot(
+        widths, rows, "o-", color=ORANGE, linewidth=2.4, markersize=4, label=f"looks, inputs fixed: m^{slope:.2f}"
+    )

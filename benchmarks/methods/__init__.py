@@ -8,8 +8,10 @@ A method is a module with
 - ``run(problem, settings, log, **options)``: trains from the start that the settings give and writes into the log; the
   first record is the start, before any step
 - ``warm_up()``, if a run on a tiny problem does not compile all that a large one needs
-- ``tune(problem, settings, limits) -> options``, if it has anything to tune, and ``TUNING``, which says how; tuning is
-  not charged to the method
+- ``tune(problem, settings, log) -> options``, if it has anything to tune, and ``TUNING``, which says how; tuning is not
+  charged to the method
+
+Those of the case "cross_entropy" minimise ``log.loss``; all others take squares for granted.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from thresher import Problem
 from thresher.errors import not_installed
 from thresher.model.network import NetworkSettings
 
-OURS = ("ours", "ours_hadamard")  # by their start rows; all others are rivals
+OURS = ("ours", "ours_hadamard", "ours_margins")  # all others are rivals
 
 
 class Method(Protocol):

@@ -10,7 +10,9 @@ from scipy import linalg
 
 from benchmarks.dense import DenseNetwork, Pairs
 from benchmarks.log import Log
+from benchmarks.methods.ours_margins import margins as margins_of
 from thresher import Problem
+from thresher.losses import fit_parabolas
 from thresher.model.network import NetworkSettings
 from thresher.parallel import blas_for_size
 
@@ -32,34 +34,45 @@ def gauss_newton(
     solve: Solve,
     rate: float = 1.0,
     kind: type[DenseNetwork] = DenseNetwork,
+    margins: bool = False,
 ) -> None:
-    """Take steps ``rate`` times W <- W - Jᵀ g, halved while they do not reduce the residual."""
+    """Take steps ``rate`` times W <- W - Jᵀ g, halved while they do not reduce the loss.
+
+    J Jᵀ g is the residual; of another loss than squares l' / h, slopes over the curvatures that ours has, or with
+    ``margins`` the way to the outputs at which the goal is reached.
+    """
     with log.time("start"):
         network = kind(problem, settings, memory=log.limits.memory)
     with log.time("forward"):
         outputs, pairs = network.forward()
-    looks = problem.size * network.width
-    residual = outputs - problem.targets
-    stop = log.record(residual, looks=looks, firing=pairs.total)
+    looks, aims = problem.size * network.width, margins_of(problem.targets, log.goal) if margins else None
+    stop = log.record(outputs, problem.targets, looks=looks, firing=pairs.total)
     while not stop:
         with blas_for_size(problem.size):
-            step, inner = solve(network, pairs, residual, log)
+            left = fit_parabolas(log.loss, outputs, problem.targets).step if aims is None else outputs - aims
+            step, inner = solve(network, pairs, left, log)
+        before = log.history[-1].loss
         for halving in range(HALVINGS + 1):
             fraction = rate * 0.5**halving
             with log.time("update"):
                 network.move(pairs, fraction * step)
             with log.time("forward"):
                 outputs, fires = network.forward()
-            if np.linalg.norm(outputs - problem.targets) < np.linalg.norm(residual):
+            if log.loss.value(outputs, problem.targets).sum() < before:
                 break
             with log.time("update"):  # back
                 network.move(pairs, -fraction * step)
         else:
             log.ended = "stalled: no step along the last direction reduces the residual"
             return
-        residual, pairs = outputs - problem.targets, fires
+        pairs = fires
         stop = log.record(
-            residual, looks=(halving + 1) * looks, firing=pairs.total, inner_iterations=inner, step=fraction
+            outputs,
+            problem.targets,
+            looks=(halving + 1) * looks,
+            firing=pairs.total,
+            inner_iterations=inner,
+            step=fraction,
         )
 
 

@@ -7,6 +7,7 @@ import torch
 
 from benchmarks.log import Limits
 from thresher import Problem
+from thresher.losses import Logistic, Loss
 from thresher.memory import require
 from thresher.model.network import NetworkSettings, row_blocks
 
@@ -33,10 +34,16 @@ class TorchNetwork(torch.nn.Module):
         self.shift = torch.tensor(-settings.shift, dtype=torch.float32)
         self.change = torch.nn.Parameter(torch.zeros_like(self.start))
 
-    def residual(self) -> torch.Tensor:
-        """Return f - y (n,)."""
+    def forward(self) -> torch.Tensor:
+        """Return f (n,)."""
         parts = zip(self.start.split(_CHUNK), self.change.split(_CHUNK), self.signs.split(_CHUNK), strict=True)
         outputs = [
             signs @ torch.relu(torch.addmm(self.shift, start + change, self.inputs)) for start, change, signs in parts
         ]
-        return torch.stack(outputs).sum(dim=0) - self.targets
+        return torch.stack(outputs).sum(dim=0)
+
+    def total(self, outputs: torch.Tensor, loss: Loss) -> torch.Tensor:
+        """Return the sum of a loss: of squares, or of cross-entropy with targets 0 and 1."""
+        if isinstance(loss, Logistic):
+            return (torch.nn.functional.softplus(outputs) - self.targets * outputs).sum()
+        return (outputs - self.targets).square().sum() / 2

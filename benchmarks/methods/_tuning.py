@@ -6,28 +6,27 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.log import Limits, Log
+from benchmarks.log import Log
 
 ROUNDS = ((10, 3), (50, 1))  # iterations for each candidate, and how many go on
-GOAL = 1e-6
 HOW = (
     f"Each candidate gets {ROUNDS[0][0]} iterations and the best {ROUNDS[0][1]} get {ROUNDS[1][0]}, or fewer once one "
-    f"has spent its share of the seconds a run may take. The first at {GOAL:g} is kept, or else the lowest residual."
+    f"has spent its share of the seconds a run may take. The first at the goal is kept, or else the lowest."
 )
 Options = dict[str, Any]
 
 
-def best_of(candidates: Sequence[Options], run: Callable[..., None], limits: Limits) -> Options:
-    """Return the candidate with which ``run(log, **candidate)`` does best; all together get ``limits.seconds``."""
+def best_of(candidates: Sequence[Options], run: Callable[..., None], log: Log) -> Options:
+    """Return the candidate with which ``run(log, **candidate)`` does best; all get the seconds of this log together."""
 
     def merit(candidate: Options) -> tuple[float, float]:
-        log = Log(goal=GOAL, limits=trial)
-        run(log, **candidate)
-        lowest = log.relative if math.isfinite(log.relative) else math.inf
-        return len(log.history) if log.ended == "reached" else math.inf, lowest
+        tried = log.trial(trial)
+        run(tried, **candidate)
+        lowest = tried.relative if math.isfinite(tried.relative) else math.inf
+        return len(tried.history) if tried.ended == "reached" else math.inf, lowest
 
     for iterations, kept in ROUNDS:
-        seconds = limits.seconds / len(ROUNDS) / len(candidates)
-        trial = limits._replace(iterations=iterations, seconds=seconds)
+        seconds = log.limits.seconds / len(ROUNDS) / len(candidates)
+        trial = log.limits._replace(iterations=iterations, seconds=seconds)
         candidates = sorted(candidates, key=merit)[:kept]
     return candidates[0]

@@ -7,5 +7,5 @@ from benchmarks.methods._descent import TUNING, descend, tune
 __all__ = ["CASES", "COST", "LABEL", "ORDER", "REQUIRES", "TUNING", "run", "tune"]
 
 LABEL, COST, ORDER, REQUIRES = "gradient descent", "mnd", "first", ()
-CASES = ("race", "width", "problems")
+CASES = ("race", "cross_entropy", "width", "problems")
 run = descend

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.log import Limits, Log
+from benchmarks.log import Log
 from benchmarks.methods import _descent
 from thresher import Problem
 from thresher.model.network import NetworkSettings
@@ -23,5 +23,5 @@ def run(problem: Problem, settings: NetworkSettings, log: Log, **options: Any) -
     _descent.descend(problem, settings, log, batches=_BATCHES, **options)
 
 
-def tune(problem: Problem, settings: NetworkSettings, limits: Limits) -> dict[str, Any]:
-    return _descent.tune(problem, settings, limits, batches=_BATCHES)
+def tune(problem: Problem, settings: NetworkSettings, log: Log) -> dict[str, Any]:
+    return _descent.tune(problem, settings, log, batches=_BATCHES)

@@ -43,9 +43,9 @@ def run(problem: Problem, settings: NetworkSettings, log: Log, *, rate: float, b
         stop = log.record(residual, looks=problem.size * settings.width)
 
 
-def tune(problem: Problem, settings: NetworkSettings, limits: Limits) -> dict[str, Any]:
+def tune(problem: Problem, settings: NetworkSettings, log: Log) -> dict[str, Any]:
     candidates = [{"rate": rate, "batches": batches} for rate in RATES for batches in BATCHES]
-    return best_of(candidates, partial(run, problem, settings), limits)
+    return best_of(candidates, partial(run, problem, settings), log)
 
 
 def require_memory(problem: Problem, settings: NetworkSettings, limits: Limits, *, copies: int) -> None:

@@ -6,13 +6,13 @@ import time
 from functools import partial
 from typing import Any
 
-from benchmarks.log import Enough, Limits, Log
+from benchmarks.log import Enough, Log
 from benchmarks.methods._tuning import best_of
 from thresher import Problem
 from thresher.model.network import NetworkSettings
 
 LABEL, COST, ORDER, REQUIRES = "L-BFGS, torch", "mnd an evaluation", "first", ("torch",)
-CASES = ("race", "problems")
+CASES = ("race", "cross_entropy", "problems")
 FIRST = (1.0, 1e3, 1e4, 1e5, 1e6)
 TUNING = (
     f"length of the first step, {', '.join(f'{one:g}' for one in FIRST)} times torch's, which is far too short here"
@@ -32,10 +32,10 @@ def run(problem: Problem, settings: NetworkSettings, log: Log, *, first: float) 
 
     def evaluate() -> torch.Tensor:
         optimiser.zero_grad()
-        residual = network.residual()
-        loss = residual.square().sum() / 2
+        outputs = network()
+        loss = network.total(outputs, log.loss)
         loss.backward()
-        stop = log.record(residual.detach().numpy(), looks=problem.size * settings.width)
+        stop = log.record(outputs.detach().numpy(), problem.targets, looks=problem.size * settings.width)
         log.catch_up("evaluation", began)  # and the direction that led to it
         if stop:
             raise Enough
@@ -50,5 +50,5 @@ def run(problem: Problem, settings: NetworkSettings, log: Log, *, first: float) 
         pass
 
 
-def tune(problem: Problem, settings: NetworkSettings, limits: Limits) -> dict[str, Any]:
-    return best_of([{"first": one} for one in FIRST], partial(run, problem, settings), limits)
+def tune(problem: Problem, settings: NetworkSettings, log: Log) -> dict[str, Any]:
+    return best_of([{"first": one} for one in FIRST], partial(run, problem, settings), log)

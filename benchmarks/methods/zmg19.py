@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from benchmarks.log import Limits, Log
+from benchmarks.log import Log
 from benchmarks.methods._newton import gauss_newton, solve_gram
 from benchmarks.methods._tuning import best_of
 from thresher import Problem
@@ -26,5 +26,5 @@ def run(problem: Problem, settings: NetworkSettings, log: Log, *, rate: float) -
     gauss_newton(problem, settings, log, solve=solve_gram, rate=rate)
 
 
-def tune(problem: Problem, settings: NetworkSettings, limits: Limits) -> dict[str, Any]:
-    return best_of([{"rate": rate} for rate in RATES], partial(run, problem, settings), limits)
+def tune(problem: Problem, settings: NetworkSettings, log: Log) -> dict[str, Any]:
+    return best_of([{"rate": rate} for rate in RATES], partial(run, problem, settings), log)

@@ -1,7 +1,7 @@
 """The problems that methods are measured on: one file each, found by listing this folder.
 
 A problem is a module with ``LABEL``, ``WHY`` (it is there), ``SIZES`` for the tiers "tiny" (for tests), "quick" and
-"full", and ``make(inputs=, dimension=) -> Problem``.
+"full", and ``make(inputs=, dimension=) -> Problem``. ``LOSS`` is what is minimised, if not squares.
 """
 
 from __future__ import annotations
@@ -34,3 +34,7 @@ def problem_names() -> list[str]:
 def load_problem(name: str) -> Made:
     module: Any = import_module(f"benchmarks.problems.{name}")
     return module
+
+
+def loss_of(name: str) -> str:
+    return getattr(load_problem(name), "LOSS", "squared")

@@ -40,7 +40,13 @@ def from_clone(name: str) -> Any:
     "--full", is_flag=True, help="Use the sizes of docs/benchmarks.md, and write its tables; an hour or less."
 )
 @click.option("--tiny", is_flag=True, help="Use tiny sizes, to check that everything runs.")
-@click.option("--case", "cases", multiple=True, metavar="NAME", help="race, width or problems; may be repeated.")
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    metavar="NAME",
+    help="race, cross_entropy, width or problems; may be repeated.",
+)
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
