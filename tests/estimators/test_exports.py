@@ -165,7 +165,7 @@ def test_tables_with_words_are_exported_behind_their_encoder():
     table = Frame([Column("a", np.arange(9.0)), Column("b", np.array(list("xyz") * 3, object))])
     model = ThresherRegressor(**FIXED, feature_learning=0).fit(table, np.arange(9.0))
     with pytest.raises(InvalidInput, match=r"takes numbers, and b of the table are not\. Export with encoded=True"):
-        model.to_onnx()
+        model.to_numpy()
     found = predict_arrays(model.to_numpy(dtype="float64", encoded=True), model.encoder_.transform(table))
     np.testing.assert_allclose(found[:, 0], model.predict(table), rtol=1e-9)
     with pytest.raises(InvalidInput, match="dtype must be 'float32' or 'float64'; got 'float16'"):

@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import InvalidInput, TableEncoder
 from thresher.tables import read_frame
+from thresher.tables.kinds import time_parts
 from thresher.tables.learning import _FOLDS, _PRIOR
 from thresher.tables.reading import Reading
 
@@ -306,3 +307,9 @@ def test_a_hundred_thousand_cells_are_looked_at_once_each(monkeypatch):
     text.seek(0)
     TableEncoder().fit(pd.read_csv(text, sep=";"))
     assert 0 < len(seen) < 100
+
+
+def test_two_days_of_a_week_do_not_differ_by_rounding():
+    """Monday and Saturday have the same cosine but for its last bit, which ranks would take for a difference."""
+    days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2024-03-01")).astype("datetime64[us]")
+    assert len(np.unique(time_parts(days)["cosine of week"])) == 4

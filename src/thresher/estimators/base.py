@@ -45,6 +45,7 @@ from thresher.estimators.pipeline.pipeline import Pipeline
 from thresher.estimators.refitting import Refits
 from thresher.estimators.sizes import Sizes
 from thresher.export import Arrays, Exports
+from thresher.export.table_graph import Table
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
 from thresher.tables.parts import Part, on_disk
@@ -323,6 +324,10 @@ class ThresherEstimator(WithEffects, Exports, Refits, AddsRows, BaseEstimator):
     def _arrays(self, *, encoded: bool) -> Arrays:
         check_is_fitted(self, "results_")
         return arrays_of(self, encoded=encoded)
+
+    def _table_columns(self) -> Table | None:
+        check_is_fitted(self, "results_")
+        return None if self.encoder_ is None or self.encoder_.is_numeric_ else self.encoder_.to_json()
 
     def _target_frame(self) -> tuple[Matrix, Matrix]:
         """Return (mean, unit): outputs of networks are multiplied by the unit, then the mean is added."""

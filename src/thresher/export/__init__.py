@@ -16,6 +16,7 @@ from thresher.export.arrays import (
     with_precision,
 )
 from thresher.export.onnx import to_onnx
+from thresher.export.table_graph import Table, check_table
 
 __all__ = ["Arrays", "Exports", "Neurons", "classify_arrays", "limit_arrays", "make_arrays", "predict_arrays"]
 
@@ -24,12 +25,16 @@ class Exports:
     """What can be exported: derive, and say what the arrays are.
 
     ``dtype`` is ``"float32"``, at half the time, or ``"float64"``. ``encoded=True`` is for estimators of tables with
-    columns that are not numbers: the export takes what ``encoder_.transform`` returns.
+    columns that are not numbers: the export takes what ``encoder_.transform`` returns. ONNX can encode most itself.
     """
 
     def _arrays(self, *, encoded: bool) -> Arrays:
         """Return the arrays in double precision."""
         raise NotImplementedError
+
+    def _table_columns(self) -> Table | None:
+        """Return the columns of a table that is encoded, and what was learnt of each; None if all are numbers."""
+        return None
 
     def to_numpy(self, *, dtype: str = "float32", encoded: bool = False) -> Arrays:
         """Return plain arrays; :func:`thresher.export.predict_arrays` shows what they mean.
@@ -55,9 +60,14 @@ class Exports:
     def to_onnx(self, path: str | Path | None = None, *, dtype: str = "float32", encoded: bool = False) -> Any:
         """Return, and write if a path is given, an ONNX model: ``X`` (k, d) to ``outputs``. Needs onnx.
 
-        A classifier's returns ``label``, ``probabilities`` and ``scores``.
+        A table with columns that are not numbers has an input (k, 1) for each column instead, by its name: numbers as
+        numbers, NaN where they are missing; categories, dates and text as strings. A classifier's returns ``label``,
+        ``probabilities`` and ``scores``.
         """
-        return to_onnx(self.to_numpy(dtype=dtype, encoded=encoded), path)
+        table = None if encoded else self._table_columns()
+        if table is not None:
+            check_table(table)
+        return to_onnx(self.to_numpy(dtype=dtype, encoded=encoded or table is not None), path, table)
 
     def export(self, to: str, **options: Any) -> Any:
         """Return what ``to_numpy``, ``to_torch`` or ``to_onnx`` does: ``to`` is "numpy", "torch" or "onnx"."""

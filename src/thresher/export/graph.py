@@ -23,7 +23,7 @@ class Graph:
         self.dtype = np.dtype(dtype)
         self.nodes: list[Any] = []
         self.constants: dict[str, NDArray[Any]] = {}
-        self.domains = {"": 17}  # and the version of each, as old as the steps allow
+        self.domains = {"": 18}  # and the version of each, as old as the steps allow
         self._known: dict[tuple[Any, ...], str] = {}
         self._made = 0
 

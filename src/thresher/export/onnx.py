@@ -12,30 +12,39 @@ from thresher.export.arrays import Arrays
 from thresher.export.graph import Graph
 from thresher.export.limit_graph import add_limit
 from thresher.export.rows_graph import add_columns, add_inputs
+from thresher.export.table_graph import Table, add_table
 from thresher.output import writing
 
 __all__ = ["to_onnx"]
 
 
-def to_onnx(arrays: Arrays, path: str | Path | None) -> Any:
+def to_onnx(arrays: Arrays, path: str | Path | None, table: Table | None = None) -> Any:
     """Return an ONNX model that maps ``X`` (k, d), in the precision of the arrays, to ``outputs`` (k, outputs).
 
+    Of a ``table``, the name of each column and what was learnt of it, there is an input (k, 1) for each column instead.
     A classifier's has ``label`` (k,), ``probabilities`` (k, classes) and ``scores`` instead. With a path it is also
     written there, under a temporary name first.
     """
     try:
-        from onnx import checker, helper, numpy_helper
+        from onnx import TensorProto, checker, helper, numpy_helper
     except ImportError as error:
         raise not_installed("to_onnx needs onnx", extra="onnx") from error
     graph, arrays = Graph(arrays["mean"].dtype), _in_units(arrays)
     kind = helper.np_dtype_to_tensor_dtype(graph.dtype)
-    inputs = [helper.make_tensor_value_info("X", kind, [None, int(arrays["columns"])])]
-    _add_outputs(graph, arrays, add_columns(graph, arrays, graph.long("X")))
+    if table is None:
+        inputs, X = [helper.make_tensor_value_info("X", kind, [None, int(arrays["columns"])])], graph.long("X")
+    else:
+        columns, X = add_table(graph, table)
+        inputs = [
+            helper.make_tensor_value_info(one.name, TensorProto.STRING if one.text else kind, [None, 1], one.words)
+            for one in columns
+        ]
+    _add_outputs(graph, arrays, add_columns(graph, arrays, X))
     results = [helper.make_tensor_value_info(name, number, [None, *shape]) for name, number, shape in _results(arrays)]
     constants = [numpy_helper.from_array(value, name) for name, value in graph.constants.items()]
     made = helper.make_graph(graph.nodes, "thresher", inputs, results, constants)
     domains = [helper.make_opsetid(*one) for one in graph.domains.items()]
-    model = helper.make_model(made, opset_imports=domains, ir_version=8)
+    model = helper.make_model(made, opset_imports=domains, ir_version=9)
     checker.check_model(model)
     if path is not None:
         with writing(Path(path)) as unfinished:

@@ -67,7 +67,7 @@ def add_lifted(graph: Graph, rows: str, last: str | None) -> str:
         count = graph("Slice", graph("Shape", rows), graph.put([0]), graph.put([1]))
         bias = graph("Expand", last, graph("Concat", count, graph.put([1]), axis=0))
         rows = graph("Concat", rows, bias, axis=1)
-    largest = graph("ReduceMax", graph("Abs", rows), axes=[1], keepdims=1)
+    largest = graph("ReduceMax", graph("Abs", rows), graph.put([1]))
     rows = graph("Div", rows, largest)  # so that squares do not overflow
     return graph("Div", rows, graph("Sqrt", graph("ReduceSum", graph("Mul", rows, rows), graph.put([1]))))
 

@@ -27,6 +27,7 @@ TRUTH = {"true": 1.0, "false": 0.0}
 _OTHER_FORM = {"True": "1", "False": "0", "1": "True", "0": "False"}  # truth values, as numbers and as text
 _WORD = re.compile(r"\w+")
 _DAY = np.timedelta64(86_400_000_000, "us")
+_DECIMALS = 9  # of sines and cosines: those of two days of a week must not differ by rounding alone, or ranks would
 
 
 class Tokens(NamedTuple):
@@ -320,7 +321,8 @@ def time_parts(times: NDArray[np.datetime64]) -> dict[str, Matrix]:
         "year": np.where(missing, np.nan, years.astype(np.int64) + 1970.0),
     }
     for name, share in angles.items():
-        parts |= {f"sine of {name}": np.sin(2 * np.pi * share), f"cosine of {name}": np.cos(2 * np.pi * share)}
+        for way, turn in (("sine", np.sin), ("cosine", np.cos)):
+            parts[f"{way} of {name}"] = np.round(turn(2 * np.pi * share), _DECIMALS)
     return parts
 
 

@@ -151,7 +151,7 @@ def _filling(encoder: Any) -> Arrays:
         others = [name for name, kind in encoder.kinds_.items() if kind.outputs("") and not isinstance(kind, Numbers)]
         raise InvalidInput(
             f"an export takes numbers, and {name_some(others)} of the table are not. Export with encoded=True, and "
-            "give the export what encoder_.transform returns."
+            "give the export what encoder_.transform returns; to_onnx takes the table itself."
         )
     kinds = list(encoder.kinds_.values())
     fill = [kind.fill if isinstance(kind, Numbers) else 0.0 for kind in kinds]
