@@ -28,8 +28,7 @@ from thresher.estimators.data.single_columns import Groups
 from thresher.estimators.data.streams import checked_part, joined
 from thresher.estimators.effects.model_effects import WithEffects
 from thresher.estimators.engine import Engine, backend_for, check_where
-from thresher.estimators.files.exporting import arrays_of
-from thresher.estimators.files.model_files import save_model
+from thresher.estimators.files.exporting import WithFiles
 from thresher.estimators.files.progress import Progress
 from thresher.estimators.interfaces import Backend, Measure
 from thresher.estimators.judging.measures import mean_square
@@ -44,8 +43,6 @@ from thresher.estimators.pipeline.few_rows import WORSE
 from thresher.estimators.pipeline.pipeline import Pipeline
 from thresher.estimators.refitting import Refits
 from thresher.estimators.sizes import Sizes
-from thresher.export import Arrays, Exports
-from thresher.export.table_graph import Table
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
 from thresher.tables.parts import Part, on_disk
@@ -61,7 +58,7 @@ _ROUNDED = 1e-3  # share of the error on rows left out that the rounding of pred
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
 
 
-class ThresherEstimator(WithEffects, Exports, Refits, AddsRows, BaseEstimator):
+class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there for the parameters."""
 
     width: int | float | str
@@ -310,24 +307,6 @@ class ThresherEstimator(WithEffects, Exports, Refits, AddsRows, BaseEstimator):
         """The trained networks, one per output; none for infinite width."""
         check_is_fitted(self, "results_")
         return [result.network for result in self.results_]
-
-    def save(self, path: str | Path, *, form: str = "auto") -> str:
-        """Write the fitted estimator to a file: plain numbers, no code; :func:`thresher.load` reads it.
-
-        ``form="full"`` holds the network. ``"recipe"`` holds only the steps of training, kilobytes to a few megabytes
-        whatever the width; loading makes the same network again. ``"auto"`` is the smaller one. Returns the form that
-        was written.
-        """
-        check_is_fitted(self, "results_")
-        return save_model(self, path, form=form)
-
-    def _arrays(self, *, encoded: bool) -> Arrays:
-        check_is_fitted(self, "results_")
-        return arrays_of(self, encoded=encoded)
-
-    def _table_columns(self) -> Table | None:
-        check_is_fitted(self, "results_")
-        return None if self.encoder_ is None or self.encoder_.is_numeric_ else self.encoder_.to_json()
 
     def _target_frame(self) -> tuple[Matrix, Matrix]:
         """Return (mean, unit): outputs of networks are multiplied by the unit, then the mean is added."""

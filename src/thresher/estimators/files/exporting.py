@@ -1,24 +1,52 @@
-"""A fitted estimator as plain arrays for other programs."""
+"""A fitted estimator as a file, and as plain arrays for other programs."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from thresher.errors import InvalidInput
 from thresher.estimators.data.scaling import Scaling
-from thresher.export import Arrays, limit_arrays, make_arrays
+from thresher.estimators.files.model_files import save_model
+from thresher.export import Arrays, Exports, limit_arrays, make_arrays
 from thresher.export.arrays import bends
+from thresher.export.table_graph import Table
 from thresher.tables.kinds import Numbers
 from thresher.tables.saying import name_some
 from thresher.theory.kernel import probability_cubics
 from thresher.theory.parts import APART, Parts
 
-__all__ = ["arrays_of"]
+__all__ = ["WithFiles", "arrays_of"]
 
 Matrix = NDArray[np.float64]
+
+
+class WithFiles(Exports):
+    """What an estimator can be written as."""
+
+    encoder_: Any
+
+    def save(self, path: str | Path, *, form: str = "auto") -> str:
+        """Write the fitted estimator to a file: plain numbers, no code; :func:`thresher.load` reads it.
+
+        ``form="full"`` holds the network. ``"recipe"`` holds only the steps of training, kilobytes to a few megabytes
+        whatever the width; loading makes the same network again. ``"auto"`` is the smaller one. Returns the form that
+        was written.
+        """
+        check_is_fitted(self, "results_")
+        return save_model(self, path, form=form)
+
+    def _arrays(self, *, encoded: bool) -> Arrays:
+        check_is_fitted(self, "results_")
+        return arrays_of(self, encoded=encoded)
+
+    def _table_columns(self) -> Table | None:
+        check_is_fitted(self, "results_")
+        return None if self.encoder_ is None or self.encoder_.is_numeric_ else self.encoder_.to_json()
 
 
 def arrays_of(estimator: Any, *, encoded: bool) -> Arrays:
