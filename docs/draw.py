@@ -22,7 +22,8 @@ from thresher.cli import commands
 from thresher.datasets import digits, random_problem
 from thresher.figures import BLUE, GREEN, INK, ORANGE, PAPER, PINK, SKY, Drawn, Picture, draw, figure_style, follow
 from thresher.runs import read_run
-from thresher.runs.report.model_pictures import effect_pictures, model_pictures
+from thresher.runs.report.effect_pictures import effect_pictures
+from thresher.runs.report.model_pictures import model_pictures
 from thresher.runs.report.training_pictures import FIGURES
 
 if TYPE_CHECKING:

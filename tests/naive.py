@@ -425,19 +425,23 @@ def average_precision(chances, truth):
     return sum(found) / len(found)
 
 
-def calibration(confidences, right, bins):
-    """For each tenth (or other share) of probability: the mean of it, how many are right, and how many there are."""
-    found = []
-    for k in range(bins):
-        inside = [
-            (c, r) for c, r in zip(confidences, right, strict=True)
-            if k / bins <= c < (k + 1) / bins or (k == bins - 1 and c == 1)
-        ]  # fmt: skip
-        if inside:
-            found.append(
-                (sum(c for c, _ in inside) / len(inside), sum(r for _, r in inside) / len(inside), len(inside))
-            )
-    return found
+def calibration(chances, has, least):
+    """Mean probability, share that has the class, and number of rows, in groups of rows with like probabilities.
+
+    Groups end at tenths of 1 and tenths of the rows; from the top, one of fewer than ``least`` rows joins the next.
+    """
+    pairs = sorted(zip(chances, has, strict=True))
+    ends = sorted({k / 10 for k in range(1, 10)} | {float(np.quantile(chances, k / 10)) for k in range(1, 10)})
+    groups = []
+    for low, high in zip([-1.0, *ends], [*ends, 2.0], strict=True):
+        groups.append([(c, r) for c, r in pairs if low <= c < high])
+    for k in range(len(groups) - 1, 0, -1):
+        if len(groups[k]) < least:
+            groups[k - 1], groups[k] = groups[k - 1] + groups[k], []
+    filled = [group for group in groups if group]
+    if len(filled) > 1 and len(filled[0]) < least:
+        filled = [filled[0] + filled[1], *filled[2:]]
+    return [(sum(c for c, _ in one) / len(one), sum(r for _, r in one) / len(one), len(one)) for one in filled]
 
 
 def lifted(rows, last, metric=None):

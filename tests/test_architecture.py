@@ -45,7 +45,8 @@ OUTSIDE = [
     "pyarrow",
     "tensorboardX",
 ]
-ONE_FILE = {"matplotlib": "figures", "jinja2": "pages", "pandas": "training.history", "pyarrow": "tables.columns",
+ONE_FILE = {"matplotlib": "figures.drawing", "jinja2": "pages", "pandas": "training.history",
+            "pyarrow": "tables.columns",
             "ray": "engines.ray_cluster", "tensorboardX": "training.tensorboard"}  # fmt: skip
 NO_ROOMS = {"utils", "util", "helpers", "helper", "misc", "core", "common"}
 LONGEST = 60

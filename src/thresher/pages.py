@@ -10,7 +10,7 @@ from thresher.errors import not_installed
 from thresher.figures import COLOURS, Drawn, themed
 from thresher.theory import Statement
 
-__all__ = ["find_jinja", "render_page", "say_like", "say_number", "sides"]
+__all__ = ["find_jinja", "render_page", "say_between", "say_like", "say_number", "sides"]
 
 
 def find_jinja() -> Any:
@@ -70,6 +70,18 @@ def say_like(value: float, size: float, unit: str = "") -> str:
     else:
         said = f"{round(value, -place) + 0.0:,.{max(-place, 0)}f}"
     return said + after
+
+
+def say_between(low: float, high: float, size: float, unit: str = "") -> str:
+    """Return "between low and high" with digits enough to tell them apart; one number where they hardly differ.
+
+    They hardly differ if a hundredth of ``size`` is more than their difference.
+    """
+    gap = high - low
+    if not gap > max(0.01 * size, 1e-6 * max(abs(low), abs(high))):
+        return f"about {say_like((low + high) / 2, size, unit)}"
+    ends = [say_like(one, min(size, gap), unit) for one in (low, high)]
+    return f"between {ends[0]} and {ends[1]}"
 
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

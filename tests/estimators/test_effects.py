@@ -234,7 +234,12 @@ class TestDefinition:
         seen.clear()
         monkeypatch.setattr(decomposition, "_BLOCK", 200)  # a row at a time
         curves = [one for one in model._curves(most=99) if one["kind"] != "pair"]
-        assert seen == [len(one["at"]) for one in curves]
+        assert len(seen) == len({one["name"] for one in curves})
+        dates = [one["name"] for one in curves if one["kind"] == "date"]
+        assert all(
+            count == (len(X) if one["name"] in dates else len(one["at"]))
+            for count, one in zip(seen, [one for one in curves if one.get("part", "") in ("", "time")], strict=True)
+        )
 
     def test_errors_sort_the_training_rows_once(self, model, monkeypatch):
         seen = []

@@ -66,7 +66,7 @@ class TestAgainstDefinitions:
             np.mean([abs(a - b) for a, b in zip(y, predicted, strict=True)])
         )
         assert found.scores["R2"] == pytest.approx(1 - np.sum((y - predicted) ** 2) / np.sum((y - y.mean()) ** 2))
-        assert sum(found.counts) == 60
+        assert sum(found.counts) + sum(found.beyond) == 60
         errors = y - predicted
         for k, count in enumerate(found.counts[:-1]):
             assert count == np.sum((found.edges[k] <= errors) & (errors < found.edges[k + 1]))
@@ -111,9 +111,30 @@ class TestAgainstDefinitions:
     def test_calibration(self, seed):
         X, y = classes(seed=seed)
         chances = Classes().predict_proba(X)
-        right = y == Classes.classes_[chances.argmax(axis=1)]
+        every = [
+            (chance, y[i] == name)
+            for i, row in enumerate(chances)
+            for name, chance in zip(Classes.classes_, row, strict=True)
+        ]
         found = [(one.confidence, one.right, one.rows) for one in evaluated(X, y, "classification").calibration]
-        np.testing.assert_allclose(found, naive.calibration(chances.max(axis=1), right, 10))
+        np.testing.assert_allclose(found, naive.calibration(*zip(*every, strict=True), least=10))
+
+    def test_of_two_classes_calibration_is_that_of_the_rarer_from_0_to_1(self, seed):
+        chance = np.random.default_rng(seed).beta(0.3, 2.0, 900)
+        y = np.where(np.random.default_rng(seed + 9).random(900) < chance, "yes", "no")
+
+        class Two:
+            classes_ = np.array(["no", "yes"])
+
+            def predict_proba(self, X):
+                return np.column_stack([1 - np.asarray(X)[:, 0], np.asarray(X)[:, 0]])
+
+        found = evaluated(chance[:, None], y, "classification", model=Two())
+        assert found.rarer == "yes"
+        bins = [(one.confidence, one.right, one.rows) for one in found.calibration]
+        np.testing.assert_allclose(bins, naive.calibration(chance, y == "yes", least=10))
+        assert bins[0][0] < 0.05
+        assert bins[-1][0] > 0.5
 
     @pytest.mark.parametrize("task", ["regression", "classification"])
     def test_importances(self, seed, task):
@@ -207,9 +228,10 @@ def test_dates_and_missing_cells():
 
     columns = {"day": mixed_columns()["day"], "size": np.where(np.arange(40) % 4, 1.0 * np.arange(40), np.nan)}
     found = evaluated(columns, Late().predict(columns) + 1, model=Late(), encode=lambda cells: cells)
-    effects = {one.column: one for one in found.effects}
-    assert effects["day"].kind == "date"
-    assert effects["day"].words[0] == str(columns["day"].min())
+    effects = {one.column: one for one in reversed(found.effects)}
+    assert (effects["day"].kind, effects["day"].part) == ("date", "time")
+    assert effects["day"].words[0].startswith(str(columns["day"].min())[:7])
+    assert np.all(np.diff(effects["day"].values[0]) > 15)
     assert np.isfinite(effects["size"].at).all()
     short = evaluated(columns, np.zeros(40), model=Late(), encode=dict).examples
     assert {one.cells["size"] for one in short if one.row % 4 == 1} <= {""}

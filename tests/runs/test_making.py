@@ -75,7 +75,8 @@ def test_python_and_the_command_give_one_run_and_one_page(count, tmp_path, bare)
     expected, read = read_run(folder), read_table(file, target="price")
     parts = split(read.targets, 0.2, seed=0, classes=bool(count))
     X, known = read.inputs.take(parts.test), read.targets[parts.train]
-    found = thresher.evaluate(thresher.load(folder), X, read.targets[parts.test], y_train=known, target="price")
+    fitted = {"X_train": read.inputs.take(parts.train), "y_train": known}
+    found = thresher.evaluate(thresher.load(folder), X, read.targets[parts.test], **fitted, target="price")
     assert repr(found.scores) == repr(expected.scores)  # NaN included
     assert found.test == expected.test
     assert without_places(found.evaluation) == without_places(expected.evaluation)

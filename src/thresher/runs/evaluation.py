@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from thresher.errors import InvalidInput
 from thresher.interfaces import Progress
 from thresher.runs.answers import Answers, ask, classes_of
-from thresher.runs.influence import Effect, Importance, TestedModel, find_influence
+from thresher.runs.influence import Effect, Importance, Slice, TestedModel, cells_shown, find_influence, find_slices
+from thresher.runs.linear import Linear
 from thresher.runs.scores import (
     GUESS,
     ClassScore,
@@ -34,8 +35,11 @@ MOST_POINTS = 1_000  # that are kept for a picture
 MOST_EXAMPLES = 10
 LEVELS = (0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
 _SHOWN = LEVELS.index(0.95)  # of the error bars of single rows
-BINS = 10  # of confidence
+BINS = 10  # of probabilities, of the same width and of as many rows
+_LEAST_OF_BIN = 10  # rows
+_MIDDLE = 0.95  # share of the errors, at twice whose largest the histogram ends
 _SHARES = 30  # terms whose shares are kept
+_SLICED = 8  # columns in whose values errors are looked for
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,10 @@ class Level:
 
 @dataclass(frozen=True)
 class Bin:
-    """Rows whose answers have about the same probability: its mean, and the share of them that is right."""
+    """Rows with about the same probability of a class: its mean, and the share of them that has the class.
+
+    The class is the rarer of two; of more, each row counts for every class.
+    """
 
     confidence: float
     right: float
@@ -87,9 +94,12 @@ class Evaluation:
     columns: list[str]
     rows: int  # looked at
     scores: dict[str, float]
+    linear: dict[str, float] = field(default_factory=dict)  # scores of a linear model fitted to the same rows
+    linear_rows: int = 0  # that it was fitted to
     points: list[Point] = field(default_factory=list)
     edges: list[float] = field(default_factory=list)  # of the histogram of actual minus predicted
     counts: list[int] = field(default_factory=list)
+    beyond: list[int] = field(default_factory=list)  # rows below and above its ends
     coverage: list[Level] = field(default_factory=list)
     classes: list[ClassScore] = field(default_factory=list)
     confusions: list[Confusion] = field(default_factory=list)  # those with at least one row
@@ -99,6 +109,7 @@ class Evaluation:
     importances: list[Importance] = field(default_factory=list)  # the largest first
     effects: list[Effect] = field(default_factory=list)
     influence_rows: int = 0  # that importances and effects were found on
+    slices: list[Slice] = field(default_factory=list)  # where errors are larger than elsewhere
     examples: list[Example] = field(default_factory=list)
     shares: dict[str, float] = field(default_factory=dict)  # of the terms of a model with parts, the largest first
     terms: list[Term] = field(default_factory=list)  # those that can be drawn
@@ -116,6 +127,7 @@ def evaluate_rows(
     encode: Callable[[dict[str, Any]], Any] | None = None,
     seconds: float = 5.0,
     progress: Progress | None = None,
+    linear: Linear | None = None,
 ) -> Evaluation:
     """Return what a fitted model does on rows that it was not fitted to, X with targets y (k,), k ≥ 1.
 
@@ -131,6 +143,7 @@ def evaluate_rows(
     encode : makes what the model takes from columns by name, see :class:`CellPicker`
     seconds : about how long it may take to find which columns matter; fewer rows are used for it if they must
     progress : told how much of that is done
+    linear : scores of a linear model to compare with, if there are any
 
     Cost: one prediction of at most 10,000 rows, then about ``seconds``.
     """
@@ -144,12 +157,14 @@ def evaluate_rows(
     ends = [(1 + sign * level) / 2 for level in LEVELS for sign in (-1, 1)]
     answers, wanted = ask(model, rows.table(places), task=task, quantiles=ends), y[places]
     tested = TestedModel(model, task, classes_of(model), rows, y)
-    influence = find_influence(tested, places, seconds=seconds, progress=progress)
+    outputs = tested.outputs_of(answers)
+    influence = find_influence(tested, places, outputs, seconds=seconds, progress=progress)
     if task == "regression":
         scored = _of_numbers(answers, wanted, known)
     else:
         scored = _of_classes(answers, wanted, known, tested.classes)
     shown = [one.column for one in influence.importances] or rows.names
+    errors = _errors(answers, wanted, task, tested.classes)
     return Evaluation(
         task,
         target,
@@ -158,11 +173,24 @@ def evaluate_rows(
         importances=influence.importances,
         effects=influence.effects,
         influence_rows=influence.rows,
+        slices=find_slices(model, rows, shown[:_SLICED], places, errors, outputs),
+        linear={} if linear is None else linear.scores,
+        linear_rows=0 if linear is None else linear.rows,
         examples=_examples(tested, answers, places, numbers, shown[:6]),
         terms=(terms := terms_of(model)),
         shares=dict(islice(model.effect_shares_.items(), _SHARES)) if terms else {},
         **scored,
     )
+
+
+def _errors(answers: Answers, y: NDArray[Any], task: str, classes: Any) -> NDArray[np.float64]:
+    """Return how wrong answers (k,) are: distances, log losses of the right class, or 1 where there is no more."""
+    if task == "regression":
+        return np.asarray(np.abs(y - answers.predicted), np.float64)
+    if answers.chances is None:
+        return np.asarray(answers.predicted != y, np.float64)
+    right = (answers.chances * (np.asarray(classes) == y[:, None])).sum(axis=1)
+    return np.asarray(-np.log(np.clip(right, 1e-9, 1.0)))
 
 
 def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[str, Any]:
@@ -176,15 +204,18 @@ def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[
     }  # fmt: skip
     some = np.random.default_rng(0).permutation(len(y))[:MOST_POINTS]
     points = [Point(float(wanted[k]), float(answers.predicted[k]), *_ends(answers, k)) for k in np.sort(some)]
-    far = float(np.abs(errors).max()) or 1.0
+    far = float(np.abs(errors).max())
+    middle = 2 * float(np.quantile(np.abs(errors), _MIDDLE))
+    far = middle if 0 < middle < far else far or 1.0
     counts, edges = np.histogram(errors, bins=min(41, 2 * int(np.sqrt(len(y))) + 1), range=(-far, far))
+    beyond = [int((errors < -far).sum()), int((errors > far).sum())]
     coverage = []
     if answers.quantiles is not None:
         for place, level in enumerate(LEVELS):
             lower, upper = answers.quantiles[:, 2 * place : 2 * place + 2].T
             coverage.append(Level(level, float(np.mean((lower <= wanted) & (wanted <= upper)))))
     return {"scores": scores, "points": points, "edges": edges.tolist(), "counts": counts.tolist(),
-            "coverage": coverage}  # fmt: skip
+            "beyond": beyond, "coverage": coverage}  # fmt: skip
 
 
 def _of_classes(answers: Answers, y: NDArray[Any], known: NDArray[Any], classes: Any) -> dict[str, Any]:
@@ -198,19 +229,29 @@ def _of_classes(answers: Answers, y: NDArray[Any], known: NDArray[Any], classes:
     scores["mean recall"] = float(np.nanmean([one.recall for one in each]))
     told: dict[str, Any] = {"classes": each, "confusions": confusions, "scores": scores}
     if answers.chances is not None:
-        confidence = answers.chances.max(axis=1)
-        scores["mean probability of the answer"] = float(confidence.mean())
-        told["calibration"] = _calibration(confidence, y == answers.predicted)
+        scores["mean probability of the answer"] = float(answers.chances.max(axis=1).mean())
+        told["calibration"] = _calibration(answers.chances, y, labels, every.get("rarer class"))
         if "rarer class" in every:
             told["rarer"] = every["rarer class"]
             told["thresholds"] = find_thresholds(answers.chances, y, known=known, classes=np.asarray(classes))
     return told
 
 
-def _calibration(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> list[Bin]:
-    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+def _calibration(chances: NDArray[np.float64], y: NDArray[Any], labels: NDArray[Any], rarer: str | None) -> list[Bin]:
+    """Return bins of the probabilities of the rarer of two classes, or of every class: tenths of 1, and of the rows."""
+    known = labels[: chances.shape[1]]
+    shown = [k for k in range(len(known)) if rarer is None or say_label(known.tolist()[k]) == rarer]
+    said = chances[:, shown].T.ravel()
+    there = np.concatenate([y == known[k] for k in shown])
+    ends = np.union1d(np.linspace(0, 1, BINS + 1), np.quantile(said, np.linspace(0, 1, BINS + 1)[1:-1]))[1:-1]
+    least = max(_LEAST_OF_BIN, len(said) // 100)
+    for place in range(len(ends) - 1, -1, -1):  # a bin of few rows belongs to the one below, the first to that above
+        upper = ends[place + 1] if place + 1 < len(ends) else np.inf
+        if ((said >= ends[place]) & (said < upper)).sum() < least or (place == 0 and (said < ends[0]).sum() < least):
+            ends = np.delete(ends, place)
+    bins = np.searchsorted(ends, said, side="right")
     return [
-        Bin(float(confidence[bins == k].mean()), float(right[bins == k].mean()), int((bins == k).sum()))
+        Bin(float(said[bins == k].mean()), float(there[bins == k].mean()), int((bins == k).sum()))
         for k in np.unique(bins)
     ]
 
@@ -228,7 +269,7 @@ def _examples(
     order = np.argsort(-badness, kind="stable")[:MOST_EXAMPLES]
     order = order[badness[order] > 0]
     say = repr if model.task == "regression" else say_label
-    cells = {name: model.rows.cells(name) for name in shown if len(order)}
+    cells = {name: cells_shown(model.model, model.rows, name) for name in shown if len(order)}
     return [
         Example(
             int(numbers[places[k]]),

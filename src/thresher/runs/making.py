@@ -15,6 +15,7 @@ from thresher.interfaces import Progress
 from thresher.runs.answers import ask, classes_of
 from thresher.runs.evaluation import MOST_ROWS, Evaluation, evaluate_rows
 from thresher.runs.later.comparing import profile_rows
+from thresher.runs.linear import score_linear
 from thresher.runs.record import CATEGORIES, LEFT_OUT, OF_TEST, PARTS, WHY, Test, Training
 from thresher.runs.recorder import Recorder
 from thresher.runs.run import Run
@@ -56,7 +57,14 @@ class Tested(NamedTuple):
 
 
 def evaluate(
-    model: Any, X: Any, y: ArrayLike, *, y_train: ArrayLike | None = None, target: str = "y", seconds: float = 5.0
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    X_train: Any = None,
+    y_train: ArrayLike | None = None,
+    target: str = "y",
+    seconds: float = 5.0,
 ) -> Run:
     """Return how well a fitted model does on rows that it was not fitted to, and why, as a run with a report.
 
@@ -71,6 +79,8 @@ def evaluate(
     X : rows (n, d) as the model takes them: an array, a frame of pandas or polars, a :class:`thresher.tables.Frame`,
         or rows on disk such as :class:`thresher.tables.ParquetRows`
     y : targets (n,): numbers, or labels
+    X_train : the rows (m, d) that the model was fitted to, with ``y_train``: the report compares the model with a
+        linear one that is fitted to them. A model does not keep them
     y_train : targets (m,) of the rows that the model was fitted to. Their mean, or the shares of their classes, is the
         constant guess that the model is compared with; without them it is that of ``y``, the best there is for these
         rows
@@ -84,9 +94,12 @@ def evaluate(
     count = _count_rows(X)
     wanted = _targets(y, "y", model, task)
     known = wanted if y_train is None else _targets(y_train, "y_train", model, task)
+    fitted = None if X_train is None else (X_train, known)
+    if X_train is not None and (y_train is None or _count_rows(X_train) != len(known)):
+        raise InvalidInput("X_train comes with y_train, a target for each of its rows.")
     if len(wanted) != count or not count:
         raise InvalidInput(f"X has {count:,} rows and y {len(wanted):,}; give at least one row, and a target for each.")
-    tested = test_model(model, X, wanted, task=task, known=known, target=target, seconds=seconds)
+    tested = test_model(model, X, wanted, task=task, known=known, target=target, fitted=fitted, seconds=seconds)
     return make_run(
         model,
         tested,
@@ -109,12 +122,14 @@ def test_model(
     target: str,
     numbers: NDArray[np.int64] | None = None,
     by_row: bool = True,
+    fitted: tuple[Any, NDArray[Any]] | None = None,
     seconds: float = 5.0,
     progress: Progress | None = None,
 ) -> Tested:
     """Return how well a model does on rows X with targets y (k,), and what a report shows of it, if asked ``by_row``.
 
-    The other parameters are those of :func:`evaluate_rows`. Cost: one prediction, then that of this function.
+    ``fitted`` are the rows and targets that it was fitted to: a linear model of them is compared with it. The other
+    parameters are those of :func:`evaluate_rows`. Cost: one prediction, then that of this function.
     """
     answers, classes = ask(model, X, task=task), classes_of(model)
     several = getattr(model, "multilabel_", False) or (answers.chances is not None and answers.chances.ndim != 2)
@@ -123,12 +138,14 @@ def test_model(
     scores = score_all(answers.predicted, y, task=task, known=known, chances=answers.chances, classes=classes)
     told = None
     if by_row:
+        linear = None if fitted is None else score_linear(model, fitted, X, y, task=task)
         numbers = np.arange(1, len(y) + 1) if numbers is None else numbers
         some: Any = slice(None)
         if on_disk(X) and not isinstance(X, np.ndarray):  # as many as are looked at are read
             some = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
             X = Part(X).take(some)
         more: dict[str, Any] = {"target": target, "numbers": numbers[some], "seconds": seconds, "progress": progress}
+        more |= {"linear": linear}
         told = evaluate_rows(model, X, y[some], task=task, known=known, **more)
     return Tested(Test.of(scores, len(y)), scores, {}, told)
 

@@ -16,7 +16,7 @@ class Term:
     """A term: where it was looked at, and its values there, in units of what is learnt."""
 
     name: str
-    kind: str  # "number", "date", "category" or "pair"
+    kind: str  # "number", "date", "cycle" of a date, "category" or "pair"
     share: float  # of what varies in the model
     at: list[float] = field(default_factory=list)  # numbers, or days since 1970; of a pair those of its first column
     words: list[str] = field(default_factory=list)  # names of categories instead
@@ -29,6 +29,8 @@ class Term:
     second_words: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)  # of the columns of a pair
     columns: list[str] = field(default_factory=list)  # the names of these
+    scale: str = "linear"  # of the axis of a number
+    part: str = ""  # of a date: "time", or what recurs: "month", "weekday", "hour"; means over the dates in it
 
 
 def terms_of(model: Any, *, most: int = MOST_TERMS, std: bool = True) -> list[Term]:

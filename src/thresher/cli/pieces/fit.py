@@ -148,6 +148,7 @@ class Work:
     def test(self, model: Any, parts: TrainTest, *, evaluate: bool) -> Tested:
         """Return how well a model does on rows that it was not fitted to; evaluate what a report shows of it."""
         X, y = self.rows(parts.test)
+        by_row = bool(evaluate and (self.options["save"] or self.options["report"]))
         under_way = "Predicting the rows of the test ..."
 
         def tell(done: int, total: int) -> None:
@@ -163,7 +164,8 @@ class Work:
                 known=self.table.targets[parts.train],
                 target=self.table.target,
                 numbers=parts.test + 1,
-                by_row=bool(evaluate and (self.options["save"] or self.options["report"])),
+                by_row=by_row,
+                fitted=self.rows(parts.train) if by_row else None,
                 progress=tell,
             )
 

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from thresher.figures import BLUE, GREEN, INK, ORANGE, PINK, SKY, Picture, as_written
-from thresher.pages import say_like
+from thresher.figures import BLUE, INK, PINK, SKY, Picture, as_written, scale_of, set_axis
+from thresher.pages import say_between
 from thresher.runs.evaluation import Evaluation
-from thresher.runs.influence import Effect
-from thresher.runs.report.words import Measure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["date_ticks", "effect_pictures", "model_pictures", "plain_ticks", "short"]
+__all__ = ["model_pictures", "short"]
 
-_CURVES = (BLUE, ORANGE, GREEN, PINK)
+_SIDES: tuple[Literal["x", "y"], ...] = ("x", "y")
+_NEAR_NONE = 0.2  # a probability: below it are nearly all of a rare class
+_MOST_BELOW = 0.05  # share of predictions that may be drawn at the end of a logarithmic axis
 _LONGEST = 44  # letters of a label
 
 
 def model_pictures(evaluation: Evaluation) -> dict[str, Picture]:
     """Return the pictures of an evaluation, in the order in which they are shown."""
     if evaluation.task == "classification":
-        return {
-            "calibration": Picture(
-                _calibration,
-                "Answers by the probability that the model gave them, and the share that is right. On the diagonal, "
-                "90 % sure means right 9 times out of 10. Bars: 95 % intervals of that share.",
-            )
-        }
+        return _of_chances(evaluation)
     sample = (
         ""
         if len(evaluation.points) == evaluation.rows
@@ -41,8 +34,14 @@ def model_pictures(evaluation: Evaluation) -> dict[str, Picture]:
     bars = " Thin lines: 95 % error bars." if evaluation.coverage and len(evaluation.points) <= _FEW else ""
     return {
         "actual": Picture(_actual, f"Each point is a row; on the line, the prediction is right.{bars}{sample}"),
-        "residuals": Picture(_residuals, "How far off predictions are: actual less predicted."),
-        "against": Picture(_against, "The same errors against what was predicted: are large predictions off by more?"),
+        "residuals": Picture(
+            _residuals, f"How far off predictions are: actual less predicted.{_say_beyond(evaluation)}"
+        ),
+        "against": Picture(
+            _against,
+            "The same errors against what was predicted: are large predictions off by more? Triangles: off by more "
+            "than the axis shows.",
+        ),
         "coverage": Picture(
             _coverage,
             "Share of the rows within error bars of each size. On the diagonal the bars are honest; below it they are "
@@ -51,41 +50,56 @@ def model_pictures(evaluation: Evaluation) -> dict[str, Picture]:
     }
 
 
-_FEW = 150  # points that have error bars
-
-
-def effect_pictures(evaluation: Evaluation) -> dict[str, Picture]:
-    """Return one picture for each number or date whose effect was found; categories are shown as bars of the page."""
-    curves = [one for one in evaluation.effects if one.kind != "category"]
-    return {
-        f"effect {place}": Picture(partial(_effect, effect=one), f"{one.column}: {_ends(evaluation, one)}.")
-        for place, one in enumerate(curves, start=1)
+def _of_chances(evaluation: Evaluation) -> dict[str, Picture]:
+    """Return the calibration, and its part near 0 where nearly all probabilities are."""
+    of = f"of {evaluation.rarer}" if evaluation.rarer else "of every class"
+    how = "On the diagonal, 30 % means 30 rows of 100. Bars: 95 % intervals of that share; grey: where the rows are."
+    pictures = {
+        "calibration": Picture(
+            partial(_calibration, most=100.0),
+            f"The probability {of} that the model gave, and the share of these rows that had it. {how}",
+        )
     }
+    rows = sum(one.rows for one in evaluation.calibration)
+    common = [one for one in evaluation.calibration if one.confidence <= _NEAR_NONE]
+    if len(common) > 2 and sum(one.rows for one in common) >= 0.8 * rows:
+        pictures["calibration near 0"] = Picture(
+            partial(_calibration, most=100 * _NEAR_NONE),
+            f"The same from 0 to {100 * _NEAR_NONE:.0f} %, where most rows are.",
+        )
+    return pictures
 
 
-def _ends(evaluation: Evaluation, effect: Effect) -> str:
-    """Return between which values the first output of an effect lies."""
-    measure, values = Measure.of(evaluation), effect.values[0]
-    if evaluation.task == "classification":
-        low, high = (say_like(100 * side(values), 10.0, "%") for side in (min, max))
-        return f"the probability of {effect.names[0]} is between {low} and {high}"
-    low, high = (measure.say(side(values)) for side in (min, max))
-    return f"between {low} and {high}"
+def _say_beyond(evaluation: Evaluation) -> str:
+    """Return how many rows a histogram does not show."""
+    below, above = evaluation.beyond or (0, 0)
+    if not below + above:
+        return ""
+    both = [f"{count:,} {word}" for count, word in ((below, "below"), (above, "above")) if count]
+    return f" The middle is shown; {' and '.join(both)} its ends."
+
+
+_FEW = 150  # points that have error bars
 
 
 def _actual(axes: Axes, evaluation: Evaluation) -> str:
     actual = np.array([one.actual for one in evaluation.points])
     predicted = np.array([one.predicted for one in evaluation.points])
-    low, high = (float(side(np.concatenate([actual, predicted]))) for side in (np.min, np.max))
+    log = scale_of(actual) == "log" and np.mean(predicted <= 0) < _MOST_BELOW
+    shown = np.maximum(predicted, actual.min()) if log else predicted
+    low, high = (float(side(np.concatenate([actual, shown]))) for side in (np.min, np.max))
     room = 0.04 * (high - low) or abs(high) * 0.1 or 1.0
-    ends = (low - room, high + room)
+    ends = (low / 1.2, high * 1.2) if log else (low - room, high + room)
     axes.plot(ends, ends, "--", color=PINK, linewidth=1.2, label="predicted = actual", zorder=1)
     if evaluation.coverage and len(actual) <= _FEW:
-        lower, upper = ([getattr(one, name) for one in evaluation.points] for name in ("lower", "upper"))
+        lower, upper = (
+            np.clip([getattr(one, name) for one in evaluation.points], *ends) for name in ("lower", "upper")
+        )
         axes.vlines(actual, lower, upper, color=SKY, linewidth=0.8, alpha=0.6, zorder=2)
-    axes.plot(actual, predicted, "o", color=BLUE, markersize=3.5, alpha=_alpha(len(actual)), markeredgewidth=0)
+    axes.plot(actual, shown, "o", color=BLUE, markersize=3.5, alpha=_alpha(len(actual)), markeredgewidth=0)
     axes.set(xlim=ends, ylim=ends, xlabel=f"actual {short(evaluation.target)}", ylabel="predicted")
-    plain_ticks(axes)
+    for side in _SIDES:
+        set_axis(axes, side, scale="log" if log else "linear")
     return (
         f"Predicted against actual {evaluation.target} of {len(actual):,} rows: the correlation is "
         f"{_correlation(actual, predicted)}."
@@ -96,11 +110,12 @@ def _residuals(axes: Axes, evaluation: Evaluation) -> str:
     axes.stairs(evaluation.counts, evaluation.edges, fill=True, color=SKY)
     axes.axvline(0, color=INK, linewidth=1)
     axes.set(xlabel=f"actual less predicted {short(evaluation.target)}", ylabel="rows")
-    axes.locator_params(axis="y", integer=True)
-    plain_ticks(axes)
+    axes.set_xlim(evaluation.edges[0], evaluation.edges[-1])
+    axes.locator_params(axis="y", integer=True, nbins=5)
+    set_axis(axes, "x")
     top = int(np.argmax(evaluation.counts))
     low, high = evaluation.edges[top : top + 2]
-    return f"Histogram of actual less predicted: most often between {low:.3g} and {high:.3g}."
+    return f"Histogram of actual less predicted: most often {say_between(low, high, high - low)}."
 
 
 def _against(axes: Axes, evaluation: Evaluation) -> str | None:
@@ -108,10 +123,21 @@ def _against(axes: Axes, evaluation: Evaluation) -> str | None:
         return None
     predicted = np.array([one.predicted for one in evaluation.points])
     errors = np.array([one.actual for one in evaluation.points]) - predicted
+    far = float(np.abs(errors).max())
+    middle = 1.5 * float(np.quantile(np.abs(errors), 0.98))
+    far = middle if 0 < 1.5 * middle < far else far or 1.0
+    within = np.abs(errors) <= far
+    colour: dict[str, Any] = {"color": BLUE, "markeredgewidth": 0, "alpha": _alpha(len(errors))}
     axes.axhline(0, color=PINK, linestyle="--", linewidth=1.2)
-    axes.plot(predicted, errors, "o", color=BLUE, markersize=3.5, alpha=_alpha(len(errors)), markeredgewidth=0)
-    axes.set(xlabel=f"predicted {short(evaluation.target)}", ylabel="actual less predicted")
-    plain_ticks(axes)
+    axes.plot(predicted[within], errors[within], "o", markersize=3.5, **colour)
+    for sign, mark in ((1, "^"), (-1, "v")):
+        out = sign * errors > far
+        axes.plot(predicted[out], np.full(int(out.sum()), sign * far), mark, markersize=4.5, **colour)
+    axes.set(
+        xlabel=f"predicted {short(evaluation.target)}", ylabel="actual less predicted", ylim=(-1.08 * far, 1.08 * far)
+    )
+    set_axis(axes, "x", scale="log" if scale_of(predicted) == "log" else "linear")
+    set_axis(axes, "y")
     return f"Errors of {len(errors):,} rows against their predictions: the largest is {np.abs(errors).max():.3g}."
 
 
@@ -121,47 +147,31 @@ def _coverage(axes: Axes, evaluation: Evaluation) -> str | None:
     nominal, observed = ([100 * getattr(one, name) for one in evaluation.coverage] for name in ("nominal", "observed"))
     axes.plot([0, 100], [0, 100], "--", color=PINK, linewidth=1.2, label="honest error bars")
     axes.plot(nominal, observed, "o-", color=BLUE, label="measured")
-    axes.set(xlim=(0, 103), ylim=(0, 103), xlabel="should be within the error bars, %", ylabel="are within, %")
+    axes.set(xlim=(-2, 102), ylim=(-2, 102), xlabel="should be within the error bars, %", ylabel="are within, %")
     told = ", ".join(f"{o:.0f} % of {n:.0f} %" for n, o in zip(nominal, observed, strict=True))
     return f"Rows within error bars, observed of promised: {told}."
 
 
-def _calibration(axes: Axes, evaluation: Evaluation) -> str | None:
-    if not evaluation.calibration:
+def _calibration(axes: Axes, evaluation: Evaluation, *, most: float) -> str | None:
+    shown = [one for one in evaluation.calibration if 100 * one.confidence <= most]
+    if not shown:
         return None
-    said, right, rows = (np.array([getattr(one, name) for one in evaluation.calibration], np.float64)
-                         for name in ("confidence", "right", "rows"))  # fmt: skip
-    low, high = _wilson(right, rows)
-    axes.plot([0, 100], [0, 100], "--", color=PINK, linewidth=1.2, label="as sure as it should be")
-    axes.vlines(100 * said, 100 * low, 100 * high, color=SKY, linewidth=2)
-    axes.plot(100 * said, 100 * right, "o-", color=BLUE, label="measured")
-    least = math.floor(10 * min(said.min(), low.min())) * 10 - 3
-    axes.set(xlim=(least, 103), ylim=(least, 103), xlabel="probability of the answer, %", ylabel="right, %")
-    told = ", ".join(f"{100 * r:.0f} % right where it says {100 * s:.0f} %" for s, r in zip(said, right, strict=True))
-    return f"Calibration: {told}."
-
-
-def _effect(axes: Axes, evaluation: Evaluation, *, effect: Effect) -> str:
-    at, scale = np.array(effect.at), 100.0 if evaluation.task == "classification" else 1.0
-    for name, values, colour in zip(effect.names, effect.values, _CURVES, strict=False):
-        label = short(name) if len(effect.names) > 1 else None
-        axes.plot(at, scale * np.array(values), "o-", color=colour, markersize=3.5, label=label)
-    means = scale * np.array(effect.values)
-    low, high = float(means.min()), float(means.max())
-    room = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
-    axes.set(xlabel=short(effect.column), ylim=(low - room, high + room))
-    of_class = f"probability of {short(effect.names[0], 14)}, %" if len(effect.names) == 1 else "probability, %"
-    axes.set_ylabel(of_class if evaluation.task == "classification" else f"predicted {short(evaluation.target, 30)}")
-    if effect.kind == "date":
-        plain_ticks(axes, x=False)
-        date_ticks(axes, at)
-    else:
-        plain_ticks(axes)
-    first, last = means[0, 0], means[0, -1]
-    return (
-        f"Mean answer by {effect.column}: from {first:.3g} at {effect.words[0]} to {last:.3g} at {effect.words[-1]}, "
-        f"between {low:.3g} and {high:.3g}."
+    said, right, rows = (
+        np.array([getattr(one, name) for one in shown], np.float64) for name in ("confidence", "right", "rows")
     )
+    low, high = _wilson(right, rows)
+    top = 100.0 if most == 100.0 else min(100.0, max(most, 105 * float(right.max())))
+    axes.bar(100 * said, 0.22 * top * rows / rows.max(), width=0.012 * most, color=INK, alpha=0.3)
+    axes.plot([0, most], [0, most], "--", color=PINK, linewidth=1.2, label="as it should be")
+    axes.vlines(100 * said, 100 * low, 100 * high, color=SKY, linewidth=2)
+    axes.plot(100 * said, 100 * right, "o-", color=BLUE, markersize=4.5, linewidth=1.2, label="measured")
+    of_class = f"probability of {short(evaluation.rarer, 20)}" if evaluation.rarer else "probability of a class"
+    axes.set(xlabel=f"{of_class}, %", ylabel="rows that have it, %")
+    axes.set(xlim=(-0.02 * most, 1.02 * most), ylim=(-0.02 * top, 1.02 * top))
+    set_axis(axes, "x")
+    set_axis(axes, "y")
+    told = ", ".join(f"{100 * r:.0f} % where it says {100 * s:.0f} %" for s, r in zip(said, right, strict=True))
+    return f"Calibration: {told}."
 
 
 def _wilson(share: Any, rows: Any) -> tuple[Any, Any]:
@@ -186,34 +196,3 @@ def _alpha(count: int) -> float:
 def short(words: str, longest: int = _LONGEST) -> str:
     """Return words for a figure, or the first of their letters."""
     return as_written(words if len(words) <= longest else f"{words[: longest - 1].rstrip()}…")
-
-
-def plain_ticks(axes: Axes, *, x: bool = True) -> None:
-    """Write numbers with commas, or all of an axis as multiples of a power of ten where they are huge or tiny."""
-    sides: list[Literal["x", "y"]] = ["x", "y"] if x else ["y"]
-    for side in sides:
-        axis = axes.xaxis if side == "x" else axes.yaxis
-        axes.locator_params(axis=side, nbins=5)
-        low, high = axis.get_view_interval()
-        largest = max(abs(low), abs(high))
-        if high - low >= 1e-3 and 1e-2 <= largest < 1e7:
-            axis.set_major_formatter(_with_commas if largest >= 1e4 else _without)  # years have none
-        else:
-            axes.ticklabel_format(axis=side, style="sci", scilimits=(0, 0), useMathText=True)
-
-
-def _with_commas(value: float, _: Any) -> str:
-    return f"{round(value, 12):,.10g}"
-
-
-def _without(value: float, _: Any) -> str:
-    return f"{round(value, 12):.10g}"
-
-
-def date_ticks(axes: Axes, days: Any, *, axis: Any = None, number: int = 4) -> None:
-    """Name some days, at even distances, as years, months or days, on the x axis or another."""
-    first, last = float(days.min()), float(days.max())
-    places = np.linspace(first, last, number if last > first else 1)
-    long = "Y" if last - first > 4 * 365 else "M" if last - first > 120 else "D"
-    labels = [str(np.datetime64(round(day), "D").astype(f"datetime64[{long}]")) for day in places]
-    (axes.xaxis if axis is None else axis).set_ticks(places, labels, fontsize=8)

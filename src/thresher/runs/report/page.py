@@ -12,9 +12,11 @@ from thresher.memory import format_bytes
 from thresher.output import write_text
 from thresher.pages import find_jinja, render_page, say_number
 from thresher.runs.evaluation import MOST_ROWS, Evaluation
+from thresher.runs.influence import Effect
 from thresher.runs.record import CATEGORIES, LEFT_OUT, OF_TEST, PARTS, WHY, Record
-from thresher.runs.report import words
-from thresher.runs.report.model_pictures import effect_pictures, model_pictures
+from thresher.runs.report import first_screen, words
+from thresher.runs.report.effect_pictures import effect_pictures
+from thresher.runs.report.model_pictures import model_pictures
 from thresher.runs.report.term_pictures import term_pictures
 from thresher.runs.report.training_pictures import FIGURES
 from thresher.theory import Statement
@@ -61,8 +63,8 @@ def write_report(run: Record, path: Path, *, folder: Path | None = None) -> Path
         "report.html",
         run=run,
         title=words.title(run),
-        lead=words.lead(found) if found else "",
-        facts=list(words.facts(found) if found else _tested(run)),
+        verdict=first_screen.verdict(found) if found else "",
+        facts=[] if found else list(_tested(run)),
         validated=words.validated(run),
         remarks=remarks,
         efforts=list(_efforts(run)),
@@ -83,17 +85,25 @@ def _model_parts(found: Evaluation | None) -> dict[str, Any]:
     """Return what the page shows of an evaluation, besides figures."""
     if found is None:
         return {"evaluation": None}
-    groups = [one for one in found.effects if one.kind == "category"]
+    groups = [one for one in found.effects if one.kind in ("category", "words")]
     return {
         "evaluation": found,
+        "compared": first_screen.compared(found),
+        "used": first_screen.used(found),
+        "fails": first_screen.fails(found),
+        "sure": first_screen.sure(found),
         "matrix": words.matrix_of(found),
         "classes": words.classes_of(found),
         "thresholds": words.thresholds_of(found),
         "importances": words.bars_of_importance(found),
         "shares": words.bars_of_shares(found),
-        "categories": [(one.column, words.bars_of_effect(found, one)) for one in groups],
+        "categories": [(_say_group(one), words.bars_of_effect(found, one)) for one in groups],
         "examples": words.examples_of(found),
     }
+
+
+def _say_group(one: Effect) -> str:
+    return f"{one.column}: rows whose text has the word" if one.kind == "words" else one.column
 
 
 def _remarks(run: Record) -> Iterator[str]:

@@ -10,8 +10,11 @@ import numpy as np
 
 from thresher.checks import check_whole
 from thresher.errors import InvalidInput
-from thresher.figures import BLUE, GREEN, INK, ORANGE, PINK, SKY, Picture, figure_grid
-from thresher.runs.report.model_pictures import date_ticks, plain_ticks, short
+from thresher.figures import BLUE, GREEN, INK, ORANGE, PINK, SKY, Picture, figure_grid, number_ticks, set_axis
+from thresher.pages import say_between
+from thresher.runs.report.effect_pictures import show_cycle
+from thresher.runs.report.model_pictures import short
+from thresher.runs.report.words import heading_of
 from thresher.runs.terms import Term, terms_of
 
 if TYPE_CHECKING:
@@ -27,9 +30,10 @@ _BELOW = 0.2  # share of a picture that the histogram has
 def plot_effects(model: Any, *, terms: int = 12, std: bool = True, columns: int = 3) -> Figure:
     """Draw the terms of a fitted model, the largest share first, and return the figure.
 
-    A number or a date is a curve with a band of two standard errors, and a histogram of the training rows below. A
-    category is a bar for each value, the commonest on top. A pair is a map of what its two columns do beyond their main
-    effects. All are in units of what is learnt: logarithms where ``target_`` is ``"log"``, scores of a classifier.
+    A number is a curve with a band of two standard errors, and a histogram of the training rows below. A date is one
+    for each part that it depends on: the time, the month, the weekday, the hour. A category is a bar for each value,
+    the commonest on top. A pair is a map of what its two columns do beyond their main effects. All are in units of what
+    is learnt: logarithms where ``target_`` is ``"log"``, scores of a classifier.
 
     Parameters
     ----------
@@ -58,22 +62,31 @@ def plot_effects(model: Any, *, terms: int = 12, std: bool = True, columns: int 
         draw_term(axes, one)
         if len(one.outputs) > 1:
             axes.legend(frameon=False, fontsize=7)
-        axes.set_title(f"{short(one.name, 30)}: {one.share:.1%}", fontsize=9, loc="left")
+        axes.set_title(f"{short(_heading(one), 30)}: {one.share:.1%}", fontsize=9, loc="left")
     return figure
 
 
 def term_pictures(terms: Sequence[Term], *, unit: str = "") -> dict[str, Picture]:
-    """Return one picture for each term of a model."""
+    """Return one picture for each term of a model, or for each part of a date."""
     return {
-        f"term {place}": Picture(partial(_picture, one=one, unit=unit), f"{one.name}: {one.share:.1%} of what varies.")
+        f"term {place}": Picture(
+            partial(_picture, one=one, unit=unit), f"{_heading(one)}: {one.share:.1%} of what varies."
+        )
         for place, one in enumerate(terms, start=1)
     }
+
+
+def _heading(one: Term) -> str:
+    return heading_of(one) if one.kind != "pair" else one.name
 
 
 def _picture(axes: Axes, _: Any, *, one: Term, unit: str) -> str:
     draw_term(axes, one, unit=unit)
     values = np.array(one.values)
-    return f"Effect of {one.name}, {one.share:.1%} of what varies: from {values.min():.3g} to {values.max():.3g}."
+    return (
+        f"Effect of {_heading(one)}, {one.share:.1%} of what varies: "
+        f"{say_between(values.min(), values.max(), np.abs(values).max())}."
+    )
 
 
 def draw_term(axes: Axes, one: Term, *, unit: str = "") -> None:
@@ -87,13 +100,18 @@ def draw_term(axes: Axes, one: Term, *, unit: str = "") -> None:
 
 
 def _curve(axes: Axes, one: Term, unit: str) -> None:
-    at, values = np.array(one.at), np.array(one.values)
+    at, values = (
+        np.arange(len(one.words), dtype=np.float64) if one.kind == "cycle" else np.array(one.at),
+        np.array(one.values),
+    )
     band = 2 * np.array(one.deviations) if one.deviations else np.zeros_like(values)
-    several = len(values) > 1
+    several, dots = len(values) > 1, "o-" if one.part else "-"
     for curve, half, name, colour in zip(values, band, one.outputs, _CURVES, strict=False):
         if half.any():
             axes.fill_between(at, curve - half, curve + half, color=SKY if not several else colour, alpha=0.3, lw=0)
-        axes.plot(at, curve, color=colour, linewidth=1.6, label=short(name, 14) if several else None)
+        axes.plot(
+            at, curve, dots, color=colour, linewidth=1.6, markersize=3.5, label=short(name, 14) if several else None
+        )
     low, high = float((values - band).min()), float((values + band).max())
     room = 0.06 * (high - low) or 1.0
     axes.set_ylim(low - room - _BELOW / (1 - _BELOW) * (high - low + 2 * room), high + room)
@@ -103,11 +121,18 @@ def _curve(axes: Axes, one: Term, unit: str) -> None:
             0.9 * _BELOW * counts / counts.max(), edges, fill=True, color=INK, alpha=0.3,
             transform=axes.get_xaxis_transform(),
         )  # fmt: skip
+    elif len(counts) == len(at) > 1:
+        axes.bar(
+            at, 0.9 * _BELOW * counts / counts.max(), width=0.6 * np.diff(at).min(), color=INK, alpha=0.3,
+            transform=axes.get_xaxis_transform(),
+        )  # fmt: skip
     axes.axhline(0, color=INK, linewidth=0.8)
-    axes.set(xlabel=short(one.name, 30), ylabel=f"effect{f' [{unit}]' if unit else ''}")
-    plain_ticks(axes, x=one.kind != "date")
-    if one.kind == "date":
-        date_ticks(axes, at, number=3)
+    axes.set(xlabel=short(heading_of(one), 30), ylabel=f"effect{f' [{unit}]' if unit else ''}")
+    set_axis(axes, "y")
+    if one.kind == "cycle":
+        show_cycle(axes, one.words)
+    else:
+        set_axis(axes, "x", scale=one.scale, at=at, dates=one.kind == "date")
 
 
 def _bars(axes: Axes, one: Term, unit: str) -> None:
@@ -119,12 +144,13 @@ def _bars(axes: Axes, one: Term, unit: str) -> None:
             places + (k - (len(values) - 1) / 2) * height, values[k], height, color=colour, xerr=half, ecolor=INK,
             error_kw={"linewidth": 0.8}, label=short(name, 14) if len(values) > 1 else None,
         )  # fmt: skip
-    told = zip(one.words, one.counts, strict=True)
-    axes.set_yticks(places, [f"{short(word, 18)} ({share:.0%})" for word, share in told], fontsize=8)
+    shares = [f" ({share:.0%})" for share in one.counts] or [""] * len(one.words)
+    named = [f"{short(word, 18)}{share}" for word, share in zip(one.words, shares, strict=True)]
+    axes.set_yticks(places, named, fontsize=8 if len(named) <= 12 else 6)
     axes.invert_yaxis()
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_xlabel(f"effect of {short(one.name, 24)}{f' [{unit}]' if unit else ''}")
-    axes.locator_params(axis="x", nbins=5)
+    set_axis(axes, "x", most=4)
 
 
 def _map(axes: Axes, one: Term) -> None:
@@ -145,7 +171,9 @@ def _map(axes: Axes, one: Term) -> None:
                 {"rotation": 45, "ha": "right"} if axis is axes.xaxis and len("".join(words)) > 24 else {}
             )
             axis.set_ticks(range(len(words)), [short(word, 12) for word in words], fontsize=8, **turned)
-        elif kind == "date":
-            date_ticks(axes, np.array(one.at if axis is axes.xaxis else one.second), axis=axis, number=3)
+        else:
+            set_axis(axes, "x" if axis is axes.xaxis else "y", dates=kind == "date", most=4)
     made = axes.figure.colorbar(drawn, ax=axes, pad=0.02)
+    ticks = number_ticks(-most, most)
+    made.set_ticks(ticks.places, labels=ticks.words)
     made.ax.tick_params(labelsize=7)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from thresher.pages import say_like, say_number
@@ -13,8 +12,25 @@ from thresher.runs.influence import Effect
 from thresher.runs.record import Record
 from thresher.runs.scores import GUESS
 
-__all__ = ["Bar", "Measure", "bars_of_effect", "bars_of_importance", "bars_of_shares", "classes_of", "examples_of",
-           "facts", "lead", "matrix_of", "thresholds_of", "title", "validated"]  # fmt: skip
+__all__ = [
+    "Bar",
+    "Measure",
+    "bars_of_effect",
+    "bars_of_importance",
+    "bars_of_shares",
+    "classes_of",
+    "examples_of",
+
+    "heading_of",
+    "lead",
+    "matrix_of",
+    "say_percent",
+    "say_rows",
+    "say_unseen",
+    "thresholds_of",
+    "title",
+    "validated",
+]  # fmt: skip
 
 MOST_CLASSES = 12  # that a matrix shows
 _WRONG = 15  # confusions that are listed
@@ -51,6 +67,12 @@ class Measure(NamedTuple):
         return say_like(value, self.error if size is None else size, self.unit)
 
 
+def heading_of(one: Any) -> str:
+    """Return what an effect or a term is of: a column, and the part of its dates, if there is one."""
+    how = {"": "", "time": "", "month": ", by month", "weekday": ", by weekday", "hour": ", by hour of the day"}
+    return f"{one.column if isinstance(one, Effect) else one.name}{how[one.part]}"
+
+
 def title(run: Record) -> str:
     """Return what was predicted from what."""
     target = run.model.get("target")
@@ -64,43 +86,41 @@ def title(run: Record) -> str:
 
 
 def lead(evaluation: Evaluation) -> str:
-    """Return how good the model is, in plain words."""
+    """Return how far off answers are, beside those of a constant guess, in plain words."""
     scores, measure = evaluation.scores, Measure.of(evaluation)
-    unseen = f"{evaluation.rows:,} row{'s' if evaluation.rows != 1 else ''} that it had not seen"
     if evaluation.task == "classification":
-        commonest = f"always giving the commonest answer would get {_percent(scores['accuracy of the guess'])}"
-        right = f"{_percent(scores['accuracy'])} of its answers are right; {commonest}."
+        commonest = f"always giving the commonest answer would get {say_percent(scores['accuracy of the guess'])}"
+        right = f"{say_percent(scores['accuracy'])} of its answers are right; {commonest}."
         if "log loss of the guess" in scores and not math.isnan(scores["log loss"]):
-            return f"On {unseen}, {_of_chances(evaluation)} {right[0].upper()}{right[1:]}"
+            return f"{_of_chances(evaluation)}{right}"
         verdict = "" if scores["accuracy"] > scores["accuracy of the guess"] else " It is no better than that."
-        return f"On {unseen}, {right}{verdict}"
+        return f"On {say_unseen(evaluation)}, {right}{verdict}"
     off, guess = scores["mean error"], scores["mean error of the guess"]
-    verdict = ""
-    if guess > 0:
-        verdict = (
-            f" Its error is {100 * off / guess:.2g}\u202f% of that." if off < guess else " It is no better than that."
-        )
-    middle = f"; half of them by less than {measure.say(scores['median error'])}" if evaluation.rows > 1 else ""
+    size = min([one for one in (off, guess, measure.error) if one > 0], default=1.0) / 2
+    half = f", half of them by less than {measure.say(scores['median error'], size=size)}"
+    middle = half if evaluation.rows > 1 else ""
     return (
-        f"On {unseen}, predictions of {measure.name} are off by {measure.say(off)} on average{middle}. A constant "
-        f"guess, {measure.say(scores['guess'])}, is off by {measure.say(guess)}.{verdict}"
+        f"Predictions are off by {measure.say(off, size=size)} on average{middle}; a constant guess, "
+        f"{measure.say(scores['guess'])}, by {measure.say(guess, size=size)}."
     )
 
 
+def say_unseen(evaluation: Evaluation) -> str:
+    """Return how many rows were not seen."""
+    return f"{say_rows(evaluation.rows)} that it had not seen"
+
+
 def _of_chances(evaluation: Evaluation) -> str:
-    """Return how good probabilities are against the shares of the classes, in sentences."""
+    """Return how good probabilities are, in sentences."""
     scores = evaluation.scores
     loss, guess = scores["log loss"], scores["log loss of the guess"]
-    said = (say_like(one, guess / 10) for one in (loss, guess))
-    both = "log loss {}; of the base rate, the same shares of classes for every row, {}".format(*said)
     if loss >= guess:
-        return f"its probabilities are no better than the base rate ({both})."
-    ranks = ""
-    if not math.isnan(scores["AUC"]):
-        what = f"a row of {evaluation.rarer}" if evaluation.rarer else "a row of one class"
-        ranks = f" In {_percent(scores['AUC'])} of pairs {what} has a higher probability of it than another row (AUC)."
-    below = f"{100 * (1 - loss / guess):.2g}\u202f%"
-    return f"its probabilities have an error {below} below that of the base rate ({both}).{ranks}"
+        said = (say_like(one, guess / 10) for one in (loss, guess))
+        return "Its probabilities are no better than the base rate: log loss {}, instead of {}. ".format(*said)
+    if math.isnan(scores["AUC"]):
+        return ""
+    what = f"a row of {evaluation.rarer}" if evaluation.rarer else "a row of one class"
+    return f"In {say_percent(scores['AUC'])} of pairs {what} has a higher probability of it than another row (AUC). "
 
 
 def validated(run: Record) -> str:
@@ -115,7 +135,7 @@ def validated(run: Record) -> str:
             continue
         mean, error = sum(values) / len(values), float(errors.get(name, math.nan))
         if name == "accuracy":
-            said.append(f"{_percent(mean)} ± {100 * error:.1f} right")
+            said.append(f"{say_percent(mean)} ± {100 * error:.1f} right")
         elif name in ("RMSE", "MAE"):
             word = "typical error (RMSE)" if name == "RMSE" else "off on average"
             said.append(f"{word} {say_like(mean, error or mean)} ± {measure.say(error, size=error or mean)}")
@@ -129,56 +149,14 @@ def validated(run: Record) -> str:
     )
 
 
-def facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
-    """Yield the numbers to know first, and what each means."""
-    scores, measure = evaluation.scores, Measure.of(evaluation)
-    if evaluation.task == "classification":
-        yield from _facts_of_chances(evaluation)
-        yield (
-            _percent(scores["accuracy"]),
-            f"right (accuracy); a constant guess: {_percent(scores['accuracy of the guess'])}",
-        )
-        yield _percent(scores["mean recall"]), "found of a class, mean of all classes (recall)"
-        if "mean probability of the answer" in scores:
-            yield _percent(scores["mean probability of the answer"]), "mean probability of its answers: how sure it is"
-        return
-    yield (
-        measure.say(scores["RMSE"]),
-        f"typical error (RMSE); a constant guess: {measure.say(scores['RMSE of the guess'])}",
-    )
-    yield measure.say(scores["mean error"]), "off by on average (mean absolute error)"
-    if not math.isnan(scores["R2"]):
-        share = f"{scores['R2']:.3f}" if scores["R2"] >= 0 else f"{scores['R2']:.2g}"
-        yield share, "R²: the share of the variance that it explains"
-    for level in evaluation.coverage:
-        if level.nominal == 0.95:
-            yield _percent(level.observed), "of the rows lie within the 95 % error bars"
-
-
-def _facts_of_chances(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
-    """Yield the scores of probabilities beside those of the base rate; nothing for a model without probabilities."""
-    order = "how well rows are ordered; 0.5 is chance, 1 is perfect"
-    order += "" if evaluation.rarer else ". The mean of each class against the rest"
-    for name, meaning in (
-        ("AUC", order),
-        ("average precision", f"of {evaluation.rarer}"),
-        ("log loss", "of probabilities"),
-    ):
-        value, guess = (evaluation.scores.get(one, math.nan) for one in (name, f"{name}{GUESS}"))
-        if not math.isnan(value):
-            size = guess / 10 if name == "log loss" else 0.01
-            base = "" if math.isnan(guess) else f"; the base rate: {say_like(guess, size)}"
-            yield say_like(value, size), f"{name}{' ' if base else ': '}{meaning}{base}"
-
-
 def thresholds_of(evaluation: Evaluation) -> list[list[str]]:
     """Return the rows of the table of thresholds: probability, cost, answers, recall, precision."""
     rows = {one.name: one.rows for one in evaluation.classes}.get(evaluation.rarer, 0)
     return [
         [
-            _percent(one.probability), f"{say_number(float(f'{one.cost:.2g}'))}", f"{one.answers:,}",
-            _percent(one.right / rows if rows else math.nan),
-            _percent(one.right / one.answers if one.answers else math.nan),
+            say_percent(one.probability), f"{say_number(float(f'{one.cost:.2g}'))}", f"{one.answers:,}",
+            say_percent(one.right / rows if rows else math.nan),
+            say_percent(one.right / one.answers if one.answers else math.nan),
         ]
         for one in evaluation.thresholds
     ]  # fmt: skip
@@ -202,25 +180,32 @@ def bars_of_shares(evaluation: Evaluation) -> list[Bar]:
     """Return a bar for each term of a model with parts that has a share worth a line."""
     most = max(evaluation.shares.values(), default=0.0)
     shown = [(name, share) for name, share in evaluation.shares.items() if share >= _LEAST_SHARE]
-    return [Bar(name, 0.0, 100 * share / most, _percent(share)) for name, share in shown]
+    return [Bar(name, 0.0, 100 * share / most, say_percent(share)) for name, share in shown]
 
 
 def bars_of_effect(evaluation: Evaluation, effect: Effect) -> list[tuple[str, list[Bar]]]:
-    """Return the bars of each output of a category, by its values."""
+    """Return the bars of each output of a category or of words, by their values."""
     scale, measure = 100.0 if evaluation.task == "classification" else 1.0, Measure.of(evaluation)
     told = []
     for name, values in zip(effect.names, effect.values, strict=True):
         shown = [scale * value for value in values]
         low, high = min(0.0, *shown), max(0.0, *shown)
-        span, size = (high - low) or 1.0, 10.0 if scale > 1 else measure.error
+        gap = max(shown) - min(shown)
+        span, size = (high - low) or 1.0, min(10.0 if scale > 1 else measure.error, gap or math.inf)
+        size = max(size, 1e-3 * max(map(abs, shown)))
         both = zip(effect.words, shown, effect.rows, strict=True)
         bars = [
-            Bar(f"{word or 'missing'} ({rows:,} rows)", 100 * (min(value, 0.0) - low) / span, 100 * abs(value) / span,
-                say_like(value, size, measure.unit))
+            Bar(f"{word or 'missing'} ({say_rows(rows)})", 100 * (min(value, 0.0) - low) / span,
+                100 * abs(value) / span, say_like(value, size, measure.unit))
             for word, value, rows in both
         ]  # fmt: skip
         told.append((name if evaluation.task == "classification" else "", bars))
     return told
+
+
+def say_rows(count: int) -> str:
+    """Return a number of rows."""
+    return f"{count:,} row{'s' if count != 1 else ''}"
 
 
 def classes_of(evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -230,8 +215,8 @@ def classes_of(evaluation: Evaluation) -> list[dict[str, Any]]:
         ordered.sort(key=lambda one: (math.isnan(one.recall), one.recall))
     return [
         {
-            "name": one.name, "rows": f"{one.rows:,}", "recall": _percent(one.recall),
-            "width": 0.0 if math.isnan(one.recall) else 100 * one.recall, "precision": _percent(one.precision),
+            "name": one.name, "rows": f"{one.rows:,}", "recall": say_percent(one.recall),
+            "width": 0.0 if math.isnan(one.recall) else 100 * one.recall, "precision": say_percent(one.precision),
         }
         for one in ordered
     ]  # fmt: skip
@@ -251,7 +236,8 @@ def matrix_of(evaluation: Evaluation) -> dict[str, Any]:
         return {"names": names, "table": table, "wrong": []}
     wrong = sorted((one for one in evaluation.confusions if one.actual != one.predicted), key=lambda one: -one.rows)
     rows = [
-        (one.actual, one.predicted, f"{one.rows:,}", _percent(one.rows / totals[one.actual])) for one in wrong[:_WRONG]
+        (one.actual, one.predicted, f"{one.rows:,}", say_percent(one.rows / totals[one.actual]))
+        for one in wrong[:_WRONG]
     ]
     return {"names": [], "table": [], "wrong": rows}
 
@@ -263,7 +249,7 @@ def examples_of(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
     rows = []
     for one in evaluation.examples:
         if evaluation.task == "classification":
-            answers = [one.actual, one.predicted, "" if one.probability is None else _percent(one.probability)]
+            answers = [one.actual, one.predicted, "" if one.probability is None else say_percent(one.probability)]
         else:
             actual, predicted = float(one.actual), float(one.predicted)
             ends = [say_like(end, measure.error) for end in (one.lower, one.upper) if end is not None]
@@ -277,7 +263,7 @@ def examples_of(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
     return ["row", "actual", "predicted", last, *columns], rows
 
 
-def _percent(share: float) -> str:
+def say_percent(share: float) -> str:
     """Return a share in per cent, with a digit more where it is close to none or all."""
     if math.isnan(share):
         return "none"

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.interfaces import Progress
-from thresher.runs.answers import ask
+from thresher.runs.answers import Answers, ask
+from thresher.runs.influence.values import GRID, Effect, Tried, effect_of, values_of
 from thresher.runs.scores import rmse
-from thresher.tables import say_label
-from thresher.tables.picking import CellPicker, say_cell
+from thresher.tables.picking import CellPicker
 
-__all__ = ["Effect", "Importance", "Influence", "TestedModel", "find_influence"]
+__all__ = ["REPEATS", "Importance", "Influence", "TestedModel", "find_influence"]
 
 REPEATS = 3  # permutations of each column
-GRID = 12  # values of a column that are tried
 TOP = 6  # columns whose effect is shown
-CURVES = 4  # classes whose probabilities are shown
 MOST_ROWS, ENOUGH_ROWS, LEAST_ROWS = 1_000, 100, 16
 _BATCH = 4_096  # rows of a prediction
 _PROBE = 512  # rows that are timed
 _SHARE = 0.6  # of the time: for importances
+_LEAST_PART = 0.3  # of the largest effect of a date's parts: a part with less is not shown
 
 Places = NDArray[np.int64]
 
@@ -41,22 +40,6 @@ class Importance:
     column: str
     mean: float
     deviation: float
-
-
-@dataclass(frozen=True)
-class Effect:
-    """The mean answer if all rows had one value in a column: predictions, or probabilities of some classes.
-
-    ``kind`` is "number", "date" (``at`` is in days since 1970) or "category" (``words`` are the values).
-    """
-
-    column: str
-    kind: str
-    at: list[float]
-    words: list[str]
-    names: list[str]  # of the outputs
-    values: list[list[float]]  # by output, then by value
-    rows: list[int] = field(default_factory=list)  # of a category: how many have it
 
 
 class Influence(NamedTuple):
@@ -81,11 +64,16 @@ class TestedModel(NamedTuple):
 
         Cells come from the rows at some places (k,), those of ``changed`` columns from other places (k,).
         """
-        answers = ask(self.model, self.rows.table(places, changed), task=self.task)
+        return self.outputs_of(ask(self.model, self.rows.table(places, changed), task=self.task))
+
+    def outputs_of(self, answers: Answers) -> NDArray[np.float64]:
+        """Return the same of answers that are known."""
         if answers.chances is not None:
             return np.asarray(answers.chances, np.float64)
         predicted = answers.predicted[:, None]
-        return predicted if self.task == "regression" else np.asarray(predicted == self.classes, np.float64)
+        if self.task == "regression":
+            return np.asarray(predicted, np.float64)
+        return np.asarray(predicted == (np.unique(self.y) if self.classes is None else self.classes), np.float64)
 
     def each_variant(
         self, places: Places, variants: Sequence[tuple[str, Places]], tell: Callable[[int], None]
@@ -112,9 +100,16 @@ class TestedModel(NamedTuple):
 
 
 def find_influence(
-    model: TestedModel, places: Places, *, seconds: float, progress: Progress | None = None
+    model: TestedModel,
+    places: Places,
+    outputs: NDArray[np.float64],
+    *,
+    seconds: float,
+    progress: Progress | None = None,
 ) -> Influence:
-    """Return which columns matter, on some of the rows at ``places``, and how answers change with the first few.
+    """Return which columns matter, on some of the rows at ``places`` (k,), and how answers change with the first few.
+
+    ``outputs`` (k, outputs) are those of these rows.
 
     The number of rows is a power of two, or all, such that it takes about ``seconds``. Cost: that, at least 16 rows.
     """
@@ -131,11 +126,13 @@ def find_influence(
     if affordable < 0.8 * count:
         count = min(count, max(LEAST_ROWS, 2 ** int(np.log2(max(affordable, 1.0)))))
     some = np.random.default_rng(0).permutation(places)[:count]
-    tell = _Steps(progress, len(names) * repeats + min(TOP, len(names)) * GRID)
+    tell = _Steps(progress, len(names) * repeats, later=min(TOP, len(names)) * GRID)
     importances = _importances(model, some, repeats, tell)
     chosen = [one.column for one in importances[:TOP] if one.mean > 0]
-    fewer = max(LEAST_ROWS, int((1 - _SHARE) * seconds / a_row / max(len(chosen) * GRID, 1)))
-    return Influence(importances, [_effect(model, name, some[:fewer], places, tell) for name in chosen], count)
+    tried = [(name, one) for name in chosen for one in values_of(model.model, model.rows, name, places, outputs)]
+    fewer = max(LEAST_ROWS, int((1 - _SHARE) * seconds / a_row / max(sum(len(one.cells) for _, one in tried), 1)))
+    effects = list(_worth_showing(_effects(model, tried, some[:fewer], tell)))
+    return Influence(importances, effects, count)
 
 
 def _importances(model: TestedModel, some: Places, repeats: int, tell: Callable[[int], None]) -> list[Importance]:
@@ -151,45 +148,38 @@ def _importances(model: TestedModel, some: Places, repeats: int, tell: Callable[
     return sorted(found, key=lambda one: -one.mean)
 
 
-def _effect(model: TestedModel, name: str, some: Places, places: Places, tell: Callable[[int], None]) -> Effect:
-    cells = model.rows.cells(name)[places]
-    kind, chosen, counts = _grid(cells)
-    variants = [(name, np.full(len(some), places[k])) for k in chosen]
-    means = np.array([outputs.mean(axis=0) for outputs in model.each_variant(some, variants, tell)])  # (grid, outputs)
-    labels = ["prediction"] if model.task == "regression" else list(map(say_label, np.asarray(model.classes).tolist()))
-    keep = [1] if len(labels) == 2 else np.argsort(-np.ptp(means, axis=0), kind="stable")[:CURVES].tolist()
-    tried = cells[chosen]
-    at = [] if kind == "category" else (_days(tried) if kind == "date" else tried).tolist()
-    words = [say_cell(one if kind == "date" else one.item()) for one in tried]
-    return Effect(name, kind, at, words, [labels[k] for k in keep], means[:, keep].T.tolist(), counts)
+def _effects(model: TestedModel, tried: list[tuple[str, Tried]], some: Places, tell: _Steps) -> list[Effect]:
+    """Return the effect of every column, or part of one, whose values are tried on some rows."""
+    tell.more(sum(len(one.cells) for _, one in tried))
+    shares = np.random.default_rng(1).random(len(some))
+    found = []
+    for name, one in tried:
+        changes = [(name, one.pick(k, shares)) for k in range(len(one.cells))]
+        means = np.array([outputs.mean(axis=0) for outputs in model.each_variant(some, changes, tell)])
+        found.append(effect_of(name, one, means, task=model.task, classes=model.classes))
+    return found
 
 
-def _grid(cells: NDArray[Any]) -> tuple[str, list[int], list[int]]:
-    """Return the kind of a column, places of the cells to try, in order, and how often each category is there."""
-    if cells.dtype.kind in "fM":
-        present = np.flatnonzero(~np.isnat(cells) if cells.dtype.kind == "M" else np.isfinite(cells))
-        if len(present):
-            values, firsts = np.unique(cells[present], return_index=True)
-            wanted = np.quantile(np.arange(len(present)), np.linspace(0, 1, GRID), method="nearest").astype(int)
-            ranked = np.searchsorted(values, np.sort(cells[present])[wanted])
-            return "date" if cells.dtype.kind == "M" else "number", present[firsts[np.unique(ranked)]].tolist(), []
-    values, firsts, counts = np.unique(cells, return_index=True, return_counts=True)
-    order = np.argsort(-counts, kind="stable")[:GRID]
-    return "category", firsts[order].tolist(), counts[order].tolist()
-
-
-def _days(dates: NDArray[Any]) -> NDArray[np.float64]:
-    days: NDArray[np.float64] = dates.astype("datetime64[s]").astype(np.int64) / 86_400.0
-    return days
+def _worth_showing(effects: list[Effect]) -> Iterator[Effect]:
+    """Yield effects, of dates the parts that change answers at least by some share of what their largest does."""
+    spans = [max(max(one) - min(one) for one in effect.values) for effect in effects]
+    for effect, span in zip(effects, spans, strict=True):
+        most = max(own for other, own in zip(effects, spans, strict=True) if other.column == effect.column)
+        if effect.part in ("", "time") or span >= _LEAST_PART * most:
+            yield effect
 
 
 class _Steps:
-    """Counts what is done and tells of it."""
+    """Counts what is done and tells of it; what comes later is guessed until it is known."""
 
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
+    def __init__(self, progress: Progress | None, total: int, *, later: int) -> None:
+        self._progress, self._known, self._total, self._done = progress, total, total + later, 0
 
-    def __call__(self, more: int) -> None:
-        self._done = min(self._done + more, self._total)
+    def more(self, count: int) -> None:
+        """Set what is to be done besides."""
+        self._total = self._known + count
+
+    def __call__(self, done: int) -> None:
+        self._done = min(self._done + done, self._total)
         if self._progress is not None:
             self._progress(self._done, self._total)

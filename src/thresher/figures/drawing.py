@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["BLUE", "COLOURS", "GREEN", "INK", "NO_FIGURES", "ORANGE", "PAPER", "PINK", "SKY", "Drawn", "Picture",
-           "draw", "figure_grid", "figure_style", "follow", "make_figure", "notebook_axes", "themed"]  # fmt: skip
+__all__ = ["BLUE", "COLOURS", "GREEN", "INK", "NO_FIGURES", "ORANGE", "PAPER", "PINK", "SIZE", "SKY", "Drawn",
+           "Picture", "as_written", "draw", "figure_grid", "figure_style", "follow", "make_figure", "notebook_axes",
+           "themed"]  # fmt: skip
 
 NO_FIGURES = str(not_installed("Figures need matplotlib", extra="plot"))
 
