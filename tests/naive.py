@@ -1,5 +1,7 @@
 """The definitions in their slow, obvious form: NumPy and loops, nothing of the package."""
 
+from itertools import pairwise
+
 import numpy as np
 from scipy.stats import norm
 
@@ -18,22 +20,74 @@ def firing(W, X, shift):
     return preactivations(W, X) >= shift
 
 
+def knots_and_slopes(activation, shift):
+    """Of a named activation, or those that were given as a pair: thresholds, and one slope more."""
+    named = {
+        "relu": ([shift], [0, 1]),
+        "max": ([shift], [0, 1]),
+        "leaky": ([shift], [0.01, 1]),
+        "abs": ([shift], [-1, 1]),
+        "hard_tanh": ([-shift, shift], [0, 1, 0]),
+        "hat": ([shift, shift + 0.5, shift + 1], [0, 1, -1, 0]),
+    }
+    return named[activation] if isinstance(activation, str) else activation
+
+
+def activate(z, activation, shift):
+    """phi(z): the slopes from 0 to z, each times the length of its piece; "max" is the shift more."""
+    knots, slopes = knots_and_slopes(activation, shift)
+    edges, total = [-np.inf, *knots, np.inf], shift if activation == "max" else 0.0
+    for slope, low, high in zip(slopes, edges[:-1], edges[1:], strict=True):
+        total += slope * (min(max(z, low), high) - min(max(0.0, low), high))
+    return total
+
+
+def slope_at(z, activation, shift):
+    """phi'(z)."""
+    knots, slopes = knots_and_slopes(activation, shift)
+    return slopes[sum(z >= knot for knot in knots)]
+
+
 def outputs(W, signs, X, shift, activation="relu"):
     Z = preactivations(W, X)
-    active = np.maximum(Z - shift, 0) if activation == "relu" else np.maximum(Z, shift)
+    if activation in ("relu", "max"):
+        active = np.maximum(Z - shift, 0) if activation == "relu" else np.maximum(Z, shift)
+    else:
+        active = np.array([[activate(z, activation, shift) for z in row] for row in Z])
     return signs @ active / np.sqrt(len(W))
 
 
-def jacobian(W, signs, X, shift):
-    """J (n, m d): the derivative of the output on input i by entry k of w_r is a_r [r fires on i] x_i[k] / sqrt(m)."""
-    fires = firing(W, X, shift)
-    rows = [np.outer(signs * fires[:, i], X[i]).ravel() for i in range(len(X))]
+def slopes(W, X, shift, activation):
+    """phi'(<w_r, x_i>) for all pairs (m, n)."""
+    if activation in ("relu", "max"):
+        return firing(W, X, shift).astype(float)
+    return np.array([[slope_at(z, activation, shift) for z in row] for row in preactivations(W, X)])
+
+
+def jacobian(W, signs, X, shift, activation="relu"):
+    """J (n, m d): the derivative of the output on input i by entry k of w_r is a_r phi'(z_ri) x_i[k] / sqrt(m)."""
+    slope = slopes(W, X, shift, activation)
+    rows = [np.outer(signs * slope[:, i], X[i]).ravel() for i in range(len(X))]
     return np.array(rows) / np.sqrt(len(W))
 
 
-def gram(W, signs, X, shift):
-    J = jacobian(W, signs, X, shift)
+def gram(W, signs, X, shift, activation="relu"):
+    J = jacobian(W, signs, X, shift, activation)
     return J @ J.T
+
+
+def mean_of_slopes(rho, knots, slopes, size=400):
+    """E phi'(Z1) phi'(Z2) for N(0, 1) variables with correlation rho: over Z1 piece by piece, by Gauss and Legendre."""
+    edges, total = [-9.0, *(k for k in knots if abs(k) < 9), 9.0], 0.0
+    x, w = np.polynomial.legendre.leggauss(size)
+    for low, high in pairwise(edges):
+        z = (low + high) / 2 + x * (high - low) / 2
+        first = slope_at((low + high) / 2, (knots, slopes), 0.0)
+        inner = np.full(len(z), float(slopes[0]))
+        for k, knot in enumerate(knots):  # Z2 given Z1 is N(rho Z1, 1 - rho²)
+            inner += (slopes[k + 1] - slopes[k]) * norm.sf((knot - rho * z) / np.sqrt(1 - rho**2))
+        total += first * np.sum(w * inner * norm.pdf(z)) * (high - low) / 2
+    return total
 
 
 def count_cofiring(fires):
@@ -158,9 +212,9 @@ def gauss_newton(W0, signs, X, y, *, shift, iterations, activation="relu", dampi
     """
     W = np.array(W0, dtype=np.float64)
     r = outputs(W, signs, X, shift, activation) - y
-    states = [_state(W, signs, X, shift, r, step=0.0)]
+    states = [_state(W, signs, X, shift, r, activation, step=0.0)]
     for _ in range(iterations):
-        J = jacobian(W, signs, X, shift)
+        J = jacobian(W, signs, X, shift, activation)
         G = J @ J.T
         G_damped = G + damping * np.mean(np.diag(G)) * np.eye(len(X))
         g = np.linalg.lstsq(G_damped, r, rcond=1e-13)[0]
@@ -168,7 +222,7 @@ def gauss_newton(W0, signs, X, y, *, shift, iterations, activation="relu", dampi
         if taken is None:
             break
         W, r, step = taken
-        states.append(_state(W, signs, X, shift, r, step=step))
+        states.append(_state(W, signs, X, shift, r, activation, step=step))
     return states
 
 
@@ -192,26 +246,26 @@ def _descend(W, J, G, g, r, residual_at):
     return None
 
 
-def _state(W, signs, X, shift, r, *, step):
+def _state(W, signs, X, shift, r, activation, *, step):
     return {
         "loss": r @ r / 2,
         "residual": np.linalg.norm(r),
         "fires": firing(W, X, shift),
         "weights": W,
-        "gram": gram(W, signs, X, shift),
+        "gram": gram(W, signs, X, shift, activation),
         "step": step,
     }
 
 
-def ridge_steps(W0, signs, X, y, *, shift, penalty, fractions):
+def ridge_steps(W0, signs, X, y, *, shift, penalty, fractions, activation="relu"):
     """Gauss-Newton with penalty ½ mu ||W - W0||²: the weights after each step, and the alphas that led there.
 
     ``fractions`` say how far towards W0 + Jᵀ alpha each step goes.
     """
     W, found = np.array(W0, dtype=np.float64), []
     for fraction in fractions:
-        J = jacobian(W, signs, X, shift)
-        rhs = y - outputs(W, signs, X, shift) + J @ (W - W0).ravel()
+        J = jacobian(W, signs, X, shift, activation)
+        rhs = y - outputs(W, signs, X, shift, activation) + J @ (W - W0).ravel()
         alpha = np.linalg.solve(J @ J.T + np.diag(penalty), rhs)
         W = W + fraction * (W0 + (J.T @ alpha).reshape(W.shape) - W)
         found.append((W, alpha))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ThresherRegressor,
         TooNarrow,
     )
+    from thresher.model.activations import Activation
     from thresher.model.network import Network, default_shift
     from thresher.model.problem import Problem, to_sphere
     from thresher.runs.making import evaluate
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Activation",
     "BrokenCertificate",
     "Callback",
     "CheckTheorems",
@@ -95,6 +97,7 @@ _LATER = {
         "Effects", "Explanation", "FarOutside", "Outgrown", "SphereLift", "TableEncoder", "ThresherClassifier",
         "ThresherRegressor", "TooNarrow",
     ),
+    "thresher.model.activations": ("Activation",),
     "thresher.model.network": ("Network", "default_shift"),
     "thresher.model.problem": ("Problem", "to_sphere"),
     "thresher.runs.making": ("evaluate",),

@@ -297,9 +297,9 @@ class TestSabotage:
     def test_a_wake_up_that_comes_too_late(self, monkeypatch):
         take = certified.Certified._take_snapshot
 
-        def sleep_longer(shard, running_sum):
+        def sleep_longer(shard, *running_sum):
             before = shard._clock
-            take(shard, running_sum)
+            take(shard, *running_sum)
             shard._clock = before + 0.02 * (shard._clock - before)
 
         monkeypatch.setattr(certified.Certified, "_take_snapshot", sleep_longer)

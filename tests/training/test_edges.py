@@ -121,7 +121,10 @@ class TestNames:
             ({"widht": 100}, r"train has no option 'widht'; it has width, .* Did you mean width\?"),
             ({"width": 100, "loss": "mse"}, r"loss must be one of 'squared', .*, or an object with .*; got 'mse'"),
             ({"width": 100, "learning_rate": 0.1}, "no option 'learning_rate'.*Gauss and Newton"),
-            ({"width": 100, "activation": "tanh"}, "activation must be 'relu' or 'max'; got 'tanh'"),
+            (
+                {"width": 100, "activation": "tanh"},
+                "activation must be 'relu', 'max', .* or an Activation.*; got 'tanh'",
+            ),
             ({}, "width must be given"),
         ],
     )

@@ -11,18 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.engines.gram import ShardGram
-from thresher.engines.threads import Threads
 from thresher.errors import BrokenCertificate
 from thresher.interfaces import Audit, Effort, Executor, Moved, Progress, Shard, ShardStarted, Started, Step
-from thresher.model.network import NetworkSettings
-from thresher.model.problem import Problem
 from thresher.model.weights import DenseWeights, Weights
-from thresher.parallel import core_count
-from thresher.shards import SHARDS, Recipe, Slice
+from thresher.shards import Recipe, Slice
 from thresher.shards.pairs import REMEDY
-from thresher.theory import firing_probability
 
-__all__ = ["ShardEngine", "shard_ranges", "start_engine", "start_engines"]
+__all__ = ["ShardEngine", "shard_ranges", "start_shards"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,6 +48,7 @@ class ShardEngine:
         self._counts: NDArray[np.int32] | None = None
         self._gram: Callable[[], ShardGram | None] = lambda: None
         self._pushed: NDArray[np.float64] | None = None
+        self._firing: NDArray[np.int64] | None = None
 
     def begin(self, shares: NDArray[np.float64], *, stepped: bool) -> NDArray[np.float64]:
         """Take the sums over shards (2, n) of a start, before and after the first step; return the outputs (2, n)."""
@@ -66,7 +62,7 @@ class ShardEngine:
             list(self._map(Shard.linearise, None))
         else:
             self._counts += self._executor.add_up(Slice.call, self._output, Shard.linearise)
-        self._outputs, self._pushed = self._reached, None
+        self._outputs, self._pushed, self._firing = self._reached, None, None
         self._gram = lambda: None
         return self.gram()
 
@@ -94,6 +90,8 @@ class ShardEngine:
 
     def _linear_change(self, step: Step) -> NDArray[np.float64]:
         linear = self.gram().times(step.v)
+        if step.common is not None:
+            linear = linear + self._scale * self.firing_counts() * (self._recipe.inputs @ step.common)
         return linear if step.keep == 1 else linear + (step.keep - 1) * self.jacobian_times_displacement()
 
     def jacobian_times_displacement(self) -> NDArray[np.float64]:
@@ -101,6 +99,12 @@ class ShardEngine:
         if self._pushed is None:
             self._pushed = self._total(Shard.jacobian_times_displacement) * self._scale
         return self._pushed
+
+    def firing_counts(self) -> NDArray[np.int64]:
+        """Return how many neurons fire on each input (n,) at the last ``linearise``. Cost: O(pairs), once."""
+        if self._firing is None:
+            self._firing = self._total(Shard.firing_counts)
+        return self._firing
 
     def squared_distance(self) -> float:
         """Return ||W - W(0)||² where the last ``move`` led."""
@@ -176,46 +180,24 @@ class ShardEngine:
         return self._counts
 
 
-def start_engine(
-    problem: Problem,
-    settings: NetworkSettings,
-    *,
-    index: str,
-    dtype: str = "float32",
-    threads: int | None = None,
-    first_step: Step | None = None,
-    products: bool = True,
-) -> tuple[ShardEngine, Started]:
-    """Start the engine of one problem on threads of this process; ``products`` of the inputs are kept. Cost: O(mnd)."""
-    recipe = Recipe(SHARDS[index], settings, problem.inputs, dtype, products=products)
-    recipe.kind.refuse(settings, penalty=False)
-    ranges = shard_ranges(settings.neurons, share=recipe.kind.SHARE, inputs=problem.size)
-    executor = Threads(recipe, ranges, threads=core_count() if threads is None else threads)
-    return start_engines(
-        recipe, executor, lambda done, total: None, ranges=ranges, targets=[problem.targets], first_steps=[first_step]
-    )[0]
-
-
-def start_engines(
+def start_shards(
     recipe: Recipe,
     executor: Executor,
     progress: Progress,
     *,
     ranges: Sequence[range],
-    targets: Sequence[NDArray[np.float64]],
+    sizes: Sequence[NDArray[np.float64]],
     first_steps: Sequence[Step | None],
 ) -> list[tuple[ShardEngine, Started]]:
     """Start one engine per output: start weights and their products with the inputs are made once for all.
 
     ``progress`` is told how many neurons are done, and of how many; ``ranges`` are those of the executor's slices.
-    ``targets`` (n,) each tell how far neurons will travel where there is no first step; with one, they
-    end where it leads, as after ``move``.
+    ``sizes`` (n,) each are about the steps to come: they tell how far neurons will travel. With first steps engines
+    end where those lead, as after ``move``.
 
     Cost: O(mnd) once, and O(mn) per output.
     """
     settings, n = recipe.settings, len(recipe.inputs)
-    firing = max(firing_probability(settings.shift), 1 / settings.width)
-    sizes = [y / firing if step is None else step.v for y, step in zip(targets, first_steps, strict=True)]
     with np.errstate(over="ignore"):  # steps that cannot be taken
         expected = [float(np.sqrt(np.mean(size**2))) * settings.scale for size in sizes]
     sums = [_Sums(n) for _ in first_steps]
@@ -223,7 +205,7 @@ def start_engines(
         for total, part in zip(sums, parts, strict=True):
             total.add(part)
         progress(neurons.stop, settings.neurons)
-    offset, started = settings.offset(), []
+    offset, started = 0.0 if recipe.knots else settings.offset(), []
     for output, (total, step) in enumerate(zip(sums, first_steps, strict=True)):
         engine = ShardEngine(recipe, executor, output=output, offset=offset)
         before, after = engine.begin(total.shares, stepped=step is not None)

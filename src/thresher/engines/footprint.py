@@ -40,6 +40,13 @@ class Facts(NamedTuple):
     awake: float  # neurons that fire on any input
     drift: float  # of the first step, per square root of the inputs that a neuron fires on
     block: int  # start rows whose products are made by one transform, or 0: they are not made like that
+    knots: int = 1  # of the activation: shards see each input once for each
+    near: float = 0.0  # pairs near a threshold, of neurons that fire on nothing but move as all do
+
+    @property
+    def at_knots(self) -> Facts:
+        """The facts as shards see them."""
+        return self._replace(inputs=self.inputs * self.knots)
 
     @property
     def weights(self) -> float:
@@ -53,14 +60,19 @@ class Facts(NamedTuple):
     @classmethod
     def of(cls, targets: NDArray[np.float64], settings: NetworkSettings, *, dtype: str, first_step: str) -> Facts:
         """Return the facts of a network that is trained on targets (n,). Cost: O(n)."""
-        n, width = len(targets), settings.width
-        firing = firing_probability(settings.shift)
+        n, width, pieces = len(targets), settings.width, settings.pieces
+        firing, usual = settings.share, firing_probability(settings.limit)  # usual: the diagonal of the Gram matrix
         awake = width * -math.expm1(n * math.log1p(-min(firing, 1 - 1e-12)))
-        drift = float(np.sqrt(np.mean(targets**2))) / (max(firing, 1 / width) * math.sqrt(width))
+        drift = float(np.sqrt(np.mean(targets**2))) / (max(usual, 1 / width) * math.sqrt(width))
         item, d = np.dtype(dtype).itemsize, settings.start.dimension
         neurons = width * n * firing if settings.start.kind == "poisson" else width
         block = block_size(d) if by_additions(settings.start.sequence, dtype) else 0
-        return cls(width, neurons, n, d, settings.shift, item, first_step, width * n * firing, awake, drift, block)
+        knots, near = 1, 0.0
+        if pieces is not None:  # what all move by, twice; a normal density is at most 0.4
+            knots, drift = len(pieces.jumps), drift * max(map(abs, pieces.jumps))
+            near = min(0.8 * abs(pieces.slope) * math.sqrt(n) * drift, 1.0) * width * n * knots
+        pairs = width * n * firing
+        return cls(width, neurons, n, d, settings.shift, item, first_step, pairs, awake, drift, block, knots, near)
 
 
 class Shares(NamedTuple):
@@ -100,7 +112,7 @@ class Footprint:
         """Return the bytes that threads of one process take, or would with fewer inputs."""
         each = self.facts(inputs)
         shared = matrix_bytes(each[-1], threads=self.threads) if self.matrix else _pivots_bytes(each[-1])
-        shared += _rotated_bytes(each[-1])
+        shared, each = shared + _rotated_bytes(each[-1].at_knots), [one.at_knots for one in each]
         return int(_FIXED + sum(map(self.kind.memory, each)) + shared + self.threads * self.kind.block_memory(each[-1]))
 
     def shares(self, *, workers: int, threads: int) -> Shares:
@@ -108,7 +120,7 @@ class Footprint:
 
         At the end the driver receives the weights and joins them.
         """
-        each, kind = self.facts(), self.kind
+        each, kind = [one.at_knots for one in self.facts()], self.kind
         facts, n = each[0], each[0].inputs
         weights = sum(one.neurons * one.item * one.dimension if kind.DENSE else one.weights for one in each)
         shared = matrix_bytes(facts, threads=1) if self.matrix else _pivots_bytes(facts)
@@ -133,7 +145,8 @@ class Footprint:
 
 def matrix_bytes(facts: Facts, *, threads: int) -> float:
     """Return about how many bytes the n x n matrices of a training take: products, Gram, factor, counts per thread."""
-    return float(facts.inputs**2 * (8 * 4 + facts.item + 1 + 4 * (threads + 2)))
+    one = facts.inputs**2 * (8 * 4 + facts.item + 1 + 4 * (threads + 2))
+    return float(one if facts.knots == 1 else 3 * 8 * facts.inputs**2 + one * facts.knots**2)
 
 
 def _rotated_bytes(facts: Facts) -> float:

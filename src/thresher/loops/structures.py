@@ -23,11 +23,16 @@ class Guards(NamedTuple):
     exact: float  # in float64
     working: float  # by multiplication in working precision
 
+    def plus(self, working: float, exact: float) -> Guards:
+        """Return these with more lost, in working precision and in float64."""
+        return Guards(self.made + working, self.exact + exact, self.working + working)
+
 
 class ShardConstants(NamedTuple):
     """What does not change while a shard is trained."""
 
     shift: float
+    near: float  # the largest size of a threshold: of the shift and an offset
     guards: Guards
     unit: float  # unit roundoff of the working precision
     scale: float  # 1/sqrt(m)
@@ -37,6 +42,7 @@ class ShardConstants(NamedTuple):
     twins: bool
     tail: float  # probability that a row fires on an input, where rows are drawn at inputs
     trust: float  # share of the drift that is reported: 1, except where a test breaks certificates
+    alike: float  # firing inputs that a neuron drifts as for by what all neurons move by alike; 0: by nothing
 
 
 class Inputs(NamedTuple):
@@ -50,6 +56,7 @@ class Inputs(NamedTuple):
     max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
     row_bounds: NDArray[np.int64] | None  # (n + 1,): first start row of each input, where rows are drawn at inputs
     turns: Turns | None  # what makes Hadamard rows, where start rows are of that kind
+    offsets: NDArray[np.float64]  # (n,): how far thresholds lie above the shift; pre-activations are less these
 
 
 class CoarseProducts(NamedTuple):
@@ -61,10 +68,15 @@ class CoarseProducts(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Where the neurons stand: snapshot ``now`` of the running sum of steps, ``sums`` (snapshots, n)."""
+    """Where the neurons stand: snapshot ``now`` of the running sum of steps, ``sums`` (snapshots, n).
+
+    What all neurons moved by alike, times their sign, is in products with the inputs; (snapshots, 0) if there is none.
+    """
 
     sums: NDArray[np.float64]
     now: int
+    common: NDArray[np.float64]  # (snapshots, n), or (snapshots, 0)
+    travelled: NDArray[np.float64]  # (snapshots,): how far that has led, along its path
 
 
 class WakeUps(NamedTuple):

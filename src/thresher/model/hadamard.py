@@ -93,11 +93,15 @@ class Rotated(NamedTuple):
         return cls(seed, d, tiles)
 
     @property
+    def longest(self) -> float:
+        """The largest norm that a row can have."""
+        return float(longest_hadamard(self.tiles.shape[1]))
+
+    @property
     def guards(self) -> Guards:
         """Bounds on the rounding of products with rows."""
-        p = self.tiles.shape[1]
-        working, exact = guards(longest_hadamard(p), self.dimension, unit_roundoff(np.float32))
-        return Guards(of_transform(p) + exact, exact, working)
+        working, exact = guards(self.longest, self.dimension, unit_roundoff(np.float32))
+        return Guards(of_transform(self.tiles.shape[1]) + exact, exact, working)
 
     def room(self, rows: int) -> NDArray[np.float32]:
         """Return room for the products of that many rows."""

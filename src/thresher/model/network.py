@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from thresher.checks import check_number, check_whole
 from thresher.errors import InvalidInput
 from thresher.export import Arrays, Exports, Neurons, make_arrays
 from thresher.memory import require
+from thresher.model.activations import Activation, ActivationName, Pieces, choose_activation
 from thresher.model.compact import CompactNetwork
 from thresher.model.hadamard import check_hadamard
 from thresher.model.outputs import few_near, sum_near
@@ -24,9 +25,8 @@ from thresher.model.weights import DenseWeights, Floating, Weights
 from thresher.notebook import show_facts
 from thresher.parallel import core_count, in_order
 
-__all__ = ["Activation", "Network", "NetworkSettings", "default_shift", "row_blocks"]
+__all__ = ["Network", "NetworkSettings", "default_shift", "row_blocks"]
 
-Activation = Literal["relu", "max"]
 _ROWS = {"random": "", "sobol": ", Sobol start rows", "hadamard": ", Hadamard start rows"}  # in descriptions
 _LARGEST_SHIFT = 1e6  # start weights are N(0, 1)
 _MOST_DRAWN = 1 << 36  # rows of one input
@@ -49,7 +49,8 @@ class NetworkSettings(NamedTuple):
     width: int
     shift: float
     start: AnyStart
-    activation: Activation = "relu"
+    activation: ActivationName | Activation = "relu"
+    pieces: Pieces | None = None  # of the activation, if it is not that of ReLU with a constant
 
     @classmethod
     def checked(
@@ -59,7 +60,7 @@ class NetworkSettings(NamedTuple):
         dimension: int,
         shift: float | None = None,
         seed: int = 0,
-        activation: Activation = "relu",
+        activation: ActivationName | Activation = "relu",
         twins: bool = False,
         sequence: Sequence = "random",
     ) -> NetworkSettings:
@@ -73,30 +74,35 @@ class NetworkSettings(NamedTuple):
             raise InvalidInput(f"twins must be True or False; got {twins!r}.")
         if twins and width % 2:
             raise InvalidInput(f"twins come in pairs, so width must be even; got {width}. Use width={width + 1}.")
-        if activation not in get_args(Activation):
-            raise InvalidInput(f"activation must be 'relu' or 'max'; got {activation!r}.")
         if sequence not in get_args(Sequence):
             raise InvalidInput(f"sequence must be one of {', '.join(map(repr, get_args(Sequence)))}; got {sequence!r}.")
         if sequence == "sobol":
             check_sobol(dimension, width // 2 if twins else width)
         if sequence == "hadamard":
             check_hadamard(dimension)
-        if shift is None:
+        if shift is not None:
+            shift = check_number(shift, "shift", least=0.0)
+        elif not isinstance(activation, Activation):
             shift = default_shift(width)
-        shift = check_number(shift, "shift", least=0.0)
-        if shift > _LARGEST_SHIFT:
+        if shift is not None and shift > _LARGEST_SHIFT:
             raise InvalidInput(
                 f"shift must be at most {_LARGEST_SHIFT:g}, and no neuron fires far below that; got {shift:g}. "
                 f"The paper's is {default_shift(width):.3g}."
             )
         start = Start(check_whole(seed, "seed", least=0, most=2**64 - 1), dimension, bool(twins), sequence)
-        return cls(width, shift, start, activation)
+        shift, activation, pieces = choose_activation(activation, shift)
+        return cls(width, shift, start, activation, pieces)
 
     def drawn_at(self, inputs: NDArray[np.float64]) -> NetworkSettings:
         """Return settings of a network of which only the neurons that fire on these inputs (n, d) are drawn."""
         start = self.start
         if not start.twins:
             raise InvalidInput("start='poisson' draws pairs that cancel unless they fire: pass twins=True.")
+        if self.pieces is not None:
+            raise InvalidInput(
+                f"start='poisson' draws neurons above one threshold; activation={self.activation!r} has other pieces. "
+                "Use start='random'."
+            )
         if start.sequence != "random":
             raise InvalidInput(f"start='poisson' draws independent rows; got {start.sequence!r}.")
         if self.shift == 0:
@@ -109,6 +115,16 @@ class NetworkSettings(NamedTuple):
         return self._replace(start=PoissonStart(start.seed, inputs, self.width, self.shift))
 
     @property
+    def limit(self) -> float | Pieces:
+        """What the limit kernel is made from: the shift of ReLU, or the pieces of another activation."""
+        return self.shift if self.pieces is None else self.pieces
+
+    @property
+    def share(self) -> float:
+        """How many thresholds a start pre-activation is beyond, on average: of ReLU the share of pairs that fire."""
+        return tail_probability(self.shift) if self.pieces is None else self.pieces.share
+
+    @property
     def neurons(self) -> int:
         """Number of neurons that exist: all m, or those that were drawn where they fire."""
         return self.start.neurons_of(self.width)
@@ -119,17 +135,18 @@ class NetworkSettings(NamedTuple):
         return 1 / math.sqrt(self.width)
 
     def offset(self) -> float:
-        """Return what silent neurons add to every output: b sum(a) / sqrt(m) for ``max``, 0 for ``relu``.
+        """Return the constant of every output: b sum(a) / sqrt(m) for ``max``, 0 for ``relu``.
 
         Deviation: the paper defines phi(z) = max(z, b) and proves with max(z - b, 0); they differ by this constant.
 
-        Cost: O(m) for ``max`` without twins, else O(1).
+        Cost: O(m) for ``max`` without twins, else O(1), but for an activation of which 0 is beyond a knot.
         """
-        if self.activation == "relu" or self.start.twins:
+        constant = self.pieces.at_zero if self.pieces else self.shift if self.activation == "max" else 0.0
+        if constant == 0 or self.start.twins:
             return 0.0
         blocks = row_blocks(0, self.neurons, size=_TASK)
         total = sum(self.start.signs(np.arange(block.start, block.stop)).sum() for block in blocks)
-        return float(self.shift * total * self.scale)
+        return float(constant * total * self.scale)
 
 
 class Network(Exports):
@@ -181,7 +198,7 @@ class Network(Exports):
 
     def _outputs(self, X: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
         settings, weights = self.settings, self.weights
-        if not weights.dense and few_near(weights, self.shift):
+        if not weights.dense and settings.pieces is None and few_near(weights, self.shift):
             return sum_near(weights, X, self.shift, neurons=settings.neurons, threads=threads) * settings.scale
         return self._sum_over_neurons(X, threads, self._outputs_of_block)
 
@@ -201,6 +218,7 @@ class Network(Exports):
 
         Cost: O(d) per neuron that counts and per coefficient; memory for their vectors, or MemoryRefused.
         """
+        self._need_relu()
         start, count, remedy = self.settings.start, self.width, "Train with twins=True, or use predict on the network."
         pairs = np.empty(0, np.int64)
         if start.twins:
@@ -215,6 +233,7 @@ class Network(Exports):
 
     def neurons(self) -> Neurons:
         """Return the neurons that count, or the pairs of twins, for an export. Cost and memory as :meth:`compact`."""
+        self._need_relu()
         start, offset = self.settings.start, self.settings.offset()
         if not start.twins:
             compact = self.compact()
@@ -230,19 +249,29 @@ class Network(Exports):
     def _arrays(self, *, encoded: bool) -> Arrays:
         return make_arrays([self.neurons()])
 
+    def _need_relu(self) -> None:
+        if self.settings.pieces is not None:
+            raise InvalidInput(
+                f"compact networks and exports hold ReLU neurons; got activation={self.settings.activation!r}. "
+                "Use predict, and save for a file."
+            )
+
     def _checked(self, inputs: ArrayLike, threads: int | None) -> tuple[NDArray[np.float64], int]:
         X = check_inputs(inputs, dimension=self.settings.start.dimension)
         return X, core_count() if threads is None else check_whole(threads, "threads", least=1)
 
     def _outputs_of_block(self, W: Floating, X: Floating, signs: Floating) -> Floating:
         active = np.matmul(W, X)  # (block, k)
+        if self.settings.pieces:
+            return signs @ self.settings.pieces.bend(active)
         active -= active.dtype.type(self.shift)
         np.maximum(active, 0, out=active)
         return signs @ active
 
     def _gradients_of_block(self, W: Floating, X: Floating, signs: Floating) -> Floating:
-        fires = np.matmul(W, X) >= self.shift  # (block, k)
-        return fires.astype(W.dtype).T @ (signs[:, None] * W)
+        active, pieces = np.matmul(W, X), self.settings.pieces  # (block, k)
+        slopes = pieces.slopes(active) if pieces else (active >= self.shift).astype(W.dtype)
+        return slopes.T @ (signs[:, None] * W)
 
     def _sum_over_neurons(
         self, X: NDArray[np.float64], threads: int, of_block: Callable[[Floating, Floating, Floating], Floating]
@@ -261,19 +290,27 @@ class Network(Exports):
         return total * self.settings.scale
 
     def __repr__(self) -> str:
-        moved = len(self.weights.moved_neurons())
-        return f"Network(width={self.width}, shift={self.shift:.4g}, moved={moved})"
+        return f"Network(width={self.width}, shift={self.shift:.4g}, moved={self._moved})"
+
+    @property
+    def _moved(self) -> int:
+        """How many neurons have moved: all, where the background of the activation has a slope."""
+        alike = not self.weights.dense and self.weights.common is not None
+        return self.settings.neurons if alike else len(self.weights.moved_neurons())
 
     def describe(self) -> dict[str, str]:
         """Return a short description of the network."""
         start = self.settings.start
+        own = isinstance(self.settings.activation, Activation)
         drawn = f", of which {self.settings.neurons:,} are drawn where they fire" if start.kind == "poisson" else ""
         return {
             "neurons": f"{self.width:,}" + (", in pairs of opposite sign" if start.twins else "") + drawn,
             "inputs": f"{start.dimension} columns, rows of norm 1",
-            "activation": f"{self.settings.activation}, shift {self.shift:.4g}",
+            "activation": str(self.settings.activation)
+            if own
+            else f"{self.settings.activation}, shift {self.shift:.4g}",
             "seed": str(start.seed) + _ROWS[start.sequence],
-            "moved": f"{len(self.weights.moved_neurons()):,} neurons",
+            "moved": f"{self._moved:,} neurons",
         }
 
     def _repr_html_(self) -> str:

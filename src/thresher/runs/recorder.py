@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
+from thresher.model.activations import tell
 from thresher.runs.record import Histogram, Training
 from thresher.runs.run import Run
 from thresher.training import Callback, Result, State
@@ -69,7 +70,7 @@ class Recorder(Callback):
         settings = self._states[0].settings
         network = {
             "width": settings.width, "inputs": self._states[0].problem.size, "shift": settings.shift,
-            "seed": settings.start.seed, "dimension": settings.start.dimension, "activation": settings.activation,
+            "seed": settings.start.seed, "dimension": settings.start.dimension, "activation": tell(settings.activation),
             "twins": settings.start.twins,
         }  # fmt: skip
         return Run(

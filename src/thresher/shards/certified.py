@@ -34,6 +34,7 @@ from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.position import Position
 from thresher.model.weights import Floating, Weights
+from thresher.shards.alike import Alike
 from thresher.shards.pairs import PairShard
 from thresher.shards.recipe import Recipe
 from thresher.shards.watchlists import StartBlock, StartScan, loop_inputs, shard_constants
@@ -58,12 +59,13 @@ class Certified(PairShard):
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._geometry, self._neurons = recipe.settings, recipe.geometry, neurons
         self._rounded, self._rotated = recipe.rounded_inputs, recipe.rotated_inputs
-        self._inputs = recipe.inputs
+        self._inputs, self._offsets = recipe.inputs, recipe.offsets
         self._loop_inputs = loop_inputs(recipe.settings, recipe.geometry, recipe.padded_inputs)
         self._extracted: Pattern | None = None  # the firing pairs, if they were asked for since the last linearise
         self._clock = 0.0
         self._anchor = self._now = 0  # snapshots: the point of linearisation, and where the neurons stand
         self._sums = np.zeros((1, len(recipe.inputs)))  # snapshots of the running sum of steps, Gamma
+        self._alike = Alike(recipe)
 
     @staticmethod
     def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
@@ -87,7 +89,8 @@ class Certified(PairShard):
         beyond = firing_probability(facts.shift - band) - firing_probability(facts.shift)
         watched = 1.25 * facts.pairs + facts.awake * facts.inputs * beyond
         bases = 1.5 * facts.pairs  # of entries that have fired, some of them moved
-        lists = watched * (3 + 2 * facts.item) + 8 * bases + facts.awake * _PER_NEURON
+        watched += facts.near
+        lists = watched * (3 + 2 * facts.item) + 8 * bases + min(facts.awake + facts.near, facts.neurons) * _PER_NEURON
         return float(max(lists, facts.weights) + facts.weights)
 
     @staticmethod
@@ -120,10 +123,12 @@ class Certified(PairShard):
         return [shard._begin(scan, step) for shard, scan, step in zip(shards, scans, steps, strict=True)]
 
     def _scan(self, first_step: NDArray[np.float64] | None, expected: float) -> StartScan:
-        self._band = expected * (BAND_BEFORE if first_step is None else BAND_AFTER_FIRST_STEP)
+        self._alike.expect(expected)
+        # A third of what neurons move by alike, since bands are at least three times as wide.
+        self._band = expected * (BAND_BEFORE if first_step is None else BAND_AFTER_FIRST_STEP) + self._alike.band / 3
         return StartScan(
             self._settings, self._geometry, first_step, neurons=self._neurons, inputs=self._loop_inputs,
-            band=self._band, rounded=self._rounded,
+            band=self._band, rounded=self._rounded, near=self._alike.band,
         )  # fmt: skip
 
     def _begin(self, scan: StartScan, first_step: NDArray[np.float64] | None) -> ShardStarted:
@@ -133,8 +138,9 @@ class Certified(PairShard):
         self._bases_used = int(ends[-1]) if len(ends) else 0
         self._lists = lists.with_bases(0, self._entries_used)
         self._constants = shard_constants(
-            self._settings, self._geometry, self._neurons, band=self._band, guards=scan.guards, trust=_TRUST
-        )
+            self._settings, self._geometry, self._neurons, band=self._band, guards=scan.guards, trust=_TRUST,
+            alike=self._alike.inputs,
+        )  # fmt: skip
         self._linear_pairs, self._flips = scan.before.firing, scan.after.flips
         if first_step is not None:
             self._take_snapshot(first_step)
@@ -148,7 +154,10 @@ class Certified(PairShard):
         """Stand at W + Jᵀ v from the last ``linearise``: visit the neurons that are due, look at expired pairs."""
         if step.keep != 1:
             raise InvalidInput(f"certificates hold for steps with keep = 1; got {step.keep:g}. Use index='dense'.")
-        self._take_snapshot(self._sums[self._anchor] - step.v)
+        self._take_snapshot(self._sums[self._anchor] - step.v, step.common)
+        self._listed_again = 0
+        if self._alike.left_band():
+            self._list_more()
         places, visits = trees.query(self._nodes, 0, -self._clock)
         forced = np.zeros(len(places), np.bool_)
         if len(self._pending):
@@ -164,10 +173,10 @@ class Certified(PairShard):
         self._pending = np.union1d(pending, flipped_again) if len(flipped_again) else pending.copy()
         self._flips = visited.on + visited.off + again.on + again.off
         effort = Effort(
-            looks=visited.looks + again.looks,
+            looks=visited.looks + again.looks + self._listed_again,
             visits=visits,
             touches=self._climb(places),
-            moved=int(np.count_nonzero(self._lists.linear)),
+            moved=int(np.count_nonzero(self._lists.linear)) if step.common is None else len(self._neurons),
             rescans=visited.n_left_band,
             flips=self._flips,
             firing=self._linear_pairs + visited.on + again.on - visited.off - again.off,
@@ -210,22 +219,26 @@ class Certified(PairShard):
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise``. Cost: O(pairs)."""
         support, coefficients = self._extract(self._lists.fired, only_moved=True)
-        return Weights(self._settings.start, self._inputs, support, coefficients, self._geometry.dtype)
+        dtype, common = self._geometry.dtype, self._alike.at(self._anchor)
+        return Weights(self._settings.start, self._inputs, support, coefficients, dtype, common)
 
     def position(self) -> Position:
         """Return the position at the last ``linearise``. Cost: O(pairs)."""
-        *_, support, coefficients, _ = self.weights()
-        made = Position.at_start(self._settings.start, self._geometry).with_coefficients(support, coefficients)
+        weights = self.weights()
+        support = weights.support
+        made = Position.at_start(self._settings.start, self._geometry)
+        made = made.with_coefficients(support, weights.coefficients)
         # A coefficient is the difference of its base and the running sum; both may be larger than it, and are rounded.
         longest = int(np.diff(support.bounds).max(initial=0))
         peak = self._settings.scale * float(np.abs(self._sums).max())
-        return made._replace(rounding=made.rounding + of_coefficients(longest, peak))
+        lost = of_coefficients(longest, peak) + self._alike.rounding(self._constants.near)
+        return made._replace(weights=weights, rounding=made.rounding + lost)
 
     def squared_distance(self) -> float:
         """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(d) per coefficient."""
         support, coefficients = self._extract(self._lists.fired, only_moved=True, snapshot=self._now)
         tried = Position.at_start(self._settings.start, self._geometry).with_coefficients(support, coefficients)
-        return float((tried.weights.distances() ** 2).sum())
+        return self._squared_distance(tried.weights._replace(common=self._alike.at(self._now)))
 
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the drift of each neuron that has fired, at its last visit, and its band, (k,) each. Cost: O(k)."""
@@ -245,16 +258,42 @@ class Certified(PairShard):
             return self._rotated.room(self._block())
         return np.empty((_START_BLOCK, len(self._inputs)), self._geometry.dtype)
 
-    def _take_snapshot(self, running_sum: NDArray[np.float64]) -> None:
+    def _take_snapshot(self, running_sum: NDArray[np.float64], common: NDArray[np.float64] | None = None) -> None:
+        here = self._alike.at(self._anchor)
         self._clock += float(np.abs(running_sum - self._sums[self._now]).max())
+        self._clock += self._alike.take(here if common is None or here is None else here + common)
         self._sums = np.vstack([self._sums, running_sum])
         self._now += 1
 
-    def _point(self) -> Point:
-        return Point(self._sums, self._now)
+    def _point(self, snapshot: int | None = None) -> Point:
+        snapshot = self._now if snapshot is None else snapshot
+        return Point(self._sums, snapshot, self._alike.products, self._alike.travelled)
 
     def _wake_ups(self) -> WakeUps:
         return WakeUps(self._clock, self._nodes[len(self._nodes) // 2 :, 0])
+
+    _listed_again = 0  # looks of the last move at neurons that had no watchlist
+
+    def _list_more(self) -> None:
+        """Watch more of the neurons that fire on nothing, all of which have moved: by start rows that are made again.
+
+        Cost: O(nd) per neuron.
+        """
+        neurons, copies, room = len(self._lists.neurons), self._settings.start.copies, self._room()
+        lists, used = self._lists.for_neurons(len(self._neurons)), (neurons, self._entries_used)
+        seen = self._now - 1
+        for block in self._start_blocks():
+            made = StartBlock.make(self._settings.start, self._geometry, block, out=room, rotated=self._rotated)
+            signs = self._settings.start.signs(np.arange(block.start * copies, block.stop * copies))
+            lists, used = lists.with_near(
+                used, made, signs, self._constants, first=copies * block.start - self._neurons.start,
+                band=self._alike.band, listed=self._lists.neurons, seen=seen, drift=self._alike.travelled[seen],
+            )  # fmt: skip
+        self._entries_used = used[1]
+        self._lists, places = lists.cut(used[0]).by_neuron()
+        self._pending = np.sort(places[self._pending])
+        self._nodes = np.full((2 * max(used[0], 1), 1), np.inf, np.float32)  # all are due, and get new wake-ups
+        self._listed_again = len(self._neurons) * len(self._inputs)
 
     def _scan_again(
         self, places: NDArray[np.int64], corrections: NDArray[np.float64]
@@ -270,13 +309,13 @@ class Certified(PairShard):
         start = self._settings.start.rows(self._neurons.start + self._lists.neurons[places].astype(np.int64))
         if self._rotated is not None:  # in working precision these would be off by more than those at the start were
             fast = self._inputs
-        products = np.matmul(start.astype(fast.dtype), fast.T)
+        products = self._geometry.less_offsets(np.matmul(start.astype(fast.dtype), fast.T))
         found = Found(corrections, pending=np.empty_like(places), left_band=places[:0])
         rebuilt = rebuild(
             self._lists, places, products, self._entries_used, self._point(), self._constants, self._loop_inputs, found
         )
         self._entries_used = rebuilt.entries_used
-        write_wake_ups(self._lists, places, self._settings.scale, self._wake_ups())
+        write_wake_ups(self._lists, places, self._constants, self._wake_ups())
         return found.pending[: rebuilt.n_pending], rebuilt
 
     def _commit(self, places: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
@@ -286,7 +325,7 @@ class Certified(PairShard):
 
     def _renew(self, places: NDArray[np.int64]) -> int:
         """Write the wake-ups of visited neurons to the tree; return the number of nodes written."""
-        write_wake_ups(self._lists, places, self._settings.scale, self._wake_ups())
+        write_wake_ups(self._lists, places, self._constants, self._wake_ups())
         return self._climb(places)
 
     def _climb(self, places: NDArray[np.int64]) -> int:
@@ -301,6 +340,6 @@ class Certified(PairShard):
         """Return entries of a zone and their coefficients, at a snapshot: that of the last ``linearise`` by default."""
         snapshot = self._anchor if snapshot is None else snapshot
         places, bounds, inputs, coefficients = extract(
-            self._lists, zone, only_moved, Point(self._sums, snapshot), self._settings.scale
+            self._lists, zone, only_moved, self._point(snapshot), self._settings.scale
         )
         return Pattern(self._neurons.start + self._lists.neurons[places].astype(np.int64), bounds, inputs), coefficients

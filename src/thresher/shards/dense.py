@@ -109,7 +109,10 @@ class Dense(PairShard):
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._inputs, self._neurons = recipe.settings, recipe.inputs, neurons
         self._recipe, self.unit = recipe, unit_roundoff(recipe.dtype)
-        self._margins = Margins(recipe.inputs, recipe.fast_inputs, recipe.settings.shift)
+        self._offsets, shift = recipe.offsets, recipe.settings.shift
+        self._margins = Margins(
+            recipe.inputs, recipe.fast_inputs, shift if self._offsets is None else shift + self._offsets
+        )
         self._copies = recipe.settings.start.copies
         self._moved: Fast = np.zeros((0, recipe.inputs.shape[1]), recipe.dtype)  # none: all at their start
         self._bits = np.zeros((len(neurons), -(-len(recipe.inputs) // 8)), np.uint8)
@@ -183,6 +186,8 @@ class Dense(PairShard):
         for rows in self._blocks():
             signs = self._signs(rows).astype(keep.dtype)
             tried = (keep.dtype.type(self._settings.scale) * signs)[:, None] * self._pushes(self._bits[rows], push)
+            if step.common is not None:
+                tried += signs[:, None] * step.common.astype(tried.dtype)
             if len(self._moved) and keep:
                 tried += keep * self._moved[rows]
             self._tried[rows] = tried

@@ -18,21 +18,21 @@ Bits = NDArray[np.uint8]
 
 
 class Margins(NamedTuple):
-    """The inputs in float64 and in working precision, and the threshold."""
+    """The inputs in float64 and in working precision, and the threshold, or thresholds (n,) of the inputs."""
 
     inputs: Matrix  # (n, d)
     fast: Fast
-    shift: float
+    shift: float | Matrix
 
     @classmethod
-    def of(cls, inputs: Matrix, shift: float, *, dtype: str = "float32") -> Margins:
+    def of(cls, inputs: Matrix, shift: float | Matrix, *, dtype: str = "float32") -> Margins:
         """Return margins of pairs with inputs (n, d), with products in working precision. Cost: O(nd)."""
         return cls(inputs, np.ascontiguousarray(inputs, dtype), shift)
 
     def guard(self, norms: Matrix) -> Matrix:
         """Return bounds (k,) on the rounding of margins of weight vectors with these norms (k,)."""
         sizes = size_of_product(norms)
-        bounds: Matrix = of_margin(self.fast.shape[1], unit_roundoff(self.fast.dtype), sizes, self.shift)
+        bounds: Matrix = of_margin(self.fast.shape[1], unit_roundoff(self.fast.dtype), sizes, np.abs(self.shift).max())
         return bounds
 
     def of_vectors(self, start: Fast, added: Fast | None = None) -> Fast:
@@ -44,7 +44,7 @@ class Margins(NamedTuple):
         """
         vectors = start.astype(self.fast.dtype, copy=False) if added is None else start + added
         margins = vectors @ self.fast.T
-        margins -= margins.dtype.type(self.shift)
+        margins -= np.asarray(self.shift, margins.dtype)
         reach = self.guard(np.sqrt(np.einsum("kd,kd->k", vectors, vectors, dtype=np.float64)))
         rows, inputs = collect_within(margins, reach)
         if len(rows):
@@ -54,7 +54,7 @@ class Margins(NamedTuple):
     def of_start(self, rows: Fast) -> Fast:
         """Return the same for start weights (d, k) given as columns, (n, k)."""
         margins = self.fast @ rows
-        margins -= margins.dtype.type(self.shift)
+        margins -= np.asarray(self.shift, margins.dtype).reshape(-1, 1)
         reach = self.guard(np.sqrt(np.einsum("dk,dk->k", rows, rows, dtype=np.float64))).max()
         inputs, vectors = collect_within(margins, np.full(len(margins), reach))
         if len(inputs):
@@ -65,4 +65,4 @@ class Margins(NamedTuple):
         """Return the margins (p,) of pairs in float64: those that decide. Cost: O(d) per pair."""
         added = np.zeros(start.shape, start.dtype) if added is None else added
         values: Matrix = dot_pairs(start, added, rows, self.inputs, inputs)
-        return values - self.shift
+        return values - (self.shift[inputs] if isinstance(self.shift, np.ndarray) else self.shift)

@@ -39,6 +39,7 @@ class PairShard:
     _settings: NetworkSettings
     _inputs: NDArray[np.float64]
     _neurons: range
+    _offsets: NDArray[np.float64] | None = None  # how far thresholds lie above the shift (n,); None: at it
     unit = 0.0  # roundoff of outputs that are sums over all neurons; flips alone change those of most kinds
 
     @staticmethod
@@ -98,6 +99,14 @@ class PairShard:
             total += np.bincount(part.inputs, values, minlength=len(total))
         return total
 
+    def _squared_distance(self, weights: Weights) -> float:
+        """Return this shard's share of ||W - W(0)||² at some weights."""
+        if weights.common is None:
+            return float((weights.distances() ** 2).sum())
+        blocks = row_blocks(self._neurons.start, self._neurons.stop)
+        moved = (weights.vectors(block) - weights.start.block(block.start, block.stop) for block in blocks)
+        return float(sum((rows**2).sum() for rows in moved))
+
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return None: no certificates are kept."""
         return None
@@ -130,14 +139,16 @@ class PairShard:
         pattern, weights, rounding = self.pattern(), self.weights(), self.rounding()
         settings, inputs = self._settings, self._inputs
         n, d = inputs.shape
+        thresholds = settings.shift if self._offsets is None else settings.shift + self._offsets
+        farthest = float(np.abs(thresholds).max())
         outputs, squares, firing, ties = np.zeros(n), np.zeros(n), np.zeros(n, np.int64), 0
         largest = rounding
         for block in row_blocks(self._neurons.start, self._neurons.stop):
             vectors = weights.vectors(block)
             values = vectors @ inputs.T
-            values -= settings.shift
+            values -= thresholds
             norms = np.linalg.norm(vectors, axis=1) * (1 + NORM_TOLERANCE)
-            allowed = of_margin(d, FINE, norms, settings.shift) + rounding
+            allowed = of_margin(d, FINE, norms, farthest) + rounding
             maintained = np.zeros(values.shape, np.bool_)
             first, last = np.searchsorted(pattern.neurons, (block.start, block.stop))
             part = pattern.slice(first, last)
@@ -149,7 +160,7 @@ class PairShard:
                 raise wrong_pair(block.start + r, i, fires=not maintained[r, i], count=len(wrong))
             ties += len(rows)
             outputs += settings.start.signs(np.arange(block.start, block.stop)) @ np.maximum(values, 0)
-            squares += of_outputs(values, norms, d, settings.shift)
+            squares += of_outputs(values, norms, d, farthest)
             firing += maintained.sum(axis=0)
             largest = max(largest, float(allowed.max(initial=0.0)))
         return ShardAudited(outputs, ties, firing, largest, (2.0 * self.unit) ** 2 * squares)

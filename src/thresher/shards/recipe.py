@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
@@ -14,6 +14,7 @@ from thresher.interfaces import Shard, ShardStarted, Step
 from thresher.loops import screen
 from thresher.loops.pairs.bits import panels_of
 from thresher.loops.structures import RoundedInputs
+from thresher.model.activations.knots import Knots
 from thresher.model.geometry import Geometry
 from thresher.model.hadamard import Rotated, by_additions
 from thresher.model.network import NetworkSettings
@@ -63,11 +64,24 @@ class Recipe:
     dtype: str  # working precision of the bulk products
     outputs: int = 1
     products: bool = True  # whether inner products of the inputs are kept, n x n numbers
+    knots: Knots | None = None  # of which these are the inputs, if the activation is not ReLU
 
     @cached_property
     def geometry(self) -> Geometry:
         """What searches know of the inputs, made once per process, by the first shard that needs it. Cost: O(n²d)."""
-        return Geometry.of(self.inputs, dtype=self.dtype, products=self.products)
+        return Geometry.of(self.inputs, dtype=self.dtype, products=self.products, offsets=self.offsets)
+
+    @cached_property
+    def offsets(self) -> NDArray[np.float64] | None:
+        """How far thresholds of the inputs lie above the shift (n,); None where all are at it."""
+        return None if self.knots is None else self.knots.offsets(self.settings.shift)
+
+    def at_knots(self) -> Recipe:
+        """Return the recipe of the ReLU network that does what this one does; itself if that is one. Cost: O(Knd)."""
+        if self.settings.pieces is None:
+            return self
+        knots = Knots(self.inputs, self.settings.pieces)
+        return replace(self, inputs=knots.inputs, knots=knots)
 
     @cached_property
     def fast_inputs(self) -> Floating:
@@ -88,7 +102,9 @@ class Recipe:
     def rounded_inputs(self) -> RoundedInputs | None:
         """The inputs in whole numbers, made once per process; None where products of those do not pay. Cost: O(nd)."""
         way = screen.way_for(self.inputs.shape[1], len(self.inputs))
-        return screen.round_inputs(self.inputs, way) if way and self.rotated_inputs is None else None
+        if not way or self.rotated_inputs is not None or self.knots is not None:
+            return None
+        return screen.round_inputs(self.inputs, way)
 
     @cached_property
     def rotated_inputs(self) -> Rotated | None:
@@ -105,7 +121,7 @@ class Recipe:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("geometry", "fast_inputs", "padded_inputs", "panels", "rounded_inputs", "rotated_inputs")
+        made = ("geometry", "offsets", "fast_inputs", "padded_inputs", "panels", "rounded_inputs", "rotated_inputs")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
 

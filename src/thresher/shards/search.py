@@ -25,6 +25,7 @@ class SearchShard(PairShard):
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._inputs, self._neurons = recipe.settings, recipe.inputs, neurons
+        self._offsets = recipe.offsets
         self._position = self._tried = Position.at_start(recipe.settings.start, recipe.geometry)
         self._index = self.INDEX()
 
@@ -51,6 +52,8 @@ class SearchShard(PairShard):
         moved = pattern.neurons
         if step.keep != 1:
             moved = np.union1d(moved, self._position.weights.support.neurons)
+        if self._tried.weights.common is not None:
+            moved = np.arange(self._neurons.start, self._neurons.stop)
         if self._last_moved is not None:
             moved = np.union1d(moved, self._last_moved)
         self._last_moved = moved
@@ -99,7 +102,7 @@ class SearchShard(PairShard):
 
     def squared_distance(self) -> float:
         """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(d) per coefficient."""
-        return float((self._tried.weights.distances() ** 2).sum())
+        return self._squared_distance(self._tried.weights)
 
     def _exact(self, pattern: Pattern, places: NDArray[np.int64]) -> NDArray[np.float64]:
         return self._tried.exact(pattern.per_pair(pattern.neurons)[places], pattern.inputs[places])

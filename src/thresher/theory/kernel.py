@@ -8,12 +8,15 @@ from functools import lru_cache, partial
 from typing import Protocol
 
 import numpy as np
+from numpy.polynomial import polynomial
 from numpy.typing import NDArray
 from scipy import linalg, special
 
 from thresher.loops.limit import differentiate, interpolate, interpolate_slopes
+from thresher.model.activations import Pieces
 from thresher.parallel import core_count, in_order
 from thresher.theory.parts import Parts
+from thresher.theory.pieces import bends_sharply, mean_slopes, slopes_by_root
 
 __all__ = [
     "Limit",
@@ -53,16 +56,24 @@ class Limit(Protocol):
         """What the kernel is the sum of, if it is not that of all columns alone."""
 
 
-def firing_probability(shift: float) -> float:
-    """Return P(Z >= shift) for Z ~ N(0, 1): the share of neurons that fire on an input at the start."""
+def firing_probability(shift: float | Pieces) -> float:
+    """Return P(Z >= shift) for Z ~ N(0, 1): the share of neurons that fire on an input at the start.
+
+    Of the pieces of another activation it is the mean of the squared slope.
+    """
+    if isinstance(shift, Pieces):
+        return float(mean_slopes(np.ones(1), shift)[0])
     return 0.5 * math.erfc(shift / math.sqrt(2))
 
 
-def cofiring_probability(rho: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
+def cofiring_probability(rho: NDArray[np.float64], shift: float | Pieces) -> NDArray[np.float64]:
     """Return P(Z1 >= b, Z2 >= b) for N(0, 1) variables of correlations rho, any shape.
 
-    It is Q(b) - 2 T(b, sqrt((1 - rho) / (1 + rho))) with Owen's T function. Cost: some hundred nanoseconds an entry.
+    It is Q(b) - 2 T(b, sqrt((1 - rho) / (1 + rho))) with Owen's T function. Of the pieces of another activation it is
+    the mean of phi'(Z1) phi'(Z2). Cost: some hundred nanoseconds an entry.
     """
+    if isinstance(shift, Pieces):
+        return mean_slopes(rho, shift)
     slope = np.sqrt((1 - rho) / np.maximum(1 + rho, np.finfo(float).tiny))
     return np.maximum(firing_probability(shift) - 2 * special.owens_t(shift, slope), 0.0)
 
@@ -92,13 +103,13 @@ def _fill(
 
 
 @lru_cache(maxsize=32)
-def probability_table(shift: float) -> NDArray[np.float64] | None:
+def probability_table(shift: float | Pieces) -> NDArray[np.float64] | None:
     """Return the probability as cubics (2, _NODES, 4), see ``loops/limit.py``; None where it bends too sharply.
 
     In s = sqrt(1 - |rho|) it is smooth at both ends, as it is in the angle. On an interval the cubic agrees with it in
     value and slope at both ends (Hermite).
     """
-    if 0 < shift < _SHARP:
+    if bends_sharply(shift, _SHARP) if isinstance(shift, Pieces) else 0 < shift < _SHARP:
         return None
     s = np.linspace(0.0, 1.0, _NODES + 1)
     cubics = np.empty((2, _NODES, 4))
@@ -107,7 +118,10 @@ def probability_table(shift: float) -> NDArray[np.float64] | None:
         room = (2 - s**2) if sign == 1 else s**2  # 1 + rho
         values = cofiring_probability(rho, shift)
         # dP/drho = exp(-b² / (1 + rho)) / (2 pi sqrt(1 - rho²)) and drho/ds = -2 s sign; s cancels in the root
-        slopes = -sign * np.exp(-(shift**2) / np.maximum(room, 1e-300)) / (math.pi * np.sqrt(2 - s**2)) / _NODES
+        if isinstance(shift, Pieces):
+            slopes = slopes_by_root(s, sign, shift) / _NODES
+        else:
+            slopes = -sign * np.exp(-(shift**2) / np.maximum(room, 1e-300)) / (math.pi * np.sqrt(2 - s**2)) / _NODES
         cubics[side] = _hermite(values, slopes)
     return cubics
 
@@ -144,12 +158,14 @@ def largest_shift(width: int, inputs: int) -> float:
 
 
 def limit_kernel(
-    products: NDArray[np.float64], shift: float, *, symmetric: bool = True, overwrite: bool = False
+    products: NDArray[np.float64], shift: float | Pieces, *, symmetric: bool = True, overwrite: bool = False
 ) -> NDArray[np.float64]:
     """Return what the Gram matrix tends to as the width grows (``eq:kernel``), from inner products rho (n, n).
 
     H = rho P(Z1 >= b, Z2 >= b) for N(0, 1) variables of correlation rho; see :func:`cofiring_probability`. The
     probability is interpolated, to an error below 1e-12 of P(Z >= b).
+
+    Of the pieces of another activation, ``NetworkSettings.limit``, it is rho E phi'(Z1) phi'(Z2).
 
     With ``symmetric=False`` the inner products (k, n) are those of other inputs with the training inputs. With
     ``overwrite`` the kernel takes their place.
@@ -161,20 +177,35 @@ def limit_kernel(
     return kernel
 
 
-def write_kernel(products: NDArray[np.float64], shift: float, out: NDArray[np.float64]) -> None:
+def write_kernel(products: NDArray[np.float64], shift: float | Pieces, out: NDArray[np.float64]) -> None:
     """Write the limit kernel (k, n) to ``out``, on the calling thread; ``out`` may be the inner products themselves."""
     _write(products, shift, out, 0, *products.shape)
 
 
 def _write(
-    products: NDArray[np.float64], shift: float, out: NDArray[np.float64], first: int, last: int, until: int
+    products: NDArray[np.float64],
+    shift: float | Pieces,
+    out: NDArray[np.float64],
+    first: int,
+    last: int,
+    until: int,
 ) -> None:
     table = probability_table(shift)
     if table is None:
         rho = np.clip(products[first:last, :until], -1.0, 1.0)
         out[first:last, :until] = rho * cofiring_probability(rho, shift)
+    elif isinstance(shift, Pieces):  # it may be negative, which a probability is not
+        rho = np.clip(products[first:last, :until], -1.0, 1.0)
+        out[first:last, :until] = rho * _on_table(rho, table)
     else:
         interpolate(products, table, out, first, last, until, *_room(until))
+
+
+def _on_table(rho: NDArray[np.float64], table: NDArray[np.float64]) -> NDArray[np.float64]:
+    far = np.sqrt(1.0 - np.abs(rho)) * _NODES
+    node = np.minimum(far.astype(np.int32), _NODES - 1)
+    cubics = table.reshape(-1, 4)[node + _NODES * (rho < 0)]
+    return np.asarray(polynomial.polyval(far - node, np.moveaxis(cubics, -1, 0), tensor=False))
 
 
 def limit_slopes(

@@ -17,6 +17,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 from thresher.loops.limit import FAR, NEAR, differentiate, evaluate_slope, multiply_both, multiply_kernel
+from thresher.model.activations import Pieces
 from thresher.parallel import core_count, in_order
 from thresher.theory.kernel import Limit, cofiring_probability, firing_probability, limit_kernel, write_kernel
 from thresher.theory.parts import Parts
@@ -46,8 +47,13 @@ _CLOSE = 5e-6  # error of the polynomials at most, relative to the diagonal; els
 
 
 @lru_cache(maxsize=32)
-def polynomials(shift: float) -> tuple[Single, Single] | None:
-    """Return the coefficients that ``multiply_kernel`` takes; None if they are not close enough to the probability."""
+def polynomials(shift: float | Pieces) -> tuple[Single, Single] | None:
+    """Return the coefficients that ``multiply_kernel`` takes; None if they are not close enough to the probability.
+
+    For the pieces of other activations there are none.
+    """
+    if isinstance(shift, Pieces):
+        return None
     found = []
     for sign, degree in ((1.0, NEAR), (-1.0, FAR)):
         places = np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
@@ -65,7 +71,7 @@ def _probability(places: Matrix, sign: float, shift: float) -> Matrix:
 
 
 def limit_block(
-    left: Single, right: Single, shift: float, out: Single | None = None, *, parts: Parts | None = None
+    left: Single, right: Single, shift: float | Pieces, out: Single | None = None, *, parts: Parts | None = None
 ) -> Single:
     """Return the limit kernel (k, n) between inputs (k, d) and (n, d), float32; with parts, that of the sum of them.
 
@@ -85,7 +91,7 @@ def limit_block(
     return block
 
 
-def limit_cross(others: Matrix, inputs: Matrix, shift: float, *, parts: Parts | None = None) -> Matrix:
+def limit_cross(others: Matrix, inputs: Matrix, shift: float | Pieces, *, parts: Parts | None = None) -> Matrix:
     """Return the limit kernel (k, n) between others (k, d) and inputs (n, d), in double precision. Cost: O(d) each."""
     left, right = _Side.of(others, parts), _Side.of(inputs, parts, across=True)
     kernel = limit_kernel(left.inputs @ right.inputs.T, shift, symmetric=False, overwrite=True)
@@ -115,7 +121,7 @@ def limit_product(
     others: NDArray[Any],
     inputs: NDArray[Any],
     vectors: NDArray[Any],
-    shift: float,
+    shift: float | Pieces,
     *,
     threads: int | None = None,
     double: bool = False,
@@ -151,11 +157,11 @@ def limit_product(
 
 
 def _add_single(
-    left: _Side, right: _Side, columns: Single, shift: float, parts: Parts | None, tile: Single, total: Matrix
+    left: _Side, right: _Side, columns: Single, shift: float | Pieces, parts: Parts | None, tile: Single, total: Matrix
 ) -> None:
     """Write the kernel (k, n) between inputs to a tile; add it times columns (c, n), transposed, to a total (k, c)."""
     np.matmul(left.inputs, right.inputs.T, out=tile)
-    known, few = polynomials(float(shift)), False
+    known, few = polynomials(shift), False
     if known is None:
         tile[:] = limit_kernel(tile.astype(np.float64), shift, symmetric=False)
     else:
@@ -169,7 +175,7 @@ def _add_single(
 
 
 def _add_double(
-    left: _Side, right: _Side, columns: Matrix, shift: float, parts: Parts | None, tile: Matrix, total: Matrix
+    left: _Side, right: _Side, columns: Matrix, shift: float | Pieces, parts: Parts | None, tile: Matrix, total: Matrix
 ) -> None:
     np.matmul(left.inputs, right.inputs.T, out=tile)
     write_kernel(tile, shift, tile)
@@ -178,7 +184,7 @@ def _add_double(
     total += tile @ columns.T
 
 
-def limit_square(inputs: Single, shift: float, *, threads: int | None = None) -> Single:
+def limit_square(inputs: Single, shift: float | Pieces, *, threads: int | None = None) -> Single:
     """Return the limit kernel (n, n) of inputs (n, d), with its exact diagonal. Cost: O(n²d)."""
     kernel = np.empty((len(inputs), len(inputs)), np.float32)
 
@@ -215,7 +221,7 @@ def limit_gradients_at(
 
 def _slopes(left: Single, right: Single, shift: float) -> Single:
     """Return the derivative of the limit kernel (k, n) by the inner product of inputs (k, d) and (n, d)."""
-    products, known = left @ right.T, polynomials(float(shift))
+    products, known = left @ right.T, polynomials(shift)
     if known is None:
         slopes = limit_block(left, right, shift)
         differentiate(products, shift, slopes, 2 * KINK)
@@ -230,10 +236,10 @@ class LimitInputs:
     """What a limit kernel is made from: inputs (n, d), float32, the shift, and parts; n is its length."""
 
     inputs: Single
-    shift: float
+    shift: Any  # a number, or the pieces of another activation
     parts: Parts | None
 
-    def _take(self, inputs: NDArray[Any], shift: float, parts: Parts | None) -> None:
+    def _take(self, inputs: NDArray[Any], shift: float | Pieces, parts: Parts | None) -> None:
         self.inputs, self.shift, self.parts = np.ascontiguousarray(inputs, np.float32), shift, parts
 
     def __len__(self) -> int:
@@ -260,7 +266,7 @@ class LimitMatrix(LimitInputs):
     def __init__(
         self,
         inputs: NDArray[Any],
-        shift: float,
+        shift: float | Pieces,
         *,
         memory: float,
         threads: int | None = None,

@@ -57,7 +57,7 @@ def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Soluti
 
 def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tuple[Engine, Started]]:
     """Start one engine per problem, from one pass over the start weights. Cost: O(mnd) once, and O(mn) per problem."""
-    recipe, progress = setup.recipe, setup.callbacks.on_progress
+    recipe, progress = setup.recipe.at_knots(), setup.callbacks.on_progress
     ranges = setup.ranges()
     executor = setup.place(recipe, ranges, threads=setup.threads)
     targets = [setup.objective(output).reach() for output in range(len(setup.problems))]
@@ -76,7 +76,7 @@ def _limit_solutions(setup: Setup, checkpoint: Checkpoint) -> list[Solution | No
     offset = np.full(setup.problems[0].size, setup.settings.offset())
     objectives = [setup.objective(output) for output in outputs]
     if setup.matrix:
-        limit: Gram = MatrixGram(limit_kernel(setup.recipe.geometry.products, setup.settings.shift))
+        limit: Gram = MatrixGram(limit_kernel(setup.recipe.geometry.products, setup.settings.limit))
         solvers = setup.solvers
     else:
         limit, solver = setup.limit()

@@ -273,6 +273,8 @@ def _why_stalled(gram: Gram, solution: Solution, settings: NetworkSettings, prob
 
 
 def _how_to_fire(settings: NetworkSettings, inputs: int) -> str:
+    if settings.pieces is not None:
+        return f"Raise the width (now {settings.width}), or move the knots of the activation towards 0."
     enough, width = largest_shift(settings.width, inputs), f"the width (now {settings.width})"
     if settings.shift <= enough:
         return f"Training moved their neurons away: raise {width}, or lower the shift (now {settings.shift:.3g})."

@@ -21,6 +21,7 @@ from thresher.errors import InvalidInput, not_installed, warn_of_old
 from thresher.interfaces import Gram, Solver
 from thresher.losses import Loss, Squared, choose_loss, describe_loss, fit_parabolas
 from thresher.memory import allowed_bytes
+from thresher.model.activations import tell
 from thresher.model.hadamard import MOST_COLUMNS as HADAMARD_COLUMNS
 from thresher.model.hadamard import by_additions
 from thresher.model.network import NetworkSettings
@@ -95,7 +96,7 @@ class Setup:
             raise InvalidInput(f"audit must be True or False; got {one['audit']!r}.")
         tol = check_number(one["tol"], "tol", above=0.0)
         settings = _check_settings(problems, one, on_gpu=where.on_gpu)
-        if settings.width * firing_probability(settings.shift) < _SILENT:
+        if settings.width * firing_probability(settings.limit) < _SILENT:
             first_step = "gram"  # the limit kernel is next to nothing
         dtype = check_dtype(one["dtype"], tol=tol if penalty is None else 1.0)
         facts = _facts(problems, loss, settings, dtype=dtype, first_step=first_step)
@@ -112,7 +113,7 @@ class Setup:
         budget = None if budget is None else check_whole(budget, "memory_budget", least=1)
 
         def near() -> LimitMatrix:
-            return LimitMatrix(problems[0].inputs, settings.shift, memory=0, threads=threads)
+            return LimitMatrix(problems[0].inputs, settings.limit, memory=0, threads=threads)
 
         solving = choose_solving(solver, facts, near, threads=threads, allowed=lambda: allowed_bytes(budget))
         if where.on_gpu and not where.on_cluster and solver == DEFAULT_SOLVER and problems and size <= EVER_FACTOR:
@@ -181,7 +182,7 @@ class Setup:
 
     def limit(self) -> tuple[Gram, Solver]:
         """Return the limit kernel of many inputs, of which as much is kept as fits, and a solver for the first step."""
-        inputs, shift = self.problems[0].inputs, self.settings.shift
+        inputs, shift = self.problems[0].inputs, self.settings.limit
         spare = _SPARE * (allowed_bytes(self.memory_budget) - self.memory())
         limit = LimitMatrix(inputs, shift, memory=max(spare, 0.0), threads=self.threads)
         return LimitGram(limit), first_solver(self.solvers[0], lambda: limit)
@@ -201,7 +202,7 @@ class Setup:
             "inputs": self.problems[0].size,
             "width": settings.width,
             "shift": settings.shift,
-            "activation": settings.activation,
+            "activation": tell(settings.activation),
             "seed": settings.start.seed,
             "dimension": settings.start.dimension,
             "twins": settings.start.twins,
@@ -256,8 +257,10 @@ def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any], *, 
     settings = NetworkSettings.checked(dimension=dimension, sequence=rows, **{name: options[name] for name in names})
     if start == "auto":
         few = bool(problems) and problems[0].size * firing_probability(settings.shift) < _SPARSE
-        plain = settings.start.twins and settings.shift > 0
+        plain = settings.start.twins and settings.shift > 0 and settings.pieces is None
         start = "poisson" if few and plain and not on_gpu else "random"
+    if on_gpu and settings.pieces is not None:
+        raise InvalidInput(f"device='cuda' trains ReLU networks; got activation={settings.activation!r}. Use 'cpu'.")
     if start != "poisson" or not problems:
         return settings
     if on_gpu:

@@ -17,6 +17,7 @@ from thresher.checks import check_fields, check_number, check_values
 from thresher.errors import InvalidInput
 from thresher.files import Stored
 from thresher.interfaces import Audit, Step
+from thresher.model.activations import told
 from thresher.model.firing import Pattern
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.problem import Problem
@@ -135,6 +136,7 @@ def _setup(fixed: Mapping[str, Any], inputs: NDArray[np.float64], *, outputs: in
     problem = Problem(inputs, np.zeros(len(inputs)))
     start = "poisson" if fixed["start"] == "poisson" else fixed["sequence"]
     options = complete({**{name: fixed[name] for name in _FIXED}, "start": start, "threads": threads})
+    options["activation"] = told(fixed["activation"])
     return Setup.of([problem] * outputs, options).with_first_step(fixed["first_step"])
 
 
@@ -149,8 +151,20 @@ def _network(setup: Setup, tensors: Tensors, place: int) -> Network:
     names = ("neurons", "bounds", "places", "coefficients")
     neurons, bounds, places, coefficients = (tensors[f"{name}{place}"] for name in names)
     _check_support(settings, len(inputs), neurons, bounds, places, coefficients)
-    support = Pattern(neurons, bounds, places)
-    return Network(settings, Weights(settings.start, inputs, support, coefficients, np.dtype(setup.dtype)))
+    support, common = Pattern(neurons, bounds, places), _common(settings, tensors, place)
+    return Network(settings, Weights(settings.start, inputs, support, coefficients, np.dtype(setup.dtype), common))
+
+
+def _common(settings: NetworkSettings, tensors: Tensors, place: int) -> NDArray[np.float64] | None:
+    """Return what was added to all neurons (d,), if the background of the activation has a slope."""
+    common, linear = tensors.get(f"common{place}"), settings.pieces is not None and settings.pieces.slope != 0
+    if common is None and not linear:
+        return None
+    if common is None or not linear or common.dtype != np.float64 or common.shape != (settings.start.dimension,):
+        raise ValueError("what was added to all neurons does not fit the activation")
+    if not np.isfinite(common).all():
+        raise ValueError("what was added to all neurons is not finite")
+    return common
 
 
 def _check_support(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.files import write_file
+from thresher.model.activations import tell
 
 __all__ = [
     "FORMS", "KIND", "RESULT", "VERSION", "Origin", "choose_form", "describe_results", "save_result",
@@ -77,7 +78,7 @@ def _describe(result: Any) -> dict[str, Any]:
         "neurons": settings.neurons,
         "width": settings.width,
         "shift": settings.shift,
-        "activation": settings.activation,
+        "activation": tell(settings.activation),
         "seed": settings.start.seed,
         "twins": settings.start.twins,
         "sequence": settings.start.sequence,

@@ -20,7 +20,7 @@ from thresher.loops.rounding import FINE, of_change, of_look
 from thresher.loops.structures import Inputs, Scratch
 
 __all__ = [
-    "GATHER", "add_products", "add_up", "cheaper_by_products", "correction", "decide", "doubt_of", "follow",
+    "GATHER", "add_products", "add_up", "alike_of", "cheaper_by_products", "correction", "decide", "doubt_of", "follow",
     "load_start", "make_scratch", "place_of", "sort_keys", "sum_of_products",
 ]  # fmt: skip
 
@@ -48,6 +48,12 @@ def add_up(moved, coefficients, listed, X, out):
     for q in range(moved.terms):
         for k in range(X.shape[1]):
             out[k] += coefficients[q] * X[listed[moved.first + q], k]
+
+
+@njit(inline="always")
+def alike_of(point, sign, i):
+    """Return by how much what all neurons moved by alike changes pre-activation i of a neuron with this sign."""
+    return sign * point.common[point.now, i] if point.common.size else 0.0
 
 
 @helper
@@ -144,7 +150,8 @@ def decide(i, neuron, moved, listed, constants, inputs, scratch):
         place = place_of(scratch.order[q])
         other = inner(inputs.vectors, inputs.products, i, listed[moved.first + place])
         z += moved.sign * scratch.coefficients[place] * other
-    return z, constants.guards.exact + of_look(moved.terms, inputs.vectors.shape[1], moved.total, constants.shift)
+    error = of_look(moved.terms, inputs.vectors.shape[1], moved.total, constants.near)
+    return z - inputs.offsets[i], constants.guards.exact + error
 
 
 @njit(inline="always")

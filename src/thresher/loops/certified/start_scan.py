@@ -84,7 +84,7 @@ def _keep_firing(fires, z, candidates, known, neuron, constants, inputs, scratch
         if start <= shift + constants.guards.made:
             load_start(neuron, constants, inputs, scratch)
             looks += 1
-            fires_then = dot(scratch.weights, inputs.vectors[i]) >= shift
+            fires_then = dot(scratch.weights, inputs.vectors[i]) - inputs.offsets[i] >= shift
             known &= fires_then == (start >= z.dtype.type(shift))
             if not fires_then:
                 continue

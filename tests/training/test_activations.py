@@ -1,0 +1,292 @@
+"""Activations that are linear between knots: every search walks the path of the definition, and says no in time."""
+
+from itertools import pairwise
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from properties import examples
+
+import thresher
+from thresher import Activation, BrokenCertificate, InvalidInput, Problem, replay, to_sphere, train, train_together
+from thresher.datasets import random_problem
+from thresher.engines import knots, start_engine
+from thresher.model.activations import Pieces, curve_of
+from thresher.model.network import NetworkSettings
+from thresher.shards import certified
+from thresher.theory import cofiring_probability, firing_probability, limit_kernel
+from thresher.theory.kernel import probability_table
+from thresher.theory.limit_matrix import LimitMatrix
+
+NAMES = ["leaky", "abs", "hard_tanh", "hat"]
+OWN = Activation(knots=[-1.0, 0.4, 1.5], slopes=[0.3, 0.0, 1.0, -0.5])
+every_activation = pytest.mark.parametrize("activation", [*NAMES, OWN], ids=[*NAMES, "own"])
+
+
+def options_of(activation, **more):
+    return {"activation": activation, **({} if isinstance(activation, Activation) else {"shift": 0.7}), **more}
+
+
+def definition(activation):
+    return naive.knots_and_slopes(activation if isinstance(activation, str) else tuple(activation), 0.7)
+
+
+class TestTheDefinition:
+    @every_activation
+    def test_values_slopes_and_pieces_agree(self, activation):
+        z = np.linspace(-3, 3, 601) + 1e-4
+        given = NetworkSettings.checked(width=10, dimension=2, **options_of(activation))
+        expected = [naive.activate(one, definition(activation), 0.7) for one in z]
+        np.testing.assert_allclose(given.pieces.bend(z) + given.pieces.at_zero, expected, atol=1e-12)
+        np.testing.assert_allclose(curve_of(activation, 0.7)(z), expected, atol=1e-12)
+        np.testing.assert_allclose(
+            given.pieces.slopes(z), [naive.slope_at(one, definition(activation), 0.7) for one in z]
+        )
+
+    @settings(max_examples=examples(20))
+    @given(st.lists(st.floats(-3, 3), min_size=1, max_size=6, unique=True), st.data())
+    def test_any_knots_and_slopes(self, knots, data):
+        slopes = data.draw(
+            st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), min_size=len(knots) + 1, max_size=len(knots) + 1)
+        )
+        knots, z = sorted(knots), np.linspace(-4, 4, 101) + 1e-5
+        if len(set(slopes)) == 1:
+            with pytest.raises(InvalidInput, match="must bend"):
+                Activation(knots, slopes)
+            return
+        pieces = Pieces.of(*Activation(knots, slopes))
+        expected = [naive.activate(one, (knots, slopes), 0.0) for one in z]
+        np.testing.assert_allclose(pieces.bend(z) + pieces.at_zero, expected, atol=1e-9)
+
+    def test_knots_at_which_nothing_changes_are_left_out(self):
+        assert Activation([-1, 0, 1, 2], [0, 0, 1, 1, 0]) == Activation([0, 2], [0, 1, 0])
+
+
+class TestTraining:
+    @every_activation
+    @pytest.mark.parametrize("index", ["certified", "scan", "dense", "tournament"])
+    def test_it_walks_the_path_of_the_definition(self, activation, index):
+        problem = random_problem(inputs=10, dimension=6)
+        result = train(
+            problem, width=600, index=index, dtype="float64", first_step="gram", max_iterations=4, audit=True,
+            **options_of(activation, seed=3),
+        )  # fmt: skip
+        network = result.network
+        W = network.settings.start.block(0, 600).astype(float)
+        path = naive.gauss_newton(
+            W, network.settings.start.signs(np.arange(600)), problem.inputs, problem.targets, shift=0.7, iterations=4,
+            activation=definition(activation),
+        )  # fmt: skip
+        residuals = [record.residual for record in result.history]
+        np.testing.assert_allclose(residuals[1:4], [state["residual"] for state in path[1:4]], rtol=1e-6)
+        assert [record.step for record in result.history[:4]] == [state["step"] for state in path[:4]]
+        np.testing.assert_allclose(network.weights.vectors(range(600)), path[len(residuals) - 1]["weights"], atol=1e-6)
+
+    @every_activation
+    @pytest.mark.parametrize("more", [{}, {"twins": True}, {"start": "hadamard"}, {"index": "dense", "start": "sobol"}])
+    def test_predictions_and_gradients(self, activation, more):
+        problem = random_problem(inputs=8, dimension=5)
+        result = train(problem, width=400, audit=True, **options_of(activation, max_iterations=3, **more))
+        network, new = result.network, random_problem(inputs=6, dimension=5, seed=9).inputs
+        W, signs = network.weights.vectors(range(400)), network.settings.start.signs(np.arange(400))
+        expected = naive.outputs(W, signs, new, 0.7, definition(activation))
+        np.testing.assert_allclose(network.predict(new), expected, atol=2e-5)
+        slope = naive.slopes(W, new, 0.7, definition(activation))
+        np.testing.assert_allclose(network.gradients(new), (signs[:, None] * slope).T @ W / 20, atol=2e-5)
+        residual = np.linalg.norm(network.predict(problem.inputs) - problem.targets)
+        assert residual == pytest.approx(result.history[-1].residual, abs=1e-4)
+
+    @every_activation
+    def test_threads_sessions_and_company_change_no_bit(self, activation, tmp_path, monkeypatch):
+        monkeypatch.setattr("thresher.engines.engine._SHARD", 300)
+        problem = random_problem(inputs=12, dimension=6)
+        other = Problem(problem.inputs, problem.targets[::-1])
+        options = options_of(activation, width=1000, max_iterations=4)
+        result = train(problem, threads=2, **options)
+        together = train_together([other, problem], threads=1, **options)[1]
+        again = replay(problem, steps=result.steps, **options)
+        train(problem, checkpoint=tmp_path / "run", **{**options, "max_iterations": 2})
+        resumed = train(problem, resume=tmp_path / "run", **options)
+        for network in (together.network, again, resumed.network):
+            np.testing.assert_array_equal(network.predict(problem.inputs), result.network.predict(problem.inputs))
+        assert [one.residual for one in resumed.history] == [one.residual for one in result.history]
+
+    @every_activation
+    @pytest.mark.parametrize("form", ["full", "recipe"])
+    def test_files(self, activation, form, tmp_path):
+        problem = random_problem(inputs=8, dimension=5)
+        result = train(problem, width=300, **options_of(activation, max_iterations=3))
+        result.save(tmp_path / "net", form=form)
+        loaded = thresher.load(tmp_path / "net")
+        assert loaded.network.settings == result.network.settings
+        np.testing.assert_array_equal(loaded.network.predict(problem.inputs), result.network.predict(problem.inputs))
+
+    @every_activation
+    @pytest.mark.parametrize("index", ["dense", "scan"])
+    def test_a_penalty(self, activation, index):
+        problem = random_problem(inputs=8, dimension=5)
+        result = train(
+            problem, width=500, penalty=0.2, index=index, dtype="float64", audit=True, first_step="gram",
+            **options_of(activation, max_iterations=4),
+        )  # fmt: skip
+        start, fractions = result.network.settings.start, [one.step for one in result.history[1:] if one.step]
+        path = naive.ridge_steps(
+            start.block(0, 500).astype(float), start.signs(np.arange(500)), problem.inputs, problem.targets, shift=0.7,
+            penalty=np.full(8, 0.2), fractions=fractions, activation=definition(activation),
+        )  # fmt: skip
+        np.testing.assert_allclose(result.network.weights.vectors(range(500)), path[-1][0], atol=1e-7)
+
+    @pytest.mark.parametrize("solver", ["sketched", "cg", "pivots", "cholesky"])
+    @pytest.mark.parametrize("activation", ["hat", "abs"])
+    def test_every_solver(self, solver, activation):
+        result = train(random_problem(inputs=12, dimension=8), width=4096, solver=solver, **options_of(activation))
+        assert result.history[-1].residual < 1e-3 * result.history[0].residual
+
+    @pytest.mark.parametrize("activation", ["abs", "hat", OWN])
+    @pytest.mark.parametrize(("n", "d", "width"), [(1, 1, 1), (1, 4, 7), (5, 1, 30), (6, 3, 2)])
+    def test_small_ones(self, activation, n, d, width):
+        problem = Problem(to_sphere(np.random.default_rng(n).normal(size=(n, d))), np.ones(n))
+        for index in ("certified", "scan", "dense"):
+            train(problem, width=width, audit=True, index=index, **options_of(activation, max_iterations=3))
+
+    def test_equal_inputs(self):
+        X = np.repeat(random_problem(inputs=4, dimension=3).inputs, 2, axis=0)
+        result = train(X, np.repeat(np.arange(4.0), 2), width=2000, audit=True, **options_of("hard_tanh"))
+        assert result.status == "converged"
+
+
+class TestTheAudit:
+    def run(self, activation, monkeypatch):
+        problem = random_problem(inputs=10, dimension=6)
+        train(problem, width=2000, audit=True, first_step="gram", **options_of(activation))
+
+    @every_activation
+    def test_a_wrong_slope_is_noticed(self, activation, monkeypatch):
+        of = Pieces.of.__func__
+
+        def wrong(cls, *curve):
+            return (made := of(cls, *curve))._replace(jumps=(1.1 * made.jumps[0], *made.jumps[1:]))
+
+        monkeypatch.setattr(Pieces, "of", classmethod(wrong))
+        with pytest.raises(BrokenCertificate, match="is not that of the activation"):
+            self.run(activation, monkeypatch)
+
+    @pytest.mark.parametrize("activation", ["hat", "hard_tanh", OWN])
+    def test_a_missed_knot_is_noticed(self, activation, monkeypatch):
+        of = Pieces.of.__func__
+
+        def less(cls, *curve):
+            made = of(cls, *curve)
+            return made._replace(sides=made.sides[1:], jumps=made.jumps[1:], thresholds=made.thresholds[1:])
+
+        monkeypatch.setattr(Pieces, "of", classmethod(less))
+        with pytest.raises(BrokenCertificate, match="is not that of the activation"):
+            self.run(activation, monkeypatch)
+
+    @pytest.mark.parametrize("activation", ["abs", "hard_tanh"])
+    def test_a_drift_that_is_kept_secret_is_noticed(self, activation, monkeypatch):
+        monkeypatch.setattr(certified.Alike, "left_band", lambda self: False)
+        monkeypatch.setattr(certified, "_TRUST", 0.0)
+        with pytest.raises(BrokenCertificate):
+            self.run(activation, monkeypatch)
+
+    def test_neurons_that_were_not_listed_are_noticed(self, monkeypatch):
+        monkeypatch.setattr(certified.Alike, "left_band", lambda self: False)
+        monkeypatch.setattr("thresher.shards.alike._BAND", 1e-3)
+        with pytest.raises(BrokenCertificate):
+            self.run("abs", monkeypatch)
+
+    def test_a_band_that_is_too_narrow_is_widened(self, monkeypatch):
+        monkeypatch.setattr("thresher.shards.alike._BAND", 1e-3)
+        self.run("abs", monkeypatch)
+
+    def test_a_linear_part_that_is_off_is_noticed(self, monkeypatch):
+        monkeypatch.setattr(knots, "_sum_at_start", lambda recipe: np.ones(recipe.inputs.shape[1]))
+        with pytest.raises(BrokenCertificate, match="is not that of the activation"):
+            self.run("leaky", monkeypatch)
+
+
+class TestTheLimit:
+    @every_activation
+    def test_the_mean_of_slopes_is_the_integral(self, activation):
+        limit = NetworkSettings.checked(width=10, dimension=2, **options_of(activation)).limit
+        rho = np.array([-0.99, -0.5, 0.0, 0.3, 0.9, 0.999])
+        expected = [naive.mean_of_slopes(one, *definition(activation)) for one in rho]
+        np.testing.assert_allclose(cofiring_probability(rho, limit), expected, atol=1e-9)
+        np.testing.assert_allclose(limit_kernel(rho[None], limit, symmetric=False)[0], rho * expected, atol=1e-9)
+        assert probability_table(limit) is not None
+        between = pairwise([-np.inf, *definition(activation)[0], np.inf])
+        shares = [naive.norm.cdf(high) - naive.norm.cdf(low) for low, high in between]
+        squares = np.square(definition(activation)[1]) * shares
+        assert firing_probability(limit) == pytest.approx(sum(squares), rel=1e-9)
+        np.testing.assert_allclose(cofiring_probability(np.array([1.0]), limit), sum(squares), rtol=1e-9)
+
+    @settings(max_examples=examples(20))
+    @given(st.lists(st.floats(-2, 2), min_size=1, max_size=3, unique=True), st.floats(-0.98, 0.98), st.data())
+    def test_of_any_knots(self, knots, rho, data):
+        slopes = data.draw(st.permutations([0.0, 1.0, -0.5, 2.0]).map(lambda one: one[: len(knots) + 1]))
+        limit = Pieces.of(*Activation(sorted(knots), slopes))
+        expected = naive.mean_of_slopes(rho, sorted(knots), slopes)
+        assert cofiring_probability(np.array([rho]), limit)[0] == pytest.approx(expected, abs=1e-7)
+        assert limit_kernel(np.array([[rho]]), limit, symmetric=False)[0, 0] == pytest.approx(rho * expected, abs=1e-7)
+
+    @every_activation
+    def test_the_gram_matrix_tends_to_it(self, activation):
+        problem, width = random_problem(inputs=12, dimension=6), 40_000
+        given = NetworkSettings.checked(width=width, dimension=6, **options_of(activation))
+        engine, _ = start_engine(problem, given, index="certified")
+        limit = limit_kernel(problem.products, given.limit)
+        assert np.abs(engine.gram().dense() - limit).max() < 6 / np.sqrt(width)
+        vector = np.linspace(-1, 1, 12)
+        np.testing.assert_allclose(
+            LimitMatrix(problem.inputs, given.limit, memory=1e6).times(vector[:, None])[:, 0], limit @ vector, atol=1e-5
+        )
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("knots", "slopes", "message"),
+        [
+            ([1, 0], [0, 1, 2], r"knots must ascend.*knot 1 is 0 after 1"),
+            ([1, 1], [0, 1, 2], r"knots must ascend.*knot 1 is 1 after 1"),
+            ([0], [1], "one slope more than knots; got 1 slopes for 1 knots"),
+            ([0], [1, 1], "must bend"),
+            ([], [1], "must bend"),
+            ([float("nan")], [0, 1], "finite"),
+            ([1e9], [0, 1], "between"),
+            ("hat", [0, 1], "list of numbers"),
+            ([0], None, "list of numbers"),
+            ([True], [0, 1], "must be a number"),
+            (np.arange(30), [0, 1] * 15 + [0], "may have 16 knots; got 30"),
+        ],
+    )
+    def test_knots_and_slopes(self, knots, slopes, message):
+        with pytest.raises(InvalidInput, match=message):
+            Activation(knots, slopes)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"activation": OWN, "shift": 1.0}, "where its knots are; got shift=1 as well"),
+            ({"activation": "hard_tanh", "shift": 0.0}, "needs a shift above 0"),
+            ({"activation": "hat", "twins": True, "start": "poisson"}, "activation='hat' has other pieces"),
+            ({"activation": "abs", "index": "certified", "penalty": 0.1}, "without a penalty"),
+            ({"activation": ([0], [0, 1])}, "or an Activation"),
+        ],
+    )
+    def test_what_does_not_go_together(self, options, message):
+        with pytest.raises(InvalidInput, match=message):
+            train(random_problem(inputs=5, dimension=3), width=100, **options)
+
+    def test_a_gpu(self, monkeypatch):
+        with pytest.raises(InvalidInput, match="device='cuda' trains ReLU networks; got activation='hat'"):
+            train(random_problem(inputs=5, dimension=3), width=100, device="cuda", activation="hat")
+
+    @pytest.mark.parametrize("export", ["compact", "neurons"])
+    def test_exports(self, export):
+        network = train(random_problem(inputs=5, dimension=3), width=100, shift=0.5, activation="hat").network
+        with pytest.raises(InvalidInput, match="hold ReLU neurons"):
+            getattr(network, export)()
+        assert "hat" in network.describe()["activation"]
