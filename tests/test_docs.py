@@ -13,9 +13,9 @@ from reader import code_of, run_page, same
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(path.stem for path in DOCS.glob("*.md"))
-RUNNABLE = ["index", "quickstart", "choose", "coming_from", "effects", "estimators", "example_churn", "example_houses",
-            "example_images", "example_million", "tables", "notebooks", "own_model", "tutorial_digits",
-            "tutorial_index", "tutorial_table"]  # fmt: skip
+RUNNABLE = ["activations", "index", "quickstart", "choose", "coming_from", "effects", "estimators", "example_churn",
+            "example_houses", "example_images", "example_million", "tables", "notebooks", "own_model",
+            "tutorial_digits", "tutorial_index", "tutorial_table"]  # fmt: skip
 NAMES = {path.name for room in ("src", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py")}
 YOURS = {"score.py", "score_numpy.py"}  # a reader writes them
 SMALLER = [("10**6", "10**4")]  # the tutorial says a million; here the words count, not the width
