@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Ticks", "date_ticks", "log_ticks", "number_ticks", "scale_of", "set_axis"]
 
 _HEAVY = 20.0  # times the median: the largest of numbers that need a logarithmic axis
+_CUT = 0.5  # of that, where the ends of the tails are cut off
 _LONG = 7  # letters of a label, of which an axis has few
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _YEARS, _MONTHS, _DAYS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 500), (1, 2, 3, 6), (1, 2, 5, 10, 15)
@@ -32,15 +33,19 @@ class Ticks(NamedTuple):
     words: list[str]
 
 
-def scale_of(values: Any) -> str:
-    """Return the scale that shows values best: "log" for a heavy tail, "zero log" if 0 is among them, or "linear"."""
+def scale_of(values: Any, *, cut: bool = False) -> str:
+    """Return the scale that shows values best: "log" for a heavy tail, "zero log" if 0 is among them, or "linear".
+
+    ``cut`` says that the largest values are left out.
+    """
     found = np.asarray(values, np.float64)
     found = found[np.isfinite(found)]
     if not len(found) or found.min() < 0 or found.max() <= 0:
         return "linear"
     above = found[found > 0]
     middle = float(np.median(above))
-    if found.max() < _HEAVY * middle or found.max() < 10 * _HEAVY * above.min():
+    heavy = _HEAVY * _CUT if cut else _HEAVY
+    if found.max() < heavy * middle or found.max() < 10 * heavy * above.min():
         return "linear"
     return "log" if len(above) == len(found) else "zero log"
 
@@ -50,7 +55,9 @@ def number_ticks(low: float, high: float, most: int = 5) -> Ticks:
     if not (math.isfinite(low) and math.isfinite(high)) or high - low <= 1e-12 * max(abs(low), abs(high)):
         return Ticks([(low + high) / 2], [f"{(low + high) / 2:.6g}"])
     found = _evenly(low, high, most)
-    return _evenly(low, high, 4) if most > 4 and max(map(len, found.words)) > _LONG else found
+    if most <= 3 or max(map(len, found.words)) <= _LONG:
+        return found
+    return next(one for one in (_evenly(low, high, 3), _evenly(low, high, 4), found) if len(one.places) > 1)
 
 
 def _evenly(low: float, high: float, most: int) -> Ticks:

@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["MOST_TERMS", "Term", "terms_of"]
 
 MOST_TERMS = 12  # that a report draws
-_LEAST = 0.0005  # share of a term that is worth a picture: what is below would be said to be 0.0 %
+_LEAST = 0.0005  # share of a term that is worth a line: what is below would be said to be 0.0 %
 
 
 @dataclass(frozen=True)

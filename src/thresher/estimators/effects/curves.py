@@ -289,13 +289,15 @@ def _grid(values: Matrix) -> Matrix:
     if len(different) <= _GRID:
         return different
     low, high = np.quantile(values, [_TAIL, 1 - _TAIL])
-    even, ranked = np.linspace(low, high, _GRID // 2), np.quantile(values, np.linspace(_TAIL, 1 - _TAIL, _GRID // 2))
+    inside = values[(values >= low) & (values <= high)]
+    spaced = np.geomspace if scale_of(inside, cut=True) == "log" else np.linspace
+    even, ranked = spaced(low, high, _GRID // 2), np.quantile(values, np.linspace(_TAIL, 1 - _TAIL, _GRID // 2))
     return np.unique(np.concatenate([even, ranked]))
 
 
 def _scale(at: Matrix, values: Matrix) -> str:
     """Return the scale of a picture of values between the ends of ``at``."""
-    return scale_of(values[(values >= at[0]) & (values <= at[-1])])
+    return scale_of(values[(values >= at[0]) & (values <= at[-1])], cut=True)
 
 
 def _training_values(model: Any, number: int) -> Matrix | None:

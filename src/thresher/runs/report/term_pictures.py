@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_effects", "term_pictures"]
 
 _CURVES = (BLUE, ORANGE, GREEN, PINK)
+_LEAST = 0.005  # share of a term that a page draws
 _BELOW = 0.2  # share of a picture that the histogram has
 
 
@@ -68,11 +69,12 @@ def plot_effects(model: Any, *, terms: int = 12, std: bool = True, columns: int 
 
 def term_pictures(terms: Sequence[Term], *, unit: str = "") -> dict[str, Picture]:
     """Return one picture for each term of a model, or for each part of a date."""
+    shown = [one for one in terms if one.share >= _LEAST] or terms[:1]
     return {
         f"term {place}": Picture(
             partial(_picture, one=one, unit=unit), f"{_heading(one)}: {one.share:.1%} of what varies."
         )
-        for place, one in enumerate(terms, start=1)
+        for place, one in enumerate(shown, start=1)
     }
 
 
