@@ -49,7 +49,10 @@ class Loss(Protocol):
         """Return the derivatives of the values by the outputs, in their shape."""
 
     def curvature(self, outputs: Values, targets: Values) -> Values:
-        """Return the curvatures by the outputs, in their shape, all above 0; of a joint loss the diagonals."""
+        """Return the curvatures by the outputs, in their shape, all above 0.
+
+        Of a joint loss: a diagonal that is above the whole, and equal to it up to where all outputs grow by the same.
+        """
 
     def link(self, outputs: Values) -> Values:
         """Return what is predicted, in the shape of the outputs."""
@@ -150,9 +153,8 @@ class Softmax:
         return softmax(outputs, axis=1) - targets
 
     def curvature(self, outputs: Values, targets: Values) -> Values:
-        """Return p (1 - p), the diagonal of diag(p) - p pᵀ."""
-        shares = softmax(outputs, axis=1)
-        return np.maximum(shares * (1 - shares), _LEAST_CURVATURE)
+        """Return p: diag(p) is above diag(p) - p pᵀ, and equal to it up to where all outputs grow by the same."""
+        return np.maximum(softmax(outputs, axis=1), _LEAST_CURVATURE)
 
     def link(self, outputs: Values) -> Values:
         """Return the probabilities of the classes."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra import MatrixGram
-from thresher.engines import start_engines
+from thresher.engines import ShardEngine, start_engines
 from thresher.interfaces import Audit, Effort, Engine, Gram, Moved, Solution, Solver, Started, Step
 from thresher.losses import Squared, describe_loss
 from thresher.model.network import Network
@@ -20,6 +20,7 @@ from thresher.parallel import uninterrupted
 from thresher.theory import limit_kernel
 from thresher.training.checkpoint import Checkpoint, SolutionLog
 from thresher.training.history import History, Iteration, Result, State, Status
+from thresher.training.joint import JointEngine, JointGram, JointSolver
 from thresher.training.objectives import Objective
 from thresher.training.options import Setup
 
@@ -41,27 +42,43 @@ def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Soluti
     checkpoint.begin(first_solutions)
     if any(first_solutions):
         clock.lap("solve")
-    steps = [None if one is None else setup.objective(k).step(one.value, 1.0) for k, one in enumerate(first_solutions)]
-    started = start_together(setup, steps)
+    objectives, firsts = setup.objectives, first_solutions
+    steps = [None if one is None else aim.step(one.value, 1.0) for aim, one in zip(objectives, firsts, strict=True)]
+    started = _start_runs(setup, steps)
     clock.lap("start")
     results: list[Result] = []
-    for output, (engine, start) in enumerate(started):
+    for run, (engine, start) in enumerate(started):
         why_stop = results[-1].message if results and results[-1].status == Status.INTERRUPTED else ""
-        objective, log = setup.objective(output), checkpoint.logs[output]
-        run = _Run(setup, objective, setup.solvers[output], engine, log, clock, checkpoint.kept)
-        results.append(run.go(first_solutions[output], start, why_stop=why_stop))
+        solver = JointSolver(setup.solvers) if setup.loss.joint else setup.solvers[run]
+        one = _Run(setup, objectives[run], solver, engine, checkpoint.logs[run], clock, checkpoint.kept)
+        results += one.go(first_solutions[run], start, why_stop=why_stop)
     if not {one.status for one in results} & {Status.INTERRUPTED, Status.OUT_OF_ITERATIONS}:
         checkpoint.end()
     return results
 
 
-def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tuple[Engine, Started]]:
+def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tuple[ShardEngine, Started]]:
     """Start one engine per problem, from one pass over the start weights. Cost: O(mnd) once, and O(mn) per problem."""
     recipe, progress = setup.recipe.at_knots(), setup.callbacks.on_progress
     ranges = setup.ranges()
     executor = setup.place(recipe, ranges, threads=setup.threads)
-    targets = [setup.objective(output).reach() for output in range(len(setup.problems))]
+    targets = [column for one in setup.objectives for column in _columns(one.reach())]
     return [*start_engines(recipe, executor, progress, ranges=ranges, targets=targets, first_steps=first_steps)]
+
+
+def _start_runs(setup: Setup, steps: Sequence[Step | None]) -> list[tuple[Engine, Started]]:
+    """Start the engine of each run: of one output, or of all together where they have one loss."""
+    if not setup.loss.joint:
+        return [*start_together(setup, steps)]
+    (step,) = steps
+    each = [None for _ in setup.problems] if step is None else [Step(v, step.keep) for v in _columns(step.v)]
+    engines, started = zip(*start_together(setup, each), strict=True)
+    return [(JointEngine(engines), JointEngine.started(started))]
+
+
+def _columns(values: Vector) -> list[Vector]:
+    """Return the columns of (n, k), or (n,) as one."""
+    return list(np.ascontiguousarray(values.reshape(len(values), -1).T))
 
 
 def _limit_solutions(setup: Setup, checkpoint: Checkpoint) -> list[Solution | None]:
@@ -70,30 +87,31 @@ def _limit_solutions(setup: Setup, checkpoint: Checkpoint) -> list[Solution | No
     The limit is factored once for all outputs to whose diagonal the same is added; for many inputs it is not even made
     as a whole.
     """
-    outputs = range(len(setup.problems))
     if setup.first_step != "limit" or setup.max_iterations == 0:
-        return [None for _ in outputs]
-    offset = np.full(setup.problems[0].size, setup.settings.offset())
-    objectives = [setup.objective(output) for output in outputs]
+        return [None for _ in checkpoint.logs]
+    size, outputs = setup.problems[0].size, len(setup.problems)
+    offset = np.full((size, outputs) if setup.loss.joint else size, setup.settings.offset())
+    direct, solvers = setup.direct, setup.solvers
     if setup.matrix:
         limit: Gram = MatrixGram(limit_kernel(setup.recipe.geometry.products, setup.settings.limit))
-        solvers = setup.solvers
     else:
         limit, solver = setup.limit()
-        solvers = [solver for _ in outputs]
+        solvers = [solver for _ in setup.problems]
+    if setup.loss.joint:
+        limit, direct, solvers = JointGram([limit] * outputs), JointSolver([direct] * outputs), [JointSolver(solvers)]
     found: list[Solution | None] = []
     last, shared = None, None
-    for objective, solver, log in zip(objectives, solvers, checkpoint.logs, strict=True):
+    for objective, solver, log in zip(setup.objectives, solvers, checkpoint.logs, strict=True):
         added, rhs = objective.added(limit, offset), objective.right_hand_side(offset, None)
         if setup.matrix and (last is None or not np.array_equal(added, last)):
-            last, shared = added, setup.direct.prepare(limit, added=added)  # factored when first needed
+            last, shared = added, direct.prepare(limit, added=added)  # factored when first needed
         found.append(log.solve(solver, limit, rhs, added=added, shared=shared))
     return found
 
 
 @dataclass
 class _Run:
-    """The training of one output."""
+    """The training of one output, or of several with one loss, of which outputs, slopes and steps are (n, k)."""
 
     setup: Setup
     objective: Objective
@@ -103,7 +121,7 @@ class _Run:
     clock: _Clock
     kept: str  # how to go on after an interrupt
 
-    def go(self, first_solution: Solution | None, started: Started, *, why_stop: str) -> Result:
+    def go(self, first_solution: Solution | None, started: Started, *, why_stop: str) -> list[Result]:
         self.history, self.audit = History(), Audit()
         self.steps: list[Step] = []
         self.value: Vector | None = None  # the last solution
@@ -117,14 +135,16 @@ class _Run:
             if not self.history:  # nothing to give back yet
                 raise
         self.setup.callbacks.on_finish(self._state())
-        network = Network(self.setup.settings, self.engine.finish())
-        steps, left, origin = tuple(self.steps), self._remainder(), self.setup.origin()
-        result = Result(
-            network, self.history, status, message, self.audit, steps, left, origin, self.setup.why, started.screen,
-            describe_loss(self.setup.loss),
-        )  # fmt: skip
-        self.setup.callbacks.on_end(result)
-        return result
+        left, origin, loss = self._remainder(), self.setup.origin(), describe_loss(self.setup.loss)
+        engines: Sequence[Engine] = self.engine.parts if isinstance(self.engine, JointEngine) else [self.engine]
+        results = []
+        for place, engine in enumerate(engines):
+            network = Network(self.setup.settings, engine.finish())
+            steps = tuple(Step(_columns(step.v)[place], step.keep) for step in self.steps)
+            about = self.history, status, message, self.audit, steps, left, origin, self.setup.why, started.screen
+            results.append(Result(network, *about, loss))
+            self.setup.callbacks.on_end(results[-1])
+        return results
 
     def _first(self, first_solution: Solution | None, started: Started) -> bool:
         """Record the start and the first step, if it was taken there; return whether a callback asked to stop."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,12 @@ from numpy.typing import NDArray
 from thresher.algebra import relative_damping
 from thresher.errors import InvalidInput
 from thresher.interfaces import Engine, Gram, Solution, Step
-from thresher.losses import Loss, Squared, fit_parabolas
+from thresher.losses import Loss, Softmax, Squared, choose_loss, fit_parabolas
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.theory import largest_shift
 
-__all__ = ["Interpolation", "Objective", "Penalised"]
+__all__ = ["Interpolation", "Objective", "Penalised", "check_loss", "targets_of"]
 
 Vector = NDArray[np.float64]
 _ROUNDING = 1e-9  # of a value, by which it may be below the least that there is
@@ -85,11 +86,12 @@ class _Fit:
 
     problem: Problem = field(kw_only=False)
     loss: Loss = field(default_factory=Squared)
+    together: Vector | None = None  # the targets (n, k) of a joint loss; outputs, slopes and solutions are (n, k) then
 
     @property
     def targets(self) -> Vector:
-        """The targets (n,)."""
-        return self.problem.targets
+        """The targets (n,), or (n, k)."""
+        return self.problem.targets if self.together is None else self.together
 
     def slopes(self, outputs: Vector) -> Vector:
         """Return l' at the outputs (n,): of squares f - y."""
@@ -104,7 +106,8 @@ class _Fit:
 
     def reach(self) -> Vector:
         """Return how far a first step is to change outputs of 0 (n,), up to the sign: of squares the targets."""
-        return fit_parabolas(self.loss, np.zeros(self.problem.size), self.targets).step
+        step = fit_parabolas(self.loss, np.zeros_like(self.targets), self.targets).step
+        return step if step.ndim == 1 else step - step.mean(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -132,7 +135,7 @@ class Interpolation(_Fit):
         step = fit_parabolas(self.loss, outputs, self.targets).step
         if not self.enough:
             return step
-        return np.where(excess(self.loss, outputs, self.targets) > self.enough, step, 0.0)
+        return np.where(_by_row(excess(self.loss, outputs, self.targets) > self.enough, step), step, 0.0)
 
     def step(self, value: Vector, fraction: float) -> Step:
         """Return a fraction of the Gauss-Newton step."""
@@ -145,8 +148,8 @@ class Interpolation(_Fit):
     def gain(self, gram: Gram, value: Vector, outputs: Vector) -> float:
         """Return <l', G g>: the slope of the loss along the step; -1 if only rounding is left of it."""
         slopes = self.slopes(outputs)
-        slope = float(slopes @ gram.times(value))
-        return slope if slope > 1e-12 * float(slopes @ self.right_hand_side(outputs, None)) else -1.0
+        slope = float(np.vdot(slopes, gram.times(value)))
+        return slope if slope > 1e-12 * float(np.vdot(slopes, self.right_hand_side(outputs, None))) else -1.0
 
     def remainder(self, outputs: Vector, value: Vector | None, *, first: float) -> float:
         """Return ||f - y|| as a share of what it was at the start; of another loss its mean, above the least."""
@@ -190,7 +193,7 @@ class Penalised(_Fit):
 
     def added(self, gram: Gram, outputs: Vector) -> Vector:
         """Return the penalty over h (n,)."""
-        return self.penalty / fit_parabolas(self.loss, outputs, self.targets).curvature
+        return _by_row(self.penalty, outputs) / fit_parabolas(self.loss, outputs, self.targets).curvature
 
     def right_hand_side(self, outputs: Vector, engine: Engine | None) -> Vector:
         """Return J D - l' / h (n,); D is 0 without an engine."""
@@ -213,8 +216,8 @@ class Penalised(_Fit):
     def remainder(self, outputs: Vector, value: Vector | None, *, first: float) -> float:
         """Return ||p alpha + l'|| over ||l'|| at outputs of 0, which is ||y|| of squares: what a minimum lacks."""
         slopes = self.slopes(outputs)
-        left = slopes if value is None else self.penalty * value + slopes
-        size = float(np.linalg.norm(self.slopes(np.zeros(len(outputs)))))
+        left = slopes if value is None else _by_row(self.penalty, outputs) * value + slopes
+        size = float(np.linalg.norm(self.slopes(np.zeros_like(outputs))))
         return float(np.linalg.norm(left)) / (size or 1.0)
 
     def reached(self, tol: float) -> str:
@@ -244,6 +247,28 @@ class Penalised(_Fit):
         return "the targets" if isinstance(self.loss, Squared) else "the slopes of the loss at outputs of 0"
 
 
+def check_loss(problems: Sequence[Problem], asked: Any) -> Loss:
+    """Return the loss that was asked for, which all targets have, and which can be stepped on from outputs of 0."""
+    loss = choose_loss(asked)
+    if loss.joint and not isinstance(loss, Softmax):
+        raise InvalidInput(f"of losses of several outputs together train has loss='softmax' alone; got {loss!r}.")
+    if loss.joint and len(problems) == 1:
+        raise InvalidInput(
+            "loss='softmax' is one loss of several outputs. Use train_together with a Problem for each class, whose "
+            "targets are 1 for the rows of the class and 0 for all others; for two classes loss='logistic' does it."
+        )
+    for targets in targets_of(problems, loss):
+        loss.check(targets)
+        fit_parabolas(loss, np.zeros_like(targets), targets)
+    return loss
+
+
+def targets_of(problems: Sequence[Problem], loss: Loss) -> list[Vector]:
+    """Return the targets (n,) of each problem; of a joint loss those of all, (n, k), as one."""
+    targets = [problem.targets for problem in problems]
+    return [np.column_stack(targets)] if loss.joint and targets else targets
+
+
 def excess(loss: Loss, outputs: Vector, targets: Vector) -> Vector:
     """Return how far the loss of each input (n,) is above the least that it can be; refuse one that is below that."""
     values, least = loss.value(outputs, targets), loss.least(targets)
@@ -257,9 +282,14 @@ def excess(loss: Loss, outputs: Vector, targets: Vector) -> Vector:
     return values - least
 
 
+def _by_row(numbers: NDArray[Any], like: Vector) -> NDArray[Any]:
+    """Return numbers (n,) in a shape that goes with (n,), or with (n, k)."""
+    return numbers if like.ndim == 1 else numbers[:, None]
+
+
 def _why_stalled(gram: Gram, solution: Solution, settings: NetworkSettings, problem: Problem) -> str:
     """Return, in a sentence or two, why no step along the last direction reduces the loss. Cost: O(n²d)."""
-    silent = np.flatnonzero(gram.diagonal() == 0)
+    silent = np.flatnonzero((gram.diagonal() == 0).reshape(gram.size, -1).any(axis=1))
     if len(silent):
         which = f"No neuron fires on {len(silent)} of {gram.size} inputs (the first is {silent[0]})."
         return f"{which} {_how_to_fire(settings, gram.size)}"

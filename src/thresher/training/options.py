@@ -19,7 +19,7 @@ from thresher.devices import find_device
 from thresher.engines import Facts, Footprint, Place, Where, place_of, shard_ranges
 from thresher.errors import InvalidInput, not_installed, warn_of_old
 from thresher.interfaces import Gram, Solver
-from thresher.losses import Loss, Squared, choose_loss, describe_loss, fit_parabolas
+from thresher.losses import Loss, Squared, describe_loss
 from thresher.memory import allowed_bytes
 from thresher.model.activations import tell
 from thresher.model.hadamard import MOST_COLUMNS as HADAMARD_COLUMNS
@@ -33,7 +33,7 @@ from thresher.shards import SHARDS, Kind, Recipe
 from thresher.theory import firing_probability
 from thresher.theory.limit_matrix import LimitMatrix
 from thresher.training.history import Callbacks
-from thresher.training.objectives import Interpolation, Objective, Penalised
+from thresher.training.objectives import Interpolation, Objective, Penalised, check_loss, targets_of
 from thresher.training.result_files import Origin
 from thresher.training.solving import ALWAYS_FACTOR, EVER_FACTOR, LimitGram, Solving, choose_solving, first_solver
 
@@ -88,7 +88,7 @@ class Setup:
         _check_problems(problems)
         one, where = dict(options), Where.of(options["engine"], options["device"])
         size = problems[0].size if problems else 1
-        penalty, loss = _check_penalty(one["penalty"], size), _check_loss(problems, one["loss"])
+        penalty, loss = _check_penalty(one["penalty"], size), check_loss(problems, one["loss"])
         given = DEFAULT_INDEX if one["index"] is None else one["index"]
         index, solver, first_step = resolve_method(one["method"], given, one["solver"], one["first_step"])
         kind: Kind = choose_name("index", index, SHARDS)
@@ -187,13 +187,16 @@ class Setup:
         limit = LimitMatrix(inputs, shift, memory=max(spare, 0.0), threads=self.threads)
         return LimitGram(limit), first_solver(self.solvers[0], lambda: limit)
 
-    def objective(self, output: int) -> Objective:
-        """Return what is minimised for one problem."""
-        problem = self.problems[output]
-        if self.penalty is None:
-            enough = 0.0 if isinstance(self.loss, Squared) else _ENOUGH * self.tol
-            return Interpolation(problem, loss=self.loss, damping=self.damping, enough=enough)
-        return Penalised(problem, loss=self.loss, penalty=self.penalty)
+    @property
+    def objectives(self) -> list[Objective]:
+        """What is minimised for each problem; for all of them together, where they have one loss."""
+        return [self._objective(*one) for one in zip(self.problems, targets_of(self.problems, self.loss), strict=False)]
+
+    def _objective(self, problem: Problem, targets: NDArray[np.float64]) -> Objective:
+        if self.penalty is not None:
+            return Penalised(problem, loss=self.loss, together=targets, penalty=self.penalty)
+        enough = 0.0 if isinstance(self.loss, Squared) else _ENOUGH * self.tol
+        return Interpolation(problem, loss=self.loss, together=targets, damping=self.damping, enough=enough)
 
     def fixed(self) -> dict[str, Any]:
         """Return what decides the result, besides the problems, as JSON."""
@@ -231,20 +234,10 @@ def _check_problems(problems: Sequence[Problem]) -> None:
             )
 
 
-def _check_loss(problems: Sequence[Problem], asked: Any) -> Loss:
-    """Return the loss that was asked for, which all targets have, and which can be stepped on from outputs of 0."""
-    loss = choose_loss(asked)
-    if loss.joint:
-        raise InvalidInput(f"train minimises one loss per output, and loss={asked!r} is one of several outputs.")
-    for problem in problems:
-        loss.check(problem.targets)
-        fit_parabolas(loss, np.zeros(problem.size), problem.targets)
-    return loss
-
-
 def _facts(problems: Sequence[Problem], loss: Loss, settings: NetworkSettings, *, dtype: str, first_step: str) -> Facts:
     """Return the facts of the network that is expected to move farthest. Cost: O(n) per problem."""
-    targets = [Interpolation(problem, loss=loss).reach() for problem in problems] or [np.zeros(1)]
+    steps = [Interpolation(problems[0], loss=loss, together=one).reach() for one in targets_of(problems, loss)]
+    targets = [column for step in steps for column in step.reshape(len(step), -1).T] or [np.zeros(1)]
     each = [Facts.of(one, settings, dtype=dtype, first_step=first_step) for one in targets]
     return max(each, key=lambda facts: facts.drift)
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.checks import check_number
+from thresher.errors import InvalidInput
 from thresher.losses import Squared
 from thresher.theory import Facts, Statement, limit_kernel, smallest_eigenvalue
 from thresher.theory.bounds import (
@@ -48,6 +49,8 @@ class CheckTheorems(Callback):
 
     def certify(self, record: Iteration, state: State) -> Sequence[Statement]:
         """Return the statements about the start, or about the iteration just made."""
+        if state.residual.ndim > 1:
+            raise InvalidInput("CheckTheorems is about one output; with loss='softmax' all are one training. Drop it.")
         gram = state.engine.gram().dense()
         smallest = smallest_eigenvalue(gram)
         if record.iteration == 0:

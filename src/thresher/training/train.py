@@ -124,9 +124,9 @@ def train(
         float32 and from 16 columns on; else ``"random"``
     sequence : an old word for ``start="random"`` and ``"sobol"``
     loss : l(y, f), what is minimised: ``"squared"``, ½ (f - y)²; ``"logistic"`` for targets 0 and 1, ``"huber"``,
-        ``"quantile"``, ``"poisson"`` for counts; or an object, one of :mod:`thresher.losses` or of your own, with the
-        methods ``value``, ``slope`` and ``curvature``. The network puts out f, of which ``link`` of the loss makes what
-        is predicted: the chance of 1, the mean of a count
+        ``"quantile"``, ``"poisson"`` for counts; with :func:`train_together` ``"softmax"``; or an object, one of
+        :mod:`thresher.losses` or of your own, with the methods ``value``, ``slope`` and ``curvature``. The network puts
+        out f, of which ``link`` of the loss makes what is predicted: the chance of 1, the mean of a count
     penalty : 0 trains until the loss is at its least, of squares until f = y; a number p > 0, or (n,) of them,
         minimises Σ l(y, f)/p + ½ ||W - W(0)||². So 1/p is the weight of a row
     tol : stop when ||f - y|| is at most ``tol`` times what it was at the start; with another loss when its mean is at
@@ -230,7 +230,10 @@ def _warn_of_rows(setup: Setup) -> None:
 def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
     """Train one network for each of several problems with the same inputs, e.g. one per class, from one start.
 
-    Takes the options of :func:`train` and returns what it would return for each problem alone, to the bit. Start
+    With ``loss="softmax"`` they have one loss together, one per class: targets are 1 for rows of the class and 0 for
+    others. Then all results have one history, and ``link`` of the loss makes chances of their outputs (n, k).
+
+    Takes the options of :func:`train` and otherwise returns what it would for each problem alone, to the bit. Start
     weights and their products with the inputs, the bulk of the work, are made once (by certified and dense shards); so
     is the limit kernel, with its factor. Ctrl-C, or a callback that asks to stop, ends all of them.
 
@@ -243,7 +246,7 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
     setup.require_memory()
     if not problems:
         return []
-    checkpoint = Checkpoint(path, resume, problems, {"outputs": len(problems), **setup.fixed()})
+    checkpoint = Checkpoint(path, resume, problems, {"outputs": len(problems), **setup.fixed()}, joint=setup.loss.joint)
     try:
         with blas_for_size(problems[0].size):
             return run_together(setup, checkpoint)
