@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra.system import norm, ratio
-from thresher.engines import ShardEngine
 from thresher.errors import InvalidInput
 from thresher.interfaces import (
     Audit,
     Effort,
+    Engine,
     Factor,
     Gram,
     Moved,
@@ -171,7 +171,7 @@ def _joined(found: list[Solution]) -> Solution:
 class JointEngine:
     """The engines of k outputs with the methods of ``Engine``: outputs and steps are (n, k)."""
 
-    def __init__(self, parts: Sequence[ShardEngine]) -> None:
+    def __init__(self, parts: Sequence[Engine]) -> None:
         self.parts = tuple(parts)
 
     @staticmethod

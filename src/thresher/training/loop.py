@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra import MatrixGram
-from thresher.engines import ShardEngine, start_engines
+from thresher.engines import start_engines
 from thresher.interfaces import Audit, Effort, Engine, Gram, Moved, Solution, Solver, Started, Step
 from thresher.losses import Squared, describe_loss
 from thresher.model.network import Network
@@ -57,7 +57,7 @@ def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Soluti
     return results
 
 
-def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tuple[ShardEngine, Started]]:
+def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tuple[Engine, Started]]:
     """Start one engine per problem, from one pass over the start weights. Cost: O(mnd) once, and O(mn) per problem."""
     recipe, progress = setup.recipe.at_knots(), setup.callbacks.on_progress
     ranges = setup.ranges()
