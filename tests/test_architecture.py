@@ -29,6 +29,7 @@ ROWS = [
     {"training"},
     {"estimators"},
     {"runs", "warmup"},
+    {"serving"},
     {"thresher"},
     {"cli"},
 ]

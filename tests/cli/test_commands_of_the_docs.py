@@ -31,6 +31,7 @@ FAST = {  # options that make a command small; the last one counts
     "demo": ["--width", "2^10", "--rows", "50"],
     "audit": ["--inputs", "10", "--width", "2^8"],
 }
+ELSEWHERE = r" (bench|serve)\b"  # these run in tests/benchmarks and tests/serving
 STANDS_FOR = {
     "FILE": "table.csv",
     "COLUMN": "price",
@@ -139,7 +140,7 @@ def run_all(capsys, lines):
     ids=lambda page: page.stem,
 )
 def test_commands_of_a_page(capsys, place, tmp_path, monkeypatch, page):
-    lines = [line for line in commands_of(page, "thresher") if " bench" not in line]  # runs in tests/benchmarks
+    lines = [line for line in commands_of(page, "thresher") if not re.search(ELSEWHERE, line)]
     if any(".parquet" in line for line in lines):
         pytest.importorskip("pyarrow", reason="the extra 'parquet'")
     prepare(place, tmp_path, monkeypatch)
@@ -151,7 +152,9 @@ def test_examples_of_the_help(capsys, place, tmp_path, monkeypatch):
     assert {"train", "predict", "warmup"} < set(found)
     prepare(place, tmp_path, monkeypatch)
     order = sorted(found.values(), key=lambda line: not line.startswith("thresher train"))
-    run_all(capsys, [re.sub(r"runs/(?!houses)\w+", "made/exact", line) for line in order if " bench" not in line])
+    run_all(
+        capsys, [re.sub(r"runs/(?!houses)\w+", "made/exact", line) for line in order if not re.search(ELSEWHERE, line)]
+    )
 
 
 def prepare(place, tmp_path, monkeypatch):

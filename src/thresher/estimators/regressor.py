@@ -12,6 +12,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from thresher.errors import InvalidInput
+from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.data.lift import check_weights
 from thresher.estimators.data.observations import Observations
@@ -341,7 +342,15 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
             return deviations_of(about.at(inputs), self.noise_, self._kernel.diagonal)
 
     def _variance(self, backend: Backend) -> Variance | None:
-        """Return what the limit knows, from all training rows, or from pivots where they are many."""
+        """Return what the limit knows, from all training rows, or from pivots where they are many.
+
+        On a processor it is kept for the next rows: with few of them the factor takes longer than all else.
+        """
+        if isinstance(backend, Cpu):
+            return self._kept(f"variance on {backend.threads}", lambda: self._make_variance(backend))
+        return self._make_variance(backend)
+
+    def _make_variance(self, backend: Backend) -> Variance | None:
         if self.pivots_ is None:
             return Variance.exact(self.inputs_, self.penalty_, self._kernel, backend)
         return Variance.of_pivots(self.pivots_, self._kernel, self.core_, backend=backend)

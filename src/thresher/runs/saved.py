@@ -46,6 +46,16 @@ class SavedModel(NamedTuple):
     error: float  # about how far a prediction is off, in units of the target; NaN if that is not known
     seen: NDArray[np.uint64] = np.empty(0, np.uint64)  # hashes of the rows trained on (n,)
 
+    @classmethod
+    def of(cls, model: Any) -> SavedModel:
+        """Return a fitted estimator as if it came from a file."""
+        from sklearn.base import is_classifier
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(model, "results_")
+        task = "classification" if is_classifier(model) else "regression"
+        return cls(model, "y", task, _error_of(model, task))
+
     def errors(self, predicted: NDArray[Any]) -> NDArray[np.float64]:
         """Return about how far predictions (k, outputs) are off, each; NaN where that is not known.
 
@@ -182,16 +192,13 @@ def load_model(path: Path, *, threads: int | None = None) -> SavedModel:
 
     Cost: that of :func:`load`.
     """
-    from sklearn.base import is_classifier
-
     if path.is_file():
         model = _load_file(path, threads)
         if isinstance(model, Result):
             raise InvalidInput(
                 f"{path} holds a network, which predicts rows of norm 1, and no estimator. Use thresher.load in Python."
             )
-        task = "classification" if is_classifier(model) else "regression"
-        return SavedModel(model, "y", task, _error_of(model, task))
+        return SavedModel.of(model)
     run = read_run(path)
     stored: Mapping[str, Any] = run.model
     try:

@@ -42,6 +42,7 @@ _SENTENCES = {
     "(its width is": "(its --width is",
     "Widen, or": "Raise it, or",
     "Use no cross-validation": "Leave --cv out",
+    "coverage must lie": "--interval must lie",
 }
 
 

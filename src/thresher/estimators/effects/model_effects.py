@@ -132,7 +132,7 @@ class WithEffects:
         return {name: value for name, value in state.items() if name != _KEPT}
 
     def _kept(self, name: str, make: Any) -> Any:
-        """Return what was computed for effects, or compute it now."""
+        """Return what was computed of this fit before, or compute it now."""
         found = self.__dict__.setdefault(_KEPT, {})
         if name not in found:
             found[name] = make()
