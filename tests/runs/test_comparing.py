@@ -130,3 +130,24 @@ def test_the_command_compares_a_file_with_a_folder(run, tmp_path):
     ]:
         refused = call(commands, ["compare", *given])
         assert refused.exit_code and (message in refused.output or message in str(refused.exception)), given
+
+
+def test_pictures_have_logarithmic_axes_for_heavy_tails_and_whole_years(tmp_path):
+    pytest.importorskip("matplotlib", reason="an extra")
+    from pages import check_layout
+    from three_files import orders
+
+    from thresher.figures import make_figure
+    from thresher.runs.later.comparing import _pictures
+    from thresher.runs.later.profile import compare_columns, profile_columns
+    from thresher.tables import Frame
+
+    before, now = orders(900), orders(900, seed=1)
+    now["ordered"] += np.timedelta64(500, "D")
+    now["spent before"] *= 3
+    moved = compare_columns(profile_columns(Frame.of(before), None), Frame.of(now))
+    pictures = _pictures([one for one in moved if one.name in ("ordered", "spent before")])
+    axes = {one.caption.split(":")[0]: make_figure(one, None)[0].axes[0] for one in pictures.values()}
+    assert axes["spent before"].get_xscale() == "log"
+    assert [one.get_text() for one in axes["ordered"].get_xticklabels()] == ["2022", "2024", "2026"]
+    assert check_layout(pictures, None) == 2

@@ -115,6 +115,7 @@ def test_text_goes_by_its_words():
     assert means["stolen" if "stolen" in means else effect.words[-1]] < 5
     assert effect.rows[effect.words.index("witness")] == answer(columns).sum()
     assert not any(" " in word for word in effect.words)
+    assert "there" not in effect.words  # only where "witness" is, which stands for it
 
 
 def test_heavy_tails_have_logarithmic_axes_and_residuals_show_the_middle():

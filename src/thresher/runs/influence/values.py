@@ -158,8 +158,12 @@ def _of_words(texts: list[str], places: Places, outputs: NDArray[np.float64]) ->
     candidates = [word for word, count in counts.most_common() if max(3, n // 500) <= count <= 0.9 * n]
     centred = outputs - outputs.mean(axis=0)
     ranked: list[tuple[float, str, NDArray[np.bool_]]] = []
-    for word in candidates[:_CANDIDATES]:
+    seen: set[bytes] = set()
+    for word in sorted(candidates[:_CANDIDATES], key=lambda one: (-len(one), one)):
         has = np.array([word in one for one in found])
+        if has.tobytes() in seen:  # words that are always together: the longest stands for them
+            continue
+        seen.add(has.tobytes())
         m = int(has.sum())
         gap = centred[has].sum(axis=0) / m - centred[~has].sum(axis=0) / (n - m)
         ranked.append((float((gap**2).sum()) * m * (n - m), word, has))

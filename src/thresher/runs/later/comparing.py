@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput, NotAvailable
 from thresher.estimators import ThresherClassifier, ThresherRegressor, load_model
-from thresher.figures import BLUE, ORANGE, Picture, as_written, draw
+from thresher.figures import BLUE, ORANGE, Picture, as_written, draw, scale_of, set_axis
 from thresher.output import write_text
 from thresher.pages import find_jinja, render_page, say_number
 from thresher.runs.answers import Answers, ask, classes_of
@@ -305,20 +305,16 @@ def _draw(axes: Axes, _: Any, *, one: Moved) -> str:
 
 def _draw_steps(axes: Axes, one: Moved) -> None:
     """Draw the shares of rows up to each value."""
+    ends: list[float] = []
     for profile, colour, label in ((one.before, BLUE, "before"), (one.now, ORANGE, "now")):
-        if not profile.at:
-            continue
-        at: Any = np.array(profile.at)
-        if one.sort == "date":
-            at = np.datetime64("1970-01-01T00:00:00", "us") + (at * 86_400_000_000).astype("timedelta64[us]")
-        axes.step(at, 100 * np.array(profile.below), where="post", color=colour, label=label)
+        if profile.at:
+            axes.step(profile.at, 100 * np.array(profile.below), where="post", color=colour, label=label)
+            ends += profile.at
     axes.set(xlabel=as_written(f"{one.name}{', words' if one.sort == 'text' else ''}"), ylabel="rows up to here, %")
     axes.set_ylim(0, 102)
-    if one.sort == "date":
-        axes.tick_params(axis="x", rotation=30)
-    elif axes.get_xlim()[1] - axes.get_xlim()[0] > 0:
-        axes.ticklabel_format(axis="x", useOffset=False)
-        axes.locator_params(axis="x", nbins=6)
+    if ends:
+        scale = "linear" if one.sort == "date" else scale_of(ends)
+        set_axis(axes, "x", scale=scale, at=ends, dates=one.sort == "date")
 
 
 def _draw_names(axes: Axes, one: Moved) -> None:
