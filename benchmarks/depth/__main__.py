@@ -139,9 +139,10 @@ def main(arguments: list[str] | None = None) -> None:
     path = options.page or (PAGE if PAGE.is_file() and not options.tiny else None)
     found = results.read(options.output)
     for name in PARTS if options.case is None else options.case:
+        begun = environment()
         rows = measure_case(name, options.data_dir, tiny=options.tiny)
         if rows:
-            found[name] = {"environment": environment(), "rows": rows}
+            found[name] = {"environment": begun, "rows": rows}
             results.write(options.output, found)
     for name, of in found.items():
         page.write(name, [page.machine(of), *PARTS[name](of["rows"])], page=path)
