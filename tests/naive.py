@@ -28,7 +28,7 @@ def knots_and_slopes(activation, shift):
         "leaky": ([shift], [0.01, 1]),
         "abs": ([shift], [-1, 1]),
         "hard_tanh": ([-shift, shift], [0, 1, 0]),
-        "hat": ([shift, shift + 0.5, shift + 1], [0, 1, -1, 0]),
+        "hat": ([shift, shift + 1, shift + 2], [0, 1, -1, 0]),
     }
     return named[activation] if isinstance(activation, str) else activation
 

@@ -27,7 +27,7 @@ __all__ = ["Activation", "ActivationName", "Pieces", "choose_activation", "curve
 ActivationName = Literal["relu", "max", "leaky", "abs", "hard_tanh", "hat"]
 _PLAIN = ("relu", "max")  # one knot, and slope 0 below it
 _LEAK = 0.01  # slope of "leaky" below its knot
-_HAT = 1.0  # width of "hat"
+_HAT = 2.0  # width of "hat": its height is 1
 _MOST_KNOTS = 16
 _LARGEST = 1e6  # of knots and slopes: start pre-activations are N(0, 1)
 
