@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from properties import examples
 
 import thresher
-from thresher import Activation, BrokenCertificate, InvalidInput, Problem, replay, to_sphere, train, train_together
+from thresher import (
+    Activation,
+    BrokenCertificate,
+    CheckTheorems,
+    InvalidInput,
+    Problem,
+    replay,
+    to_sphere,
+    train,
+    train_together,
+)
 from thresher.datasets import random_problem
 from thresher.engines import knots, start_engine
 from thresher.model.activations import Pieces, curve_of
@@ -290,3 +300,28 @@ class TestRefusals:
         with pytest.raises(InvalidInput, match="hold ReLU neurons"):
             getattr(network, export)()
         assert "hat" in network.describe()["activation"]
+
+
+class TestTheorems:
+    @every_activation
+    def test_what_holds_is_promised(self, activation):
+        checks = CheckTheorems()
+        options = options_of(activation, width=20_000, max_iterations=3)
+        history = train(random_problem(inputs=8, dimension=6), callbacks=[checks], **options).history
+        start = {one.name: one for one in history[0].statements}
+        assert set(start) == {"limit kernel", "λ at the start"}
+        assert start["limit kernel"].promised
+        assert all(one.holds for one in start.values())
+        assert [one.name for one in history[1].statements] == ["halving"]
+        assert not any(one.promised for step in history[1:] for one in step.statements)
+
+    def test_another_kernel_is_noticed(self, monkeypatch):
+        monkeypatch.setattr(NetworkSettings, "limit", property(lambda self: 0.7))
+        options = options_of("abs", width=200_000, max_iterations=0)
+        (start,) = train(random_problem(inputs=8, dimension=6), callbacks=[CheckTheorems()], **options).history
+        assert not start.statements[0].holds
+
+    @every_activation
+    def test_the_steepest_slope(self, activation):
+        pieces = NetworkSettings.checked(width=10, dimension=2, **options_of(activation)).pieces
+        assert pieces.steepest == max(map(abs, definition(activation)[1]))

@@ -58,7 +58,8 @@ def moved_twins(networks: Sequence[Network]) -> list[NDArray[Any]]:
     """Return what was added to the neurons of each network, (m, d); refuse networks that are not twins of one start."""
     settings = networks[0].settings
     moved = [network.weights.moved for network in networks if network.weights.dense]
-    if len(moved) < len(networks) or not settings.start.twins or any(one.settings != settings for one in networks):
+    same = all(one.settings == settings for one in networks) and settings.pieces is None
+    if len(moved) < len(networks) or not settings.start.twins or not same:
         raise InvalidInput(
             "networks can predict together only if they are dense twins of one start. Call predict on each."
         )

@@ -23,6 +23,7 @@ __all__ = [
     "check_halving",
     "check_kernel",
     "check_sandwich",
+    "check_slopes",
     "check_start_eigenvalue",
     "check_widths",
 ]
@@ -83,6 +84,25 @@ def check_kernel(facts: Facts, gram: Matrix, *, limit: Matrix, products: Matrix)
     )
 
 
+def check_slopes(facts: Facts, gram: Matrix, *, limit: Matrix, steepest: float) -> Statement:
+    """Compare the Gram matrix at the start with the limit kernel where slopes are not 0 or 1; matrices (n, n).
+
+    Entries are means over start vectors of products of two slopes, none of which is above ``steepest``. Cost: O(n²).
+    """
+    n = len(gram)
+    chance = 2 * steepest**2 * math.sqrt(math.log(n * (n + 1) / facts.failure) / (2 * facts.draws))
+    return Statement(
+        name="limit kernel",
+        label="eq:kernel",
+        sentence="At the start the Gram matrix is the limit kernel but for chance (the largest difference).",
+        measured=float(np.abs(gram - limit).max()),
+        bound=chance,
+        constant="Hoeffding's inequality for each entry, of products of slopes",
+        when=_ALWAYS,
+        promised=facts.independent,
+    )
+
+
 def check_firing(facts: Facts, counts: NDArray[np.float64], *, start: bool = True) -> tuple[Statement, ...]:
     """Compare how many neurons fire on each input, counts (n,), with the bound and at the start with the expectation.
 
@@ -130,8 +150,12 @@ def check_first_outputs(facts: Facts, outputs: NDArray[np.float64], *, largest_s
     )
 
 
-def check_start_eigenvalue(facts: Facts, smallest: float) -> Statement:
-    """Compare the smallest eigenvalue of the Gram matrix at the start with 3/4 of lambda. Cost: O(1)."""
+def check_start_eigenvalue(facts: Facts, smallest: float, *, steepest: float = 1.0) -> Statement:
+    """Compare the smallest eigenvalue of the Gram matrix at the start with 3/4 of lambda. Cost: O(1).
+
+    The share of a neuron in the Gram matrix grows with the square of its ``steepest`` slope, and so does the width.
+    """
+    enough = facts.start_width * steepest**2
     return Statement(
         name="λ at the start",
         label="lem:lemma_C.1_in_syz21",
@@ -140,8 +164,8 @@ def check_start_eigenvalue(facts: Facts, smallest: float) -> Statement:
         bound=0.75 * facts.smallest,
         upper=False,
         constant="32 ‖XXᵀ‖ ln(n/ρ)/λ neurons, by the matrix Chernoff inequality",
-        when=f"from {_say(facts.start_width)} neurons on",
-        promised=facts.independent and facts.draws >= facts.start_width,
+        when=f"from {_say(enough)} neurons on",
+        promised=facts.independent and facts.draws >= enough,
     )
 
 

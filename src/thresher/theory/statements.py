@@ -91,7 +91,7 @@ class Facts:
 
         Cost: O(n³/3 + n²d), memory for two matrices (n, n).
         """
-        limit = limit_kernel(problem.products, settings.shift) if limit is None else limit
+        limit = limit_kernel(problem.products, settings.limit) if limit is None else limit
         return cls(
             width=settings.width,
             shift=settings.shift,

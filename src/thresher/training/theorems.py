@@ -19,6 +19,7 @@ from thresher.theory.bounds import (
     check_halving,
     check_kernel,
     check_sandwich,
+    check_slopes,
     check_start_eigenvalue,
     check_widths,
 )
@@ -35,6 +36,9 @@ class CheckTheorems(Callback):
     Parameters
     ----------
     failure : probability with which chance alone may break a statement about the random start
+
+    The paper is about ReLU. Of other activations are checked: the limit kernel, its eigenvalue at the start, and
+    whether steps halve the residual, which nobody promises.
 
     ``facts`` holds what the bounds were made of, after the start. Statements about steps are of squares: with another
     loss there are those about the start, and about how many neurons fire.
@@ -62,11 +66,15 @@ class CheckTheorems(Callback):
     ) -> tuple[Statement, ...]:
         problem, settings = state.problem, state.settings
         products = problem.products
-        limit = limit_kernel(products, settings.shift)
+        limit = limit_kernel(products, settings.limit)
         self.facts = facts = Facts.of(problem, settings, limit=limit, failure=self._failure)
         self._gram, self._residual = gram, record.residual
         # The first step may come from the limit kernel, with f taken to be 0; the proof has room for that up to here.
         self._proven = facts.target_norm <= 2 * record.residual
+        if settings.pieces is not None:
+            steepest = settings.pieces.steepest
+            kernel = check_slopes(facts, gram, limit=limit, steepest=steepest)
+            return kernel, check_start_eigenvalue(facts, smallest, steepest=steepest)
         silent = settings.shift if settings.activation == "max" else 0.0
         return (
             *check_sandwich(facts),
@@ -81,6 +89,10 @@ class CheckTheorems(Callback):
         self, record: Iteration, state: State, gram: NDArray[np.float64], smallest: float
     ) -> tuple[Statement, ...]:
         facts, residual = self.facts, self._residual
+        if state.settings.pieces is not None:
+            if not isinstance(state.loss, Squared):
+                return ()
+            return (check_halving(facts, record.contraction, exact=False),)
         firing = check_firing(facts, _counts(gram, state), start=False)
         if not isinstance(state.loss, Squared):
             return tuple(firing)

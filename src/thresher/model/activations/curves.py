@@ -123,6 +123,17 @@ class Pieces(NamedTuple):
         return found
 
     @property
+    def steepest(self) -> float:
+        """The largest size of a slope."""
+        steps = np.array(self.sides) * self.jumps
+        beyond = [self.slope + steps[self._within(place)].sum() for place in range(len(steps))]
+        return float(np.abs([self.slope, *beyond]).max())
+
+    def _within(self, place: int) -> list[int]:
+        """Return the knots on the side of one, up to it."""
+        return [other for other in range(place + 1) if self.sides[other] == self.sides[place]]
+
+    @property
     def share(self) -> float:
         """How many knots a start pre-activation is beyond, on average: of ReLU the share of pairs that fire."""
         return sum(_below(-threshold) for threshold in self.thresholds)
