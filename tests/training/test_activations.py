@@ -1,5 +1,7 @@
 """Activations that are linear between knots: every search walks the path of the definition, and says no in time."""
 
+import importlib
+from importlib.util import find_spec
 from itertools import pairwise
 
 import naive
@@ -23,6 +25,7 @@ from thresher import (
 )
 from thresher.datasets import random_problem
 from thresher.engines import knots, start_engine
+from thresher.export import predict_arrays
 from thresher.model.activations import Pieces, curve_of
 from thresher.model.network import NetworkSettings
 from thresher.shards import certified
@@ -294,12 +297,29 @@ class TestRefusals:
         with pytest.raises(InvalidInput, match="device='cuda' trains ReLU networks; got activation='hat'"):
             train(random_problem(inputs=5, dimension=3), width=100, device="cuda", activation="hat")
 
-    @pytest.mark.parametrize("export", ["compact", "neurons"])
-    def test_exports(self, export):
+    def test_compact_networks(self):
         network = train(random_problem(inputs=5, dimension=3), width=100, shift=0.5, activation="hat").network
-        with pytest.raises(InvalidInput, match="hold ReLU neurons"):
-            getattr(network, export)()
+        with pytest.raises(InvalidInput, match="hold ReLU neurons; got activation='hat'"):
+            network.compact()
         assert "hat" in network.describe()["activation"]
+
+
+@every_activation
+@pytest.mark.parametrize("more", [{}, {"twins": True}, {"twins": True, "index": "dense"}])
+def test_exports_are_the_network(activation, more):
+    problem, new = random_problem(inputs=8, dimension=5), random_problem(inputs=20, dimension=5, seed=2).inputs
+    network = train(problem, width=300, **options_of(activation, max_iterations=3, **more)).network
+    expected = network.predict(new)
+    np.testing.assert_allclose(predict_arrays(network.to_numpy(dtype="float64"), new)[:, 0], expected, atol=2e-5)
+    np.testing.assert_allclose(predict_arrays(network.to_numpy(), new)[:, 0], expected, atol=1e-4)
+    if find_spec("onnxruntime"):
+        session = importlib.import_module("onnxruntime").InferenceSession(network.to_onnx().SerializeToString())
+        found = session.run(None, {"X": new.astype(np.float32)})[0][:, 0]
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+    if find_spec("torch"):
+        torch = importlib.import_module("torch")
+        found = network.to_torch()(torch.as_tensor(new, dtype=torch.float32)).detach().numpy()[:, 0]
+        np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 class TestTheorems:

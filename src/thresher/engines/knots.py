@@ -172,9 +172,9 @@ class KnotEngine:
         curve, weights, found = curve_of(settings.activation, settings.shift), self._engine.weights(), np.zeros(len(X))
         largest = np.zeros(len(X))
         for block in row_blocks(0, settings.neurons):
-            active = curve(weights.vectors(block) @ X.T)
-            found += settings.start.signs(np.arange(block.start, block.stop)) @ active
-            largest += np.square(active).sum(axis=0)
+            values = weights.vectors(block) @ X.T
+            found += settings.start.signs(np.arange(block.start, block.stop)) @ curve(values)
+            largest += np.square(self._knots.pieces.size(values)).sum(axis=0)  # what cancels in an activation counts
         allowed = 1e-5 if self._recipe.dtype == "float32" else 1e-9
         error = np.abs(self._outputs - self._scale * found) / (1 + self._scale * np.sqrt(largest).max())
         worst = int(error.argmax())

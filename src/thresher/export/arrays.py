@@ -5,7 +5,8 @@ in beyond their bounds, bent at knots and scaled; rows are multiplied by weights
 metric loses (if ``rest`` is 1) and a bias coordinate, and divided by their norms. Then output k is
 mean_k + unit_k sum over r of coefficients[k, r] a_r, or floor_k plus the exponential of that if it is logarithmic.
 
-A neuron has a_r = max(<hidden[k, r], x> - shift, 0). A pair of twins, whose outputs nearly cancel, has
+A neuron has a_r = max(<hidden[k, r], x> - shift, 0), with one shift for all or shift[k, r] for each. A pair of twins,
+whose outputs nearly cancel, has
 a_r = max(<apart[k, r], x>, q) - max(q, 0) with q = shift - <hidden[k, r], x>: the difference of the two, in which no
 large numbers cancel, so that single precision will do. A network without an estimator takes rows of norm 1 as they are.
 
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["NOTHING", "SEGMENTS", "Arrays", "Neurons", "bends", "block_rows", "classify_arrays", "limit_arrays",
-           "make_arrays", "outputs_of", "predict_arrays", "with_precision"]  # fmt: skip
+           "make_arrays", "outputs_of", "predict_arrays", "shifts_of", "with_precision"]  # fmt: skip
 
 Arrays = dict[str, NDArray[Any]]
 NOTHING = 1e-12  # share of a squared length that rounding leaves
@@ -44,7 +45,7 @@ class Neurons(NamedTuple):
     hidden: NDArray[np.float64]
     apart: NDArray[np.float64]
     coefficients: NDArray[np.float64]
-    shift: float
+    shift: float | NDArray[np.float64]  # of all, or of each (k,)
     offset: float  # added to every output
 
 
@@ -60,10 +61,21 @@ def make_arrays(outputs: Sequence[Neurons], **more: NDArray[Any]) -> Arrays:
         hidden[place, : len(one.hidden)], apart[place, : len(one.apart)] = one.hidden, one.apart
         coefficients[place, : len(one.hidden)] = one.coefficients
     apart = apart if any(len(one.apart) for one in outputs) else apart[:, :0]
-    own = {"hidden": hidden, "apart": apart, "shift": np.array(outputs[0].shift), "coefficients": coefficients}
+    shift = np.array(outputs[0].shift)
+    if shift.ndim:
+        shift = np.zeros((len(outputs), most))
+        for place, one in enumerate(outputs):
+            shift[place, : len(one.hidden)] = one.shift
+    own = {"hidden": hidden, "apart": apart, "shift": shift, "coefficients": coefficients}
     offsets = np.array([one.offset for one in outputs])
     d = len(more.get("input_mean", hidden[0, 0]))
     return {**_plain_columns(d), **_plain_outputs(len(outputs)), "mean": offsets, **own, **more}
+
+
+def shifts_of(arrays: Mapping[str, Any]) -> Any:
+    """Return the shift, or shifts (r,), of the neurons of each output."""
+    shift = arrays["shift"]
+    return shift if shift.ndim else [shift] * len(arrays["hidden"])
 
 
 def limit_arrays(stored: NDArray[np.float64], alpha: NDArray[np.float64], **more: NDArray[Any]) -> Arrays:
@@ -153,13 +165,14 @@ def outputs_of(xp: Any, arrays: Mapping[str, Any], X: Any) -> Any:
 def _active(xp: Any, arrays: Mapping[str, Any], rows: Any) -> Any:
     """Return what the neurons of each output say (k, outputs) of rows of norm 1."""
     outputs = []
-    for hidden, apart, coefficients in zip(arrays["hidden"], arrays["apart"], arrays["coefficients"], strict=True):
+    parts = zip(arrays["hidden"], arrays["apart"], arrays["coefficients"], shifts_of(arrays), strict=True)
+    for hidden, apart, coefficients, shift in parts:
         if len(apart):
-            below = arrays["shift"] - rows @ hidden.T
+            below = shift - rows @ hidden.T
             active = xp.maximum(rows @ apart.T, below)
             active -= xp.clip(below, 0, None)
         else:
-            active = xp.clip(rows @ hidden.T - arrays["shift"], 0, None)
+            active = xp.clip(rows @ hidden.T - shift, 0, None)
         outputs.append(active @ coefficients)
     return xp.stack(outputs, axis=1)
 

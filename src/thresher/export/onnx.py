@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thresher.errors import not_installed
-from thresher.export.arrays import Arrays
+from thresher.export.arrays import Arrays, shifts_of
 from thresher.export.graph import Graph
 from thresher.export.limit_graph import add_limit
 from thresher.export.rows_graph import add_columns, add_inputs
@@ -103,8 +103,9 @@ def _add_outputs(graph: Graph, arrays: Arrays, columns: str) -> None:
 def _add_neurons(graph: Graph, arrays: Arrays, inputs: str) -> str:
     """Return what the neurons of each output say (k, outputs) of rows of norm 1."""
     found, twins = [], bool(arrays["apart"].shape[1])
-    shift = graph.put(arrays["shift"])
-    for hidden, apart, coefficients in zip(arrays["hidden"], arrays["apart"], arrays["coefficients"], strict=True):
+    outputs = zip(arrays["hidden"], arrays["apart"], arrays["coefficients"], shifts_of(arrays), strict=True)
+    for hidden, apart, coefficients, one in outputs:
+        shift = graph.put(one)
         product = graph("MatMul", inputs, graph.put(hidden.T))
         if twins:
             below = graph("Sub", shift, product)

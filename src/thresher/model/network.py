@@ -13,7 +13,7 @@ from thresher.checks import check_number, check_whole
 from thresher.errors import InvalidInput
 from thresher.export import Arrays, Exports, Neurons, make_arrays
 from thresher.memory import require
-from thresher.model.activations import Activation, ActivationName, Pieces, choose_activation
+from thresher.model.activations import Activation, ActivationName, Pieces, choose_activation, neurons_at_knots
 from thresher.model.compact import CompactNetwork
 from thresher.model.hadamard import check_hadamard
 from thresher.model.outputs import few_near, sum_near
@@ -218,7 +218,10 @@ class Network(Exports):
 
         Cost: O(d) per neuron that counts and per coefficient; memory for their vectors, or MemoryRefused.
         """
-        self._need_relu()
+        if self.settings.pieces is not None:
+            raise InvalidInput(
+                f"compact networks hold ReLU neurons; got activation={self.settings.activation!r}. Use predict."
+            )
         start, count, remedy = self.settings.start, self.width, "Train with twins=True, or use predict on the network."
         pairs = np.empty(0, np.int64)
         if start.twins:
@@ -232,14 +235,32 @@ class Network(Exports):
         return CompactNetwork(vectors, coefficients, self.shift, self.settings.offset())
 
     def neurons(self) -> Neurons:
-        """Return the neurons that count, or the pairs of twins, for an export. Cost and memory as :meth:`compact`."""
-        self._need_relu()
-        start, offset = self.settings.start, self.settings.offset()
-        if not start.twins:
+        """Return the neurons that count, or the pairs of twins, for an export. Cost and memory as :meth:`compact`.
+
+        With another activation than ReLU there is a neuron for each knot, and two for a linear part.
+        """
+        pieces, offset = self.settings.pieces, self.settings.offset()
+        if self.settings.start.twins:
+            made = self._pairs(offset)
+        elif pieces is not None:
+            made = self._each(offset)
+        else:
             compact = self.compact()
             one = np.asarray(compact.vectors, np.float64)
-            return Neurons(one, one[:0], np.asarray(compact.coefficients, np.float64), self.shift, offset)
-        pairs = np.unique(self.weights.moved_neurons() // 2)
+            made = Neurons(one, one[:0], np.asarray(compact.coefficients, np.float64), self.shift, offset)
+        return made if pieces is None else neurons_at_knots(made, pieces)
+
+    def _each(self, offset: float) -> Neurons:
+        what = f"arrays of {self.width:,} neurons at knots"
+        require(48 * self.width * self.settings.start.dimension, budget=None, what=what, remedy="Use predict.")
+        vectors = self.weights.vectors(range(self.width))
+        coefficients = self.settings.scale * self.settings.start.signs(np.arange(self.width))
+        return Neurons(vectors, vectors[:0], coefficients, self.shift, offset)
+
+    def _pairs(self, offset: float) -> Neurons:
+        start, pairs = self.settings.start, np.unique(self.weights.moved_neurons() // 2)
+        if self._moved == self.settings.neurons:
+            pairs = np.arange(self.settings.neurons // 2)
         what = f"arrays of {len(pairs):,} pairs of neurons"
         require(6 * 8 * len(pairs) * start.dimension, budget=None, what=what, remedy="Use predict on the network.")
         first, second = (self.weights.vectors(2 * pairs + twin) for twin in (0, 1))
@@ -248,13 +269,6 @@ class Network(Exports):
 
     def _arrays(self, *, encoded: bool) -> Arrays:
         return make_arrays([self.neurons()])
-
-    def _need_relu(self) -> None:
-        if self.settings.pieces is not None:
-            raise InvalidInput(
-                f"compact networks and exports hold ReLU neurons; got activation={self.settings.activation!r}. "
-                "Use predict, and save for a file."
-            )
 
     def _checked(self, inputs: ArrayLike, threads: int | None) -> tuple[NDArray[np.float64], int]:
         X = check_inputs(inputs, dimension=self.settings.start.dimension)

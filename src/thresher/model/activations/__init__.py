@@ -9,6 +9,9 @@ from thresher.model.activations.curves import (
     tell,
     told,
 )
-from thresher.model.activations.knots import Knots
+from thresher.model.activations.knots import Knots, neurons_at_knots
 
-__all__ = ["Activation", "ActivationName", "Knots", "Pieces", "choose_activation", "curve_of", "tell", "told"]
+__all__ = [
+    "Activation", "ActivationName", "Knots", "Pieces", "choose_activation", "curve_of", "neurons_at_knots", "tell",
+    "told",
+]  # fmt: skip

@@ -114,6 +114,12 @@ class Pieces(NamedTuple):
             active += kind(jump) * np.maximum(kind(side) * z - kind(threshold), kind(0))
         return active
 
+    def size(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum of the sizes of the terms of the activation of numbers, any shape."""
+        parts = zip(self.sides, self.thresholds, self.jumps, strict=True)
+        terms = [abs(jump) * np.maximum(side * z - threshold, 0) for side, threshold, jump in parts]
+        return np.asarray(sum(terms, abs(self.slope * z)))
+
     def slopes(self, z: NDArray[Any]) -> NDArray[Any]:
         """Return the slope at numbers, any shape; at a knot that of the piece farther from the background."""
         kind = z.dtype.type

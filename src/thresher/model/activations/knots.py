@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.export import Neurons
 from thresher.model.activations.curves import Pieces
 
-__all__ = ["Knots"]
+__all__ = ["Knots", "neurons_at_knots"]
 
 Matrix = NDArray[np.float64]
 
@@ -59,3 +60,24 @@ class Knots(NamedTuple):
             before, slope, side = slope, slope + here * pieces.jumps[place], here
             total += many[place] * (slope**2 - before**2)
         return total
+
+
+def neurons_at_knots(neurons: Neurons, pieces: Pieces) -> Neurons:
+    """Return ReLU neurons that do what neurons (k,), or pairs of twins, with these pieces do: K k, and two if linear.
+
+    Cost: O(Kkd).
+    """
+    linear = [1.0, -1.0] if pieces.slope else []
+    whole = pieces.slope * neurons.coefficients @ (neurons.apart if len(neurons.apart) else neurons.hidden)
+    both = np.outer(linear, whole)
+
+    def turned(rows: Matrix, more: Matrix) -> Matrix:
+        return np.concatenate([*(side * rows for side in pieces.sides), more])
+
+    coefficients = np.concatenate([*(jump * neurons.coefficients for jump in pieces.jumps), linear])
+    shift = np.concatenate([np.repeat(pieces.thresholds, len(neurons.coefficients)), np.zeros(len(linear))])
+    if len(neurons.apart):  # the two of a pair differ by the linear part, and are 0 else
+        hidden, apart = turned(neurons.hidden, 0 * both), turned(neurons.apart, both)
+    else:
+        hidden, apart = turned(neurons.hidden, both), neurons.apart
+    return Neurons(hidden, apart, coefficients, shift, neurons.offset)
