@@ -30,7 +30,7 @@ def test_every_table_stands_in_a_part_and_says_where_it_comes_from():
 
 def test_every_part_has_a_command():
     written = {name for text in WRITERS for name in re.findall(r'page\.write\(\s*"([\w ]+)"', text)}
-    rivals = {"race", "width", "problems", "methods"}  # written by `thresher bench --full`
+    rivals = {"race", "cross_entropy", "width", "problems", "methods"}  # written by `thresher bench --full`
     assert {*parts(), *parts(MANY)} == written | rivals
 
 
