@@ -102,6 +102,12 @@ TABLES = [
     Limit("words of a cell, on average, from which a column is free text", "tables", "_SENTENCE"),
     Limit("parts of the rows for means of targets by category", "tables", "_FOLDS"),
     Limit("rows that the mean of all targets counts as in such a mean", "tables", "_PRIOR"),
+    Limit("standard errors by which columns made of others must be better", "estimators: making.py", "_SURE"),
+    Limit("parts of the rows on which these are tried, at most", "estimators: making.py", "_PARTS"),
+    Limit("rows of such a part", "estimators: making.py", "_PART"),
+    Limit("pairs of dates, and of amounts, that are tried", "estimators: made.py", "_PAIRED"),
+    Limit("different whole numbers above which they may be names", "estimators: made.py", "_FEWEST"),
+    Limit("rows for each of these, on average, at least", "estimators: made.py", "_ROWS"),
     Limit("classes up to which each has means of its own", "estimators", "_MOST_MEANS"),
     Limit("different whole numbers in a target up to which they are classes", "tables", "_MOST_CLASSES"),
 ]

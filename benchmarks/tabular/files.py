@@ -1,4 +1,4 @@
-"""Files as people have them, made by a seed: claims, a laboratory, a shop, deliveries, patients, a network's log, messages.
+"""Files as people have them, from a seed: claims, a laboratory, a shop, deliveries, patients, a network, messages.
 
 Each function returns a table of text and dates as it would stand in a file, the name of its target, and the task.
 """
@@ -14,6 +14,16 @@ import pandas as pd
 __all__ = ["FILES", "Made"]
 
 Made = tuple[pd.DataFrame, str, str]
+_TOPICS = (
+    "invoice payment refund charged twice card bank transfer amount receipt billing",
+    "password login account locked reset email verify code signin access",
+    "parcel delivery late address courier tracking damaged missing shipment box",
+    "crash error update install screen freeze version button loading bug",
+)
+_FILLER = (
+    "hello please the my is and i have since yesterday can you help with this thanks again still not it was to me "
+    "again today when we no yes good morning because they"
+)
 _DAY = np.timedelta64(1, "D")
 
 
@@ -159,13 +169,7 @@ def network(rows: int = 4000, seed: int = 0) -> Made:
 def messages(rows: int = 2000, seed: int = 0) -> Made:
     """Messages to a help desk and which desk they belong to: words in any order, some of them misspelt."""
     rng = np.random.default_rng(seed)
-    topics = [
-        "invoice payment refund charged twice card bank transfer amount receipt billing".split(),
-        "password login account locked reset email verify code signin access".split(),
-        "parcel delivery late address courier tracking damaged missing shipment box".split(),
-        "crash error update install screen freeze version button loading bug".split(),
-    ]
-    filler = "hello please the my is and i have since yesterday can you help with this thanks again still not it was".split()
+    topics = [one.split() for one in _TOPICS]
     desk = rng.integers(0, len(topics), rows)
 
     def misspell(word: str) -> str:
@@ -176,7 +180,11 @@ def messages(rows: int = 2000, seed: int = 0) -> Made:
 
     def message(k: int) -> str:
         other = topics[int(rng.integers(0, len(topics)))]
-        words = [*rng.choice(topics[k], 2), *rng.choice(other, 1), *rng.choice(filler, int(rng.integers(4, 12)))]
+        words = [
+            *rng.choice(topics[k], 2),
+            *rng.choice(other, 1),
+            *rng.choice(_FILLER.split(), int(rng.integers(4, 12))),
+        ]
         rng.shuffle(words)
         return " ".join(map(misspell, words))
 

@@ -24,7 +24,6 @@ from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import names_categories, new_rows, numeric_targets, training_rows
 from thresher.estimators.data.scaling import far_values, say_far
-from thresher.estimators.data.single_columns import Groups
 from thresher.estimators.data.streams import checked_part, joined
 from thresher.estimators.effects.model_effects import WithEffects
 from thresher.estimators.engine import Engine, backend_for, check_where
@@ -33,6 +32,7 @@ from thresher.estimators.files.progress import Progress
 from thresher.estimators.interfaces import Backend, Measure
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.making import MakesColumns
 from thresher.estimators.models.fit_check import Asked, FitCheck, ensure
 from thresher.estimators.models.fitted import Fitted, LeftOut
 from thresher.estimators.models.interpolation import WIDTH, check_interpolation, interpolate
@@ -58,7 +58,7 @@ _ROUNDED = 1e-3  # share of the error on rows left out that the rounding of pred
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
 
 
-class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, BaseEstimator):
+class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there for the parameters."""
 
     width: int | float | str
@@ -171,17 +171,6 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, BaseEstimator)
         self.width_reason_ = fitted.why or (many if self.width == "auto" else "it was asked for")
         self.double_precision_ = len(limit.inputs) <= self._sizes.one_by_one and limit.way == "exact"
         self.n_iter_ = max((len(result.steps) for result in self.results_), default=0)
-
-    def _encoded_columns(self) -> tuple[Groups, tuple[int, ...] | None]:
-        """Return which columns of the encoder are the indicators of one category, and which are measured numbers."""
-        encoder = getattr(self, "encoder_", None)
-        return ((), None) if encoder is None else (encoder.groups_, encoder.measured_)
-
-    def _by_column(self, shares: Matrix) -> Matrix:
-        """Return shares (n_features_in_,) of the columns of X from those (d,) of the columns of numbers they became."""
-        if self.encoder_ is None:
-            return shares
-        return np.bincount(self.encoder_.sources_, shares, minlength=self.n_features_in_).astype(np.float64)
 
     @property
     def _interpolates(self) -> bool:

@@ -22,10 +22,12 @@ from thresher.estimators.adding import takes_rows
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.data.lift import check_weights
 from thresher.estimators.data.observations import Observations
+from thresher.estimators.data.rows import some_cells
 from thresher.estimators.data.streams import some_of
 from thresher.estimators.engine import Engine
 from thresher.estimators.judging.measures import share_of_guess
 from thresher.estimators.models.fitted import LeftOut
+from thresher.tables.parts import on_disk
 from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherClassifier"]
@@ -106,7 +108,9 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
             raise InvalidInput("y must be (n,) labels, or (n, labels) of 0 and 1; got several columns of classes.")
         weights = check_weights(sample_weight, rows)
         if weights is not None:
-            rows, labels, weights = some_of(rows, weights > 0), labels[weights > 0], weights[weights > 0]
+            kept = weights > 0
+            X = X if kept.all() or on_disk(X) else some_cells(X, kept)
+            rows, labels, weights = some_of(rows, kept), labels[kept], weights[kept]
         classes, wanted = _labels(labels) if multilabel else _classes(labels)
         importance = self._importance(labels, classes, weights, multilabel=multilabel)
         both = weights if importance is None else importance * (1.0 if weights is None else weights)
@@ -116,6 +120,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
             self._interpolate(self._observations(rows, np.where(wanted > 0, 1.0, -1.0), weights=weights))
         else:
             prior = np.average(wanted, axis=0, weights=both)
+            rows = self._with_made(X, rows, labels, wanted - prior, both)
             left_out = self._fit(self._observations(rows, wanted - prior, weights=weights, importance=importance))
         self.classes_, self.prior_, self.multilabel_ = classes, prior, multilabel
         self._judge_left_out(left_out)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from thresher.engines import LOCAL, Where
+from thresher.estimators.data.made import Recipe
 from thresher.estimators.data.single_columns import Groups, Indicators
 from thresher.estimators.interfaces import Backend, Measure
 from thresher.estimators.judging.measures import mean_square
@@ -75,6 +76,7 @@ class Taken(NamedTuple):
     learning: Learning
     way: str  # all rows are fitted
     rows: int  # for which it was chosen
+    made: tuple[Recipe, ...] = ()  # columns that are made of others
 
     def suits(self, rows: int, sizes: Sizes, *, approximation: str) -> bool:
         """Return whether so many rows may be fitted in that way: not in one that costs them more than another would.

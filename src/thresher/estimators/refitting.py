@@ -53,8 +53,9 @@ class Refits:
 
     def _number_names(self) -> tuple[str, ...]:
         """Return the names of the columns of numbers that rows become."""
-        if self.encoder_ is not None:
-            return tuple(self.encoder_.get_feature_names_out().tolist())
+        if self.encoder_ is not None:  # those that are made of others are chosen, and compared where they are made
+            own = self.encoder_.sources_ < len(self.encoder_.kinds_)
+            return tuple(self.encoder_.get_feature_names_out()[own].tolist())
         return tuple(map(str, getattr(self, "feature_names_in_", range(self.n_features_in_))))
 
     def _choices(self, fitted: Fitted, rows: int) -> Taken:
@@ -70,4 +71,5 @@ class Refits:
             learning=fitted.learning,
             way=fitted.limit.way,
             rows=rows,
+            made=() if self.encoder_ is None else tuple(one.recipe for one in self.encoder_.made_),
         )

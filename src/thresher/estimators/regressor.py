@@ -197,6 +197,7 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
             self.encoder_, rows = self._encoded(X, rows, columns, floor)
             columns = np.log(columns - floor)
         scaling = Scaling.of(columns, scale="standardise", weights=weights)
+        rows = self._with_made(X, rows, columns, scaling.apply(columns), weights)
         data = self._observations(rows, scaling.apply(columns), weights=weights)
         if self.monotone and len(data) > self._sizes.one_by_one:
             most = self._sizes.one_by_one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from thresher.checks import check_whole, guess_name
 from thresher.errors import InvalidInput
+from thresher.estimators.data.made import Known, MadeColumn, Recipe, make_column, restore_made
 from thresher.tables.frame import Column, Frame, is_frame, say_label
 from thresher.tables.kinds import ColumnKind, Dates, Dropped, Levels, Numbers, OneHot, describe_kind, restore_kind
 from thresher.tables.learning import MOST_VALUES, Targets, learn, learn_means, look
@@ -58,6 +60,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     kinds_ : what was learnt of each column, by its name
+    made_ : columns made of others, see :meth:`with_made`; none after ``fit``
     notes_ : what is to be said of how a file was read
     reading_ : how a file of text was read, as which new ones are to be read; None for other tables
     n_features_in_, feature_names_in_ : as in scikit-learn
@@ -113,19 +116,37 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             why = _first([f"{name[:40]!r} ({kind.why})" for name, kind in kinds.items() if isinstance(kind, Dropped)])
             raise InvalidInput(f"no column of {len(frame)} sample(s) can be used: {why}. Give other columns.")
         self.kinds_, self.notes_, self.reading_ = kinds, [*frame.notes, *doubts], frame.reading
+        self.made_: list[MadeColumn] = []
         return rows
 
     def transform(self, X: Any) -> Matrix:
         """Return rows X (n, d) as numbers (n, outputs); columns are matched by name, those of an array by place."""
         check_is_fitted(self)
-        made, wrong = [], []
-        for one, kind in self._matched(X):
+        made, wrong, known = [], [], self.known(X)
+        for one, kind in known.values():
             try:
                 made.append(kind.encode(one))
             except InvalidInput as error:
                 wrong.append(str(error))
         say_all(wrong)
-        return np.hstack(made)
+        return np.hstack([*made, *(one.encode(known) for one in self.made_)])
+
+    def make(
+        self, known: Mapping[str, Known], recipes: Sequence[Recipe], y: ArrayLike
+    ) -> list[tuple[MadeColumn, Matrix]]:
+        """Return columns that are made of training rows (n, d), each with these rows as numbers (n, outputs).
+
+        Means are of targets y (n,) or (n, k). Cost: O(n) per column.
+        """
+        targets = self._targets(y, len(np.asarray(y)))
+        found = [make_column(one, known, targets) for one in recipes]
+        return [one for one in found if one is not None and one[0].name not in self.kinds_]
+
+    def with_made(self, made: Sequence[MadeColumn], notes: Sequence[str] = ()) -> Self:
+        """Return an encoder that makes these columns too, after all others, with notes to be said."""
+        found = copy(self)
+        found.made_, found.notes_ = [*self.made_, *made], [*self.notes_, *notes]
+        return found
 
     def with_means(self, X: Any, rows: Matrix, y: ArrayLike) -> tuple[Self, Matrix]:
         """Return an encoder with means of other targets y (n,) or (n, k), and what training rows X (n, d) become.
@@ -139,7 +160,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return self, rows
         found, rows = copy(self), rows.copy()
         found.kinds_ = dict(self.kinds_)
-        for place, (column, kind) in enumerate(self._matched(X)):
+        for place, (column, kind) in enumerate(self.known(X).values()):
             if column.name in means and isinstance(kind, Levels):
                 found.kinds_[column.name], rows[:, self.sources_ == place] = learn_means(kind, column, targets)
         return found, rows
@@ -151,7 +172,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         every training row has one. The last two become what a missing value becomes.
         """
         check_is_fitted(self)
-        counts = {one.name: int(kind.unseen(one).sum()) for one, kind in self._matched(X)}
+        counts = {name: int(kind.unseen(one).sum()) for name, (one, kind) in self.known(X).items()}
         return {name: count for name, count in counts.items() if count}
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
@@ -160,36 +181,53 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         given = list(self.kinds_) if input_features is None else [str(one) for one in np.asarray(input_features)]
         if len(given) != len(self.kinds_) or (hasattr(self, "feature_names_in_") and given != list(self.kinds_)):
             raise InvalidInput(f"input_features is not equal to feature_names_in_: {name_some(list(self.kinds_))}.")
-        named = zip(given, self.kinds_.values(), strict=True)
+        named = [*zip(given, self.kinds_.values(), strict=True), *((one.name, one.kind) for one in self.made_)]
         return np.array([one for name, kind in named for one in kind.outputs(name)], dtype=object)
 
     @property
     def sources_(self) -> NDArray[np.int64]:
-        """For each column of numbers (outputs,), the place of the column of X that it comes from."""
+        """For each column of numbers (outputs,), the place of its column: those of X come first, then made ones."""
         check_is_fitted(self)
-        counts = [len(kind.outputs("")) for kind in self.kinds_.values()]
+        counts = [len(kind.outputs("")) for kind in self.all_kinds_]
         return np.repeat(np.arange(len(counts)), counts)
+
+    @property
+    def all_kinds_(self) -> list[ColumnKind]:
+        """What was learnt of each column, those of X first, then those that are made of others."""
+        return [*self.kinds_.values(), *(one.kind for one in self.made_)]
+
+    def by_column(self, shares: Matrix) -> Matrix:
+        """Return shares (d,) of the columns of X from those (outputs,) of columns of numbers.
+
+        What a column that is made has goes in equal parts to those that it is made of.
+        """
+        places = {name: place for place, name in enumerate(self.kinds_)}
+        found = np.bincount(self.sources_, shares, minlength=len(self.all_kinds_)).astype(np.float64)
+        for one, share in zip(self.made_, found[len(places) :], strict=True):
+            for name in one.recipe.of:
+                found[places[name]] += share / len(one.recipe.of)
+        return found[: len(places)]
 
     @property
     def groups_(self) -> tuple[tuple[int, ...], ...]:
         """Which columns of numbers (outputs,) are the zeros and ones of one category, for each category."""
-        places = [np.flatnonzero(self.sources_ == place).tolist() for place in range(len(self.kinds_))]
-        kinds = zip(self.kinds_.values(), places, strict=True)
+        places = [np.flatnonzero(self.sources_ == place).tolist() for place in range(len(self.all_kinds_))]
+        kinds = zip(self.all_kinds_, places, strict=True)
         return tuple(tuple(mine) for kind, mine in kinds if isinstance(kind, OneHot) and mine)
 
     @property
     def measured_(self) -> tuple[int, ...]:
         """Which columns of numbers (outputs,) are the numbers of a column of numbers, not made of dates or words."""
         first = np.unique(self.sources_, return_index=True)
-        kinds = list(self.kinds_.values())
+        kinds = dict(enumerate(self.kinds_.values()))
         found = zip(*first, strict=True)
-        return tuple(int(place) for source, place in found if isinstance(kinds[source], Numbers))
+        return tuple(int(place) for source, place in found if isinstance(kinds.get(source), Numbers))
 
     @property
     def is_numeric_(self) -> bool:
         """Whether all columns are numbers, or left out."""
         check_is_fitted(self)
-        return all(isinstance(kind, Numbers) or not kind.outputs("") for kind in self.kinds_.values())
+        return not self.made_ and all(isinstance(one, Numbers) or not one.outputs("") for one in self.all_kinds_)
 
     def summary(self) -> list[str]:
         """Return how a file was read and what is done to columns, a sentence for each; nothing for plain numbers."""
@@ -212,20 +250,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 more = f" ({len(kind.values)} values)" if isinstance(kind, OneHot) else ""
                 more = f" ({kind.why})" if isinstance(kind, Dropped) else more
                 told.setdefault(_DONE[kind.kind], []).append(f"{name!r}{more}")
+        if self.made_:
+            what = "made of others, as rows left out are predicted better: {}"
+            told[what] = [f"'{one.name}'" for one in self.made_]
         return [*self.notes_, *(f"{_capital(what.format(_first(names)))}." for what, names in told.items())]
 
     def to_json(self) -> list[Any]:
         """Return what was learnt, as lists of words and numbers."""
         check_is_fitted(self)
-        return [[name, describe_kind(kind)] for name, kind in self.kinds_.items()]
+        columns = [[name, describe_kind(kind)] for name, kind in self.kinds_.items()]
+        return [*columns, *(one.describe() for one in self.made_)]
 
     @classmethod
     def from_json(cls, stored: Any, *, named: bool = True) -> Self:
         """Return an encoder that learnt this; ValueError, TypeError or KeyError if it cannot have."""
         encoder = cls()
         encoder.notes_, encoder.reading_ = [], None
-        encoder.kinds_ = {str(name): restore_kind(kind) for name, kind in stored}
-        if len(encoder.kinds_) != len(stored) or not len(encoder.get_feature_names_out()):
+        columns, made = [one for one in stored if len(one) == 2], [one for one in stored if len(one) != 2]
+        encoder.kinds_ = {str(name): restore_kind(kind) for name, kind in columns}
+        encoder.made_ = [restore_made(one, encoder.kinds_) for one in made]
+        if len(encoder.kinds_) != len(columns) or not len(encoder.get_feature_names_out()):
             raise ValueError("columns have the same name, or make no numbers")
         encoder.n_features_in_ = len(encoder.kinds_)
         if named:
@@ -247,8 +291,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 self.feature_names_in_ = np.array(frame.columns, dtype=object)
         return frame
 
-    def _matched(self, X: Any) -> list[tuple[Column, ColumnKind]]:
-        """Return the columns of X in the order of the fit, each with its kind."""
+    def known(self, X: Any) -> dict[str, Known]:
+        """Return the columns of X (n, d) by name, in the order of the fit, each with its kind."""
         frame = self._frame(X, reset=False)
         if not is_frame(X) or not hasattr(self, "feature_names_in_"):
             if frame.shape[1] != self.n_features_in_:
@@ -262,7 +306,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
             advice = "" if missing else " Leave them out: X[model.feature_names_in_]."
             raise InvalidInput(f"X must have the columns of the fit; {', and '.join(told)}.{advice}")
-        return [(frame[name], kind) for name, kind in self.kinds_.items()]
+        return {name: Known(frame[name], kind) for name, kind in self.kinds_.items()}
 
     def _categories(self, frame: Frame) -> set[str]:
         """Return the names of the columns that are categories because the caller says so."""

@@ -194,7 +194,7 @@ def _column(model: Any, place: int) -> _Column | None:
     """Return a column of X as it is drawn; None if it cannot be."""
     encoder, indicators = model.encoder_, model.lift_.indicators_
     numbers = [place] if encoder is None else np.flatnonzero(encoder.sources_ == place).tolist()
-    kind = None if encoder is None else list(encoder.kinds_.values())[place]
+    kind = None if encoder is None else encoder.all_kinds_[place]
     if isinstance(kind, OneHot):
         return _named(model, numbers, kind)
     if isinstance(kind, Dates):

@@ -97,7 +97,7 @@ class WithEffects:
         return Explanation(
             self._shaped(values * unit),
             base[:, 0] if single else base,
-            _cells(X, names),
+            _cells(X, names[: self.n_features_in_], len(names) - self.n_features_in_ + 1),
             [*names, rest_name(names)],
             self._output_names(),
         )
@@ -290,16 +290,16 @@ def _as_table(X: Any) -> Any:
     return np.asarray(X).reshape(1, -1)
 
 
-def _cells(X: Any, names: Sequence[str]) -> NDArray[Any]:
-    """Return the cells (k, columns + 1) of a table as they are, and NaN for the rest."""
+def _cells(X: Any, names: Sequence[str], more: int) -> NDArray[Any]:
+    """Return the cells (k, columns + more) of a table as they are, and NaN for columns that are made, and the rest."""
     if not is_frame(X):
         X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
         kind: Any = np.float64 if X.dtype.kind in "fiub" else object
-        return np.column_stack([X.astype(kind), np.full((len(X), 1), np.nan, kind)])
+        return np.column_stack([X.astype(kind), np.full((len(X), more), np.nan, kind)])
     frame = Frame.of(X)
     columns = [frame[name].values for name in (names if set(names) <= set(frame.columns) else frame.columns)]
     kind = np.float64 if all(one.dtype.kind in "fiub" for one in columns) else object
-    cells = np.full((len(frame), len(columns) + 1), np.nan, kind)
+    cells = np.full((len(frame), len(columns) + more), np.nan, kind)
     for place, one in enumerate(columns):
         cells[:, place] = one
     return cells

@@ -13,9 +13,10 @@ Numbers = NDArray[np.int64]
 
 
 def column_names(model: Any) -> list[str]:
-    """Return the names of the columns of X; x0, x1, ... if they have none."""
+    """Return the names of the columns of X, x0, x1, ... if they have none; then those of columns made of others."""
     names = getattr(model, "feature_names_in_", None)
-    return [f"x{k}" for k in range(model.n_features_in_)] if names is None else [str(one) for one in names]
+    own = [f"x{k}" for k in range(model.n_features_in_)] if names is None else [str(one) for one in names]
+    return own if model.encoder_ is None else [*own, *(one.name for one in model.encoder_.made_)]
 
 
 def unit_columns(model: Any) -> Numbers:

@@ -27,7 +27,8 @@ from thresher.parallel import blas_for_size
 from thresher.tables.parts import Part
 from thresher.theory import Parts, Shares
 
-__all__ = ["Learner", "angles_of", "choose_indicators", "choose_on_held_rows", "choose_shares", "shares_for", "surely"]
+__all__ = ["Learner", "angles_of", "choose_indicators", "choose_on_held_rows", "choose_shares", "judge_rows",
+           "shares_for", "surely"]  # fmt: skip
 
 Matrix = NDArray[np.float64]
 # Beside the kernel of all columns: half of it and half of columns and pairs, or of a layer of columns; columns and
@@ -53,16 +54,17 @@ _WAYS = ("both", "instead")  # indicators beside whole numbers, or instead of th
 Learner = Callable[[Observations], tuple[Callable[[Matrix], Matrix], Choice]]
 
 
-def surely(before: Matrix, after: Matrix, weight: Matrix, *, least: float = 0.0) -> bool:
+def surely(before: Matrix, after: Matrix, weight: Matrix, *, least: float = 0.0, sure: float | None = None) -> bool:
     """Return whether squared errors (c,) of observations with weights are lower ``after``, by more than chance.
 
-    ``least`` is the share of the error ``before`` that must be gained. Few observations must say so more clearly: there
-    a wrong choice costs much.
+    ``least`` is the share of the error ``before`` that must be gained, and ``sure`` the standard errors. By default few
+    observations must say so more clearly: there a wrong choice costs much.
     """
     share = weight / weight.sum()
     gain, error = float(share @ (before - after)), float(share @ before)
     doubt = float(np.linalg.norm(share * (before - after - gain)))
-    return gain > max(least * error, _DOUBTS[len(before) >= _FEW] * doubt, 0.0)
+    sure = _DOUBTS[len(before) >= _FEW] if sure is None else sure
+    return gain > max(least * error, sure * doubt, 0.0)
 
 
 def angles_of(data: Observations, options: Options) -> Angles | None:
@@ -196,7 +198,7 @@ def choose_indicators(data: Observations, options: Options) -> Indicators | None
         for name, one in made.items():
             rows = few.X if one is None else one.apply(few.X)
             groups = options.groups if one is None else one.groups(options.groups)
-            judged = _judge(few.with_rows(rows), groups, options, ridge)
+            judged = judge_rows(few.with_rows(rows), groups, options, ridge)
             if judged is not None:
                 ridge, errors[name] = judged
     if "numbers" not in errors:
@@ -208,7 +210,9 @@ def choose_indicators(data: Observations, options: Options) -> Indicators | None
     return made[best]
 
 
-def _judge(data: Observations, groups: Groups, options: Options, guess: float | None) -> tuple[float, Matrix] | None:
+def judge_rows(
+    data: Observations, groups: Groups, options: Options, guess: float | None
+) -> tuple[float, Matrix] | None:
     """Return the best ridge, and the squared errors (c,) of observations left out one at a time."""
     angles = Angles.of(data.X, groups, weights=data.weights)
     if angles is None:

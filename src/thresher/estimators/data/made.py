@@ -1,0 +1,195 @@
+"""Columns made of others: differences of dates, of amounts in one unit and their shares, and numbers as names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.tables.frame import CellFormat, Column
+from thresher.tables.kinds import ColumnKind, Dates, Levels, Numbers, OneHot, describe_kind, restore_kind
+from thresher.tables.learning import Targets, learn
+from thresher.tables.units.amounts import convert
+
+__all__ = ["DATES", "NAMES", "Known", "MadeColumn", "Recipe", "find_names", "make_column", "possible", "restore_made"]
+
+Matrix = NDArray[np.float64]
+DIFFERENCE, SHARE, NAMES = "difference", "share", "names"
+DATES, AMOUNTS = "dates", "amounts"  # groups of columns that are tried together, beside names
+_PAIRED = 6  # of columns of dates, and of amounts of one unit
+_FEWEST, _ROWS = 20, 3  # values of names at least, above which they are tried, and rows for each on average
+# Of numbers that may be codes: digits at least; shares of those in between that come, and of round ones, at most.
+_DIGITS, _GAPS, _ROUND = 4, 0.5, 0.5
+_YEARS = (1900, 2100)
+_HINTS = re.compile(
+    r"(^|[^a-z])(zip|plz|post(al)? ?code|code|id|ids|key|nr|no|sku|store|shop|branch|port|region|station|sensor|"
+    r"device|machine|agent|dealer|vendor|supplier|customer|client|user|account|article|product|item)\W*$"
+)
+_DAY = np.timedelta64(86_400_000_000, "us")
+
+
+class Known(NamedTuple):
+    """A column of training or new rows, and what was learnt of it."""
+
+    column: Column
+    kind: ColumnKind
+
+
+class Recipe(NamedTuple):
+    """What a column is made by, and the names of those it is made of."""
+
+    what: str
+    of: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MadeColumn:
+    """A column made of others, and what was learnt of it."""
+
+    recipe: Recipe
+    kind: Numbers | OneHot | Levels
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        what, of = self.recipe
+        if what == NAMES:
+            return f"{of[0]} as names"
+        if what == SHARE:
+            return f"{of[0]} / ({of[0]} + {of[1]})"
+        unit = self.kind.unit if isinstance(self.kind, Numbers) else ""
+        return f"{of[0]} - {of[1]}" + (f", {'days' if unit == 'd' else unit}" if unit else "")
+
+    def encode(self, known: Mapping[str, Known]) -> Matrix:
+        """Return the column of rows as numbers (n, outputs)."""
+        return self.kind.encode(_column(self.recipe, known))
+
+    def describe(self) -> list[Any]:
+        """Return it as JSON knows it."""
+        return [self.recipe.what, list(self.recipe.of), describe_kind(self.kind)]
+
+
+def restore_made(stored: Any, kinds: Mapping[str, ColumnKind]) -> MadeColumn:
+    """Return what :meth:`MadeColumn.describe` described; ValueError, TypeError or KeyError if that cannot be."""
+    what, of, kind = stored
+    made = MadeColumn(Recipe(str(what), tuple(map(str, of))), restore_kind(kind))  # type: ignore[arg-type]
+    sources = [kinds[name] for name in made.recipe.of]
+    if what == NAMES:
+        fits = len(sources) == 1 and isinstance(sources[0], Numbers) and isinstance(made.kind, OneHot | Levels)
+    else:
+        alike = all(isinstance(one, Dates) for one in sources) or all(isinstance(one, Numbers) for one in sources)
+        fits = what in (DIFFERENCE, SHARE) and len(sources) == 2 and alike and isinstance(made.kind, Numbers)
+        fits = fits and not made.kind.indicator  # type: ignore[union-attr]
+    if not fits:
+        raise ValueError("a column cannot be made like that")
+    return made
+
+
+def possible(known: Mapping[str, Known], names: Mapping[str, str]) -> dict[str, list[Recipe]]:
+    """Return the columns that may be made of training rows, in groups that are tried together. Cost: O(n) per column.
+
+    ``names`` are columns of numbers that may be names, see :func:`find_names`.
+    Differences are those of the later of two dates from the other.
+    """
+    dates = [name for name, one in known.items() if isinstance(one.kind, Dates) and "day" in one.kind.parts]
+    found = [_later_first(pair, known) for pair in [*combinations(dates, 2)][:_PAIRED]]
+    groups = {DATES: [Recipe(DIFFERENCE, pair) for pair in found], AMOUNTS: list[Recipe]()}
+    amounts: dict[tuple[str, str], list[str]] = {}
+    for name, one in known.items():
+        if isinstance(one.kind, Numbers) and (one.kind.unit or one.kind.quantity) and "°" not in one.kind.unit:
+            key = (one.kind.quantity, "" if one.kind.quantity and one.kind.quantity != "money" else one.kind.unit)
+            amounts.setdefault(key, []).append(name)
+    pairs = [pair for names in amounts.values() for pair in combinations(names, 2)][:_PAIRED]
+    groups[AMOUNTS] = [Recipe(what, pair) for pair in pairs for what in (DIFFERENCE, SHARE)]
+    groups[NAMES] = [Recipe(NAMES, (name,)) for name, why in names.items() if why]
+    return {name: recipes for name, recipes in groups.items() if recipes}
+
+
+def find_names(known: Mapping[str, Known]) -> dict[str, str]:
+    """Return the columns of numbers that may be names, and why; "" for those with another number in each row."""
+    found: dict[str, str] = {}
+    for name, (column, kind) in known.items():
+        if isinstance(kind, Numbers) and not (kind.unit or kind.quantity or kind.percent):
+            said = _why_names(name, column, kind)
+            found |= {} if said is None else {name: said}
+    return found
+
+
+def _why_names(name: str, column: Column, kind: Numbers) -> str | None:
+    values = kind.read(column).values
+    there = values[~np.isnan(values)]
+    if len(there) < _FEWEST or (there != np.rint(there)).any() or there.min() < 0:
+        return None
+    different, hint = np.unique(there), _HINTS.search(name.lower().replace("_", " ")) is not None
+    if len(different) == len(there):
+        runs = bool((np.abs(np.diff(there)) == 1).all())
+        return "" if hint or runs else None
+    if len(different) <= _FEWEST or _ROWS * len(different) > len(there):
+        return None
+    zeros = column.is_text and any(len(cell) > 1 and cell[0] == "0" and cell.isdigit() for cell in column.values)
+    if zeros:
+        return "leading zeros"
+    low, high = int(different[0]), int(different[-1])
+    if hint:
+        return "by what the column is called"
+    fixed = len(str(low)) == len(str(high)) >= _DIGITS and len(different) < _GAPS * (high - low + 1)
+    dated = _YEARS[0] <= low and high <= _YEARS[1]
+    if fixed and not dated and (different % 10 == 0).mean() < _ROUND:
+        return f"{len(str(low))} digits each"
+    return None
+
+
+def make_column(
+    recipe: Recipe, known: Mapping[str, Known], targets: Targets | None
+) -> tuple[MadeColumn, Matrix] | None:
+    """Return a column of training rows, and these as numbers (n, outputs); None if it tells nothing."""
+    column = _column(recipe, known)
+    if recipe.what == NAMES:
+        kind, rows = learn(column, targets=targets)
+        return None if not isinstance(kind, OneHot | Levels) else (MadeColumn(recipe, kind), rows)
+    there = column.values[~np.isnan(column.values)]
+    if not len(there) or (there == there[0]).all():
+        return None
+    made = Numbers(float(np.quantile(there, 0.5, method="lower")), indicator=False, unit=column.unit,
+                   quantity="" if column.cell_format is None else column.cell_format.quantity)  # fmt: skip
+    return MadeColumn(recipe, made), made.encode(column)
+
+
+def _column(recipe: Recipe, known: Mapping[str, Known]) -> Column:
+    """Return the cells of a column that is made."""
+    if recipe.what == NAMES:
+        column, _ = known[recipe.of[0]]
+        return Column(column.name, column.as_text(), category=True)
+    values, (first, second) = [_values(known[name]) for name in recipe.of], [known[name].kind for name in recipe.of]
+    unit, quantity = "d", "time"
+    if isinstance(first, Numbers) and isinstance(second, Numbers):
+        unit, quantity = first.unit, first.quantity
+        other = convert(values[1], given=second.unit, unit=unit, quantity=quantity)
+        values[1] = values[1] if other is None else other
+    if recipe.what == DIFFERENCE:
+        return Column("", values[0] - values[1], cell_format=CellFormat("number", ".", unit=unit, quantity=quantity))
+    whole = np.abs(values[0]) + np.abs(values[1])
+    return Column("", np.where(whole > 0, values[0] / np.where(whole > 0, whole, 1.0), np.nan))
+
+
+def _values(one: Known) -> Matrix:
+    """Return the cells (n,) of a column as numbers, dates in days; NaN where they are missing."""
+    column, kind = one
+    if isinstance(kind, Dates):
+        times = kind.read(column).values
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isnat(times), np.nan, (times - np.datetime64("1970-01-01T00:00:00", "us")) / _DAY)
+    assert isinstance(kind, Numbers)
+    return kind.read(column).values
+
+
+def _later_first(pair: Sequence[str], known: Mapping[str, Known]) -> tuple[str, str]:
+    first, second = pair
+    away = _values(known[first]) - _values(known[second])
+    away = away[~np.isnan(away)]
+    return (second, first) if len(away) and np.median(away) < 0 else (first, second)
