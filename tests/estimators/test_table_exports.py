@@ -165,3 +165,48 @@ def test_what_a_graph_cannot_read_is_said_column_by_column():
     expected = r"'b' is smell, of which a graph makes no numbers; 'c' is a date of which a graph cannot make tide\."
     with pytest.raises(InvalidInput, match=expected):
         check_table(about)
+
+
+@pytest.mark.parametrize("shop", ["number", "text"])
+def test_columns_made_of_others(shop):
+    rng = np.random.default_rng(0)
+    begin = np.datetime64("2020-01-01") + rng.integers(0, 900, 600) * np.timedelta64(1, "D")
+    end = begin + rng.integers(1, 400, 600) * np.timedelta64(1, "D")
+    shops = rng.choice(np.arange(10_000, 99_999), 40, replace=False)[rng.integers(0, 40, 600)]
+    level = {one: rng.normal() for one in np.unique(shops)}
+    days = (end - begin) / np.timedelta64(1, "D")
+    y = 3 * np.exp(-days / 60) + np.array([level[one] for one in shops]) + 0.1 * rng.normal(size=600)
+    names = shops.astype(np.float64) if shop == "number" else shops.astype(str).astype(object)
+    text = [one.astype(str).astype(object) for one in (begin, end)]
+    text[0][:5] = ""
+    columns = [Column("begin", text[0]), Column("end", text[1]), Column("shop", names)]
+    table = Frame([*columns, Column("size", rng.normal(size=600))])
+    model = ThresherRegressor(**LIMIT).fit(table, y)
+    assert [one.name for one in model.encoder_.made_] == ["end - begin, days", "shop as names"]
+    for there in (slice(None), slice(5, None)):  # dates are missing in some rows of the fit, and in none
+        some = table.take(np.arange(600)[there])
+        model = ThresherRegressor(**LIMIT).fit(some, y[there])
+        new = Frame([Column("begin", np.array(["", "2020-01-01", "x", "2021-02-03"], object)),
+                     Column("end", np.array(["2021-01-01", "", "2020-05-01", "2022-02-03"], object)),
+                     Column("shop", np.array([7.0, shops[0], np.nan, shops[1]])),
+                     Column("size", np.zeros(4))])  # fmt: skip
+        for rows in (some, new):
+            given = rows.take(np.arange(len(rows)))
+            if given["shop"].is_text:
+                given = Frame(
+                    [one._replace(values=one.values.astype(np.float64)) if one.name == "shop" else one for one in given]
+                )
+            found = run(session_of(model, dtype="float64"), given)["outputs"][:, 0]
+            np.testing.assert_allclose(found, model.predict(rows), atol=1e-6)
+
+
+def test_columns_made_of_others_that_a_graph_cannot_make_are_said():
+    amount, names = {"kind": "number", "unit": "g"}, {"kind": "category", "values": ["01", "1"]}
+    about = [
+        ("a", amount),
+        ("b", {**amount, "unit": "mg"}),
+        ["share", ["a", "b"], {"kind": "number"}],
+        ["names", ["a"], names],
+    ]
+    with pytest.raises(InvalidInput, match=r"a and b are in different units.*; 'a' has names that are not different"):
+        check_table(about)

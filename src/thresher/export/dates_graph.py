@@ -43,6 +43,7 @@ def add_date(graph: Graph, cells: str, about: dict[str, Any]) -> list[str]:
     for name, one in shares.items():
         angle = graph("Mul", one, graph.double(2 * np.pi))
         parts |= {f"sine of {name}": _round(graph, "Sin", angle), f"cosine of {name}": _round(graph, "Cos", angle)}
+    graph.cells[cells] = parts["day"], valid
     both = zip(about["parts"], about["fill"], strict=True)
     made = [graph("Where", valid, parts[part], graph.double(fill)) for part, fill in both]
     return [*made, graph.cast(graph("Not", valid), np.float64)] if about["indicator"] else made

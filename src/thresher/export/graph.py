@@ -26,6 +26,7 @@ class Graph:
         self.domains = {"": 18}  # and the version of each, as old as the steps allow
         self._known: dict[tuple[Any, ...], str] = {}
         self._made = 0
+        self.cells: dict[str, tuple[str, str]] = {}  # numbers (k, 1) of columns of a table, and where they are there
 
     def put(self, value: Any, dtype: Any = None) -> str:
         """Return the name of numbers or words that stand in the graph; equal ones stand there once."""

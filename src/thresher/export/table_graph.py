@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from thresher.errors import InvalidInput
 from thresher.export.dates_graph import PARTS, add_date
 from thresher.export.graph import Graph
+from thresher.export.made_graph import add_made, why_not_made
 
 __all__ = ["ColumnInput", "Table", "add_table", "check_table"]
 
 About = dict[str, Any]  # what was learnt of a column, as a model file holds it
-Table = Sequence[tuple[str, About]]  # the name of each column, and that
+Table = Sequence[Any]  # the name of each column, and that; then columns made of others
 _TRUTHS = (
     ("True", "true", "TRUE", "1", "1.0"),
     ("False", "false", "FALSE", "0", "0.0"),
@@ -38,7 +39,7 @@ class ColumnInput(NamedTuple):
 def add_table(graph: Graph, table: Table) -> tuple[list[ColumnInput], str]:
     """Return the inputs, and the columns of numbers (k, outputs) that become of them. See :func:`check_table`."""
     inputs, made = [], list[str]()
-    for name, about in table:
+    for name, about in _columns(table).items():
         words, add = _KINDS[about["kind"]]
         if about["kind"] == "left out":
             continue
@@ -48,23 +49,41 @@ def add_table(graph: Graph, table: Table) -> tuple[list[ColumnInput], str]:
         inputs.append(ColumnInput(name, text, words))
         if text:
             graph.domains[""] = _STRINGS
-        made += add(graph, name if text else graph.long(name), about)
+        value = name if text else graph.long(name)
+        if not text:
+            graph.cells[name] = value, graph("Not", graph("IsNaN", value))
+        made += add(graph, value, about)
+    for what, of, about in _made(table):
+        made += add_made(graph, what, of, about)
     return inputs, made[0] if len(made) == 1 else graph("Concat", *made, axis=1)
 
 
 def check_table(table: Table) -> None:
     """Refuse a table with columns that a graph cannot read, and say which and why."""
     wrong = []
-    for name, about in table:
+    for name, about in _columns(table).items():
         if about["kind"] not in _KINDS:
             wrong.append(f"{name[:40]!r} is {about['kind']}, of which a graph makes no numbers")
         elif about["kind"] == "date" and (strange := [one for one in about["parts"] if one not in PARTS]):
             wrong.append(f"{name[:40]!r} is a date of which a graph cannot make {', '.join(strange)}")
+    for what, of, about in _made(table):
+        if why := why_not_made(what, of, about, _columns(table)):
+            wrong.append(why)
     if wrong:
         raise InvalidInput(
             f"ONNX cannot take this table: {'; '.join(wrong)}. Fit without, or export with encoded=True and give the "
             "export what encoder_.transform returns."
         )
+
+
+def _columns(table: Table) -> dict[str, About]:
+    """Return what was learnt of each column of a table."""
+    return {one[0]: one[1] for one in table if len(one) == 2}
+
+
+def _made(table: Table) -> list[Any]:
+    """Return how columns are made of others: by what, of which, and what was learnt of them."""
+    return [one for one in table if len(one) != 2]
 
 
 def _add_number(graph: Graph, value: str, about: About) -> list[str]:

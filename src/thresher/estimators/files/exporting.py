@@ -177,6 +177,7 @@ def _filling(encoder: Any) -> Arrays:
     """Return how missing numbers are replaced and told; refuse encoders of other columns than numbers."""
     if not encoder.is_numeric_:
         others = [name for name, kind in encoder.kinds_.items() if kind.outputs("") and not isinstance(kind, Numbers)]
+        others += [one.name for one in encoder.made_]
         raise InvalidInput(
             f"an export takes numbers, and {name_some(others)} of the table are not. Export with encoded=True, and "
             "give the export what encoder_.transform returns; to_onnx takes the table itself."
