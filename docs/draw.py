@@ -9,6 +9,7 @@ import contextlib
 import io
 import re
 import sys
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -269,15 +270,19 @@ def draw_report() -> list[Drawn]:
     return draw(chosen, found, background=PAPER)
 
 
-def draw_page(page: str) -> Drawn:
-    """Run a page, and draw the last figure that it makes."""
-    names: dict[str, Any] = {}
+def draw_page(page: str) -> Iterator[Drawn]:
+    """Run a page, and draw each figure that it makes, in the page's order."""
+    names: dict[str, Any] = {"figure": None}
+    text = (Path(__file__).parent / f"{page}.md").read_text(encoding="utf-8")
+    wanted = iter(re.findall(rf"\(figures/({page}\w*)\.svg\)", text))
     with figure_style(page), TemporaryDirectory() as folder, contextlib.chdir(folder):
         for block in code_of(page, "python"):
+            before = names["figure"]
             exec(block, names)
-        written = io.StringIO()
-        names["figure"].savefig(written, format="svg", metadata={"Date": None}, facecolor=PAPER)
-    return Drawn(page, "", "", follow(written.getvalue()))
+            if names["figure"] is not before:
+                written = io.StringIO()
+                names["figure"].savefig(written, format="svg", metadata={"Date": None}, facecolor=PAPER)
+                yield Drawn(next(wanted), "", "", follow(written.getvalue()))
 
 
 def main() -> None:
@@ -286,7 +291,7 @@ def main() -> None:
     drawn = []
     if "report" in names:
         drawn += draw_report()
-    drawn += [draw_page(page) for page in WITH_FIGURES if names & {"pages", page}]
+    drawn += [one for page in WITH_FIGURES if names & {"pages", page} for one in draw_page(page)]
     if "digits" in names:
         drawn += draw_digits()
     if "idea" in names:
