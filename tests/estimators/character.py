@@ -28,7 +28,7 @@ ATTRIBUTES = (
     "scale_", "bias_", "shift_", "ridge_", "feature_learning_", "columns_weighed_", "target_", "floor_", "width_",
     "approximation_", "approximation_errors_", "multilabel_", "n_iter_", "loo_error_", "loo_share_",
     "parts_", "categories_", "temperature_", "prior_", "gains_", "feature_learning_errors_", "feature_importances_",
-    "tried_",
+    "tried_", "loss_", "loss_errors_", "offset_",
 )  # fmt: skip
 ANSWERS = 5  # rows whose answers are written down
 DIGITS = 10  # of a number that is written down

@@ -128,7 +128,6 @@ class AddsRows:
         kept = weights > 0
         inputs, targets, weights, unit = self.lift_.transform(rows[kept]), targets[kept], weights[kept], unit[kept]
         number = weights if (weights == np.rint(weights)).all() else np.ones(len(weights))
-        before = ((self._outputs_of(inputs) - targets) ** 2).sum(axis=1)
         data, new = join_rows(learnt.data, inputs, targets, number, unit * weights / number)
         most = self._sizes.one_by_one
         if len(data) > most:
@@ -136,7 +135,9 @@ class AddsRows:
                 f"the model has {len(self.inputs_):,} distinct rows, with these {len(data):,}; partial_fit is for "
                 f"up to {most:,}. Fit all rows together."
             )
-        earlier = self._left_out_squares(learnt.data)
+        _, fit = self._grown(learnt.data, learnt.data, learnt.data.X[:0])
+        earlier = _left_out_squares(learnt.data, fit)
+        before = ((self._answers_of_squares(inputs, fit) - targets) ** 2).sum(axis=1)
         grown, fit = self._grown(learnt.data, data, new)
         self._adopt_grown(grown, fit, learnt._replace(data=data))
         self._say_outgrown(before, weights, earlier, _unknown(self.encoder_, X))
@@ -201,13 +202,12 @@ class AddsRows:
         self._judge_left_out(LeftOut(data, left_out, lambda: fit.left_out_variance(data), learnt.optimism))
         self._kept("factor", lambda: grown)
 
-    def _left_out_squares(self: Any, data: Observations) -> tuple[float, float]:
-        """Return mean and variance of squared errors of the observations so far, each left out."""
-        _, fit = self._grown(data, data, data.X[:0])
-        squares = ((fit.left_out(data) - data.target) ** 2).sum(axis=1)
-        mean = float(np.average(squares, weights=data.weight))
-        spread = float(np.average((squares - mean) ** 2, weights=data.weight))
-        return mean, spread
+    def _answers_of_squares(self: Any, inputs: Matrix, fit: LeaveOneOutFit) -> Matrix:
+        """Return what the fit by squares so far says of inputs (k, d): the model's outputs, unless these are others."""
+        if getattr(self, "loss_", "squared") == "squared":
+            return np.asarray(self._outputs_of(inputs))
+        threads = threads_of(self.n_jobs)
+        return Cpu(threads).product(self._kernel, inputs, self._learnt.data.X, fit.alpha, double=True)
 
     def _say_outgrown(
         self: Any, before: Matrix, weights: Matrix, earlier: tuple[float, float], said: list[str]
@@ -267,3 +267,10 @@ class AddsRows:
             judge, kernel, biases=biases, shifts=asked.tried_shifts, ridge=asked.ridge, guess=float(self.ridge_),
             favourite=kernel,
         )  # fmt: skip
+
+
+def _left_out_squares(data: Observations, fit: LeaveOneOutFit) -> tuple[float, float]:
+    """Return mean and variance of squared errors of the observations of a fit, each left out."""
+    squares = ((fit.left_out(data) - data.target) ** 2).sum(axis=1)
+    mean = float(np.average(squares, weights=data.weight))
+    return mean, float(np.average((squares - mean) ** 2, weights=data.weight))

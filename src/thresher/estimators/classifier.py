@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
@@ -26,6 +25,7 @@ from thresher.estimators.data.rows import some_cells
 from thresher.estimators.data.streams import some_of
 from thresher.estimators.engine import Engine
 from thresher.estimators.judging.measures import share_of_guess
+from thresher.estimators.losses.probabilities import Labelled, LogOdds, by_class, choose_log_odds, find_temperature
 from thresher.estimators.models.fitted import LeftOut
 from thresher.tables.parts import on_disk
 from thresher.training.history import Callback, Iteration
@@ -33,7 +33,8 @@ from thresher.training.history import Callback, Iteration
 __all__ = ["ThresherClassifier"]
 
 Matrix = NDArray[np.float64]
-_MOST_LOG_TEMPERATURE = 8.0
+LOSSES = ("auto", "squared", "log")
+_ROUNDED = 1e-2  # rounding of the log of the odds that predictions in single precision may have
 
 
 class ThresherClassifier(ClassifierMixin, ThresherEstimator):
@@ -46,6 +47,8 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
 
     Parameters
     ----------
+    loss : by which probabilities are fitted: ``"squared"`` (scores times a temperature), ``"log"`` (log loss), or
+        ``"auto"`` for the better of these and both mixed, on observations left out; see ``loss_``
     class_weight : weight of an observation by its class: a dict from labels to weights, ``"balanced"`` for equal total
         weight of all classes, or None. Classes missing from a dict have weight 1. The weight does not change
         the number of observations.
@@ -55,15 +58,22 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     classes_ : the labels, sorted
     multilabel_ : whether rows can have several labels
     temperature_ : factor by which scores are multiplied before they become probabilities: the value under which the
-        labels are most likely, given the scores of observations left out; one per label if there are several. With
-        ridge=0 none are left out: scores are trained to be 1 for the class of a row and -1 for all others, the
-        temperature is 1, and probabilities are in the right order but not calibrated
+        labels are most likely, given the scores of observations left out; one per label if there are several; 1 where
+        scores are log odds. With ridge=0 none are left out: scores are trained to be 1 for the class of a row and -1
+        for all others, the temperature is 1, and probabilities are in the right order but not calibrated
+    loss_, loss_reason_ : ``"squared"``, ``"log"`` or ``"mixed"``, half of the log odds of each; and why. Squares alone
+        below 50 observations, above 4,096 distinct rows, for several labels per row, for networks and with ridge=0
+    loss_errors_ : log loss of observations left out under each; empty if they were not compared
+    loss_ridge_, loss_penalty_ : the ridge of the fit by log loss, and what it adds to the diagonal (n,) for error bars:
+        the ridge over its curvatures; ``ridge_`` and None with squares alone
+    prior_, offset_ : the means (outputs,) of what squares learn, and what is added to outputs: the same, or log odds
 
     Each network has its own ``width`` neurons; all come from the same start and share the first Gram matrix. They are
     trained one after the other, each by all threads.
     """
 
     class_weight: dict[Any, float] | str | None
+    loss: str
     _task = "classification"
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0), 256, (1 << 12, 1 << 14)
 
@@ -92,6 +102,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         categorical_features: Any = "from_dtype",
         parts: Any = "auto",
         sequence: str | None = None,
+        loss: str = "auto",
     ) -> None:
         self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
@@ -148,10 +159,68 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         return super().partial_fit(X, y, sample_weight)
 
     def _judge_left_out(self, left_out: LeftOut | None) -> None:
-        """Set what observations left out say of probabilities and errors."""
-        self.temperature_ = self._temperature(left_out)
+        """Set what observations left out say of errors and probabilities, and by which loss these are fitted."""
+        self.temperature_, self.offset_ = self._temperature(left_out), self.prior_
+        self.loss_, self.loss_ridge_ = "squared", self.ridge_
+        self.loss_errors_: dict[str, float] = {}
+        self.loss_penalty_: Matrix | None = None
         if left_out is not None:
             self.loo_share_ = max(left_out.optimism, 1.0) * share_of_guess(left_out.data, left_out.outputs)
+        self.loss_reason_ = self._why_squared()
+        if not self.loss_reason_ and left_out is not None:
+            self._take_log_odds(left_out)
+        elif self.loss == "log":
+            raise InvalidInput(
+                f"loss='log' is for the limit of infinite width, one label per row, a ridge and up to "
+                f"{self._sizes.one_by_one:,} distinct rows; here {self.loss_reason_}. Use loss='auto'."
+            )
+
+    def _why_squared(self) -> str:
+        """Return, in words, why scores of squares are the only ones; empty if others may be better."""
+        if self._interpolates:
+            return "ridge=0 trains networks by squares"
+        if self.loss == "squared":
+            return "it was asked for"
+        if self.multilabel_:
+            return "rows can have several labels"
+        if self.results_:
+            return "networks are trained by squares"
+        if self._learnt is None:
+            return f"there are more than {self._sizes.one_by_one:,} distinct rows"
+        if self.loss == "auto" and self._learnt.data.count.sum() < self._sizes.for_scales:
+            return f"fewer than {self._sizes.for_scales} observations do not say whether another loss is better"
+        return ""
+
+    def _take_log_odds(self, left_out: LeftOut) -> None:
+        """Choose between scores of squares, a fit by log loss, and both mixed; take over the coefficients."""
+        assert self._learnt is not None
+        kernel, inputs, ridge = self._kernel, self._learnt.data.X, None if self.ridge == "auto" else self.ridge_
+        backend = self._predicting()
+        with backend.session():
+            matrix = backend.dense(kernel, inputs).dense()
+        given = Labelled(
+            self._learnt.data, left_out.data, left_out.outputs + self.prior_, self.prior_, self.alpha_,
+            float(self.temperature_),
+        )  # fmt: skip
+        found = choose_log_odds(
+            matrix, kernel.diagonal, given, guess=self.ridge_, ridge=ridge, rows=self._rows, alone=self.loss == "log"
+        )
+        if found is None:
+            self.loss_reason_ = "the kernel is not positive with the ridges of a fit by log loss"
+            return
+        self.loss_, self.loss_reason_, self.loss_errors_ = found.loss, found.reason, found.errors
+        if found.loss != "squared":
+            self._take_coefficients(found, matrix)
+
+    def _take_coefficients(self, found: LogOdds, matrix: Matrix) -> None:
+        """Make outputs the log of the odds; in double precision where their rounding in single would show."""
+        self.alpha_, self.offset_, self.temperature_ = found.alpha, found.offset, 1.0
+        self.loss_ridge_, self.loss_penalty_ = found.ridge, found.penalty
+        self._forget_effects()
+        if not self.double_precision_:
+            some = self.inputs_[: self._sizes.double]
+            away = self._outputs_of(some) - matrix[: len(some)] @ found.alpha
+            self.double_precision_ = not float(np.sqrt((away**2).mean())) <= _ROUNDED
 
     def _targets_to_learn(self, y: Any, earlier: Observations) -> tuple[Matrix, Matrix]:
         """Return labels that come later as targets (k, outputs), and the weights (k,) of their observations.
@@ -177,7 +246,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         targets = wanted - self.prior_
         unit = np.ones(len(targets))
         if self.class_weight is not None:
-            own, others = _by_class(earlier.target + self.prior_).argmax(axis=1), _by_class(wanted).argmax(axis=1)
+            own, others = by_class(earlier.target + self.prior_).argmax(axis=1), by_class(wanted).argmax(axis=1)
             mean = np.bincount(own, earlier.weight) / np.bincount(own, earlier.count)
             unit = mean[others]
         return targets, unit
@@ -189,7 +258,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         data = left_out.data
         parts = np.stack([data.target, left_out.outputs]) + self.prior_
         groups = [parts[:, :, [k]] for k in range(len(self.classes_))] if self.multilabel_ else [parts]
-        found = [_calibrate(_by_class(group[0]), _by_class(group[1]), data.weight) for group in groups]
+        found = [find_temperature(group[0], group[1], data.weight) for group in groups]
         return np.array(found) if self.multilabel_ else found[0]
 
     def decision_function(self, X: ArrayLike) -> Matrix:
@@ -197,7 +266,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
 
         Cost: O(md) per row and network, O(nd) for the limit.
         """
-        scores = self._outputs(X) + self.prior_
+        scores = self._outputs(X) + self.offset_
         return scores[:, 0] if scores.shape[1] == 1 and not self.multilabel_ else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -209,20 +278,22 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
 
     def predict_proba(self, X: ArrayLike) -> Matrix:
         """Return the probability of each class, or of each label being 1 (k, classes)."""
-        scores = self._outputs(X) + self.prior_
+        scores = self._outputs(X) + self.offset_
         if self.multilabel_:
             return expit(self.temperature_ * scores)
-        return softmax(self.temperature_ * _by_class(scores), axis=1)
+        return softmax(self.temperature_ * by_class(scores), axis=1)
 
     def predict_log_proba(self, X: ArrayLike) -> Matrix:
         """Return the logarithms of :meth:`predict_proba` (k, classes)."""
-        scores = self._outputs(X) + self.prior_
+        scores = self._outputs(X) + self.offset_
         if self.multilabel_:
             return log_expit(self.temperature_ * scores)
-        return log_softmax(self.temperature_ * _by_class(scores), axis=1)
+        return log_softmax(self.temperature_ * by_class(scores), axis=1)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if self.loss not in LOSSES:
+            raise InvalidInput(f"loss must be one of {', '.join(map(repr, LOSSES))}; got {self.loss!r}.")
         if self._interpolates and self.class_weight is not None:
             raise InvalidInput("ridge=0 meets every row, whatever its class counts. Leave class_weight out.")
 
@@ -257,7 +328,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         return tags
 
     def _target_frame(self) -> tuple[Matrix, Matrix]:
-        return self.prior_, np.ones_like(self.prior_)
+        return self.offset_, np.ones_like(self.offset_)
 
     @property
     def _class_labels(self) -> NDArray[Any]:
@@ -279,26 +350,3 @@ def _labels(y: Any) -> tuple[NDArray[Any], Matrix]:
     if not np.isin(dense, (0.0, 1.0)).all():
         raise InvalidInput(f"several labels per row must be 0 or 1; got {np.unique(dense)[:5].tolist()}.")
     return np.arange(dense.shape[1]), 2 * dense - 1
-
-
-def _by_class(scores: Matrix) -> Matrix:
-    """Return scores (k, classes) from outputs (k, outputs); a single output is for the second of two classes."""
-    return np.column_stack([-scores / 2, scores / 2]) if scores.shape[1] == 1 else scores
-
-
-def _calibrate(wanted: Matrix, scores: Matrix, weights: Matrix) -> float:
-    """Return the temperature under which the labels are most likely, given scores (n, classes) of rows left out.
-
-    Labels are taken as not quite certain (Platt's rule): otherwise the temperature would be unbounded if no row left
-    out were misclassified.
-    """
-    count = scores.shape[1]
-    doubt = count / (float(weights.sum()) + count)
-    labels = np.eye(count)[wanted.argmax(axis=1)] * (1 - doubt) + doubt / count
-
-    def surprise(log_temperature: float) -> float:
-        chances = (labels * log_softmax(np.exp(log_temperature) * scores, axis=1)).sum(axis=1)
-        return -float(np.average(chances, weights=weights))
-
-    found = minimize_scalar(surprise, bounds=(-_MOST_LOG_TEMPERATURE, _MOST_LOG_TEMPERATURE), method="bounded")
-    return float(np.exp(found.x))

@@ -16,7 +16,7 @@ from thresher.runs.answers import ask, classes_of
 from thresher.runs.evaluation import MOST_ROWS, Evaluation, evaluate_rows
 from thresher.runs.later.comparing import profile_rows
 from thresher.runs.linear import score_linear
-from thresher.runs.record import CATEGORIES, LEFT_OUT, OF_TEST, PARTS, WHY, Test, Training
+from thresher.runs.record import CATEGORIES, LEFT_OUT, LOSS, OF_TEST, PARTS, WHY, Test, Training
 from thresher.runs.recorder import Recorder
 from thresher.runs.run import Run
 from thresher.runs.scores import average_folds, score_all
@@ -228,6 +228,8 @@ def _network(model: Any) -> dict[str, Any]:
         settings = model.results_[0].network.settings
         network = {"width": settings.width, "shift": settings.shift}
     network |= _seeds(model)
+    if hasattr(model, "loss_errors_"):
+        network[LOSS] = f"{model.loss_}: {model.loss_reason_}"
     if model.results_:
         network |= {"twins": settings.start.twins, "dimension": settings.start.dimension}
     return network | {

@@ -21,9 +21,22 @@ from thresher.runs.later.profile import ColumnProfile
 from thresher.runs.scores import GUESS
 from thresher.training import History, Status
 
-__all__ = ["CATEGORIES", "LATER", "LEFT_OUT", "OF_TEST", "PARTS", "WHY", "Histogram", "Record", "Test", "Training"]
+__all__ = [
+    "CATEGORIES",
+    "LATER",
+    "LEFT_OUT",
+    "LOSS",
+    "OF_TEST",
+    "PARTS",
+    "WHY",
+    "Histogram",
+    "Record",
+    "Test",
+    "Training",
+]
 
 WHY = "why this width"  # in ``network``
+LOSS = "why this loss"  # in ``network``
 PARTS = "what neurons see"  # in ``network``
 CATEGORIES = "whole numbers taken as categories"  # in ``network``
 LEFT_OUT = "error on rows left out, as a share of a constant guess's"  # in ``network``

@@ -35,6 +35,8 @@ _GOES_ON = "Going on from the checkpoint: the start and its iterations are made 
 _USUAL = {"index": "certified", "start": "random", "dtype": "float32", "device": "cpu", "engine": "local"}
 _PARTS = "Chosen by rows left out: neurons see {}. --parts all sees all columns at once."
 _CATEGORIES = "Chosen by rows left out: whole numbers as {}, in {}. --categorical NAME says which are names instead."
+_BY = {"squared": "squares", "log": "log loss", "mixed": "squares and one by log loss, mixed"}
+_LOSS = "Probabilities are of a fit by {}: {}."
 _LIMIT = "The limit of infinite width was fitted: {}. --width N trains a network."
 
 
@@ -101,6 +103,9 @@ class Work:
             if line not in self.said:
                 self.console.print(line)
             self.said.add(line)
+        if getattr(model, "loss_errors_", None) and _LOSS not in self.said:
+            self.console.print(_LOSS.format(_BY[model.loss_], model.loss_reason_))
+            self.said.add(_LOSS)
         if model.width == "auto" and not model.results_ and _LIMIT not in self.said:
             self.console.print(_LIMIT.format(model.width_reason_))
             self.said.add(_LIMIT)

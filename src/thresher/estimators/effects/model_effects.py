@@ -245,6 +245,12 @@ class WithEffects:
         one = Terms(*(part[..., None] for part in found))
         return np.sqrt(self._in_table(one, pairs) * self._kept("amplitude", self._amplitude))
 
+    @property
+    def _error_penalty(self: Any) -> Matrix:
+        """What is added to the diagonal of the kernel (n,) for error bars: the ridge, over curvatures of a log loss."""
+        found = getattr(self, "loss_penalty_", None)
+        return self.penalty_ if found is None else found
+
     def _knowledge(self: Any) -> tuple[Any, Any]:
         """Return ``against`` and ``known`` of ``Decomposition.variances``: inputs, and how much they tell."""
         made = self._decomposition()
@@ -252,7 +258,7 @@ class WithEffects:
             about = Variance.of_pivots(self.pivots_, self._kernel, self.core_, backend=Cpu(threads_of(self.n_jobs)))
             return made.points(about.pivots), about.explained
         matrix = Cpu(threads_of(self.n_jobs)).dense(self._kernel, np.asarray(self.inputs_, np.float64)).dense()
-        lower = factor(matrix, added=self.penalty_)
+        lower = factor(matrix, added=self._error_penalty)
         if lower is None:
             raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger ridge.")
         return made.rows, lambda covariances: (lower.half_solve(covariances.T) ** 2).sum(axis=0)
@@ -264,6 +270,8 @@ class WithEffects:
         """
         if self.approximation_ != "exact":
             return np.full(len(self.gains_), np.nan)
+        if self._error_penalty is not self.penalty_:
+            return np.full(len(self.gains_), 1 / (self.loss_ridge_ * self._kernel.diagonal))
         targets, alpha = self._by_limit(self.inputs_) + self.penalty_[:, None] * self.alpha_, self.alpha_
         if self._monotone is not None:
             alpha = Cpu(threads_of(self.n_jobs)).dense(self._kernel, self.inputs_).solve(self.penalty_, targets)

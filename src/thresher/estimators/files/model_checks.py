@@ -40,12 +40,24 @@ def check_fitted(values: dict[str, Any], *, classifies: bool) -> dict[str, Any]:
         "width_reason_": str(values.get("width_reason_", "not known"))[:400],
     }
     if classifies:
-        return {**checked, "multilabel_": bool(values["multilabel_"])}
+        return {**checked, "multilabel_": bool(values["multilabel_"]), **_check_loss(values)}
     if not isinstance(values["single_target_"], bool):
         raise TypeError(f"single_target is {str(values['single_target_'])[:40]!r}")
     if values["target_"] not in ("linear", "log"):
         raise ValueError(f"targets are {str(values['target_'])[:40]!r}")
     return {**checked, "single_target_": values["single_target_"], "target_": values["target_"]}
+
+
+def _check_loss(values: dict[str, Any]) -> dict[str, Any]:
+    """Return by which loss a classifier was fitted, which earlier versions did not say: squares."""
+    loss = values.get("loss_", "squared")
+    if loss not in ("squared", "log", "mixed"):
+        raise ValueError(f"its loss is {str(loss)[:40]!r}")
+    return {
+        "loss_": loss,
+        "loss_reason_": str(values.get("loss_reason_", "not known"))[:400],
+        "loss_ridge_": check_number(values.get("loss_ridge_", values["ridge_"]), "loss_ridge", least=0.0),
+    }
 
 
 def check_model(estimator: Any, *, networks: int) -> None:
@@ -65,6 +77,9 @@ def check_model(estimator: Any, *, networks: int) -> None:
         raise ValueError("some numbers are not finite")
     if labels is not None and np.min(estimator.temperature_) <= 0:
         raise ValueError("its temperature must be positive")
+    odds = getattr(estimator, "loss_penalty_", None)
+    if labels is not None and ((odds is None) != (estimator.loss_ == "squared") or not _valid_penalty(odds, estimator)):
+        raise ValueError("it has no penalties of its loss, or some that are not valid")
     positive = not penalised or (estimator.penalty_ > 0).all()
     if lift.scale not in SCALES or (lift.bias > 0) != (lift.last_ > 0) or not positive:
         raise ValueError("its scale, bias or penalty is not valid")
@@ -95,6 +110,16 @@ def check_model(estimator: Any, *, networks: int) -> None:
         _check_angles(angles, columns=len(scaling.mean))
     if networks != (0 if estimator.width == math.inf else outputs):
         raise ValueError(f"{networks} networks for {outputs} outputs")
+
+
+def _valid_penalty(penalty: Matrix | None, estimator: Any) -> bool:
+    """Return whether penalties (n,) of a fit by log loss are there for each input, and its ridge is above zero."""
+    if penalty is None:
+        return True
+    fits = (
+        penalty.shape == (len(estimator.inputs_),) and estimator.loss_ridge_ > 0 and np.all(estimator.temperature_ == 1)
+    )
+    return bool(fits and np.isfinite(penalty).all() and (penalty > 0).all())
 
 
 def _check_angles(angles: Angles, *, columns: int) -> None:

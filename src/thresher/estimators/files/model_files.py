@@ -35,8 +35,8 @@ from thresher.training.train import FILES
 
 __all__ = ["load_model", "save_model"]
 
-_ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "residuals_", "floor_", "prior_",
-           "feature_importances_", "temperature_", "pivots_", "core_")  # fmt: skip
+_ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "residuals_", "floor_", "prior_", "offset_",
+           "loss_penalty_", "feature_importances_", "temperature_", "pivots_", "core_")  # fmt: skip
 _NOT_SAVED = ("callbacks", "checkpoint", "device", "engine")  # parameters that are of one fit alone
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
 _WITH_ESTIMATOR = (
@@ -52,7 +52,7 @@ _WITH_ESTIMATOR = (
 )  # of leaves
 _VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "loo_share_", "feature_learning_", "n_iter_", "n_features_in_",
            "single_target_", "target_", "scale_", "columns_weighed_", "multilabel_", "width_reason_",
-           "double_precision_")  # fmt: skip
+           "double_precision_", "loss_", "loss_reason_", "loss_ridge_")  # fmt: skip
 
 
 def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
@@ -102,6 +102,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
         "values": {name: _plain(getattr(estimator, name)) for name in _VALUES if hasattr(estimator, name)}
         | {"parts": estimator.parts_.words, "categories": ", ".join(map(str, estimator.categories_)) or "none guessed"},
         "tried": estimator.tried_,
+        "losses": list(getattr(estimator, "loss_errors_", {}).items()),
         "rounds": list(estimator.feature_learning_errors_.items()),
         "approximation": [estimator.approximation_, list(estimator.approximation_errors_.items())],
         "last": lift.last_,
@@ -146,6 +147,17 @@ def load_model(path: str | Path, kinds: Sequence[type], *, threads: int | None =
         raise InvalidInput(f"{path} does not describe a model: {said}") from error
 
 
+def _restore_loss(estimator: Any, errors: Any, tensors: Mapping[str, NDArray[Any]]) -> None:
+    """Set what a classifier keeps of its loss; one that an earlier version wrote was fitted by squares."""
+    if not estimator.multilabel_:
+        (temperature,) = estimator.temperature_
+        estimator.temperature_ = float(temperature)
+    estimator.loss_errors_ = {str(name): float(error) for name, error in errors}
+    estimator.loss_penalty_ = getattr(estimator, "loss_penalty_", None)
+    if "offset_" not in tensors:
+        estimator.offset_ = estimator.prior_
+
+
 def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     about, tensors = stored.metadata, stored.tensors
     parameters = dict(about["parameters"])
@@ -178,9 +190,8 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         angles=_restore_angles(tensors, about.get("groups")),
     )
     estimator.parts_, estimator.parts_errors_ = _restore_parts(*about.get("parts", [Shares(), []]))
-    if about["classes"] is not None and not estimator.multilabel_:
-        (temperature,) = estimator.temperature_
-        estimator.temperature_ = float(temperature)
+    if about["classes"] is not None:
+        _restore_loss(estimator, about.get("losses", []), tensors)
     if "target_mean" in tensors:
         estimator.target_scaling_ = Scaling(tensors["target_mean"], tensors["target_unit"])
     if about["names"] is not None:

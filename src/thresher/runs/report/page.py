@@ -13,7 +13,7 @@ from thresher.output import write_text
 from thresher.pages import find_jinja, render_page, say_number
 from thresher.runs.evaluation import MOST_ROWS, Evaluation
 from thresher.runs.influence import Effect
-from thresher.runs.record import CATEGORIES, LEFT_OUT, OF_TEST, PARTS, WHY, Record
+from thresher.runs.record import CATEGORIES, LEFT_OUT, LOSS, OF_TEST, PARTS, WHY, Record
 from thresher.runs.report import first_screen, words
 from thresher.runs.report.effect_pictures import effect_pictures
 from thresher.runs.report.model_pictures import model_pictures
@@ -28,6 +28,7 @@ _MEANINGS = {  # of settings of an estimator's network
     "approximation": "how the limit of infinite width was fitted",
     "width": "neurons of each network",
     WHY: "the limit of infinite width, or networks",
+    LOSS: "scores of squares, a fit by log loss, or the mean of their log odds",
     "inputs": "rows, or centres, that it keeps",
     "ridge": "penalty on the distance from the start weights, relative to the kernel; larger is smoother",
     "shift": "threshold above which a neuron fires; larger makes fewer fire",

@@ -1,0 +1,1 @@
+"""Fits by other losses than squares, on the kernel that squares have chosen."""

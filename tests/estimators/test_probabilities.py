@@ -1,0 +1,243 @@
+"""Probabilities by squares, by log loss and mixed: what each is, when it is taken, and that no label is certain."""
+
+import json
+import pickle
+import struct
+
+import naive
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+
+from thresher import InvalidInput, ThresherClassifier, load
+from thresher.estimators.backends.processor import Cpu
+from thresher.estimators.losses.probabilities import by_class, find_temperature, log_loss
+from thresher.export import classify_arrays
+
+FIXED = {"scale": "standardise", "bias": 1.0, "shift": 0.5, "feature_learning": 0, "parts": "all", "random_state": 0}
+
+
+def table(n=90, *, classes=2, seed=0, noise=1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    scores = 2 * X[:, :classes] if classes <= 4 else rng.normal(size=(n, classes)) + X @ rng.normal(size=(4, classes))
+    return X, np.argmax(scores + noise * rng.gumbel(size=scores.shape), axis=1)
+
+
+def fitted(X, y, **options):
+    return ThresherClassifier(**{**FIXED, **options}).fit(X, y)
+
+
+def softened(y, classes):
+    doubt = classes / (classes - 1) / (len(y) + 2)
+    return np.eye(classes)[y] * (1 - doubt) + doubt / classes
+
+
+def sane(chances):
+    assert np.isfinite(chances).all() and chances.sum(axis=1) == pytest.approx(1)
+    assert chances.min() > 0 and chances.max() < 1
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_log_loss_is_at_its_minimum_by_definition(classes):
+    X, y = table(40, classes=classes)
+    model = fitted(X, y, loss="log", ridge=0.1)
+    assert (model.loss_, model.loss_ridge_, model.temperature_) == ("log", 0.1, 1.0)
+    assert model.loss_reason_.startswith("it was asked for; log loss on rows left out: squared 0.")
+    inputs = model.lift_.transform(X)
+    K = naive.limit_kernel(inputs, inputs, 0.5)
+    wanted, level = softened(y, classes), 0.1 * K[0, 0]
+    if classes == 2:
+        wanted = wanted[:, 1:]
+        pieces = (lambda f, y: expit(f) - y), (lambda f, y: (expit(f) * expit(-f))[:, :, None])
+    else:
+        pieces = (
+            (lambda f, y: softmax(f, axis=1) - y),
+            lambda f, y: np.array([np.diag(p) - np.outer(p, p) for p in softmax(f, axis=1)]),
+        )
+    _, outputs = naive.fit_by_loss(K + 100 * K[0, 0], wanted, np.ones(len(y)), *pieces, level)
+    expected = expit(outputs) if classes == 2 else softmax(outputs, axis=1)
+    found = model.predict_proba(X)
+    assert (found[:, 1:] if classes == 2 else found) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 6])
+def test_mixed_is_half_of_each(classes):
+    tables = (table(150, classes=classes, seed=seed) for seed in range(9))
+    models = ((X, y, fitted(X, y, ridge=ridge)) for X, y in tables for ridge in (0.1, 0.01, 1e-3))
+    X, y, mixed = next(one for one in models if one[2].loss_ == "mixed")
+    squared, log = (fitted(X, y, loss=loss, ridge=mixed.ridge_) for loss in ("squared", "log"))
+    scores = (squared.temperature_ * squared.decision_function(X) + log.decision_function(X)) / 2
+    assert mixed.decision_function(X) == pytest.approx(scores, abs=1e-9)
+    assert mixed.loss_errors_["mixed"] == min(mixed.loss_errors_.values())
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_best_on_rows_left_out_is_taken(classes):
+    X, y = table(120, classes=classes)
+    model = ThresherClassifier(random_state=0).fit(X, y)
+    assert model.loss_ == min(model.loss_errors_, key=model.loss_errors_.__getitem__)
+    assert model.loss_errors_.keys() == {"squared", "log", "mixed"}
+    chances = model.predict_proba(X)
+    sane(chances)
+    assert (model.predict(X) == model.classes_[chances.argmax(axis=1)]).all()
+    assert np.exp(model.predict_log_proba(X)) == pytest.approx(chances)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_files_exports_and_effects_have_the_log_odds(classes, tmp_path):
+    X, y = table(classes=classes)
+    model = fitted(X, np.array(["b", "a", "d", "c"])[y], loss="log", parts="pairs")
+    model.save(tmp_path / "model")
+    for other in (load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        assert (other.predict_proba(X) == model.predict_proba(X)).all()
+        assert (other.loss_, other.loss_reason_, other.loss_errors_) == (
+            model.loss_, model.loss_reason_, model.loss_errors_,
+        )  # fmt: skip
+        other.partial_fit(X[:20] + 0.1, model.predict(X[:20]))
+        sane(other.predict_proba(X))
+        assert other.loss_ == "log"
+    labels, chances = classify_arrays(model.to_numpy(dtype="float64"), X)
+    assert chances == pytest.approx(model.predict_proba(X), abs=1e-6) and (labels == model.predict(X)).all()
+    found = model.effects(X, return_std=True)
+    total = found.intercept + found.values.sum(axis=1)
+    assert total == pytest.approx(model.decision_function(X), abs=1e-6)
+    assert np.isfinite(found.std).all() and (found.std >= 0).all()
+
+
+def test_a_file_with_another_loss_is_refused(tmp_path):
+    model = fitted(*table(), loss="log")
+    model.save(tmp_path / "model")
+    raw = (tmp_path / "model").read_bytes()
+    (size,) = struct.unpack("<Q", raw[:8])
+    head = json.loads(raw[8 : 8 + size])
+    for before, after in (('"loss_": "log"', '"loss_": "lox"'), ('"loss_ridge_": ', '"loss_ridge_": -')):
+        text = json.dumps(head).replace(json.dumps(before)[1:-1], json.dumps(after)[1:-1])
+        if text == json.dumps(head):
+            text = json.dumps(head).replace(before, after)
+        new = text.encode()
+        (tmp_path / "bad").write_bytes(struct.pack("<Q", len(new)) + new + raw[8 + size :])
+        with pytest.raises(InvalidInput):
+            load(tmp_path / "bad")
+
+
+def test_weights_of_two_are_two_observations():
+    X, y = table(60)
+    twice = fitted(np.repeat(X, 2, axis=0), np.repeat(y, 2), loss="log", ridge=0.1)
+    weighted = ThresherClassifier(**FIXED, loss="log", ridge=0.1).fit(X, y, np.full(60, 2.0))
+    assert weighted.predict_proba(X) == pytest.approx(twice.predict_proba(X), abs=1e-6)
+    none = ThresherClassifier(**FIXED, loss="log", ridge=0.1).fit(
+        np.concatenate([X, X]), np.concatenate([y, 1 - y]), np.repeat([1.0, 0.0], 60)
+    )
+    assert none.predict_proba(X) == pytest.approx(fitted(X, y, loss="log", ridge=0.1).predict_proba(X), abs=1e-6)
+
+
+def test_class_weights_move_probabilities_as_they_do_with_squares():
+    X, y = table(300, seed=3)
+    y[(y == 1) & (np.arange(300) % 5 > 0)] = 0
+    plain, even = (fitted(X, y, loss="log", class_weight=one) for one in (None, "balanced"))
+    assert plain.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.02)
+    assert even.predict_proba(X)[:, 1].mean() > 2 * y.mean()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"ridge": 0, "width": 4096}, "ridge=0 trains networks by squares"),
+        ({"width": 1024}, "networks are trained by squares"),
+        ({"loss": "squared"}, "it was asked for"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::thresher.errors.TooNarrow")
+def test_squares_stay_where_nothing_else_is_there(options, said):
+    X, y = table(60)
+    model = ThresherClassifier(**{**FIXED, **options}).fit(X, y)
+    assert (model.loss_, model.loss_reason_, model.loss_errors_) == ("squared", said, {})
+    if "loss" not in options:
+        with pytest.raises(InvalidInput, match=f"loss='log' is for .* here {said}"):
+            ThresherClassifier(**{**FIXED, **options}, loss="log").fit(X, y)
+
+
+def test_few_rows_several_labels_and_many_rows_have_squares():
+    X, y = table(60)
+    assert fitted(X[:49], y[:49]).loss_reason_.startswith("fewer than 50 observations")
+    assert fitted(X[:49], y[:49], loss="log").loss_ == "log"
+    several = fitted(X, np.column_stack([y, X[:, 0] > 0]).astype(int))
+    assert (several.loss_, several.loss_reason_) == ("squared", "rows can have several labels")
+    small = ThresherClassifier(**FIXED)
+    small._sizes = small._sizes._replace(one_by_one=40)
+    small.fit(X, y)
+    assert (small.loss_, small.loss_reason_) == ("squared", "there are more than 40 distinct rows")
+    with pytest.raises(InvalidInput, match="loss must be one of 'auto', 'squared', 'log'; got 'hinge'"):
+        fitted(X, y, loss="hinge")
+
+
+class TestDifficultRows:
+    """Probabilities that are numbers between 0 and 1, whatever the rows."""
+
+    everywhere = pytest.mark.parametrize("loss", ["auto", "log", "squared"])
+
+    @everywhere
+    def test_separable_classes_are_not_certain(self, loss):
+        X = np.linspace(-1, 1, 80)[:, None] + np.sign(np.linspace(-1, 1, 80))[:, None]
+        chances = ThresherClassifier(random_state=0, loss=loss).fit(X, X[:, 0] > 0).predict_proba(10 * X)
+        sane(chances)
+        assert 0.9 < chances.max() < 1 - 1e-5
+
+    @everywhere
+    def test_contradictory_labels_are_even(self, loss):
+        X, _ = table(60)
+        model = ThresherClassifier(random_state=0, loss=loss).fit(np.concatenate([X, X]), np.repeat([0, 1], 60))
+        assert model.predict_proba(X) == pytest.approx(0.5, abs=0.02)
+
+    @everywhere
+    @pytest.mark.parametrize("rows", [4, 10])
+    def test_very_few_rows(self, loss, rows):
+        X, _ = table(rows)
+        sane(ThresherClassifier(random_state=0, loss=loss).fit(X, np.arange(rows) % 2).predict_proba(X))
+
+    @everywhere
+    def test_a_class_of_one_row(self, loss):
+        X, y = table(80, classes=3)
+        y[y == 2] = 0
+        y[7] = 2
+        chances = ThresherClassifier(random_state=0, loss=loss).fit(X, y).predict_proba(X)
+        sane(chances)
+        assert chances[:, 2].mean() < 0.15
+
+    @everywhere
+    def test_a_hundred_classes_with_names(self, loss):
+        X = np.random.default_rng(0).normal(size=(200, 3))
+        names = np.array([f"class {k}" for k in range(100)])[np.arange(200) % 100]
+        sane(ThresherClassifier(random_state=0, loss=loss).fit(X, names).predict_proba(X))
+
+    @everywhere
+    def test_more_columns_than_rows_some_constant(self, loss):
+        X = np.random.default_rng(0).normal(size=(60, 90))
+        X[:, ::3] = 1.0
+        sane(ThresherClassifier(random_state=0, loss=loss).fit(X, X[:, 1] > 0).predict_proba(X))
+
+    @everywhere
+    def test_huge_and_tiny_weights(self, loss):
+        X, y = table(70)
+        weights = np.where(np.arange(70) % 7 == 0, 1e6, 1e-6) * 1.5
+        sane(ThresherClassifier(random_state=0, loss=loss).fit(X, y, weights).predict_proba(X))
+
+
+def test_the_temperature_has_the_least_log_loss():
+    rng = np.random.default_rng(0)
+    wanted, scores = np.where(rng.random((50, 1)) < 0.5, 1.0, -1.0), rng.normal(size=(50, 1))
+    scores += wanted
+    found = find_temperature(wanted, scores, np.ones(50))
+    labels = softened((wanted[:, 0] > 0).astype(int), 2)
+    losses = [log_loss(labels, factor * by_class(scores), np.ones(50)) for factor in found * np.array([0.99, 1, 1.01])]
+    assert np.argmin(losses) == 1
+
+
+def test_predictions_in_single_precision_are_kept_where_their_rounding_shows():
+    X, y = table(80)
+    model = ThresherClassifier(**FIXED, loss="log", ridge=1e-5)
+    model._sizes = model._sizes._replace(double=10)
+    model.fit(X, y)
+    exact = Cpu(1).product(model._kernel, model.lift_.transform(X), model.inputs_, model.alpha_, double=True)
+    assert model.decision_function(X) == pytest.approx(exact[:, 0] + model.offset_[0], abs=0.1)
