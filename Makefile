@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test coverage test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs limits pictures start bench bench-full certified scaling prediction kernel depth preconditioners start-rows cluster many-rows gpu reliability clean
+.PHONY: setup demo test coverage test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs limits pictures start bench bench-full certified scaling prediction deployment kernel depth preconditioners start-rows cluster many-rows gpu reliability clean
 
 setup: $(VENV)/.ready
 
@@ -110,6 +110,10 @@ certified: setup
 # What a prediction costs: of networks, with and without the neurons that never moved, and of default models; some minutes.
 prediction: setup
 	$(BIN)/python -m benchmarks.prediction
+
+# What a model costs where it is used: files, ONNX, requests over HTTP; some minutes.
+deployment: setup
+	$(BIN)/python -m benchmarks.deployment
 
 # What an entry of the kernel of the estimators costs, of all columns and of parts; half a minute.
 kernel: setup

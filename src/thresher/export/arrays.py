@@ -254,12 +254,18 @@ def _limit(xp: Any, arrays: Mapping[str, Any], rows: Any, angles: Any) -> Any:
         hidden[:, arrays["monotone"]] = arrays["nowhere"]
     for first in range(0, len(rows), size):
         some = slice(first, first + size)
-        found.append(_kernel(xp, arrays, inputs[some], hidden[some], slice(None)) @ arrays["alpha"])
+        found.append(_summed(xp, _kernel(xp, arrays, inputs[some], hidden[some], slice(None)), arrays["alpha"]))
     total = xp.vstack(found)
     if "monotone" in arrays:
         steps = xp.minimum(xp.clip(angles[:, arrays["knot_units"]] - arrays["knots"], 0, None), arrays["knot_gaps"])
         total = total + xp.asarray(steps, dtype=total.dtype) @ arrays["knot_slopes"] + arrays["first_values"]
     return total
+
+
+def _summed(xp: Any, kernel: Any, alpha: Any) -> Any:
+    """Return the kernel (k, n) times coefficients (n, outputs): large terms cancel, so they are added up in double."""
+    total = xp.asarray(kernel, dtype=xp.float64) @ xp.asarray(alpha, dtype=xp.float64)
+    return xp.asarray(total, dtype=kernel.dtype)
 
 
 def _kernel(xp: Any, arrays: Mapping[str, Any], inputs: Any, angles: Any, where: slice) -> Any:
@@ -314,5 +320,6 @@ def _by_leaf(xp: Any, arrays: Mapping[str, Any], rows: Any, angles: Any) -> Any:
             some = there[first : first + 16]
             turned = rows[some] @ xp.asarray(arrays["metrics"][leaf], dtype=xp.float64)
             kernel = _kernel(xp, arrays, _lifted(xp, turned, arrays["lasts"][leaf : leaf + 1]), angles[some], mine)
-            total[some] += xp.asarray(weights[some], dtype=total.dtype)[:, None] * (kernel @ arrays["alpha"][mine])
+            said = _summed(xp, kernel, arrays["alpha"][mine])
+            total[some] += xp.asarray(weights[some], dtype=total.dtype)[:, None] * said
     return total

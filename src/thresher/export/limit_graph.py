@@ -1,7 +1,7 @@
 """The limit of infinite width as steps of an ONNX graph: the kernel between rows and stored rows, a block at a time.
 
 Products are made in double precision, and so is what they leave of 1, which single precision would lose near a stored
-row. All that follows is in the precision of what is stored.
+row; terms are added up in double precision. What lies between is in the precision of what is stored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def add_limit(graph: Graph, arrays: Arrays, columns: str) -> str:
     if "monotone" in arrays and angles is not None:
         there = np.isin(np.arange(arrays["stored_angles"].shape[1]), arrays["monotone"])
         seen = graph("Where", graph.put(there), graph.double(arrays["nowhere"]), angles)
-    stored, alpha = _Stored.of(graph, arrays), graph.put(arrays["alpha"])
+    stored, alpha = _Stored.of(graph, arrays), graph.long(graph.put(arrays["alpha"]))
     size = graph.put([block_rows(arrays)])
     count = graph("Slice", graph("Shape", columns), graph.put([0]), graph.put([1]))
     blocks = graph("Div", graph("Add", count, graph("Sub", size, graph.put([1]))), size)
@@ -36,7 +36,8 @@ def add_limit(graph: Graph, arrays: Arrays, columns: str) -> str:
         first = graph("Mul", graph("Unsqueeze", block, graph.put([0])), size)
         until = graph("Add", first, size)
         here, angled = (None if one is None else graph.rows(one, first, until) for one in (inputs, seen))
-        return graph("Concat", before, graph("MatMul", _add_kernel(graph, arrays, here, angled, stored), alpha), axis=0)
+        said = _summed(graph, _add_kernel(graph, arrays, here, angled, stored), alpha)
+        return graph("Concat", before, said, axis=0)
 
     nothing = graph.put(np.zeros((0, arrays["alpha"].shape[1]), graph.dtype))
     total = graph.loop(graph("Squeeze", blocks), nothing, step)
@@ -46,6 +47,11 @@ def add_limit(graph: Graph, arrays: Arrays, columns: str) -> str:
 def _whole(arrays: Arrays) -> float:
     """Return the share of the kernel of all columns."""
     return 1.0 if "parts" not in arrays else float(arrays["parts"][0])
+
+
+def _summed(graph: Graph, kernel: str, alpha: str) -> str:
+    """Return the kernel (k, n) times coefficients (n, outputs), both in double: large terms cancel."""
+    return graph.short(graph("MatMul", graph.long(kernel), alpha))
 
 
 class _Stored(NamedTuple):
@@ -142,7 +148,7 @@ def _add_monotone(graph: Graph, arrays: Arrays, total: str, angles: str) -> str:
 
 def _add_tree(graph: Graph, arrays: Arrays, rows: str, angles: str | None) -> str:
     """Return the outputs (k, outputs) of a tree of models: row by row, and leaf by leaf that it reaches."""
-    stored, alpha = _Stored.of(graph, arrays), graph.put(arrays["alpha"])
+    stored, alpha = _Stored.of(graph, arrays), graph.long(graph.put(arrays["alpha"]))
     starts, ends = graph.put(arrays["starts"][:-1]), graph.put(arrays["starts"][1:])
     count = graph("Squeeze", graph("Slice", graph("Shape", rows), graph.put([0]), graph.put([1])))
     nothing = graph.put(np.zeros((0, arrays["alpha"].shape[1]), graph.dtype))
@@ -166,7 +172,7 @@ def _add_tree(graph: Graph, arrays: Arrays, rows: str, angles: str | None) -> st
                 metric = graph.long(graph("Squeeze", graph("Gather", metrics, leaf), graph.put([0])))
                 turned = add_lifted(graph, graph("MatMul", row, metric), graph("Gather", lasts, leaf))
             kernel = _add_kernel(graph, arrays, turned, seen, stored.some(graph, first, until))
-            said = graph("MatMul", kernel, graph("Slice", alpha, first, until, graph.put([0])))
+            said = _summed(graph, kernel, graph("Slice", alpha, first, until, graph.put([0])))
             return graph("Add", total, graph("Mul", said, graph.short(graph("Gather", weights, leaf))))
 
         return graph("Concat", before, graph.loop(many, zeros, one_leaf), axis=0)

@@ -1,0 +1,206 @@
+"""What a model costs where it is used: its file and its ONNX model, a prediction by each, and requests over HTTP.
+
+    python -m benchmarks.deployment [--tiny] [--output FILE.json] [--page FILE.md]
+
+Predictions are in processor time on one thread, the median of three after a first that is not timed. A server runs in a
+process of its own; clients in this one ask for one row at a time, each on a connection that it keeps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+import thresher
+from benchmarks import page, results
+from benchmarks.environment import environment
+from benchmarks.summary import Sheet
+from thresher import ThresherRegressor
+from thresher.tables import Column, Frame
+
+MANY = 1000  # rows of the larger prediction
+ASKED = 4000  # requests with one row
+
+
+def models(*, shrink: int) -> Iterator[tuple[str, Any, Any]]:
+    """Yield default models, and two ways to fit many rows, each with rows that it predicts."""
+    for name, rows, columns, options in (
+        ("numbers", 300, 10, {}),
+        ("numbers, names, dates", 300, None, {}),
+        ("numbers", 1000, 10, {}),
+        ("numbers", 4000, 10, {}),
+        ("numbers, centres", 20_000, 10, {"approximation": "centres"}),
+        ("numbers, leaves", 20_000, 10, {"approximation": "leaves"}),
+    ):
+        rows = max(rows // shrink, 40)
+        table, target = _table(rows + MANY, columns)
+        fitted = ThresherRegressor(random_state=0, n_jobs=1, **options).fit(_some(table, 0, rows), target[:rows])
+        yield f"{name}, {rows:,} rows", fitted, _some(table, rows, rows + MANY)
+
+
+def _table(rows: int, columns: int | None) -> tuple[Any, np.ndarray]:
+    """Return numbers (n, columns), or a table with names and dates, and targets."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, columns or 3)).astype(np.float32).astype(np.float64)
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=rows)
+    if columns is not None:
+        return X, y
+    city = rng.choice(np.array(["Bern", "Lyon", "Porto", "Turin"], object), rows)
+    days = (np.datetime64("2023-01-01") + rng.integers(0, 700, rows)).astype(str).astype(object)
+    cells = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "city": city, "day": days}
+    return Frame([Column(*one) for one in cells.items()]), y + (city == "Bern")
+
+
+def _some(table: Any, first: int, last: int) -> Any:
+    places = np.arange(first, last)
+    return table.take(places) if isinstance(table, Frame) else table[places]
+
+
+def compare(name: str, model: Any, rows: Any, folder: Path) -> dict[str, Any]:
+    """Return sizes and times of a model and of its ONNX model, and how far their predictions are apart."""
+    import onnxruntime
+
+    model.save(folder / "model")
+    model.to_onnx(folder / "model.onnx")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
+    one, inputs = _some(rows, 0, 1), session.get_inputs()
+
+    def given(rows: Any) -> dict[str, Any]:
+        if not isinstance(rows, Frame):
+            return {"X": rows.astype(np.float32)}
+        kinds = {each.name: object if each.type == "tensor(string)" else np.float32 for each in inputs}
+        return {key: rows[key].values.astype(kind)[:, None] for key, kind in kinds.items()}
+
+    few, many = given(one), given(rows)
+    expected, found = model.predict(rows), session.run(None, many)[0][:, 0]
+    return {
+        "model": name,
+        "kernel": model.parts_.words,
+        "file": (folder / "model").stat().st_size,
+        "onnx": (folder / "model.onnx").stat().st_size,
+        "one": 1e3 * seconds(lambda: model.predict(one), times=20),
+        "one by onnx": 1e3 * seconds(lambda: session.run(None, few), times=20),
+        "many": 1e3 * seconds(lambda: model.predict(rows)),
+        "many by onnx": 1e3 * seconds(lambda: session.run(None, many)),
+        "apart": float(np.abs(found - expected).max() / np.ptp(expected)),
+    }
+
+
+def seconds(predict: Callable[[], Any], *, times: int = 1) -> float:
+    """Return the median of three processor times of a call, after one that is not counted."""
+    taken = []
+    for _ in range(4):
+        began = time.process_time()
+        for _ in range(times):
+            predict()
+        taken.append((time.process_time() - began) / times)
+    return median(taken[1:])
+
+
+def serve(model: Any, row: dict[str, Any], *, asked: int) -> Iterator[dict[str, Any]]:
+    """Yield requests a second for one row with its interval, for several numbers of clients."""
+    context = multiprocessing.get_context("spawn")
+    told = context.Queue()
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model")
+        server = context.Process(target=_served, args=(Path(folder) / "model", told))
+        server.start()
+        port = told.get()
+    try:
+        asyncio.run(_ask(port, row, clients=4, asked=40))
+        for clients in (1, 8, 32, 128):
+            began, before = time.perf_counter(), _processor_seconds(server.pid)
+            asyncio.run(_ask(port, row, clients=clients, asked=asked))
+            took = time.perf_counter() - began
+            own = (_processor_seconds(server.pid) - before) / asked
+            yield {"clients": clients, "per second": asked / took, "milliseconds": 1e3 * own}
+    finally:
+        os.kill(server.pid, signal.SIGINT)
+        server.join(20)
+
+
+def _served(path: Path, told: Any) -> None:
+    thresher.serve(path, port=0, began=lambda server: told.put(server.port))
+
+
+async def _ask(port: int, row: dict[str, Any], *, clients: int, asked: int) -> None:
+    body = json.dumps({"rows": [row]}).encode()
+    request = b"POST /predict HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    left = iter(range(asked))
+
+    async def client() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in left:
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 "), head
+            await reader.readexactly(int(head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0]))
+        writer.close()
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+
+
+def _processor_seconds(process: int) -> float:
+    """Return the processor time that another process has taken, as Linux tells it."""
+    told = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def part(found: dict[str, Any]) -> list[str]:
+    """Return the tables of the page."""
+    rows = [
+        [
+            *(row[name] for name in ("model", "kernel")),
+            *(f"{row[name] / 1000:,.0f}" for name in ("file", "onnx")),
+            *(f"{row[name]:.2g}" for name in ("one", "one by onnx")),
+            *(f"{row[name]:,.0f}" for name in ("many", "many by onnx")),
+            f"{row['apart']:.0e}",
+        ]
+        for row in found["models"]
+    ]
+    served = [
+        [f"{row['clients']}", f"{row['per second']:,.0f}", f"{row['milliseconds']:.2g}"] for row in found["served"]
+    ]
+    heads = ["fitted to", "kernel", "file, kB", "ONNX, kB", "one row, ms", "by ONNX", f"{MANY:,} rows, ms", "by ONNX "]
+    return [
+        page.machine(found),
+        Sheet("", [*heads, "apart, share of the range"], rows, left=2).markdown(),
+        Sheet("", ["clients", "requests a second", "processor ms of the server for each"], served).markdown(),
+    ]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tiny", action="store_true", help="small sizes, to see that it works")
+    page.add_options(parser, output="results/deployment.json")
+    options = parser.parse_args(arguments)
+    shrink, compared, served = 50 if options.tiny else 1, [], []
+    with Console().status("Fitting and predicting ..."), tempfile.TemporaryDirectory() as folder:
+        for name, model, rows in models(shrink=shrink):
+            compared.append(compare(name, model, rows, Path(folder)))
+            print(json.dumps(compared[-1]), flush=True)
+            if isinstance(rows, Frame):
+                row = {column.name: column.values[0] for column in rows}
+                served = list(serve(model, row, asked=ASKED // shrink))
+    found = {"environment": environment(), "models": compared, "served": served}
+    results.write(options.output, found)
+    page.write("deployment", part(found), page=page.page_of(options))
+
+
+if __name__ == "__main__":
+    main()
