@@ -197,3 +197,15 @@ def test_files_are_small_and_hold_what_is_used(tmp_path):
         assert {one.name for one in model.graph.initializer} <= names(model.graph)
         assert (tmp_path / "model.onnx").stat().st_size < 80_000
         assert onnx.load(tmp_path / "model.onnx").graph == model.graph
+
+
+@pytest.mark.parametrize("loss", ["squared", "log"])
+def test_probabilities_by_either_loss(loss):
+    X, y = table()
+    for labels in (y > 0, np.digitize(y, (-0.5, 0.5))):
+        model = ThresherClassifier(width=float("inf"), loss=loss).fit(X, labels)
+        label, chances = classify_arrays(model.to_numpy(dtype="float64"), X)
+        np.testing.assert_array_equal(label, model.predict(X))
+        np.testing.assert_allclose(chances, model.predict_proba(X), atol=1e-6)
+        told = run_onnx(model, X, dtype="float64")
+        np.testing.assert_allclose(told["probabilities"], chances, atol=1e-6)
