@@ -143,8 +143,8 @@ class History(Sequence[Iteration]):
         if losses and squares:
             line = [losses[0] * 0.25**t for t in iterations]
             axes.plot(iterations, line, "--", color=PINK, label="the theorem's line")
-        lowest = min(losses, default=1.0)
-        axes.set(xlabel="iteration", ylabel="loss" + ", ½‖f - y‖²" * squares, yscale="log" if lowest > 0 else "linear")
+        log = min(losses, default=1.0) >= 0 and max(losses, default=1.0) > 0  # an exact 0 is below every axis
+        axes.set(xlabel="iteration", ylabel="loss" + ", ½‖f - y‖²" * squares, yscale="log" if log else "linear")
         axes.locator_params(axis="x", integer=True)
         axes.legend(frameon=False)
         return axes
