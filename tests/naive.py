@@ -429,6 +429,12 @@ def kernel_ridge(K, y, weights, penalty):
     return np.linalg.solve(K + np.diag(penalty / weights), y)
 
 
+def penalised_counts(K, y, alpha, constant):
+    """Slopes of the Poisson loss by outputs (n,), and alpha: at the least penalised loss one is -ridge the other."""
+    slopes = np.array([np.exp(constant + K[i] @ alpha) - y[i] for i in range(len(y))])
+    return slopes, alpha
+
+
 def tree_weights(row, directions, thresholds, borders, children, leaves):
     """The weight of each leaf at a row: the product of the shares of all sides on the way to it."""
     weights = np.zeros(leaves)

@@ -127,7 +127,7 @@ def _check_options(saved: SavedModel, options: dict[str, Any]) -> None:
             raise InvalidInput(
                 f"--{name} needs a model with a ridge; this one was trained with --ridge 0. Train without it."
             )
-    if options["std"] and saved.model.target_ == "log":
+    if options["std"] and saved.model.target_ == "log" and saved.model.loss_ == "squared":
         click.echo(
             "Note: the model has learnt logarithms, so errors are larger above a prediction than below it. "
             "--interval 0.9 gives bounds.",

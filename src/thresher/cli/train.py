@@ -17,6 +17,7 @@ from thresher.cli.pieces.fit import Work
 from thresher.cli.pieces.options import (
     AUTO,
     COUNT,
+    LOSSES,
     PARTS,
     WIDTH,
     cluster_options,
@@ -62,6 +63,11 @@ _TEST_SIZE = 0.2
 @click.option("--ridge", type=AUTO, default="auto", show_default=True, help="Penalty; 0 trains to zero loss.")
 @click.option("--bias", type=AUTO, default="auto", show_default=True, help="Size of one more coordinate of rows.")
 @click.option("--parts", type=click.Choice(PARTS), default="auto", show_default=True, help="What neurons see.")
+@click.option(
+    "--loss",
+    type=click.Choice(LOSSES),
+    help="Of numbers: huber where some are absurd, poisson for counts, quantile for bounds; default: squared.",
+)
 @click.option("--index", type=click.Choice(list(SHARDS)), help="With --ridge 0: how to find firing neurons.")
 @click.option(
     "--solver",
@@ -222,7 +228,7 @@ def _test(work: Work, places: Places) -> tuple[Tested | None, Any, Recorder | No
                 f"Choosing scale, shift, ridge and features on {len(parts.train):,} rows, then training."
             )
             model = work.fit(parts.train)
-    if work.task == "regression" and model.target_ == "log":
+    if work.task == "regression" and model.target_ == "log" and model.loss_ == "squared":
         work.console.print("The targets are learnt as logarithms, which gives a lower error.")
     if len(parts.test):
         with work.timed("testing"):

@@ -24,7 +24,7 @@ from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.models.fit_check import DOUBLE, Asked, check_answers
 from thresher.estimators.models.fitted import Fitted, LeftOut
 from thresher.estimators.models.growing import GrowingKernel, join_rows
-from thresher.estimators.parameters import threads_of
+from thresher.estimators.parameters import LOSSES, threads_of
 
 __all__ = ["AddsRows", "Learnt", "describe_learnt", "learnt_of", "restore_learnt", "takes_rows"]
 
@@ -147,6 +147,10 @@ class AddsRows:
             raise InvalidInput(
                 "partial_fit is for the limit of infinite width; this model is of trained networks. Fit all rows "
                 "together, or fit with width=float('inf')."
+            )
+        if getattr(self, "loss_", "") in LOSSES[1:]:
+            raise InvalidInput(
+                f"partial_fit is for fits by squares; this one has loss={self.loss_!r}. Fit all rows together."
             )
         if self._learnt is None:
             raise InvalidInput(

@@ -36,7 +36,7 @@ from thresher.estimators.making import MakesColumns
 from thresher.estimators.models.fit_check import Asked, FitCheck, ensure
 from thresher.estimators.models.fitted import Fitted, LeftOut
 from thresher.estimators.models.interpolation import WIDTH, check_interpolation, interpolate
-from thresher.estimators.options import Options, Plan
+from thresher.estimators.options import Options, Plan, Taken
 from thresher.estimators.parameters import check_parameters, shares_of, threads_of
 from thresher.estimators.pipeline.budget import auto_width, fewer_neurons
 from thresher.estimators.pipeline.few_rows import WORSE
@@ -114,11 +114,13 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
         whole = self._interpolates or self.approximation in ("exact", "leaves") or self.width not in ("auto", math.inf)
         return data.with_rows(data.X[np.arange(len(data))]) if whole or len(data) <= self._sizes.exact else data
 
-    def _fit(self, data: Observations, measure: Measure = mean_square) -> LeftOut:
-        """Fit observations whose targets have the weighted mean 0; return the results of leaving them out."""
-        options = self._options(data, measure)
-        self._warn_far(data.X)
-        with Progress(self.callbacks or (), verbose=self.verbose > 0) as progress:
+    def _fit(self, data: Observations, measure: Measure = mean_square, *, taken: Taken | None = None) -> LeftOut:
+        """Fit observations whose targets have the mean 0, perhaps again; return the results of leaving them out."""
+        options, first = self._options(data, measure), taken is None
+        options = options if first else options._replace(taken=taken, checkpoint=None)
+        if first:
+            self._warn_far(data.X)
+        with Progress((self.callbacks or ()) if first else (), verbose=first and self.verbose > 0) as progress:
             try:
                 made = Pipeline(data, options, progress).run()
             except KeyboardInterrupt as error:
@@ -126,10 +128,11 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
                     error.add_note(f"The work done so far is in {options.checkpoint}: the same fit goes on from there.")
                 raise
             fitted, self.fit_check_ = self._checked(made)
-        self._taken = self._choices(fitted, len(data)) if (many := len(data) > self._sizes.one_by_one) else None
+        self._again = self._choices(fitted, len(data))
+        self._taken = self._again if (many := len(data) > self._sizes.one_by_one) else None
         self.double_precision_ = not (many or self.results_) and self._needs_double(fitted.asked)
         self._warn(0.0 if fitted.networks is None else fitted.networks.loss)
-        return fitted.left_out
+        return fitted.left_out._replace(rows=fitted.asked.rows)
 
     def _checked(self, made: Fitted) -> tuple[Fitted, FitCheck]:
         """Adopt and return a fit that passes its check, this one or one made again; if none does, nothing is fitted."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from thresher.engines import LOCAL, Where
 from thresher.estimators.data.made import Recipe
+from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.single_columns import Groups, Indicators
 from thresher.estimators.interfaces import Backend, Measure
 from thresher.estimators.judging.measures import mean_square
@@ -77,6 +78,8 @@ class Taken(NamedTuple):
     way: str  # all rows are fitted
     rows: int  # for which it was chosen
     made: tuple[Recipe, ...] = ()  # columns that are made of others
+    scaling: Scaling | None = None  # if the rows are the same: learnt from them
+    errors_of_parts: dict[Shares, float] = {}  # of the shares that were tried  # noqa: RUF012
 
     def suits(self, rows: int, sizes: Sizes, *, approximation: str) -> bool:
         """Return whether so many rows may be fitted in that way: not in one that costs them more than another would.

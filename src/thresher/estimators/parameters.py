@@ -14,14 +14,15 @@ from thresher.parallel import core_count
 from thresher.theory import Shares
 from thresher.theory.parts import MOST_SHARP
 
-__all__ = ["PARTS", "asked_of", "check_parameters", "shares_of", "threads_of"]
+__all__ = ["LOSSES", "PARTS", "asked_of", "check_loss", "check_parameters", "shares_of", "threads_of"]
 
 SEQUENCES = ("sobol", "random", "hadamard")
 APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
 _DECISIVE = (
     "width", "shift", "ridge", "bias", "feature_learning", "scale", "approximation", "target", "parts",
-    "categorical_features",
+    "categorical_features", "loss",
 )  # fmt: skip
+LOSSES = ("squared", "huber", "poisson", "quantile")  # of a regressor
 PARTS = {
     "all": Shares(),
     "columns": Shares(0.0, 1.0),
@@ -60,6 +61,30 @@ def check_parameters(model: Any) -> None:
         raise InvalidInput(f"approximation={model.approximation!r} is for infinite width. Leave width out.")
     if model.approximation == "leaves" and model.bias == 0:
         raise InvalidInput("leaves need a bias above 0. Use another bias, or approximation='centres'.")
+
+
+def check_loss(model: Any, *, interpolates: bool) -> None:
+    """Refuse a loss of a regressor that is none, or that goes with no such fit."""
+    if model.loss not in LOSSES:
+        raise InvalidInput(f"loss must be one of {', '.join(map(repr, LOSSES))}; got {model.loss!r}.")
+    if model.loss == "squared":
+        return
+    if interpolates:
+        raise InvalidInput(f"ridge=0 meets every target, whatever the loss. Leave loss={model.loss!r} or ridge=0 out.")
+    if model.target == "log":
+        raise InvalidInput(f"target='log' is for squares; got loss={model.loss!r}. Leave one of them out.")
+    if model.loss != "huber" and model.width not in ("auto", math.inf):
+        raise InvalidInput(f"loss={model.loss!r} is for infinite width. Leave width out.")
+    if model.loss == "quantile":
+        try:
+            levels = [check_number(one, "a level of quantiles") for one in model.quantiles]
+        except TypeError:
+            levels = []
+        if not levels or not all(0 < one < 1 for one in levels):
+            raise InvalidInput(
+                "quantiles must be numbers between 0 and 1, such as (0.05, 0.5, 0.95); "
+                f"got {str(model.quantiles)[:60]}."
+            )
 
 
 def asked_of(model: Any) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ class Refits:
     _sizes: Sizes
     _taken: Taken | None = None  # what the last fit chose, if there were many rows
     _like: Taken | None = None  # what this fit takes over
+    _again: Taken  # what a fit of the same rows to other targets takes over from the last one
 
     def refit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit other rows, such as the same and more, with what the last fit chose: a part of the time of a new fit.
@@ -49,7 +50,8 @@ class Refits:
         like = self._like
         if like is None or (like.asked, like.columns) != (asked_of(self), self._number_names()):
             return None
-        return like if like.suits(rows, self._sizes, approximation=self.approximation) else None
+        suits = like.suits(rows, self._sizes, approximation=self.approximation)
+        return like._replace(scaling=None, errors_of_parts={}) if suits else None
 
     def _number_names(self) -> tuple[str, ...]:
         """Return the names of the columns of numbers that rows become."""
@@ -72,4 +74,6 @@ class Refits:
             way=fitted.limit.way,
             rows=rows,
             made=() if self.encoder_ is None else tuple(one.recipe for one in self.encoder_.made_),
+            scaling=lift.scaling_,
+            errors_of_parts=fitted.errors_of_parts,
         )

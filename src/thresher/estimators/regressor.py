@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -23,11 +24,12 @@ from thresher.estimators.effects.monotone import check_monotone
 from thresher.estimators.engine import Engine
 from thresher.estimators.interfaces import Backend
 from thresher.estimators.judging.measures import mean_square, share_of_guess
-from thresher.estimators.log_targets import LogTargets
+from thresher.estimators.losses.fits import FitsByLoss
+from thresher.estimators.losses.spreads import SpreadsByLoss
 from thresher.estimators.models.fitted import LeftOut
 from thresher.estimators.models.intervals import calibrate, check_coverage, check_quantiles, deviations_of, residuals_at
 from thresher.estimators.models.variance import Variance
-from thresher.estimators.parameters import shares_of
+from thresher.estimators.parameters import check_loss, shares_of
 from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherRegressor"]
@@ -37,7 +39,7 @@ TARGETS = ("auto", "linear", "log")
 _CHOSEN = 0.5  # fitted numbers that a choice by leaving out counts as, in error bars
 
 
-class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEstimator):
+class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMixin, ThresherEstimator):
     """Regression by a very wide two-layer ReLU network with a penalty: by Gauss-Newton steps, or by its limit.
 
     Columns are scaled and rows lifted to the unit sphere. Parameters set to ``"auto"`` are chosen on the training rows
@@ -99,10 +101,20 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
     monotone : columns, by name or place, whose effect must rise (1) or fall (-1), such as ``{"income": 1}``; for
         ``parts="columns"`` and up to 4,096 distinct rows. Predictions are monotone in these columns, and constant
         beyond the training values; error bars are those without it
+    loss : ``"squared"``: the mean; ``"huber"``: an absurd target moves nothing: one beyond a knee from what the others
+        say of it pulls no harder than there, one beyond twice the knee not at all. The knee is a multiple of the
+        deviation of most rows left out, the largest unless a smaller one is surely better on these. ``"poisson"``:
+        counts, or other amounts from 0 on, whose logarithm of the mean is learnt; one target, infinite width.
+        ``"quantile"``: quantiles by their own loss; infinite width. See docs/losses.md
+    quantiles : levels that ``loss="quantile"`` learns, besides 0.5
     sequence : an old word for ``start``
 
     Attributes
     ----------
+    loss_ : the loss that was used
+    dispersion_ : (factor, excess, whole): the variance of a count around a mean m is factor m + excess m²; None
+        unless counts are learnt
+    quantile_fits_ : what is added to outputs for quantiles by their own loss; None without them
     target_, floor_, scale_, bias_, shift_, ridge_ : the values chosen
     width_, width_reason_ : the neurons of each network, infinity for the limit; and why
     double_precision_ : whether the limit predicts in it: up to 1,024 rows, or 4,096 if single precision would show
@@ -118,7 +130,8 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
     approximation_, approximation_errors_ : ``"exact"``, ``"centres"`` or ``"leaves"``, and errors of those tried
     loo_error_ : mean squared error of observations left out: one at a time, at 1024 rows at most, or, above 4,096 rows,
         those that were left out together; in units of the variance of the targets, or of their logarithms, if learnt,
-        summed over outputs
+        summed over outputs.
+        With loss="huber" targets are those that were moved; of counts it is the mean deviance
     loo_share_ : the same error as a share of that of the mean as a guess for the same observations, in units of the
         targets, averaged over outputs: 1 less the R2 of observations left out
     fit_check_ : what the model answered at the end of the fit at rows whose answers are known, beside what it should:
@@ -176,6 +189,8 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
         categorical_features: Any = "from_dtype",
         parts: Any = "auto",
         monotone: Mapping[Any, int] | None = None,
+        loss: str = "squared",
+        quantiles: Sequence[float] = (0.05, 0.5, 0.95),
         sequence: str | None = None,
     ) -> None:
         self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
@@ -183,6 +198,7 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d), dense, sparse or on disk (see docs/many_rows.md), and targets y (n,) or (n, k)."""
         self._check_parameters()
+        self.loss_ = self.loss
         rows, y = self._table(X, y=y, weights=sample_weight, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, rows)
         targets = np.asarray(y, np.float64)
@@ -191,40 +207,46 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
             kept = weights > 0
             X = X if self.encoder_ is None or kept.all() else some_cells(X, kept)
             rows, columns, weights = some_of(rows, kept), columns[kept], weights[kept]
-        floor = None if self._interpolates else self._choose_floor(X, rows, columns, weights)
-        raw = columns
-        if floor is not None:
-            self.encoder_, rows = self._encoded(X, rows, columns, floor)
-            columns = np.log(columns - floor)
-        scaling = Scaling.of(columns, scale="standardise", weights=weights)
-        rows = self._with_made(X, rows, columns, scaling.apply(columns), weights)
-        data = self._observations(rows, scaling.apply(columns), weights=weights)
-        if self.monotone and len(data) > self._sizes.one_by_one:
-            most = self._sizes.one_by_one
-            raise InvalidInput(f"monotone columns are for up to {most:,} distinct rows; got {len(data):,}.")
         if self._interpolates:
-            self._interpolate(data)
+            scaling, floor = Scaling.of(columns, scale="standardise", weights=weights), None
+            self._interpolate(self._observations(rows, scaling.apply(columns), weights=weights))
+            left_out = None
         else:
-            # Exponentials of what is learnt are medians, which absolute errors judge.
-            measure = mean_square if floor is None else self._measure(raw, weights, scaling, floor, power=1)
-            left_out = self._fit(data, measure)
+            scaling, left_out, floor = self._fit_columns(X, rows, columns, weights)
             self._make_monotone()
         self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
         self.target_ = "linear" if floor is None else "log"
         self.floor_ = np.zeros(columns.shape[1]) if floor is None else floor
-        if not self._interpolates:
+        if left_out is not None:
             self._judge_left_out(left_out)
+        if self.loss_ != "squared":
+            self._learnt = None
         return self
+
+    def _observations(self, rows: Any, targets: Matrix, **more: Any) -> Observations:
+        data, most = super()._observations(rows, targets, **more), self._sizes.one_by_one
+        if self.monotone and len(data) > most:
+            raise InvalidInput(f"monotone columns are for up to {most:,} distinct rows; got {len(data):,}.")
+        return data
 
     def _judge_left_out(self, left_out: LeftOut) -> None:
         """Set what observations left out say of errors."""
-        chosen = [self.ridge, self.bias, self.shift].count("auto")
-        self.loo_error_ = self.loo_error_ if self._floor is None else mean_square(left_out.data, left_out.outputs)
-        self.noise_, self.residuals_ = calibrate(left_out, self._kernel.diagonal, fitted=1 + _CHOSEN * chosen)
+        chosen, data = [self.ridge, self.bias, self.shift].count("auto"), left_out.data
+        told = data.own - left_out.outputs if self.loss_ in ("huber", "quantile") else None
+        self.noise_, self.residuals_ = calibrate(
+            left_out, self._kernel.diagonal, fitted=1 + _CHOSEN * chosen, told=told
+        )
+        self.dispersion_ = self.quantile_fits_ = None
+        if self.loss_ == "poisson":
+            self._judge_counts(left_out)
+            return
+        if self.loss_ == "quantile":
+            self._judge_quantiles(left_out)
+        self.loo_error_ = self.loo_error_ if self._floor is None else mean_square(data, left_out.outputs)
         # Shares do not depend on units and means: of logarithms a factor of their exponentials is left out.
         unit = self.target_scaling_.unit
         own = np.asarray if self._floor is None else lambda values: np.exp(values * unit)
-        self.loo_share_ = max(left_out.optimism, 1.0) * share_of_guess(left_out.data, left_out.outputs, own)
+        self.loo_share_ = max(left_out.optimism, 1.0) * share_of_guess(data, left_out.outputs, own)
 
     def _targets_to_learn(self, y: Any, earlier: Observations) -> tuple[Matrix, Matrix]:
         """Return targets (k, outputs) that come later as they are learnt, and the weights (k,) of their observations.
@@ -255,7 +277,8 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
 
         Where logarithms are learnt, the prediction is the median of a skewed distribution, and the deviation that of a
         log-normal one: a few of them below the prediction may be below any possible target. For bounds use
-        :meth:`predict_interval`, whatever is learnt.
+        :meth:`predict_interval`, whatever is learnt. Of counts the prediction is the mean; with loss="quantile" it is
+        the median.
 
         Cost: O(md) per row and output, O(nd) for the limit; deviations O(n³/3) and O(n²) per row, or from pivots O(r²)
         per row, r = 512.
@@ -283,6 +306,10 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
         the prediction as their median, and lie above ``floor_``. The share of new targets below a quantile is right on
         the average of rows like those fitted, whatever the distribution of errors.
 
+        With loss="quantile" these are functions of their own, put in order so that they never cross; levels between
+        those that were fitted lie on lines between them. With loss="poisson" they are those of a Poisson number, whole,
+        spread as much wider as counts left out were (of amounts that are not whole, of a gamma distribution).
+
         Cost: that of ``predict(return_std=True)``, and O(q) per row and output.
         """
         check_is_fitted(self, "results_")
@@ -295,27 +322,38 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
             raise InvalidInput("with ridge=0 no observation is left out, so there are no error bars. Use ridge='auto'.")
 
     def _predict(self, inputs: Matrix, *, return_std: bool) -> Any:
-        values = self._outputs_of(inputs) * self.target_scaling_.unit + self.target_scaling_.mean
-        deviations = self._deviations(inputs) * self.target_scaling_.unit if return_std else np.zeros_like(values)
-        if self._floor is not None:
-            above = np.exp(values)  # the median; deviations are those of a log-normal distribution
-            values = above + self._floor
-            deviations = above * np.exp(deviations**2 / 2) * np.sqrt(np.expm1(deviations**2))
+        if self.dispersion_ is not None:
+            values = self._means(self._outputs_of(inputs))
+            deviations = self._count_deviations(values)
+        elif self.quantile_fits_ is not None:
+            found = self._own_quantiles(inputs, np.array([0.5]))
+            assert found is not None
+            values = found[:, :, 0]
+            deviations = self._deviations(inputs) * self.target_scaling_.unit if return_std else values
+        else:
+            values = self._outputs_of(inputs) * self.target_scaling_.unit + self.target_scaling_.mean
+            deviations = self._deviations(inputs) * self.target_scaling_.unit if return_std else np.zeros_like(values)
+            if self._floor is not None:
+                above = np.exp(values)  # the median; deviations are those of a log-normal distribution
+                values = above + self._floor
+                deviations = above * np.exp(deviations**2 / 2) * np.sqrt(np.expm1(deviations**2))
         if not return_std:
             return values[:, 0] if self.single_target_ else values
         return (values[:, 0], deviations[:, 0]) if self.single_target_ else (values, deviations)
 
     def _quantiles(self, inputs: Matrix, quantiles: Matrix) -> Matrix:
         """Return quantiles (k, q) or (k, outputs, q) of new targets at lifted inputs (k, d)."""
-        steps = residuals_at(quantiles, self.residuals_)
-        if self._floor is not None:  # the prediction is the median
-            sides = np.sign(quantiles - 0.5)[:, None]
-            steps = sides * np.maximum(sides * steps, 0.0)
-        unit, mean = self.target_scaling_.unit[:, None], self.target_scaling_.mean[:, None]
-        outputs, deviations = self._outputs_of(inputs)[:, :, None], self._deviations(inputs)[:, :, None]
-        found = (outputs + deviations * steps.T) * unit + mean
-        if self._floor is not None:
-            found = np.exp(found) + self._floor[:, None]
+        found = self._own_quantiles(inputs, quantiles)
+        if found is None:
+            steps = residuals_at(quantiles, self.residuals_)
+            if self._floor is not None:  # the prediction is the median
+                sides = np.sign(quantiles - 0.5)[:, None]
+                steps = sides * np.maximum(sides * steps, 0.0)
+            unit, mean = self.target_scaling_.unit[:, None], self.target_scaling_.mean[:, None]
+            outputs, deviations = self._outputs_of(inputs)[:, :, None], self._deviations(inputs)[:, :, None]
+            found = (outputs + deviations * steps.T) * unit + mean
+            if self._floor is not None:
+                found = np.exp(found) + self._floor[:, None]
         return found[:, 0] if self.single_target_ else found
 
     def _check_parameters(self) -> None:
@@ -324,8 +362,12 @@ class ThresherRegressor(LogTargets, MultiOutputMixin, RegressorMixin, ThresherEs
         check_monotone(self.monotone, additive=shares is not None and shares.single == 1)
         if self.target not in TARGETS:
             raise InvalidInput(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
+        check_loss(self, interpolates=self._interpolates)
         if self._interpolates and self.target == "log":
             raise InvalidInput("ridge=0 meets targets as they are. Use target='linear', or another ridge.")
+
+    def _width(self, rows: int, outputs: int) -> int | float:
+        return math.inf if self.loss_ in ("poisson", "quantile") else super()._width(rows, outputs)
 
     def _target_frame(self) -> tuple[Matrix, Matrix]:
         return self.target_scaling_.mean, self.target_scaling_.unit

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher import CheckTheorems, Status
+from thresher import CheckTheorems, InvalidInput, Status
 from thresher.cli.pieces.live import Live, notes
 from thresher.cli.pieces.options import in_options
 from thresher.cli.pieces.places import CHECKPOINT, forget_checkpoint
@@ -200,8 +200,11 @@ class Work:
 
         kind = ThresherClassifier if self.task == "classification" else ThresherRegressor
         options = self.options
+        if options["loss"] and self.task == "classification":
+            target = self.table.target
+            raise InvalidInput(f"--loss {options['loss']} is for numbers; {target} holds classes. Leave it out.")
         given = {name: options[name] for name in ("shift", "ridge", "bias", "parts", "device", "engine")}
-        given |= {name: options[name] for name in ("width", "tol") if options[name] is not None}
+        given |= {name: options[name] for name in ("width", "tol", "loss") if options[name] is not None}
         if options["categorical"]:
             given["categorical_features"] = split_names(options["categorical"], self.table.columns)
         return kind(**given, random_state=options["seed"], verbose=verbose)

@@ -15,15 +15,16 @@ from thresher.engines import Where, place_of
 from thresher.tables.reading import Reading, is_delimiter, is_encoding
 
 __all__ = [
-    "AUTO", "COUNT", "COUNTS", "PARTS", "WIDTH", "cluster_options", "in_options", "reading_options", "take_engine",
-    "take_reading",
+    "AUTO", "COUNT", "COUNTS", "LOSSES", "PARTS", "WIDTH", "cluster_options", "in_options", "reading_options",
+    "take_engine", "take_reading",
 ]  # fmt: skip
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PARTS = ("auto", "all", "columns", "pairs", "mixed", "layer", "sharp")  # as estimators name them
+LOSSES = ("squared", "huber", "poisson", "quantile")  # of a regressor, as it names them
 # How the library names what this command line has options for.
-_NAMES = "width|parts|shift|ridge|bias|index|solver|device|tol|dtype|rows|seed|cv|test_size"
+_NAMES = "width|parts|loss|shift|ridge|bias|index|solver|device|tol|dtype|rows|seed|cv|test_size"
 _ARGUMENT = re.compile(rf"\b({_NAMES})=(?:'([^']*)'|([\w.+-]*\w))")
 _SENTENCES = {
     "width=float('inf')": "--width inf",

@@ -40,36 +40,55 @@ class Observations:
     """Distinct inputs ``X`` (n, d); at row ``row[c]``, ``count[c]`` equal observations of weight ``unit[c]`` each.
 
     These are a *cell*. ``row``, ``target`` (c, k), ``unit``, ``count`` and ``weight`` are those of c cells, ``targets``
-    (n, k) and ``weights`` (n,) those of n rows. Rows are sorted, so their order in the table does not matter.
+    (n, k) and ``weights`` (n,) those of n rows. Rows are sorted, so their order in the table does not matter. ``own``
+    (c, k') are the targets as they were given, where a loss has made others of them.
     """
 
     def __init__(
-        self, X: Any, *, row: Numbers, target: Matrix, unit: Matrix, count: Matrix, order: Numbers | None = None
+        self,
+        X: Any,
+        *,
+        row: Numbers,
+        target: Matrix,
+        unit: Matrix,
+        count: Matrix,
+        order: Numbers | None = None,
+        own: Matrix | None = None,
     ) -> None:
         self.X, self.row, self.target, self.unit, self.count = X, row, target, unit, count
+        self.own = target if own is None else own
         self._order = order
 
     @classmethod
     def merged(
-        cls, X: Matrix, targets: Matrix, *, weights: Matrix | None = None, importance: Matrix | None = None
+        cls,
+        X: Matrix,
+        targets: Matrix,
+        *,
+        weights: Matrix | None = None,
+        importance: Matrix | None = None,
+        own: Matrix | None = None,
     ) -> Observations:
-        """Return the observations in rows X (n, d) with targets (n, k).
+        """Return the observations in rows X (n, d) with targets (n, k), and their ``own`` (n, k') if those are others.
 
         ``weights`` (n,) are numbers of observations if all are whole, else weights of single observations;
         ``importance`` (n,) multiplies the weight of each observation but not their number. Only ratios of these
         weights matter: their mean is made 1. Copies of an observation are one, with their weight. Cost: O(nd log n).
         """
         number, unit = _counted(len(X), weights, importance)
-        kept = unit > 0
+        kept, outputs = unit > 0, targets.shape[1]
+        both = targets if own is None else np.hstack([targets, own])
         if not kept.all():
-            X, targets, number, unit = X[kept], targets[kept], number[kept], unit[kept]
+            X, both, number, unit = X[kept], both[kept], number[kept], unit[kept]
         distinct, row = distinct_rows(X)
-        if _are_copies(distinct, row, targets, number):
-            row, targets, number, unit = _joined(row, targets, number * unit)
-        cells, cell = distinct_rows(np.column_stack([row, unit, targets]))
+        if _are_copies(distinct, row, both if own is None else both[:, outputs:], number):
+            row, both, number, unit = _joined(row, both, number * unit)
+        cells, cell = distinct_rows(np.column_stack([row, unit, both]))
         count = np.bincount(cell, number).astype(np.float64)
-        unit = cells[:, 1] / np.average(cells[:, 1], weights=count)
-        return cls(distinct, row=cells[:, 0].astype(np.int64), target=cells[:, 2:], unit=unit, count=count)
+        unit, found = cells[:, 1] / np.average(cells[:, 1], weights=count), cells[:, 2:]
+        given = None if own is None else found[:, outputs:]
+        row = cells[:, 0].astype(np.int64)
+        return cls(distinct, row=row, target=found[:, :outputs], unit=unit, count=count, own=given)
 
     @classmethod
     def of_rows(cls, X: Matrix, targets: Matrix, weights: Matrix) -> Observations:
@@ -78,7 +97,13 @@ class Observations:
 
     @classmethod
     def streamed(
-        cls, rows: Part, targets: Matrix, *, weights: Matrix | None = None, importance: Matrix | None = None
+        cls,
+        rows: Part,
+        targets: Matrix,
+        *,
+        weights: Matrix | None = None,
+        importance: Matrix | None = None,
+        own: Matrix | None = None,
     ) -> Observations:
         """Return the observations in rows that stay where they are, each with a weight above 0; see :meth:`merged`.
 
@@ -93,7 +118,9 @@ class Observations:
         place[order] = np.arange(len(order))
         unit = unit / np.average(unit, weights=number)
         some = None if len(first) == len(rows) else first[order]
-        return cls(Part(rows, some), row=place[row.ravel()], target=targets, unit=unit, count=number, order=place)
+        return cls(
+            Part(rows, some), row=place[row.ravel()], target=targets, unit=unit, count=number, order=place, own=own
+        )
 
     def __len__(self) -> int:
         return len(self.X)
@@ -157,7 +184,14 @@ class Observations:
 
     def with_rows(self, X: Matrix) -> Observations:
         """Return the same observations with other columns: X (n, d')."""
-        return Observations(X, row=self.row, target=self.target, unit=self.unit, count=self.count, order=self._order)
+        same: dict[str, Any] = {
+            "row": self.row,
+            "target": self.target,
+            "unit": self.unit,
+            "count": self.count,
+            "own": self.own,
+        }
+        return Observations(X, order=self._order, **same)
 
     def mixed(self, most: int) -> Observations:
         """Return the same observations of no more than ``most`` targets: random sums of all of them, always the same.
@@ -170,7 +204,8 @@ class Observations:
             return self
         sums, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(outputs, most)))
         target = self.target @ (sums * np.sqrt(outputs / most))
-        return Observations(self.X, row=self.row, target=target, unit=self.unit, count=self.count, order=self._order)
+        same: dict[str, Any] = {"row": self.row, "unit": self.unit, "count": self.count, "own": self.own}
+        return Observations(self.X, target=target, order=self._order, **same)
 
     def folds(self, number: int) -> list[tuple[Observations, Observations]]:
         """Return pairs (kept, held out): every observation is held out once, equal ones spread over the folds.
@@ -200,7 +235,13 @@ class Observations:
 
     def _with(self, row: Numbers, count: Matrix, X: Matrix) -> Observations:
         kept = (row >= 0) & (count > 1e-9)
-        return Observations(X, row=row[kept], target=self.target[kept], unit=self.unit[kept], count=count[kept])
+        same: dict[str, Any] = {
+            "row": row[kept],
+            "target": self.target[kept],
+            "unit": self.unit[kept],
+            "own": self.own[kept],
+        }
+        return Observations(X, count=count[kept], **same)
 
 
 def _counted(rows: int, weights: Matrix | None, importance: Matrix | None) -> tuple[Matrix, Matrix]:

@@ -54,6 +54,8 @@ def arrays_of(estimator: Any, *, encoded: bool) -> Arrays:
 
     Cost: O(md) per output, O(nd) for the limit.
     """
+    if getattr(estimator, "quantile_fits_", None) is not None:
+        raise InvalidInput("an export has one prediction for a row, and no quantiles. Fit with another loss.")
     mean, unit = estimator._target_frame()
     lift = estimator.lift_
     more = {name: getattr(lift, name) for name in ("weights", "metric") if getattr(lift, name) is not None}

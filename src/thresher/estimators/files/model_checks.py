@@ -13,6 +13,7 @@ from thresher.checks import check_number, check_whole
 from thresher.estimators.data.scaling import BY_RANK, PULLED, SCALES
 from thresher.estimators.data.single_columns import Angles
 from thresher.estimators.models.intervals import LEVELS
+from thresher.estimators.parameters import LOSSES
 from thresher.model.network import NetworkSettings
 from thresher.theory import Shares
 from thresher.theory.parts import MOST_SHARP
@@ -45,7 +46,11 @@ def check_fitted(values: dict[str, Any], *, classifies: bool) -> dict[str, Any]:
         raise TypeError(f"single_target is {str(values['single_target_'])[:40]!r}")
     if values["target_"] not in ("linear", "log"):
         raise ValueError(f"targets are {str(values['target_'])[:40]!r}")
-    return {**checked, "single_target_": values["single_target_"], "target_": values["target_"]}
+    loss = str(values.get("loss_", "squared"))  # of which earlier versions had none
+    if loss not in LOSSES:
+        raise ValueError(f"the loss is {loss[:40]!r}")
+    found = {"single_target_": values["single_target_"], "target_": values["target_"], "loss_": loss}
+    return {**checked, **found}
 
 
 def _check_loss(values: dict[str, Any]) -> dict[str, Any]:
@@ -89,6 +94,17 @@ def check_model(estimator: Any, *, networks: int) -> None:
         raise ValueError(f"its columns are not scaled by {lift.scale!r}")
     if scaling.knots is not None and (len(scaling.knots[0]) < 3 or (np.diff(scaling.knots[0], axis=0) < 0).any()):
         raise ValueError("its knots are too few, or do not ascend")
+    spread = getattr(estimator, "dispersion_", None)
+    if labels is None and (estimator.loss_ == "poisson") != (spread is not None):
+        raise ValueError("its counts do not say how they vary")
+    if labels is None and (estimator.loss_ == "quantile") != (estimator.quantile_fits_ is not None):
+        raise ValueError("its quantiles are missing")
+    if spread is not None and not (
+        spread.shape == (3,) and np.isfinite(spread).all() and (spread >= 0).all() and spread[0]
+    ):
+        raise ValueError("its counts do not vary in a way that is known")
+    if spread is not None and (outputs > 1 or estimator.target_ != "log" or estimator.floor_.any()):
+        raise ValueError("its counts have no logarithms")
     if (noise < 0).any():
         raise ValueError("its error bars must not be negative")
     if (np.diff(residuals, axis=0) < 0).any():

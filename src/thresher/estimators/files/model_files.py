@@ -23,6 +23,7 @@ from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.single_columns import Angles, Indicators
 from thresher.estimators.effects.monotone import Monotone
 from thresher.estimators.files.model_checks import check_fitted, check_model
+from thresher.estimators.losses.quantiles import describe_quantiles, restore_quantiles
 from thresher.estimators.models.leaves import Leaves, check_leaves
 from thresher.files import Stored, read_file, write_file
 from thresher.memory import require
@@ -36,7 +37,7 @@ from thresher.training.train import FILES
 __all__ = ["load_model", "save_model"]
 
 _ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "residuals_", "floor_", "prior_", "offset_",
-           "loss_penalty_", "feature_importances_", "temperature_", "pivots_", "core_")  # fmt: skip
+           "loss_penalty_", "feature_importances_", "temperature_", "pivots_", "core_", "dispersion_")  # fmt: skip
 _NOT_SAVED = ("callbacks", "checkpoint", "device", "engine")  # parameters that are of one fit alone
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
 _WITH_ESTIMATOR = (
@@ -63,6 +64,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     form = choose_form(form, estimator.results_)
     parameters = {name: _plain(value) for name, value in estimator.get_params().items() if name not in _NOT_SAVED}
     parameters |= {name: _pairs(parameters[name]) for name in ("class_weight", "monotone") if name in parameters}
+    parameters |= {"quantiles": [*map(float, parameters["quantiles"])]} if "quantiles" in parameters else {}
     if not isinstance(parameters["categorical_features"], str | None):
         parameters["categorical_features"] = np.asarray(parameters["categorical_features"]).tolist()
     if not isinstance(parameters["parts"], str):
@@ -92,7 +94,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     if estimator.leaves_ is not None:
         parts = estimator.leaves_.to_arrays().items()
         tensors |= {f"leaves.{name}": value for name, value in parts if name not in _WITH_ESTIMATOR}
-    tensors |= describe_learnt(estimator._learnt)
+    tensors |= describe_learnt(estimator._learnt) | describe_quantiles(getattr(estimator, "quantile_fits_", None))
     networks, weights = describe_results(estimator.results_, form)
     tensors |= weights
     metadata = {
@@ -168,6 +170,8 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     for name in ("class_weight", "monotone"):
         if isinstance(parameters.get(name), list):
             parameters[name] = dict(parameters[name])
+    if "quantiles" in parameters:
+        parameters["quantiles"] = tuple(parameters["quantiles"])
     estimator: Any = kinds[about["estimator"]](**parameters)
     estimator._check_parameters()
     values = {"double_precision_": "pivots_" not in tensors, **about["values"]}  # which earlier versions did not say
@@ -206,6 +210,8 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         estimator.classes_ = _restore_classes(about["classes"])
     estimator._monotone = _restore_monotone(tensors, estimator)
     estimator._learnt = restore_learnt(tensors, about.get("learnt"), estimator)
+    if about["classes"] is None:
+        estimator.quantile_fits_ = restore_quantiles(tensors, estimator)
     check_model(estimator, networks=len(about["networks"]))
     estimator.results_ = restore_results(about["networks"], tensors, estimator.inputs_, threads=threads)
     estimator.tried_ = [tuple(one) for one in about["tried"]]

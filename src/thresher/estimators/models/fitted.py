@@ -36,6 +36,7 @@ class LeftOut(NamedTuple):
     # Squared errors of new rows, as a multiple of those left out: above 1 where features were learnt on what was left
     # out, below 1 where many rows that were left out are fitted in the end.
     optimism: float = 1.0
+    rows: Any = None  # (s, d): raw, at which they are
 
 
 class RowsToFit(NamedTuple):

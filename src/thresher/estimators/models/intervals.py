@@ -32,7 +32,7 @@ _MET = 0.99  # share of the observations whose variances, when left out, are bel
 _FREEDOM = 5.0  # degrees of freedom of errors at least: fewer say next to nothing
 
 
-def calibrate(left_out: LeftOut, prior: float, *, fitted: float) -> tuple[Matrix, Matrix]:
+def calibrate(left_out: LeftOut, prior: float, *, fitted: float, told: Matrix | None = None) -> tuple[Matrix, Matrix]:
     """Return what error bars are made of: ``noise`` (3, k) and ``residuals`` (levels, k) of k outputs.
 
     The noise is the factor and the constant that turn variances of the limit into those of left-out data, and the
@@ -46,11 +46,12 @@ def calibrate(left_out: LeftOut, prior: float, *, fitted: float) -> tuple[Matrix
     out, count as so many ``fitted`` numbers: of n, errors are n / (n - fitted) times as large. A deviation that is
     itself known from n errors is that of Student's distribution.
 
-    ``prior`` is the variance of the limit where nothing is known, the diagonal of the kernel.
+    ``prior`` is the variance of the limit where nothing is known, the diagonal of the kernel. ``told`` (c, k) are the
+    errors whose quantiles are kept, where they are others than those that say how large a deviation is.
 
     Cost: O(c log c) for c observations.
     """
-    data, outputs, variances_of, optimism = left_out
+    data, outputs, variances_of, optimism, _ = left_out
     variances, errors = variances_of(), data.target - outputs
     border = np.quantile(variances, _MET)
     number = float(data.count.sum())
@@ -66,7 +67,7 @@ def calibrate(left_out: LeftOut, prior: float, *, fitted: float) -> tuple[Matrix
     deviations = deviations_of(variances, noise, prior)
     residuals = [
         _quantiles_of(error, deviation, data.unit, data.count, freedom) / student
-        for error, deviation in zip(errors.T, deviations.T, strict=True)
+        for error, deviation in zip((errors if told is None else told).T, deviations.T, strict=True)
     ]
     quantiles = np.transpose(residuals)
     quantiles -= quantiles[len(LEVELS) // 2] * (1 - 1 / wider)

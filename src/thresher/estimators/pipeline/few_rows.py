@@ -22,9 +22,9 @@ from thresher.estimators.kernels.kernel import Coordinates, SphereKernel
 from thresher.estimators.models.fit_check import DOUBLE, Asked
 from thresher.estimators.models.fitted import LeftOut, LimitFit, Networks
 from thresher.estimators.models.networks import NO_ERROR, promise_of, train_few
-from thresher.estimators.options import Learning, Options, Plan
+from thresher.estimators.options import Learning, Options, Plan, Taken
 from thresher.estimators.pipeline.budget import learns
-from thresher.estimators.pipeline.parts import angles_of, choose_shares, shares_for
+from thresher.estimators.pipeline.parts import angles_of, choose_shares, seeing, shares_for
 from thresher.estimators.pipeline.plans import choose_plan, learn, spanned
 from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, choose_scale, left_one_by_one
@@ -61,7 +61,8 @@ class FewRows:
     def choose_kernel(self, scale: Scale) -> Features:
         """Return the kernel: bias and shift, features, bias and shift again, and for a network once more."""
         with blas_for_size(self._options.rows):
-            return self._choose_kernel(scale)
+            taken = self._options.taken
+            return self._choose_kernel(scale) if taken is None else self._take_kernel(scale, taken)
 
     def _choose_kernel(self, scale: Scale) -> Features:
         options, progress = self._options, self._progress
@@ -94,10 +95,29 @@ class FewRows:
         elif options.or_limit:
             self._why = "neurons that see few columns are there in the limit of infinite width alone"
         self._optimism = learning.optimism(plain.error, before.error if network is None else choice.error)
-        best = best if network is None else network
-        most = options.sizes.left_out
+        return self._features(coordinates, data, best if network is None else network, learning, angles, errors)
+
+    def _take_kernel(self, scale: Scale, taken: Taken) -> Features:
+        """Return what an earlier fit has chosen, at these rows."""
+        angles, coordinates = angles_of(self._data, self._options), taken.coordinates
+        data, choice = self._data.with_rows(scale.scaling.apply(self._data.X)), seeing(taken.choice, angles)
+        data = data.with_rows(coordinates.apply(data.X))
+        if choice.kernel.parts is not None and angles is not None:
+            data = data.with_rows(np.hstack([data.X, angles.apply(self._data.X)]))
+        return self._features(coordinates, data, choice, taken.learning, angles, taken.errors_of_parts)
+
+    def _features(
+        self,
+        coordinates: Coordinates,
+        data: Observations,
+        best: Choice,
+        learning: Learning,
+        angles: Angles | None,
+        errors: dict[Shares, float],
+    ) -> Features:
+        most = self._options.sizes.left_out
         self._chosen, self._raw, self._at = best, self._data.shuffled(most), data.shuffled(most)
-        some = self._at.some(options.rows)
+        some = self._at.some(self._options.rows)
         plain_rows = some.with_rows(best.kernel.split(some.X)[0])
         return Features(coordinates, best, learning, plain_rows, angles, errors)
 

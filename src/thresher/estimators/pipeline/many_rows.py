@@ -34,14 +34,14 @@ from thresher.estimators.models.fitted import LimitFit, Networks, RowsToFit
 from thresher.estimators.models.networks import promise_of, train_many
 from thresher.estimators.options import Learning, Options, Plan, Taken
 from thresher.estimators.pipeline.columns import learn_columns
-from thresher.estimators.pipeline.parts import angles_of, choose_on_held_rows
+from thresher.estimators.pipeline.parts import angles_of, choose_on_held_rows, seeing
 from thresher.estimators.pipeline.rounds import Rounds
 from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, Trials, choose_scale
 from thresher.files import fingerprint
 from thresher.parallel import blas_for_size
 from thresher.tables.parts import BLOCK
-from thresher.theory import Parts, Shares
+from thresher.theory import Shares
 
 __all__ = ["ManyRows"]
 
@@ -89,9 +89,9 @@ class ManyRows:
 
         On more still where nothing else is learnt.
         """
-        sizes, d, taken = self._options.sizes, self._data.X.shape[1], self._options.taken
-        if taken is not None:
-            return choose_scale(self._kept_data, None, self._options._replace(scale=taken.scale))
+        sizes, d = self._options.sizes, self._data.X.shape[1]
+        if self._options.taken is not None:
+            return choose_scale(self._kept_data, None, self._options)
         closer = sizes.large if d > sizes.columns else sizes.held
         trials = Trials(
             rows=self._kept_data.at(np.arange(min(sizes.held, len(self._kept_data)))),
@@ -111,8 +111,8 @@ class ManyRows:
         if taken is None:
             coordinates, choice, learning, errors = self._learn_kernel(scale)
         else:
-            coordinates, choice, learning = taken.coordinates, _seeing(taken.choice, self._angles), taken.learning
-            self._way = taken.way
+            coordinates, choice, learning = taken.coordinates, seeing(taken.choice, self._angles), taken.learning
+            self._way, errors = taken.way, taken.errors_of_parts
         seen = None if choice.kernel.parts is None else self._angles
         small = self._part(self._options.sizes.small, coordinates, scale.scaling, angles=seen, mixed=False)
         self._small, self._chosen = small, choice
@@ -339,14 +339,6 @@ def _mark(taken: Taken | None) -> str:
 
 
 ToCoordinates = Callable[[Matrix], Matrix]  # makes of raw rows (k, d) what is divided by its norms: (k, r)
-
-
-def _seeing(choice: Choice, angles: Angles | None) -> Choice:
-    """Return a choice with its parts for the columns that vary here, which may be others than where it was made."""
-    parts = choice.kernel.parts
-    if parts is not None:
-        parts = None if angles is None else Parts.of(len(angles), parts.shares)
-    return choice._replace(kernel=choice.kernel._replace(parts=parts))
 
 
 def _rows(scaling: Scaling, coordinates: Coordinates, angles: Angles | None, rows: Matrix) -> Matrix:

@@ -28,7 +28,7 @@ from thresher.tables.parts import Part
 from thresher.theory import Parts, Shares
 
 __all__ = ["Learner", "angles_of", "choose_indicators", "choose_on_held_rows", "choose_shares", "judge_rows",
-           "shares_for", "surely"]  # fmt: skip
+           "seeing", "shares_for", "surely"]  # fmt: skip
 
 Matrix = NDArray[np.float64]
 # Beside the kernel of all columns: half of it and half of columns and pairs, or of a layer of columns; columns and
@@ -73,6 +73,14 @@ def angles_of(data: Observations, options: Options) -> Angles | None:
     if options.shares == Shares() or (options.shares is None and columns > _COLUMNS):
         return None
     return Angles.of(data.X, options.groups, weights=data.weights)
+
+
+def seeing(choice: Choice, angles: Angles | None) -> Choice:
+    """Return a choice with its parts for the columns that vary here, which may be others than where it was made."""
+    parts = choice.kernel.parts
+    if parts is not None:
+        parts = None if angles is None else Parts.of(len(angles), parts.shares)
+    return choice._replace(kernel=choice.kernel._replace(parts=parts))
 
 
 def shares_for(angles: Angles) -> tuple[Shares, ...]:

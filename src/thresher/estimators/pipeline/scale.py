@@ -74,7 +74,9 @@ def choose_scale(data: Observations, trials: Trials | None, options: Options) ->
 
     Cost: that of the judges for each ridge of each kernel tried.
     """
-    nothing = Choice(options.first_kernel, GUESS, math.inf, [])
+    nothing, taken = Choice(options.first_kernel, GUESS, math.inf, []), options.taken
+    if taken is not None:
+        return Scale(taken.scale, taken.scaling or _scaling(data, taken.scale), nothing)
     if options.scale is not None:
         return Scale(options.scale, _scaling(data, options.scale), nothing)
     first = best = CANDIDATES[0]
