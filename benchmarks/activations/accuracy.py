@@ -1,7 +1,7 @@
 """How well networks with each activation predict: the digits of scikit-learn, and published tables.
 
-Shift and penalty are chosen by leaving out one training row at a time, on the limit kernel. The network is trained with
-these. Nothing is chosen on test rows.
+Of the limit, shift and penalty are chosen by leaving out one training row at a time. The network takes that shift, and
+its own penalty by a fifth of the training rows: it is far narrower than its limit. Nothing is chosen on test rows.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from thresher.theory import limit_kernel
 TABLES = ("airfoil", "cmc", "german", "servo", "yeast")
 SHIFTS = (0.25, 0.5, 1.0, 1.5)
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-9, 2))  # of the mean diagonal of the limit kernel
+OF_NETWORKS = (1e-3, 1e-2, 1e-1, 1.0)  # the same of networks
 ITERATIONS = 8
 Matrix = NDArray[np.float64]
 
@@ -84,24 +85,37 @@ def choose(table: Table, name: str, *, width: int) -> tuple[float, float, float]
     return best[1], best[2], best[0]
 
 
-def measure(table: Table, name: str, *, width: int) -> dict[str, Any]:
-    """Return the scores on test rows of a network with this activation, and of its limit."""
-    shift, penalty, left_out = choose(table, name, width=width)
-    X, Y, new = table.X[~table.test], table.Y[~table.test], table.X[table.test]
+def outputs_of(X: Matrix, Y: Matrix, new: Matrix, *, width: int, shift: float, name: str, penalty: float) -> Matrix:
+    """Return what networks, one for each column of targets, say of new rows after a few iterations."""
     mean = Y.mean(axis=0)
-    settings = NetworkSettings.checked(width=width, dimension=X.shape[1], shift=shift, activation=name)
-    alpha = np.linalg.solve(limit_kernel(X @ X.T, settings.limit) + penalty * np.eye(len(X)), Y - mean)
-    limit = limit_kernel(new @ X.T, settings.limit, symmetric=False) @ alpha + mean
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = train_together(
             [Problem(X, y) for y in (Y - mean).T], width=width, shift=shift, activation=name, penalty=penalty,
             twins=True, tol=1e-3, max_iterations=ITERATIONS,
         )  # fmt: skip
-    outputs = np.stack([one.network.predict(new) for one in results], axis=1) + mean
+    return np.stack([one.network.predict(new) for one in results], axis=1) + mean
+
+
+def measure(table: Table, name: str, *, width: int) -> dict[str, Any]:
+    """Return the scores on test rows of a network with this activation, and of its limit."""
+    shift, penalty, left_out = choose(table, name, width=width)
+    X, Y, new = table.X[~table.test], table.Y[~table.test], table.X[table.test]
+    settings = NetworkSettings.checked(width=width, dimension=X.shape[1], shift=shift, activation=name)
+    kernel, mean = limit_kernel(X @ X.T, settings.limit), Y.mean(axis=0)
+    alpha = np.linalg.solve(kernel + penalty * np.eye(len(X)), Y - mean)
+    limit = limit_kernel(new @ X.T, settings.limit, symmetric=False) @ alpha + mean
+    options: dict[str, Any] = {"width": width, "shift": shift, "name": name}
+    known, size = np.arange(len(X)) % 5 != 4, float(np.mean(np.diag(kernel)))
+
+    def error(penalty: float) -> float:
+        found = outputs_of(X[known], Y[known], X[~known], penalty=penalty, **options)
+        return float(np.mean((found - Y[~known]) ** 2))
+
+    own = min((share * size for share in OF_NETWORKS), key=error)
     return {
-        "activation": name, "shift": shift, "penalty": penalty, "left out": left_out,
-        "network": table.score(outputs), "limit": table.score(limit),
+        "activation": name, "shift": shift, "left out": left_out, "penalty": penalty, "penalty of the network": own,
+        "network": table.score(outputs_of(X, Y, new, penalty=own, **options)), "limit": table.score(limit),
     }  # fmt: skip
 
 
