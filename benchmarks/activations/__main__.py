@@ -1,7 +1,7 @@
 """What activations cost, and how well they predict; see ``docs/activations.md``.
 
     python -m benchmarks.activations [--data-dir DIR] [--inputs 16] [--dimension 32] [--least 14] [--most 20]
-        [--width 4096] [--tiny] [--output FILE.json] [--page FILE.md]
+        [--width 2048] [--tiny] [--output FILE.json] [--page FILE.md]
 
 Looks are counted, not timed. ``--data-dir`` is a folder with tables as ``.npz``: X, y, and the row numbers train and
 test. Without it accuracy is that on the digits alone.
@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--dimension", type=int, default=32)
     parser.add_argument("--least", type=int, default=14, help="smallest width, as a power of two")
     parser.add_argument("--most", type=int, default=20, help="largest width, as a power of two")
-    parser.add_argument("--width", type=int, default=4096, help="of the networks that predict")
+    parser.add_argument("--width", type=int, default=2048, help="of the networks that predict")
     parser.add_argument("--tiny", action="store_true", help="small widths: to see that it runs")
     page.add_options(parser, output="results/activations.json")
     options = parser.parse_args(arguments)

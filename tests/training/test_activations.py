@@ -164,6 +164,32 @@ class TestTraining:
         for index in ("certified", "scan", "dense"):
             train(problem, width=width, audit=True, index=index, **options_of(activation, max_iterations=3))
 
+    @settings(max_examples=examples(15))
+    @given(data=st.data())
+    def test_any_activation_is_searched_exactly(self, data):
+        knot = st.integers(-400, 400).map(lambda hundredths: hundredths / 100)
+        knots = sorted(data.draw(st.lists(knot, min_size=1, max_size=4, unique=True)))
+        size, slope = len(knots) + 1, st.sampled_from([0.0, 1e-3, 0.5, -1.0, 100.0])
+        slopes = data.draw(st.lists(slope, min_size=size, max_size=size).filter(lambda one: len(set(one)) > 1))
+        n, d, width = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 8)), 2 * data.draw(st.integers(1, 150))
+        problem = random_problem(inputs=n, dimension=d, seed=data.draw(st.integers(0, 99)))
+        problem = Problem(problem.inputs, data.draw(st.sampled_from([1e-2, 1.0, 1e2])) * problem.targets)
+        options = {"seed": n, "twins": data.draw(st.booleans()), "max_iterations": 3, "audit": True, "dtype": "float64"}
+        found = {
+            index: train(problem, width=width, index=index, activation=Activation(knots, slopes), **options).history
+            for index in ("certified", "scan")
+        }
+        assert [one.flips for one in found["certified"]] == [one.flips for one in found["scan"]]
+
+    @pytest.mark.parametrize("index", ["certified", "dense"])
+    def test_cases_that_were_wrong_once(self, index):
+        problem = random_problem(inputs=4, dimension=4)
+        no_list = Activation([4.0], [0.5, 100.0])  # no neuron fires on anything, or is near
+        train(problem, width=272, activation=no_list, seed=723, audit=True, index=index, max_iterations=4)
+        large = Problem(problem.inputs, 1e3 * problem.targets)  # large weights are rounded where they are stored
+        bent = Activation([-2, 0, 1], [0.001, 0.5, 2, 0.001])
+        train(large, width=210, activation=bent, twins=True, audit=True, index=index, max_iterations=4)
+
     def test_equal_inputs(self):
         X = np.repeat(random_problem(inputs=4, dimension=3).inputs, 2, axis=0)
         result = train(X, np.repeat(np.arange(4.0), 2), width=2000, audit=True, **options_of("hard_tanh"))

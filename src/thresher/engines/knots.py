@@ -23,7 +23,7 @@ from thresher.model.activations.knots import Knots
 from thresher.model.firing import Pattern
 from thresher.model.network import row_blocks
 from thresher.model.weights import DenseWeights, Weights
-from thresher.shards import Recipe
+from thresher.shards import Dense, Recipe
 from thresher.shards.pairs import REMEDY
 
 __all__ = ["KnotEngine", "start_at_knots"]
@@ -143,6 +143,8 @@ class KnotEngine:
             self._tried = step.keep * self._sum + N * common + self._scale * (X.T @ pushed)
             taken = taken._replace(common=common)
         outputs, effort = self._engine.move(taken)
+        if self._recipe.kind.DENSE and self._start is not None:  # of what is stored, which is rounded
+            self._tried = sum(self._engine._map(Dense.signed_sum), np.zeros(self._knots.X.shape[1]))
         self._reached = self._of(outputs, self._tried)
         return Moved(self._reached, effort)
 

@@ -292,7 +292,8 @@ class Certified(PairShard):
         self._entries_used = used[1]
         self._lists, places = lists.cut(used[0]).by_neuron()
         self._pending = np.sort(places[self._pending])
-        self._nodes = np.full((2 * max(used[0], 1), 1), np.inf, np.float32)  # all are due, and get new wake-ups
+        due = np.inf if used[0] else -np.inf  # all are due, and get new wake-ups
+        self._nodes = np.full((2 * max(used[0], 1), 1), due, np.float32)
         self._listed_again = len(self._neurons) * len(self._inputs)
 
     def _scan_again(
