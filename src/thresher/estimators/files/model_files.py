@@ -162,17 +162,7 @@ def _restore_loss(estimator: Any, errors: Any, tensors: Mapping[str, NDArray[Any
 
 def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     about, tensors = stored.metadata, stored.tensors
-    parameters = dict(about["parameters"])
-    if parameters["width"] == "inf":
-        parameters["width"] = math.inf
-    if "start" not in parameters:  # an earlier version wrote the old word; nobody said it here
-        parameters["start"] = parameters.pop("sequence", "sobol")
-    for name in ("class_weight", "monotone"):
-        if isinstance(parameters.get(name), list):
-            parameters[name] = dict(parameters[name])
-    if "quantiles" in parameters:
-        parameters["quantiles"] = tuple(parameters["quantiles"])
-    estimator: Any = kinds[about["estimator"]](**parameters)
+    estimator: Any = kinds[about["estimator"]](**_restore_parameters(about["parameters"]))
     estimator._check_parameters()
     values = {"double_precision_": "pivots_" not in tensors, **about["values"]}  # which earlier versions did not say
     for name, value in check_fitted(values, classifies=about["classes"] is not None).items():
@@ -223,6 +213,21 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     if any(result.network.shift != estimator.shift_ for result in estimator.results_):
         raise ValueError("a network does not fit its estimator")
     return estimator
+
+
+def _restore_parameters(told: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of an estimator from what a file says."""
+    parameters = dict(told)
+    if parameters["width"] == "inf":
+        parameters["width"] = math.inf
+    if "start" not in parameters:  # an earlier version wrote the old word; nobody said it here
+        parameters["start"] = parameters.pop("sequence", "sobol")
+    for name in ("class_weight", "monotone"):
+        if isinstance(parameters.get(name), list):
+            parameters[name] = dict(parameters[name])
+    if "quantiles" in parameters:
+        parameters["quantiles"] = tuple(parameters["quantiles"])
+    return parameters
 
 
 def _restore_parts(shares: Any, errors: Any) -> tuple[Shares, dict[Shares, float]]:
