@@ -18,6 +18,7 @@ from thresher import (
     CheckTheorems,
     InvalidInput,
     Problem,
+    ThresherError,
     replay,
     to_sphere,
     train,
@@ -26,12 +27,14 @@ from thresher import (
 from thresher.datasets import random_problem
 from thresher.engines import knots, start_engine
 from thresher.export import predict_arrays
+from thresher.files import read_file, write_file
 from thresher.model.activations import Pieces, curve_of
 from thresher.model.network import NetworkSettings
 from thresher.shards import certified
 from thresher.theory import cofiring_probability, firing_probability, limit_kernel
 from thresher.theory.kernel import probability_table
 from thresher.theory.limit_matrix import LimitMatrix
+from thresher.training.result_files import VERSION
 
 NAMES = ["leaky", "abs", "hard_tanh", "hat"]
 OWN = Activation(knots=[-1.0, 0.4, 1.5], slopes=[0.3, 0.0, 1.0, -0.5])
@@ -371,3 +374,48 @@ class TestTheorems:
     def test_the_steepest_slope(self, activation):
         pieces = NetworkSettings.checked(width=10, dimension=2, **options_of(activation)).pieces
         assert pieces.steepest == max(map(abs, definition(activation)[1]))
+
+
+TAMPERED = {
+    "another name": "tanh",
+    "a list": [[0.5], [0, 1]],
+    "knots alone": {"knots": [0.5]},
+    "knots that descend": {"knots": [1.5, 0.4, -1.0], "slopes": [0.3, 0.0, 1.0, -0.5]},
+    "knots that are no numbers": {"knots": ["a"], "slopes": [0, 1]},
+    "no slopes": {"knots": [0.5], "slopes": None},
+    "knots at infinity": {"knots": [float("inf")], "slopes": [0, 1]},
+    "more": {"knots": [0.4], "slopes": [0, 1], "name": "mine"},
+    "another shift": {"knots": [0.1], "slopes": [0, 1]},
+}
+
+
+@pytest.mark.parametrize("form", ["full", "recipe"])
+@pytest.mark.parametrize("told", TAMPERED)
+def test_files_that_lie_are_refused(told, form, tmp_path):
+    path = tmp_path / "net"
+    train(random_problem(inputs=5, dimension=3), width=60, activation=OWN, max_iterations=2).save(path, form=form)
+    stored = read_file(path, kind="model", version=VERSION)
+    stored.metadata["networks"][0]["activation"] = TAMPERED[told]
+    write_file(path, stored.tensors, stored.metadata, kind="model", version=VERSION)
+    with pytest.raises(ThresherError):
+        thresher.load(path)
+
+
+@pytest.mark.parametrize("common", [None, np.zeros(4), np.full(3, np.nan), np.zeros(3, np.float32)])
+def test_what_was_added_to_all_neurons_is_checked(common, tmp_path):
+    path = tmp_path / "net"
+    train(random_problem(inputs=5, dimension=3), width=60, shift=0.7, activation="abs").save(path, form="full")
+    stored = read_file(path, kind="model", version=VERSION)
+    tensors = {name: value for name, value in stored.tensors.items() if name != "common0"}
+    write_file(path, tensors | ({} if common is None else {"common0": common}), stored.metadata, kind="model",
+               version=VERSION)  # fmt: skip
+    with pytest.raises(ThresherError):
+        thresher.load(path)
+
+
+def test_classes_together():
+    X = random_problem(inputs=12, dimension=6).inputs
+    problems = [Problem(X, (np.arange(12) % 3 == k).astype(float)) for k in range(3)]
+    results = train_together(problems, width=4096, loss="softmax", audit=True, **options_of("abs", max_iterations=4))
+    outputs = np.stack([one.network.predict(X) for one in results], axis=1)
+    assert (outputs.argmax(axis=1) == np.arange(12) % 3).all()
