@@ -86,7 +86,7 @@ def measure(
         "screen": result.screen,
         "peak": max(peaks),
         "estimate": Footprint(
-            [problem], drawn, "certified", SHARDS["certified"], threads=core_count(), first_step=first_step
+            [problem.targets], drawn, "certified", SHARDS["certified"], threads=core_count(), first_step=first_step
         ).here(),
         **found,
     }

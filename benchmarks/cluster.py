@@ -139,7 +139,9 @@ def on_paper(constants: dict[str, float], inputs: int, dimension: int) -> list[R
             sent = workers * (8 * inputs + 500) + slices * (8 * inputs + 250) + workers * inputs * (inputs + 1) // 2
             over = CALLS * workers * constants["per call and worker"] + sent / LINE
             compute = constants["per firing pair"] * pairs / workers
-            each = Footprint([problem], settings, "certified", SHARDS["certified"]).shares(workers=workers, threads=1)
+            each = Footprint([problem.targets], settings, "certified", SHARDS["certified"]).shares(
+                workers=workers, threads=1
+            )
             rows.append(
                 {
                     "width": width,

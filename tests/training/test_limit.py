@@ -159,7 +159,7 @@ def test_the_memory_estimate_grows_as_it_should():
 
     def estimate(width, index):
         settings = NetworkSettings.checked(width=width, dimension=10)
-        return Footprint([problem], settings, index, SHARDS[index]).here()
+        return Footprint([problem.targets], settings, index, SHARDS[index]).here()
 
     assert estimate(2**24, "tournament") > 2 * 2**24 * 100 * 4
     assert estimate(2**24, "certified") < estimate(2**24, "tournament") / 4

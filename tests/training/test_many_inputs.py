@@ -242,7 +242,7 @@ class TestMemory:
         settings = NetworkSettings.checked(width=4096, dimension=5)
 
         def estimate(n):
-            return Footprint([problem], settings, "dense", SHARDS["dense"], threads=2).here(n)
+            return Footprint([problem.targets], settings, "dense", SHARDS["dense"], threads=2).here(n)
 
         assert 100 < fit < 2000
         assert estimate(fit) <= 1.1 * (300 << 20)
@@ -251,7 +251,7 @@ class TestMemory:
     def test_without_matrices_many_inputs_fit(self):
         problem = problem_of(30_000, 3)
         settings = NetworkSettings.checked(width=4096, dimension=3)
-        dense = partial(Footprint, [problem], settings, "dense", SHARDS["dense"])
+        dense = partial(Footprint, [problem.targets], settings, "dense", SHARDS["dense"])
         free, whole = (dense(matrix=one).here() for one in (False, True))
         assert free < 2 << 30
         assert whole > 40 << 30

@@ -45,7 +45,10 @@ def test_training_takes_what_is_estimated(n, d, width, outputs, threads):
             problems, penalty=0.1, index="dense", tol=1e-6, max_iterations=2, threads=threads, **options
         )
     )
-    estimate = Footprint(problems, settings, "dense", SHARDS["dense"], threads=threads).here() - footprint._FIXED
+    estimate = (
+        Footprint([one.targets for one in problems], settings, "dense", SHARDS["dense"], threads=threads).here()
+        - footprint._FIXED
+    )
     assert peak < estimate < 6 * peak
 
 
@@ -57,7 +60,7 @@ def test_the_certified_search_takes_what_is_estimated(n, d, start):
     settings = NetworkSettings.checked(dimension=d, width=1 << 13, shift=1.5, sequence=start)
     train(random_problem(inputs=20, dimension=d), max_iterations=1, **options)  # all is compiled
     peak = peak_of(lambda: train(problem, max_iterations=1, threads=1, **options))
-    estimate = Footprint([problem], settings, "certified", SHARDS["certified"]).here() - footprint._FIXED
+    estimate = Footprint([problem.targets], settings, "certified", SHARDS["certified"]).here() - footprint._FIXED
     assert peak < estimate < 6 * peak
 
 
@@ -68,10 +71,7 @@ def test_what_hadamard_rows_need_is_counted(monkeypatch):
     def footprints(sequence, dtype):
         settings = NetworkSettings.checked(width=1 << 16, dimension=3000, sequence=sequence)
         shard = SHARDS["certified"]
-        made = [
-            Footprint([Problem(X, np.ones(100))], settings, "certified", shard, dtype, threads=threads)
-            for threads in (1, 2)
-        ]
+        made = [Footprint([np.ones(100)], settings, "certified", shard, dtype, threads=threads) for threads in (1, 2)]
         return np.array([*(one.here() for one in made), made[0].shares(workers=3, threads=1).worker])
 
     rotated = Rotated.of(X, seed=0)

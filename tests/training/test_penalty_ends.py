@@ -188,7 +188,7 @@ class TestRefusals:
         monkeypatch.setattr("thresher.training.loop.start_engines", lambda *_, **__: pytest.fail("work was done"))
         with pytest.raises(MemoryRefused, match=r"1,500 neurons on 40 inputs.*may be taken\. Use a smaller width"):
             train(X, y, penalty=penalty, memory_budget=1000, **OPTIONS)
-        one = Footprint([Problem(X, y)], settings_of(OPTIONS), "dense", SHARDS["dense"]).here()
+        one = Footprint([y], settings_of(OPTIONS), "dense", SHARDS["dense"]).here()
         many = [Problem(X, y)] * 5000
         with pytest.raises(MemoryRefused):
             train_together(many, penalty=penalty, memory_budget=one, **OPTIONS)

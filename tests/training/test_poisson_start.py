@@ -162,7 +162,7 @@ def test_memory_follows_the_neurons_that_fire():
     made = NetworkSettings.checked(width=2**34, dimension=8, shift=4.5, twins=True)
     for index in ("certified", "tournament", "dense"):
         starts = made.drawn_at(PROBLEM.inputs), made
-        drawn, scanned = (Footprint([PROBLEM], one, index, SHARDS[index]).here() for one in starts)
+        drawn, scanned = (Footprint([PROBLEM.targets], one, index, SHARDS[index]).here() for one in starts)
         assert drawn <= scanned
         assert drawn < 2**30
     with pytest.raises(MemoryRefused, match="training 4,611,686,018,427,387,904 neurons"):

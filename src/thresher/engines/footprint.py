@@ -16,7 +16,6 @@ from thresher.loops.instructions.butterflies import TILE
 from thresher.memory import allowed_bytes, require
 from thresher.model.hadamard import block_size, by_additions
 from thresher.model.network import NetworkSettings
-from thresher.model.problem import Problem
 from thresher.shards import Kind
 from thresher.theory import firing_probability
 
@@ -86,10 +85,11 @@ class Shares(NamedTuple):
 class Footprint:
     """About how much memory training takes at its peak, for inputs that are spread over the sphere.
 
-    Problems have the same inputs and are trained together; ``matrix`` is whether n x n matrices are made.
+    ``targets`` (n,) are those of each network, or how far its outputs are to go otherwise. All networks have the same
+    inputs and are trained together; ``matrix`` is whether n x n matrices are made.
     """
 
-    problems: Sequence[Problem]
+    targets: Sequence[NDArray[np.float64]]
     settings: NetworkSettings
     index: str
     kind: Kind
@@ -100,7 +100,7 @@ class Footprint:
 
     def facts(self, inputs: int | None = None) -> list[Facts]:
         """Return the facts of each network, or of one on fewer inputs. Cost: O(n) per problem."""
-        targets = [problem.targets[:inputs] for problem in self.problems]
+        targets = [one[:inputs] for one in self.targets]
         return [Facts.of(one, self.settings, dtype=self.dtype, first_step=self.first_step) for one in targets]
 
     @property
@@ -131,7 +131,7 @@ class Footprint:
 
     def require(self, budget: int | None) -> None:
         """Refuse with MemoryRefused, before anything is allocated, what would take more than the budget here."""
-        n, allowed = self.problems[0].size, allowed_bytes(budget)
+        n, allowed = len(self.targets[0]), allowed_bytes(budget)
         if self.here() > allowed:
             fit = bisect_right(range(1, n), allowed, key=self.here)
             require(

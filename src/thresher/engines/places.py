@@ -46,7 +46,7 @@ class Here:
 
     def check_memory(self, footprint: Footprint, ranges: Sequence[range], budget: int | None) -> None:
         """Refuse what would take more than the budget, or than a GPU has."""
-        footprint.kind.require_device(footprint.farthest, len(footprint.problems))
+        footprint.kind.require_device(footprint.farthest, len(footprint.targets))
         footprint.require(budget)
 
     def __call__(self, recipe: Sliced, ranges: Sequence[range], *, threads: int) -> Executor:

@@ -155,7 +155,7 @@ class Cluster:
 
     def check_memory(self, footprint: Footprint, ranges: Sequence[range], budget: int | None) -> None:
         """Refuse what would take more than the budget here, or than the machines of the cluster have."""
-        shares, kind, outputs = self._shares(footprint, ranges), footprint.kind, len(footprint.problems)
+        shares, kind, outputs = self._shares(footprint, ranges), footprint.kind, len(footprint.targets)
         self.require(shares, self.workers(ranges), facts=footprint.farthest, outputs=outputs, kind=kind)
         what = f"the process that trains {footprint.settings.width:,} neurons on a cluster"
         require(shares.driver, budget=budget, what=what, remedy=kind.REMEDY)

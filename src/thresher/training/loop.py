@@ -21,7 +21,7 @@ from thresher.theory import limit_kernel
 from thresher.training.checkpoint import Checkpoint, SolutionLog
 from thresher.training.history import History, Iteration, Result, State, Status
 from thresher.training.joint import JointEngine, JointGram, JointSolver
-from thresher.training.objectives import Objective
+from thresher.training.objectives import Objective, columns
 from thresher.training.options import Setup
 
 __all__ = ["Taken", "run_together", "search_line", "start_together"]
@@ -62,8 +62,11 @@ def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tup
     recipe, progress = setup.recipe.at_knots(), setup.callbacks.on_progress
     ranges = setup.ranges()
     executor = setup.place(recipe, ranges, threads=setup.threads)
-    targets = [column for one in setup.objectives for column in _columns(one.reach())]
-    return [*start_engines(recipe, executor, progress, ranges=ranges, targets=targets, first_steps=first_steps)]
+    each = [(one.further(), column) for one in setup.objectives for column in columns(one.reach())]
+    further, reach = zip(*each, strict=True)
+    return start_engines(
+        recipe, executor, progress, ranges=ranges, targets=reach, first_steps=first_steps, further=further
+    )
 
 
 def _start_runs(setup: Setup, steps: Sequence[Step | None]) -> list[tuple[Engine, Started]]:
@@ -71,14 +74,9 @@ def _start_runs(setup: Setup, steps: Sequence[Step | None]) -> list[tuple[Engine
     if not setup.loss.joint:
         return [*start_together(setup, steps)]
     (step,) = steps
-    each = [None for _ in setup.problems] if step is None else [Step(v, step.keep) for v in _columns(step.v)]
+    each = [None for _ in setup.problems] if step is None else [Step(v, step.keep) for v in columns(step.v)]
     engines, started = zip(*start_together(setup, each), strict=True)
     return [(JointEngine(engines), JointEngine.started(started))]
-
-
-def _columns(values: Vector) -> list[Vector]:
-    """Return the columns of (n, k), or (n,) as one."""
-    return list(np.ascontiguousarray(values.reshape(len(values), -1).T))
 
 
 def _limit_solutions(setup: Setup, checkpoint: Checkpoint) -> list[Solution | None]:
@@ -140,7 +138,7 @@ class _Run:
         results = []
         for place, engine in enumerate(engines):
             network = Network(self.setup.settings, engine.finish())
-            steps = tuple(Step(_columns(step.v)[place], step.keep) for step in self.steps)
+            steps = tuple(Step(columns(step.v)[place], step.keep) for step in self.steps)
             about = self.history, status, message, self.audit, steps, left, origin, self.setup.why, started.screen
             results.append(Result(network, *about, loss))
             self.setup.callbacks.on_end(results[-1])

@@ -18,9 +18,11 @@ from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.theory import largest_shift
 
-__all__ = ["Interpolation", "Objective", "Penalised", "check_loss", "targets_of"]
+__all__ = ["Interpolation", "Objective", "Penalised", "check_loss", "columns", "objectives_of"]
 
 Vector = NDArray[np.float64]
+_ENOUGH = 0.5  # share of tol within which the loss of an input is left as it is
+_FORESEEN = 60  # steps of an input by itself, by which it is told how far it will go
 _ROUNDING = 1e-9  # of a value, by which it may be below the least that there is
 _ROWS = 256  # whose products are made at a time
 _NEARLY_EQUAL = 1 - 1e-6  # inner product of two inputs that few neurons tell apart
@@ -45,6 +47,9 @@ class Objective(Protocol):
 
     def reach(self) -> Vector:
         """Return how far a first step is to change outputs of 0 (n,), up to the sign."""
+
+    def further(self) -> float:
+        """Return how far neurons are to travel in all, in first steps."""
 
     def added(self, gram: Gram, outputs: Vector) -> float | Vector:
         """Return what is added to the diagonal of G at the outputs: a number or (n,)."""
@@ -106,8 +111,11 @@ class _Fit:
 
     def reach(self) -> Vector:
         """Return how far a first step is to change outputs of 0 (n,), up to the sign: of squares the targets."""
-        step = fit_parabolas(self.loss, np.zeros_like(self.targets), self.targets).step
-        return step if step.ndim == 1 else step - step.mean(axis=1, keepdims=True)
+        return _centred(fit_parabolas(self.loss, np.zeros_like(self.targets), self.targets).step)
+
+    def further(self) -> float:
+        """Return 1: later steps are short."""
+        return 1.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -122,6 +130,21 @@ class Interpolation(_Fit):
     damping: float = 0.0
     enough: float = 0.0
     warm = False  # a solve starts from zero
+
+    def further(self) -> float:
+        """Return how far outputs go from 0 if each goes where its own steps lead, in first steps."""
+        if isinstance(self.loss, Squared):
+            return super().further()
+        outputs = np.zeros_like(self.targets)
+        first = outputs
+        for iteration in range(_FORESEEN):
+            step = _centred(self.right_hand_side(outputs, None))
+            if not step.any():
+                break
+            outputs = outputs - step
+            first = first if iteration else outputs
+        size = float(np.linalg.norm(first))
+        return float(np.linalg.norm(outputs)) / size if size else 1.0
 
     def added(self, gram: Gram, outputs: Vector) -> float | Vector:
         """Return the damping over h."""
@@ -280,6 +303,27 @@ def excess(loss: Loss, outputs: Vector, targets: Vector) -> Vector:
             "have. Give the loss a method least(targets), which returns the least value of each row, or pass a penalty."
         )
     return values - least
+
+
+def objectives_of(
+    problems: Sequence[Problem], loss: Loss, penalty: Vector | None, *, tol: float, damping: float = 0.0
+) -> list[Objective]:
+    """Return what is minimised for each problem; for all of them together, where they have one loss."""
+    each = zip(problems, targets_of(problems, loss), strict=False)
+    if penalty is not None:
+        return [Penalised(one, loss=loss, together=targets, penalty=penalty) for one, targets in each]
+    enough = 0.0 if isinstance(loss, Squared) else _ENOUGH * tol
+    return [Interpolation(one, loss=loss, together=targets, damping=damping, enough=enough) for one, targets in each]
+
+
+def columns(values: Vector) -> list[Vector]:
+    """Return the columns of (n, k), or (n,) as one."""
+    return list(np.ascontiguousarray(values.reshape(len(values), -1).T))
+
+
+def _centred(step: Vector) -> Vector:
+    """Return a step (n,); of (n, k) less the mean of each row, which no joint loss sees."""
+    return step if step.ndim == 1 else step - step.mean(axis=1, keepdims=True)
 
 
 def _by_row(numbers: NDArray[Any], like: Vector) -> NDArray[Any]:

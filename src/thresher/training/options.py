@@ -19,7 +19,7 @@ from thresher.devices import find_device
 from thresher.engines import Facts, Footprint, Place, Where, place_of, shard_ranges
 from thresher.errors import InvalidInput, not_installed, warn_of_old
 from thresher.interfaces import Gram, Solver
-from thresher.losses import Loss, Squared, describe_loss
+from thresher.losses import Loss, describe_loss
 from thresher.memory import allowed_bytes
 from thresher.model.activations import tell
 from thresher.model.hadamard import MOST_COLUMNS as HADAMARD_COLUMNS
@@ -33,7 +33,7 @@ from thresher.shards import SHARDS, Kind, Recipe
 from thresher.theory import firing_probability
 from thresher.theory.limit_matrix import LimitMatrix
 from thresher.training.history import Callbacks
-from thresher.training.objectives import Interpolation, Objective, Penalised, check_loss, targets_of
+from thresher.training.objectives import Objective, check_loss, columns, objectives_of
 from thresher.training.result_files import Origin
 from thresher.training.solving import ALWAYS_FACTOR, EVER_FACTOR, LimitGram, Solving, choose_solving, first_solver
 
@@ -49,7 +49,6 @@ _SPARE = 0.8  # of the memory that is left over, for the limit kernel while the 
 _FAR = 2.0
 _SPARSE = 0.5  # expected inputs that a neuron fires on, below which start="auto" draws only those that fire
 _MANY = 16  # columns, from which start="auto" takes Hadamard rows: additions are half as many as multiplications
-_ENOUGH = 0.5  # share of tol within which the loss of an input is left as it is
 _SILENT = 1e-3  # expected neurons that fire on an input, below which a step from the limit kernel means nothing
 
 
@@ -99,7 +98,8 @@ class Setup:
         if settings.width * firing_probability(settings.limit) < _SILENT:
             first_step = "gram"  # the limit kernel is next to nothing
         dtype = check_dtype(one["dtype"], tol=tol if penalty is None else 1.0)
-        facts = _facts(problems, loss, settings, dtype=dtype, first_step=first_step)
+        objectives = objectives_of(problems, loss, penalty, tol=tol)
+        facts = _facts(objectives, settings, dtype=dtype, first_step=first_step)
         if one["index"] is None and one["method"] is None and (penalty is not None or _moves_far(facts)):
             index, kind = PENALTY_INDEX, SHARDS[PENALTY_INDEX]
         kind = _device_kind(index, dtype, here=not where.on_cluster) if where.on_gpu else kind
@@ -153,8 +153,9 @@ class Setup:
     @property
     def _footprint(self) -> Footprint:
         return Footprint(
-            self.problems, self.settings, self.index, self.kind, self.dtype, self.first_step, self.matrix, self.threads
-        )
+            _travels(self.objectives), self.settings, self.index, self.kind, self.dtype,
+            self.first_step, self.matrix, self.threads,
+        )  # fmt: skip
 
     def memory(self) -> int:
         """Return about how many bytes training takes in this process. Cost: O(n)."""
@@ -190,13 +191,7 @@ class Setup:
     @property
     def objectives(self) -> list[Objective]:
         """What is minimised for each problem; for all of them together, where they have one loss."""
-        return [self._objective(*one) for one in zip(self.problems, targets_of(self.problems, self.loss), strict=False)]
-
-    def _objective(self, problem: Problem, targets: NDArray[np.float64]) -> Objective:
-        if self.penalty is not None:
-            return Penalised(problem, loss=self.loss, together=targets, penalty=self.penalty)
-        enough = 0.0 if isinstance(self.loss, Squared) else _ENOUGH * self.tol
-        return Interpolation(problem, loss=self.loss, together=targets, damping=self.damping, enough=enough)
+        return objectives_of(self.problems, self.loss, self.penalty, tol=self.tol, damping=self.damping)
 
     def fixed(self) -> dict[str, Any]:
         """Return what decides the result, besides the problems, as JSON."""
@@ -234,12 +229,16 @@ def _check_problems(problems: Sequence[Problem]) -> None:
             )
 
 
-def _facts(problems: Sequence[Problem], loss: Loss, settings: NetworkSettings, *, dtype: str, first_step: str) -> Facts:
+def _facts(objectives: Sequence[Objective], settings: NetworkSettings, *, dtype: str, first_step: str) -> Facts:
     """Return the facts of the network that is expected to move farthest. Cost: O(n) per problem."""
-    steps = [Interpolation(problems[0], loss=loss, together=one).reach() for one in targets_of(problems, loss)]
-    targets = [column for step in steps for column in step.reshape(len(step), -1).T] or [np.zeros(1)]
-    each = [Facts.of(one, settings, dtype=dtype, first_step=first_step) for one in targets]
+    travels = _travels(objectives) or [np.zeros(1)]
+    each = [Facts.of(one, settings, dtype=dtype, first_step=first_step) for one in travels]
     return max(each, key=lambda facts: facts.drift)
+
+
+def _travels(objectives: Sequence[Objective]) -> list[NDArray[np.float64]]:
+    """Return how far each output is to go (n,), up to the sign: the targets, of squares."""
+    return [column for one in objectives for column in columns(one.further() * one.reach())]
 
 
 def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any], *, on_gpu: bool) -> NetworkSettings:
