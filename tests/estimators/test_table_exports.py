@@ -210,3 +210,14 @@ def test_columns_made_of_others_that_a_graph_cannot_make_are_said():
     ]
     with pytest.raises(InvalidInput, match=r"a and b are in different units.*; 'a' has names that are not different"):
         check_table(about)
+
+
+def test_columns_may_have_any_name():
+    rng = np.random.default_rng(0)
+    names = ["scores", "label", "outputs", "X", "/step1", "//constant0", "step1", "a b", "probabilities", "\n"]
+    city = Column("city", rng.choice(cells("a", "b"), 40))
+    table = Frame([*(Column(name, rng.normal(size=40)) for name in names), city])
+    model = ThresherClassifier(**LIMIT).fit(table, np.where(table["scores"].values > 0, "up", "down"))
+    found = run(session_of(model, dtype="float64"), table)
+    assert list(found) == ["label_", "probabilities_", "scores_"]
+    np.testing.assert_allclose(found["probabilities_"], model.predict_proba(table), atol=1e-6)

@@ -32,7 +32,8 @@ NOTHING = 1e-12  # share of a squared length that rounding leaves
 SEGMENTS = ("segment_begin", "segment_slope", "segment_low", "segment_high")
 # What is stored, and added up, in the precision that was asked for; what prepares columns and rows stays in double.
 _SHORT = ("hidden", "apart", "coefficients", "shift", "stored", "alpha", "stored_angles", "cubics", "layer_cubics",
-          "parts", "knot_slopes", "first_values", "metrics", "mean", "unit", "floor", "temperature")  # fmt: skip
+          "parts", "knot_slopes", "first_values", "metric", "metrics", "mean", "unit", "floor",
+          "temperature")  # fmt: skip
 _BLOCK = 1 << 18  # numbers of a block of the kernel
 
 
@@ -215,9 +216,10 @@ def _scaled(xp: Any, arrays: Mapping[str, Any], X: Any, which: str = "") -> Any:
 def _rows(xp: Any, arrays: Mapping[str, Any], columns: Any) -> Any:
     """Return the coordinates of rows before they are lifted, from columns (k, d)."""
     weighed = _scaled(xp, arrays, columns) * arrays["weights"]
-    rows = weighed @ arrays["metric"]
+    metric = xp.asarray(arrays["metric"], dtype=xp.float64)
+    rows = weighed @ metric
     if arrays["rest"]:  # the columns of the metric are orthonormal
-        whole, lost = (weighed**2).sum(axis=1), ((weighed - rows @ arrays["metric"].T) ** 2).sum(axis=1)
+        whole, lost = (weighed**2).sum(axis=1), ((weighed - rows @ metric.T) ** 2).sum(axis=1)
         rows = xp.hstack([rows, xp.sqrt(xp.where(lost > NOTHING * whole, lost, 0))[:, None]])
     return rows
 
@@ -272,7 +274,7 @@ def _kernel(xp: Any, arrays: Mapping[str, Any], inputs: Any, angles: Any, where:
     """Return the kernel (k, n) between inputs (k, r), of norm 1, with angles (k, u), and some of the stored rows."""
     stored, kind = arrays["stored"][where], arrays["alpha"].dtype
     parts = [1.0, 0.0, 0.0, 0.0] if "parts" not in arrays else [float(one) for one in arrays["parts"]]
-    total = xp.zeros((len(inputs), len(stored)), dtype=kind)
+    total: Any = 0.0
     if parts[0]:
         rho = inputs @ xp.asarray(stored, dtype=xp.float64).T * arrays["shrink"][where]
         room = xp.asarray(
@@ -310,7 +312,7 @@ def _by_leaf(xp: Any, arrays: Mapping[str, Any], rows: Any, angles: Any) -> Any:
     along = xp.clip((away + border) / (2 * border + (border <= 0)), 0, 1)
     share = xp.where(border > 0, along**2 * (3 - 2 * along), (away >= 0) * 1.0)
     share = xp.hstack([share, xp.ones_like(rows[:, :1])])  # of paths that have ended
-    total = xp.zeros((len(rows), arrays["alpha"].shape[1]), dtype=arrays["alpha"].dtype)
+    total = xp.zeros_like(xp.asarray(rows[:, :1], dtype=arrays["alpha"].dtype) + arrays["alpha"][:1])
     for leaf in range(len(arrays["lasts"])):
         own = share[:, arrays["paths"][leaf]]
         weights = xp.where(arrays["upper"][leaf], own, 1 - own).prod(axis=1)

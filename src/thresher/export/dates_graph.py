@@ -42,7 +42,8 @@ def add_date(graph: Graph, cells: str, about: dict[str, Any]) -> list[str]:
     parts = {"day": graph("Add", days, share), "year": year}
     for name, one in shares.items():
         angle = graph("Mul", one, graph.double(2 * np.pi))
-        parts |= {f"sine of {name}": _round(graph, "Sin", angle), f"cosine of {name}": _round(graph, "Cos", angle)}
+        for way, value in (("sine", graph("Sin", angle)), ("cosine", graph.cosine(angle))):
+            parts[f"{way} of {name}"] = _round(graph, value)
     graph.cells[cells] = parts["day"], valid
     both = zip(about["parts"], about["fill"], strict=True)
     made = [graph("Where", valid, parts[part], graph.double(fill)) for part, fill in both]
@@ -161,10 +162,10 @@ def _days(graph: Graph, year: str, month: str, day: str) -> str:
     return graph("Add", found, graph("Sub", day, graph.double(719_469)))
 
 
-def _round(graph: Graph, turn: str, angle: str) -> str:
-    """Return the sine or cosine of an angle with nine decimals, as the encoder does."""
+def _round(graph: Graph, value: str) -> str:
+    """Return a value with nine decimals, as the encoder does."""
     scale = graph.double(1e9)
-    return graph("Div", graph("Round", graph("Mul", graph(turn, angle), scale)), scale)
+    return graph("Div", graph("Round", graph("Mul", value, scale)), scale)
 
 
 def _week(graph: Graph, days: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,12 @@ class Graph:
     Parameters
     ----------
     dtype : of what is stored and added up; what prepares columns is double
+    taken : names that no step may have, those of inputs
     """
 
-    def __init__(self, dtype: Any = np.float64) -> None:
+    def __init__(self, dtype: Any = np.float64, *, taken: Iterable[str] = ()) -> None:
+        longest = max((len(one) - len(one.lstrip("/")) for one in taken), default=0)
+        self._mark = "/" * (longest + 1)  # before the names of steps
         self.dtype = np.dtype(dtype)
         self.nodes: list[Any] = []
         self.constants: dict[str, NDArray[Any]] = {}
@@ -35,7 +38,7 @@ class Graph:
         told = tuple(array.ravel().tolist()) if array.dtype.kind == "O" else array.tobytes()
         key = (array.dtype.str, array.shape, told)
         if key not in self._known:
-            self._known[key] = f"constant{len(self._known)}"
+            self._known[key] = f"{self._mark}constant{len(self._known)}"
             self.constants[self._known[key]] = array
         return self._known[key]
 
@@ -77,6 +80,10 @@ class Graph:
         """Return a value in the precision of what is stored in double precision."""
         return value if self.dtype == np.float64 else self.cast(value, np.float64)
 
+    def cosine(self, angle: str) -> str:
+        """Return the cosine of an angle in double precision, by the sine, which older runtimes have too."""
+        return self("Sin", self("Add", angle, self.double(np.pi / 2)))
+
     def rows(self, value: str, first: str, last: str) -> str:
         """Return rows from ``first`` up to ``last``, both (1,)."""
         return self("Slice", value, first, last, self.put([0]))
@@ -108,4 +115,4 @@ class Graph:
 
     def _name(self) -> str:
         self._made += 1
-        return f"step{self._made}"
+        return f"{self._mark}step{self._made}"

@@ -197,4 +197,5 @@ def _add_weights(graph: Graph, arrays: Arrays, row: str) -> str:
     share = graph("Squeeze", graph("Concat", share, graph.double([[1.0]]), axis=1), graph.put([0]))
     own = graph("Gather", share, graph.put(arrays["paths"]))
     sides = graph("Where", graph.put(arrays["upper"]), own, graph("Sub", one, own))
-    return graph("ReduceProd", sides, graph.put([1]), keepdims=0)
+    # A product in double precision by logarithms: older runtimes have no other; that of 0 is 0.
+    return graph("Exp", graph("ReduceSum", graph("Log", sides), graph.put([1]), keepdims=0))

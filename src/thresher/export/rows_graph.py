@@ -46,10 +46,10 @@ def _add_scaled(graph: Graph, arrays: Arrays, X: str, which: str = "") -> str:
 def add_rows(graph: Graph, arrays: Arrays, columns: str) -> str:
     """Return the coordinates of rows before they are lifted, from columns (k, d)."""
     weighed = graph("Mul", _add_scaled(graph, arrays, columns), graph.double(arrays["weights"]))
-    rows = graph("MatMul", weighed, graph.double(arrays["metric"]))
+    rows = graph("MatMul", weighed, graph.long(graph.put(arrays["metric"])))
     if not arrays["rest"]:
         return rows
-    outside = graph("Sub", weighed, graph("MatMul", rows, graph.double(arrays["metric"].T)))
+    outside = graph("Sub", weighed, graph("MatMul", rows, graph.long(graph.put(arrays["metric"].T))))
     whole, lost = (graph("ReduceSum", graph("Mul", one, one), graph.put([-1])) for one in (weighed, outside))
     counts = graph("Greater", lost, graph("Mul", whole, graph.double(NOTHING)))
     return graph("Concat", rows, graph("Sqrt", graph("Where", counts, lost, graph.double(0))), axis=1)
@@ -84,6 +84,6 @@ def add_angles(graph: Graph, arrays: Arrays, columns: str) -> str:
     near = graph("Sub", graph.double(np.pi / 2), near)
     size = graph("Sqrt", graph("Add", graph("Mul", x, x), graph.double(1)))
     sine, cosine = graph("Div", graph.double(1), size), graph("Div", x, size)
-    missed = graph("Sub", graph("Mul", sine, graph("Cos", near)), graph("Mul", cosine, graph("Sin", near)))
+    missed = graph("Sub", graph("Mul", sine, graph.cosine(near)), graph("Mul", cosine, graph("Sin", near)))
     codes = graph("MatMul", columns, graph.double(arrays["codes"]))
     return graph("Concat", graph("Add", near, missed), codes, axis=1)

@@ -62,7 +62,9 @@ def check_table(table: Table) -> None:
     """Refuse a table with columns that a graph cannot read, and say which and why."""
     wrong = []
     for name, about in _columns(table).items():
-        if about["kind"] not in _KINDS:
+        if not name and about["kind"] != "left out":
+            wrong.append("a column has no name")
+        elif about["kind"] not in _KINDS:
             wrong.append(f"{name[:40]!r} is {about['kind']}, of which a graph makes no numbers")
         elif about["kind"] == "date" and (strange := [one for one in about["parts"] if one not in PARTS]):
             wrong.append(f"{name[:40]!r} is a date of which a graph cannot make {', '.join(strange)}")

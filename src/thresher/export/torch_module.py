@@ -27,7 +27,7 @@ class Model(torch.nn.Module):
 
     def forward(self, X: Any) -> Any:
         """Return the outputs for rows X, of a classifier the scores."""
-        return outputs_of(torch, dict(self.named_buffers()), X.to(self.metric))
+        return outputs_of(torch, dict(self.named_buffers()), X.to(self.input_mean))
 
     def probabilities(self, X: Any) -> Any:
         """Return the probability of each class, or of each label being 1 (k, classes)."""

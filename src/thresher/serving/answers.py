@@ -34,10 +34,17 @@ class Answerer:
     """
 
     def __init__(self, saved: SavedModel, *, coverage: float | None, rows: int) -> None:
-        self.saved, self._rows = saved, rows
-        self.bars = saved.task == "regression" and bool(saved.model.ridge_ != 0)
+        self.saved, self._rows, self.names = saved, rows, saved.names
+        kinds = [None] * len(self.names) if saved.model.encoder_ is None else saved.model.encoder_.kinds_.values()
+        self._columns = [_column(name, kind) for name, kind in zip(self.names, kinds, strict=True)]
+        self.bars = saved.task == "regression" and self._has_bars()
         self._coverage = coverage if self.bars else None
-        self.names = saved.names
+
+    def _has_bars(self) -> bool:
+        """Return whether the model has intervals: those of an example, so that the first request finds all ready."""
+        example = Asked({one["name"]: [one["example"]] for one in self._columns}, 1, None)
+        answers = ask(self.saved.model, frame_of([example]), task="regression", quantiles=[0.05, 0.95])
+        return answers.quantiles is not None
 
     def read(self, body: bytes) -> Asked:
         """Return what the body of a request asks for; Refused if that cannot be answered."""
@@ -139,18 +146,20 @@ class Answerer:
 
     def schema(self) -> dict[str, Any]:
         """Return what the model predicts, its columns, and an example of a request."""
-        saved, model = self.saved, self.saved.model
+        saved = self.saved
         about: dict[str, Any] = {"task": saved.task, "target": saved.target}
         if saved.classes is not None:
             about["classes"] = saved.classes.tolist()
         if math.isfinite(saved.error):
             about["typical error"] = saved.error
-        kinds = [None] * len(self.names) if model.encoder_ is None else list(model.encoder_.kinds_.values())
-        columns = [_column(name, kind) for name, kind in zip(self.names, kinds, strict=True)]
-        example = {"rows": [{one["name"]: one["example"] for one in columns}]}
+        example = {"rows": [{one["name"]: one["example"] for one in self._columns}]}
         if self.bars:
             example["coverage"] = 0.9 if self._coverage is None else self._coverage  # type: ignore[assignment]
-        return {"model": about, "columns": columns, "predict": {"method": "POST", "path": "/predict", "body": example}}
+        return {
+            "model": about,
+            "columns": self._columns,
+            "predict": {"method": "POST", "path": "/predict", "body": example},
+        }
 
 
 def _numbers(answers: Answers) -> list[dict[str, Any]]:
