@@ -27,7 +27,7 @@ from thresher import ThresherClassifier
 __all__ = ["Figures", "calibration_error", "figures_of", "main"]
 
 LOSSES = ("squared", "auto")
-PAGE, PART = Path("docs/estimators.md"), "probabilities"
+PAGE = Path("docs/estimators.md")
 _BINS, _LEAST = 10, 1e-15
 _MOST = 15_000  # training rows of a table of two classes: larger ones take minutes
 
@@ -124,25 +124,30 @@ def _rivals() -> list[Any]:
         return []
 
 
+SUITES: dict[str, tuple[str, Callable[[Path, Sequence[str]], Sheet], str]] = {
+    "classification": (CLASSIFICATION, sets_sheet, "probabilities"),
+    "tables": (TABLES, tables_sheet, "probabilities of tables"),
+}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Fit, print the tables and write them into the page. Cost: some minutes."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tabular.probabilities", description=__doc__)
     parser.add_argument(
         "--data-dir", type=Path, required=True, help="folder that holds uci-classification/ and tables/"
     )
+    parser.add_argument("--suite", nargs="+", choices=SUITES, default=list(SUITES), help="default: both")
     parser.add_argument(
         "--sets", nargs="+", metavar="NAME", help="default: all in the folders; then no page is written"
     )
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    sheets = []
-    for folder, make in ((options.data_dir / CLASSIFICATION, sets_sheet), (options.data_dir / TABLES, tables_sheet)):
-        names = [one for one in set_names(folder) if not options.sets or one in options.sets]
-        if names:
-            sheets.append(make(folder, names))
-    lines = [one.markdown() for one in sheets]
-    print("\n".join(lines))
-    write(PART, [*lines, machine({"environment": environment()})], page=None if options.sets else PAGE)
+    for suite in options.suite:
+        folder, make, part = SUITES[suite]
+        names = [one for one in set_names(options.data_dir / folder) if not options.sets or one in options.sets]
+        lines = [make(options.data_dir / folder, names).markdown(), machine({"environment": environment()})]
+        print("\n".join(lines))
+        write(part, lines, page=None if options.sets else PAGE)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ from scipy.special import expit, softmax
 
 from thresher import InvalidInput, ThresherClassifier, load
 from thresher.estimators.backends.processor import Cpu
+from thresher.estimators.data.observations import Observations
+from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.losses.many_rows import fit_many_rows
 from thresher.estimators.losses.probabilities import by_class, find_temperature, log_loss
 from thresher.export import classify_arrays
 
@@ -158,16 +161,69 @@ def test_squares_stay_where_nothing_else_is_there(options, said):
             ThresherClassifier(**{**FIXED, **options}, loss="log").fit(X, y)
 
 
-def test_few_rows_several_labels_and_many_rows_have_squares():
+def many_rows(X, y, **options):
+    """A fit of what counts as many rows."""
+    model = ThresherClassifier(**{**FIXED, **options})
+    model._sizes = model._sizes._replace(one_by_one=40)
+    return model.fit(X, y)
+
+
+class TestManyRows:
+    """Two classes at many rows: an operator, rows held out, and the same probabilities."""
+
+    @pytest.mark.parametrize("ridge", [0.3, 0.03])
+    def test_the_fit_is_that_of_few_rows(self, ridge):
+        X, y = table(400)
+        few, many = fitted(X, y, loss="log", ridge=ridge), many_rows(X, y, loss="log", ridge=ridge)
+        assert (many.loss_, many.loss_ridge_) == ("log", ridge)
+        assert many.predict_proba(X) == pytest.approx(few.predict_proba(X), abs=0.03)
+
+    def test_rows_held_out_choose_ridge_and_loss(self):
+        X, y = table(500, noise=1.5)
+        model = many_rows(X, y)
+        assert model.loss_ == min(model.loss_errors_, key=model.loss_errors_.__getitem__)
+        assert model.loss_errors_["log"] < 0.69
+        sane(model.predict_proba(3 * X))
+
+    def test_files_and_error_bars_are_those_of_the_log_odds(self, tmp_path):
+        X, y = table(300)
+        model = many_rows(X, y, loss="log", parts="columns")
+        model.save(tmp_path / "model")
+        assert (load(tmp_path / "model").predict_proba(X) == model.predict_proba(X)).all()
+        found = model.effects(X, return_std=True)
+        total = found.intercept + found.values.sum(axis=1)
+        assert total == pytest.approx(model.decision_function(X), abs=1e-3)
+        assert np.isfinite(found.std).all()
+
+    def test_separable_classes_are_not_certain(self):
+        X = np.linspace(-1, 1, 300)[:, None] + np.sign(np.linspace(-1, 1, 300))[:, None]
+        for loss in ("auto", "log"):
+            sane(many_rows(X, X[:, 0] > 0, loss=loss).predict_proba(10 * X))
+
+    def test_a_fit_that_is_not_finite_is_none(self):
+        X, y = table(60)
+        inputs = fitted(X, y, loss="squared").inputs_.astype(np.float32)
+        kernel, data = SphereKernel(1.0, 0.5), Observations.of_rows(inputs, np.zeros((60, 1)), np.ones(60))
+        matrix = Cpu(1).operator(kernel, inputs, memory=np.inf)
+        asked = {"kept": 40, "ridges": [0.1], "alone": True, "start": np.zeros((60, 1)), "backend": Cpu(1)}
+        low, shares = Cpu(1).pivots(matrix, rank=8), np.full((60, 1), 0.3)
+        made = fit_many_rows(matrix, low, data, shares=shares, error_of=lambda outputs: 1.0, **asked)
+        assert made.held == pytest.approx(np.log(0.3 / 0.7), abs=1e-3)
+        assert fit_many_rows(matrix, low, data, shares=shares, error_of=lambda outputs: np.nan, **asked) is None
+
+
+def test_few_rows_several_labels_and_many_classes_at_many_rows_have_squares():
     X, y = table(60)
     assert fitted(X[:49], y[:49]).loss_reason_.startswith("fewer than 50 observations")
     assert fitted(X[:49], y[:49], loss="log").loss_ == "log"
     several = fitted(X, np.column_stack([y, X[:, 0] > 0]).astype(int))
     assert (several.loss_, several.loss_reason_) == ("squared", "rows can have several labels")
-    small = ThresherClassifier(**FIXED)
-    small._sizes = small._sizes._replace(one_by_one=40)
-    small.fit(X, y)
-    assert (small.loss_, small.loss_reason_) == ("squared", "there are more than 40 distinct rows")
+    small = many_rows(*table(60, classes=3))
+    assert small.loss_ == "squared" and small.loss_reason_.startswith(
+        "there are more than 40 distinct rows, on disk or"
+    )
+    centres = many_rows(X, y, approximation="centres")
+    assert (centres.loss_, centres.loss_reason_) == ("squared", "so many rows are not fitted exactly")
     with pytest.raises(InvalidInput, match="loss must be one of 'auto', 'squared', 'log'; got 'hinge'"):
         fitted(X, y, loss="hinge")
 

@@ -25,8 +25,16 @@ from thresher.estimators.data.rows import some_cells
 from thresher.estimators.data.streams import some_of
 from thresher.estimators.engine import Engine
 from thresher.estimators.judging.measures import share_of_guess
-from thresher.estimators.losses.probabilities import Labelled, LogOdds, by_class, choose_log_odds, find_temperature
+from thresher.estimators.losses.probabilities import (
+    Labelled,
+    LogOdds,
+    by_class,
+    choose_log_odds,
+    choose_of_many_rows,
+    find_temperature,
+)
 from thresher.estimators.models.fitted import LeftOut
+from thresher.estimators.models.variance import Variance
 from thresher.tables.parts import on_disk
 from thresher.training.history import Callback, Iteration
 
@@ -62,7 +70,8 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         scores are log odds. With ridge=0 none are left out: scores are trained to be 1 for the class of a row and -1
         for all others, the temperature is 1, and probabilities are in the right order but not calibrated
     loss_, loss_reason_ : ``"squared"``, ``"log"`` or ``"mixed"``, half of the log odds of each; and why. Squares alone
-        below 50 observations, above 4,096 distinct rows, for several labels per row, for networks and with ridge=0
+        below 50 observations, above 4,096 distinct rows of more than two classes or not fitted exactly, for several
+        labels per row, for networks and with ridge=0
     loss_errors_ : log loss of observations left out under each; empty if they were not compared
     loss_ridge_, loss_penalty_ : the ridge of the fit by log loss, and what it adds to the diagonal (n,) for error bars:
         the ridge over its curvatures; ``ridge_`` and None with squares alone
@@ -74,6 +83,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
 
     class_weight: dict[Any, float] | str | None
     loss: str
+    _many: Observations | None = None  # while a fit of many rows chooses its loss
     _task = "classification"
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0), 256, (1 << 12, 1 << 14)
 
@@ -132,9 +142,14 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         else:
             prior = np.average(wanted, axis=0, weights=both)
             rows = self._with_made(X, rows, labels, wanted - prior, both)
-            left_out = self._fit(self._observations(rows, wanted - prior, weights=weights, importance=importance))
+            data = self._observations(rows, wanted - prior, weights=weights, importance=importance)
+            left_out = self._fit(data)
+            self._many = None if len(data) <= self._sizes.one_by_one or data.on_disk else data
         self.classes_, self.prior_, self.multilabel_ = classes, prior, multilabel
-        self._judge_left_out(left_out)
+        try:
+            self._judge_left_out(left_out)
+        finally:
+            self._many = None
         return self
 
     @available_if(takes_rows)  # type: ignore[untyped-decorator]
@@ -171,8 +186,9 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
             self._take_log_odds(left_out)
         elif self.loss == "log":
             raise InvalidInput(
-                f"loss='log' is for the limit of infinite width, one label per row, a ridge and up to "
-                f"{self._sizes.one_by_one:,} distinct rows; here {self.loss_reason_}. Use loss='auto'."
+                f"loss='log' is for the limit of infinite width, one label per row, a ridge, and above "
+                f"{self._sizes.one_by_one:,} distinct rows two classes fitted exactly; here {self.loss_reason_}. "
+                "Use loss='auto'."
             )
 
     def _why_squared(self) -> str:
@@ -185,41 +201,51 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
             return "rows can have several labels"
         if self.results_:
             return "networks are trained by squares"
-        if self._learnt is None:
-            return f"there are more than {self._sizes.one_by_one:,} distinct rows"
-        if self.loss == "auto" and self._learnt.data.count.sum() < self._sizes.for_scales:
+        if self._learnt is None and self.approximation_ != "exact":
+            return "so many rows are not fitted exactly"
+        if self._learnt is None and (self._many is None or len(self.prior_) > 1):
+            return f"there are more than {self._sizes.one_by_one:,} distinct rows, on disk or of more than two classes"
+        if self.loss == "auto" and self._learnt is not None and self._learnt.data.count.sum() < self._sizes.for_scales:
             return f"fewer than {self._sizes.for_scales} observations do not say whether another loss is better"
         return ""
 
     def _take_log_odds(self, left_out: LeftOut) -> None:
         """Choose between scores of squares, a fit by log loss, and both mixed; take over the coefficients."""
-        assert self._learnt is not None
-        kernel, inputs, ridge = self._kernel, self._learnt.data.X, None if self.ridge == "auto" else self.ridge_
-        backend = self._predicting()
-        with backend.session():
-            matrix = backend.dense(kernel, inputs).dense()
+        kernel, ridge = self._kernel, None if self.ridge == "auto" else self.ridge_
+        few, many = self._learnt, self._many
+        data = few.data if few is not None else many.with_rows(self.inputs_)  # type: ignore[union-attr]
         given = Labelled(
-            self._learnt.data, left_out.data, left_out.outputs + self.prior_, self.prior_, self.alpha_,
-            float(self.temperature_),
-        )  # fmt: skip
-        found = choose_log_odds(
-            matrix, kernel.diagonal, given, guess=self.ridge_, ridge=ridge, rows=self._rows, alone=self.loss == "log"
+            data, left_out.data, left_out.outputs + self.prior_, self.prior_, self.alpha_, float(self.temperature_)
         )
+        asked: dict[str, Any] = {"guess": self.ridge_, "ridge": ridge, "alone": self.loss == "log"}
+        backend = self._predicting() if many is None else self._options(many).backend
+        with backend.session():
+            if many is None:
+                matrix = backend.dense(kernel, data.X).dense()
+                found = choose_log_odds(matrix, kernel.diagonal, given, rows=self._rows, **asked)
+            else:
+                found = choose_of_many_rows(kernel, given, backend=backend, sizes=self._sizes, **asked)
         if found is None:
-            self.loss_reason_ = "the kernel is not positive with the ridges of a fit by log loss"
+            self.loss_reason_ = "a fit by log loss came to nothing with the ridges that were tried"
             return
         self.loss_, self.loss_reason_, self.loss_errors_ = found.loss, found.reason, found.errors
-        if found.loss != "squared":
-            self._take_coefficients(found, matrix)
+        if found.loss == "squared":
+            return
+        self._take_coefficients(found)
+        if many is not None and self.pivots_ is not None:
+            pivots = Variance.of_pivots(self.pivots_, kernel, backend=backend)
+            self.core_ = pivots.with_rows(self.inputs_, found.penalty).core
 
-    def _take_coefficients(self, found: LogOdds, matrix: Matrix) -> None:
-        """Make outputs the log of the odds; in double precision where their rounding in single would show."""
+    def _take_coefficients(self, found: LogOdds) -> None:
+        """Make outputs the log of the odds; of few rows in double precision where their rounding would show."""
         self.alpha_, self.offset_, self.temperature_ = found.alpha, found.offset, 1.0
         self.loss_ridge_, self.loss_penalty_ = found.ridge, found.penalty
         self._forget_effects()
-        if not self.double_precision_:
+        if self._many is None and not self.double_precision_:
             some = self.inputs_[: self._sizes.double]
-            away = self._outputs_of(some) - matrix[: len(some)] @ found.alpha
+            quick = self._outputs_of(some)
+            self.double_precision_ = True
+            away = quick - self._outputs_of(some)
             self.double_precision_ = not float(np.sqrt((away**2).mean())) <= _ROUNDED
 
     def _targets_to_learn(self, y: Any, earlier: Observations) -> tuple[Matrix, Matrix]:

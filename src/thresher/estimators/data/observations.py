@@ -159,6 +159,11 @@ class Observations:
         """Return the numbers of all rows in an order that is random, and does not depend on that of the table."""
         return np.random.default_rng(0).permutation(len(self.X)) if self._order is None else self._order
 
+    def held_out(self, most: int) -> tuple[Numbers, Numbers]:
+        """Return the numbers of rows that are held out where rows are many, a fifth or ``most``, and of all others."""
+        held, kept = np.split(self.random_order(), [min(most, len(self) // 5)])
+        return held, kept
+
     def some(self, most: int) -> Observations:
         """Return the observations at no more than ``most`` of the rows, always the same rows."""
         n = len(self.X)

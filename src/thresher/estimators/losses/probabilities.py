@@ -18,14 +18,28 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.judging.newton import LossFit, find_ridge, fit_loss
+from thresher.estimators.interfaces import Backend
+from thresher.estimators.judging.newton import find_ridge, fit_loss
+from thresher.estimators.judging.ridges import ridges_near
+from thresher.estimators.losses.many_rows import fit_many_rows
+from thresher.estimators.sizes import Sizes
 from thresher.losses import Logistic, Loss, Softmax
+from thresher.theory import Limit
 
-__all__ = ["Labelled", "LogOdds", "by_class", "choose_log_odds", "find_temperature", "log_loss"]
+__all__ = [
+    "Labelled",
+    "LogOdds",
+    "by_class",
+    "choose_log_odds",
+    "choose_of_many_rows",
+    "find_temperature",
+    "log_loss",
+]
 
 Matrix = NDArray[np.float64]
 _MOST_LOG_TEMPERATURE = 8.0
 _TOLERANCE, _ROUGHLY = 1e-4, 1e-3  # of the mean log loss, up to which a fit is made, and fits that are compared
+_ROOM = 0.8  # share of the free memory that the kernel of many rows may take
 _MIXED = 0.5  # share of the fit by log loss in what is mixed
 
 
@@ -95,7 +109,7 @@ def choose_log_odds(
 
     None if the kernel is not positive. Cost: that of :func:`fit_loss`, and of some fits to so many rows.
     """
-    data, weights, prior = given.data, given.left_out.weight, given.prior
+    data, prior = given.data, given.prior
     labels = _labels(data.target + prior, data.weight)
     two = data.target.shape[1] == 1
     loss: Loss = Logistic() if two else Softmax()
@@ -111,35 +125,89 @@ def choose_log_odds(
     )  # fmt: skip
     if fit is None or not np.isfinite(fit.outputs).all():
         return None
+    ridge = fit.ridge
     held = told.last(len(given.left_out))
-    known = by_class(fit.left_out(held, loss))
+    errors = _errors(given, fit.left_out(held, loss))
+    made = fit.alpha, fit.intercept + offset, ridge, ridge * diagonal / fit.curvature
+    return _chosen(given, made, errors, alone=alone)
+
+
+def choose_of_many_rows(
+    kernel: Limit,
+    given: Labelled,
+    *,
+    backend: Backend,
+    sizes: Sizes,
+    guess: float,
+    ridge: float | None,
+    alone: bool,
+) -> LogOdds | None:
+    """Return the same for two classes at many rows, some of which are held out: ``given.data`` has their inputs.
+
+    The fit by log loss has no intercept but the log of the odds of all rows. None if nothing finite came out.
+    Cost: O(n²) for each product with the kernel, some dozens, and for making it again.
+    """
+    data, prior = given.data, given.prior
+    held, kept = data.held_out(sizes.held)
+    order = np.concatenate([kept, held])
+    labels = _labels(data.target + prior, data.weight)
+    told = _with_targets(data, labels[:, 1:]).at(order)
+    rank = min(sizes.rank, len(order) // 8)
+    room = max(_ROOM * backend.spare() - 4.0 * rank * len(order), 0.0)
+    matrix = backend.operator(kernel, data.X[order].astype(np.float32), memory=room)
+    fit = fit_many_rows(
+        matrix,
+        backend.pivots(matrix, rank=rank),
+        told,
+        kept=len(kept),
+        shares=told.targets,
+        ridges=ridges_near(guess) if ridge is None else [ridge],
+        alone=ridge is not None,
+        start=given.temperature * given.alpha[order],
+        backend=backend,
+        error_of=lambda outputs: _errors(given, outputs[given.left_out.row])["log"],
+    )
+    if fit is None:
+        return None
+    alpha, penalty = np.empty_like(fit.alpha), np.empty(len(order))
+    alpha[order], penalty[order] = fit.alpha, fit.ridge * kernel.diagonal / fit.curvature
+    share = np.average(told.targets, axis=0, weights=told.weights)
+    errors = _errors(given, fit.held[given.left_out.row])
+    return _chosen(given, (alpha, np.log(share / (1 - share)), fit.ridge, penalty), errors, alone=alone)
+
+
+def _errors(given: Labelled, outputs: Matrix) -> dict[str, float]:
+    """Return the log losses of the three models; ``outputs`` (c, k) are the log odds of observations left out."""
+    held, known = given.left_out, by_class(outputs)
     warmed = by_class(given.temperature * given.scores)
-    own = _labels(held.target if not two else 2 * held.target - 1, weights)
-    errors = {
-        "squared": log_loss(own, warmed, weights),
-        "log": log_loss(own, known, weights),
-        "mixed": log_loss(own, (1 - _MIXED) * warmed + _MIXED * known, weights),
+    own = _labels(held.target + given.prior, held.weight)
+    return {
+        "squared": log_loss(own, warmed, held.weight),
+        "log": log_loss(own, known, held.weight),
+        "mixed": log_loss(own, (1 - _MIXED) * warmed + _MIXED * known, held.weight),
     }
-    return _chosen(given, fit, offset, errors, diagonal=diagonal, alone=alone)
 
 
 def _chosen(
-    given: Labelled, fit: LossFit, offset: Matrix, errors: dict[str, float], *, diagonal: float, alone: bool
+    given: Labelled, made: tuple[Matrix, Matrix, float, Matrix], errors: dict[str, float], *, alone: bool
 ) -> LogOdds:
-    """Return the model of the least error, or the fit by log loss if it is to stand alone."""
+    """Return the model of the least error, or the fit by log loss if it is to stand alone.
+
+    What was made has coefficients (n, k), an offset (k,), a ridge and penalties (n,).
+    """
+    alpha, offset, ridge, penalty = made
     name = "log" if alone else min(errors, key=lambda one: (errors[one], one))
     share = {"squared": 0.0, "log": 1.0, "mixed": _MIXED}[name]
     warm = given.temperature
     said = ", ".join(f"{one} {error:.4g}" for one, error in errors.items())
-    why = "it was asked for; " if alone else ""
     return LogOdds(
         name,
-        f"{why}log loss on rows left out: {said}",
+        f"{'it was asked for; ' if alone else ''}log loss on rows left out: {said}",
         errors,
-        (1 - share) * warm * given.alpha + share * fit.alpha,
-        (1 - share) * warm * given.prior + share * (fit.intercept + offset),
-        fit.ridge,
-        fit.ridge * diagonal / fit.curvature,
+        (1 - share) * warm * given.alpha + share * alpha,
+        (1 - share) * warm * given.prior + share * offset,
+        ridge,
+        penalty,
     )
 
 

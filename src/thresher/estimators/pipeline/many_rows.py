@@ -62,7 +62,7 @@ class ManyRows:
         self._way, self._errors = options.approximation, dict[str, float]()
         sizes, (n, d) = options.sizes, data.X.shape
         self._bare = data.with_rows(np.zeros((n, 0)))  # without the inputs, which are large
-        self._held, self._kept = np.split(data.random_order(), [min(sizes.held, n // 5)])
+        self._held, self._kept = data.held_out(sizes.held)
         some = max(sizes.large, min(sizes.scaled, sizes.sorted // d))
         self._kept_data = data.at(self._kept[:some])  # some of them, in memory, as those held out
         self._held_data = data.at(self._held)
