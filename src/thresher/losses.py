@@ -167,7 +167,7 @@ class Softmax:
 
 @dataclass(frozen=True)
 class Huber:
-    """½ r² for residuals r = f - y up to ``knee``, knee (|r| - ½ knee) beyond: outliers pull no harder than there."""
+    """½ r² for residuals r = f - y up to ``knee``, a line beyond: outliers pull no harder than there."""
 
     knee: float = 1.0
     joint = False
@@ -187,7 +187,7 @@ class Huber:
         return np.clip(outputs - targets, -self.knee, self.knee)
 
     def curvature(self, outputs: Values, targets: Values) -> Values:
-        """Return min(1, knee / |r|): of the parabola that touches the loss at f and lies above it."""
+        """Return min(1, knee / size of r): of the parabola that touches the loss at f and lies above it."""
         size = np.abs(outputs - targets)
         return self.knee / np.maximum(size, self.knee)
 

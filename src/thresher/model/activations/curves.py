@@ -40,12 +40,12 @@ class _Given(NamedTuple):
 class Activation(_Given):
     """A piecewise linear activation of one's own, with phi(0) = 0.
 
+    ``train(activation=Activation(knots=[-1, 1], slopes=[0, 1, 0]))`` takes min(max(z, -1), 1).
+
     Parameters
     ----------
     knots : numbers, ascending, at which the slope changes: pre-activations, whatever the shift
     slopes : one more: below the first knot, between knots, and above the last
-
-    ``train(activation=Activation(knots=[-1, 1], slopes=[0, 1, 0]))`` takes min(max(z, -1), 1).
 
     Cost: O(knots).
     """
