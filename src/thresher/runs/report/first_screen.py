@@ -24,6 +24,7 @@ from thresher.runs.scores import GUESS
 __all__ = ["compared", "fails", "sure", "used", "verdict"]
 
 _SHOWN = 6  # columns
+_FEW = 50  # rows of a test that tell little
 _NUMBERS = {"R2": "share explained", "RMSE": "RMSE", "mean error": "off on average"}
 _OF_LINEAR = {"mean error": "MAE"}  # where scores have another name
 
@@ -39,7 +40,8 @@ def verdict(found: Evaluation) -> str:
     if own <= 0:
         return f"{unseen} is no better than a constant guess. {lead(found)}"
     worth = "" if linear is None or linear < own else " A linear model of the same columns does at least as well."
-    return f"{unseen} explains {_share(own)} of {subject}; {', '.join(others)}.{worth} {lead(found)}"
+    few = " So few rows tell little; a cross-validation (--cv) tests on all." if found.rows < _FEW else ""
+    return f"{unseen} explains {_share(own)} of {subject}; {', '.join(others)}.{worth} {lead(found)}{few}"
 
 
 def _explained(found: Evaluation) -> tuple[float, float | None, str] | None:
@@ -152,7 +154,7 @@ def fails(found: Evaluation) -> list[str]:
     elif found.task == "classification":
         worst = [one for one in found.classes if one.recall < 1]
         told += [
-            f"Of {one.rows:,} rows of {one.name}, {say_percent(one.recall)} are found."
+            f"Of {one.rows:,} rows of class {one.name}, {say_percent(one.recall)} are found."
             for one in sorted(worst, key=lambda one: one.recall)[:2]
         ]
     for one in found.slices:
@@ -164,7 +166,9 @@ def fails(found: Evaluation) -> list[str]:
             told.append(f"{where}: log loss {said[0]}; all rows, {said[1]}.")
         else:
             told.append(f"{where}: {say_percent(one.error)} wrong; all rows, {say_percent(one.overall)}.")
-    if not found.slices:
+    if found.rows < _FEW:
+        told.append(f"{say_rows(found.rows)} are too few to tell groups apart.")
+    elif not found.slices:
         told.append("No group of rows, by the values of one column, is surely worse than the others.")
     return told
 
