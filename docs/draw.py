@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "figures"
 STYLE: dict[str, Any] = {"background": PAPER, "size": (6.4, 3.8)}
-WITH_FIGURES = ("effects", "example_churn", "example_houses", "example_images", "example_million")
+WITH_FIGURES = ("effects", "example_churn", "example_houses", "example_counts", "example_images", "example_million")
 WIDTH, ROWS = 2**16, 1000  # of the pictures of the idea
 LADDER, INPUTS, DIMENSION = [2**k for k in range(12, 21, 2)], 200, 50  # of the picture of the claim
 

@@ -206,3 +206,16 @@ def test_parquet_keeps_types(tmp_path, parquet):
     one, other = TableEncoder(), TableEncoder()
     np.testing.assert_array_equal(one.fit_transform(read), other.fit_transform(frame))
     assert one.to_json() == other.to_json()
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("time,station,hired\n8:00,station,3\n9:00,park,4\n", ["time", "station", "hired"]),  # a name that comes again
+        ("red,blue\nblue,red\nred,red\n", ["column 1", "column 2"]),  # no column is anything but text
+        ("red,1\nblue,2\nred,3\n", ["column 1", "column 2"]),  # the first line has a number
+    ],
+)
+def test_a_name_may_come_again_below_a_line_of_names(tmp_path, text, names):
+    (tmp_path / "rows.csv").write_text(text)
+    assert read_frame(tmp_path / "rows.csv").columns == names

@@ -13,7 +13,7 @@ __all__ = ["calendar"]
 _PERIODS = 12  # of the time itself, about
 _LONG, _MEDIUM, _SHORT = 3.0, 0.4, 1.0  # years
 _LEAST = 5  # times a month, a weekday or an hour, else nothing is said of them
-_ENOUGH = 50  # times in an hour or a month, else several are one group
+_ENOUGH = 36  # times in an hour or a month, else several are one group
 _DAY = 86_400_000_000  # microseconds
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _QUARTERS = ("Jan-Mar", "Apr-Jun", "Jul-Sep", "Oct-Dec")
@@ -59,7 +59,8 @@ def _periods(
         step = 12 * max(1, round(years / _PERIODS))
         numbers = np.minimum((months - months.min()) // step, int(years * 12 + 0.5) // step - 1)
     elif years >= _MEDIUM:
-        step = 3 if years > 1.1 else 1
+        likely = (one for one in ((3, 6) if years > 1.1 else (1, 3)) if len(months) * one >= _ENOUGH * 12 * years)
+        step = next(likely, 6)
         numbers = (months - months.min()) // step
     else:
         low, high = days.min(), days.max()

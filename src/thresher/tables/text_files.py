@@ -30,7 +30,7 @@ INPUT = Path("-")  # standard input
 _BYTES_A_BYTE = 12  # of a file of text, in memory at the same time: cells are Python's strings
 _GZIP, _CHUNK = b"\x1f\x8b", 1 << 22
 _DELIMITERS = ",;\t|"
-_SOME = 100  # lines that tell the delimiter
+_SOME = 100  # lines that tell the delimiter, and whether there is a header
 _MOST = 0.9  # share of lines that tell how many cells there are
 _SEPARATOR_LINE = re.compile(r"sep=([^\w\r\n\".+-])\r?\n?", re.IGNORECASE)
 _WHOLE = re.compile(r"[0-9]{1,15}")
@@ -268,9 +268,21 @@ def _find_header(cells: list[list[str]], path: Path, how: Reading, like: Like | 
 
 
 def _has_names(cells: list[list[str]]) -> bool:
-    """Return whether the first line has the names of columns: it has text, and that does not come again."""
+    """Return whether the first line has the names of columns: it has text, and that does not come again.
+
+    It may come again, as a station called station, if all of the line is text and some column has none below.
+    """
     texts = [column for column in cells if _is_text(column[0])]
-    return bool(texts) and not any(column[0] in column[1:] for column in texts)
+    if bool(texts) and not any(column[0] in column[1:] for column in texts):
+        return True
+    heads = {column[0] for column in texts}
+    return len(heads) == len(cells) and any(_begins_with_numbers(rest) for _, *rest in cells)
+
+
+def _begins_with_numbers(cells: list[str]) -> bool:
+    """Return whether the first of these cells that are not empty are no text, and some are there."""
+    there = [cell for cell in cells[:_SOME] if cell.strip()]
+    return bool(there) and not any(map(_is_text, there))
 
 
 def _is_text(cell: str) -> bool:
