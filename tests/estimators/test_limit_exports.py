@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.special import owens_t
 
-from thresher import ThresherClassifier, ThresherRegressor
+from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators.data.scaling import SCALES
 from thresher.estimators.sizes import Sizes
 from thresher.export import classify_arrays, predict_arrays
@@ -209,3 +209,18 @@ def test_probabilities_by_either_loss(loss):
         np.testing.assert_allclose(chances, model.predict_proba(X), atol=1e-6)
         told = run_onnx(model, X, dtype="float64")
         np.testing.assert_allclose(told["probabilities"], chances, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["huber", "poisson"])
+def test_other_losses_of_the_regressor(loss):
+    X, y = table()
+    target = np.random.default_rng(0).poisson(np.exp(y / 2)) if loss == "poisson" else y
+    model = ThresherRegressor(**LIMIT, loss=loss).fit(X, target)
+    for export in (by_arrays, by_onnx):
+        same(export, model, X, dtype="float64", apart=1e-7)
+
+
+def test_quantiles_of_their_own_are_refused():
+    X, y = table()
+    with pytest.raises(InvalidInput, match="one prediction for a row, and no quantiles"):
+        ThresherRegressor(**LIMIT, loss="quantile").fit(X, y).to_onnx()

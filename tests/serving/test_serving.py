@@ -354,6 +354,23 @@ def test_models_without_error_bars():
         assert "numbers without error bars" in asked(server, {"rows": [[0.5, 1]], "coverage": 0.9})[1]["error"]
 
 
+def test_intervals_are_those_of_the_loss():
+    X, y = table()
+    for loss, target in (("poisson", np.random.default_rng(0).poisson(np.exp(y / 2))), ("quantile", y)):
+        model = ThresherRegressor(**LIMIT, loss=loss).fit(X, target)
+        with server_of(model) as server:
+            (told,) = asked(server, [ROW])[1]["predictions"]
+            assert told["prediction"] == pytest.approx(model.predict(frame_of(ROW))[0])
+            lower, upper = model.predict_interval(frame_of(ROW))
+            assert (told["lower"], told["upper"]) == (pytest.approx(lower[0]), pytest.approx(upper[0]))
+    with server_of(model) as server:
+        status, told = asked(server, {"rows": [ROW], "coverage": 0.99})
+        assert status == 422
+        assert "has learnt quantiles from 0.05 to 0.95" in told["error"]
+    with pytest.raises(InvalidInput, match="has learnt quantiles"):
+        server_of(model, coverage=0.99)
+
+
 def test_it_reads_model_files_alone(model, tmp_path):
     model.save(tmp_path / "houses.thresher")
     with server_of(tmp_path / "houses.thresher") as server:

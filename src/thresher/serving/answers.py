@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.runs.answers import Answers, ask
 from thresher.runs.saved import SavedModel
 from thresher.serving.http import Refused
 from thresher.serving.rows import Asked, frame_of, read_body
@@ -39,12 +38,23 @@ class Answerer:
         self._columns = [_column(name, kind) for name, kind in zip(self.names, kinds, strict=True)]
         self.bars = saved.task == "regression" and self._has_bars()
         self._coverage = coverage if self.bars else None
+        if self._coverage is not None:  # so that the first request finds all ready, or nobody asks in vain
+            self._bounds(self._example(), self._coverage)
+
+    def _example(self) -> Frame:
+        return frame_of([Asked({one["name"]: [one["example"]] for one in self._columns}, 1, None)])
 
     def _has_bars(self) -> bool:
-        """Return whether the model has intervals: those of an example, so that the first request finds all ready."""
-        example = Asked({one["name"]: [one["example"]] for one in self._columns}, 1, None)
-        answers = ask(self.saved.model, frame_of([example]), task="regression", quantiles=[0.05, 0.95])
-        return answers.quantiles is not None
+        """Return whether the model has error bars."""
+        try:
+            self._bounds(self._example(), 0.5)
+        except InvalidInput:  # trained to zero loss: nothing was left out
+            return False
+        return True
+
+    def _bounds(self, frame: Frame, coverage: float) -> NDArray[np.float64]:
+        """Return the ends of intervals (k, 2) or (k, outputs, 2) that hold this share of new targets."""
+        return np.asarray(self.saved.model.predict_quantiles(frame, [(1 - coverage) / 2, (1 + coverage) / 2]))
 
     def read(self, body: bytes) -> Asked:
         """Return what the body of a request asks for; Refused if that cannot be answered."""
@@ -91,9 +101,7 @@ class Answerer:
         if self.saved.task == "classification":
             told = self._classes(frame)
         else:
-            ends = [] if coverage is None else [(1 - coverage) / 2, (1 + coverage) / 2]
-            answers = ask(model, frame, task="regression", quantiles=ends)
-            told = _numbers(answers)
+            told = _numbers(model.predict(frame), None if coverage is None else self._bounds(frame, coverage))
         for name, cells in strange.items():
             for place in np.flatnonzero(cells).tolist():
                 told[place].setdefault("unseen", []).append(name)
@@ -162,11 +170,11 @@ class Answerer:
         }
 
 
-def _numbers(answers: Answers) -> list[dict[str, Any]]:
+def _numbers(predicted: NDArray[Any], bounds: NDArray[Any] | None) -> list[dict[str, Any]]:
     """Return predictions of numbers, with the ends of their intervals if there are some."""
-    columns = {"prediction": _finite(answers.predicted)}
-    if answers.quantiles is not None:
-        columns |= {"lower": _finite(answers.quantiles[..., 0]), "upper": _finite(answers.quantiles[..., 1])}
+    columns = {"prediction": _finite(predicted)}
+    if bounds is not None:
+        columns |= {"lower": _finite(bounds[..., 0]), "upper": _finite(bounds[..., 1])}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

@@ -20,12 +20,12 @@ _TOKEN = frozenset(b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGH
 class Limits(NamedTuple):
     """What a client may ask for."""
 
-    body: int = 10_000_000  # bytes of a request
-    rows: int = 10_000  # of a request
-    seconds: float = 20.0  # in which a request must have come, and a connection must be used again
-    head: int = 16_384  # bytes of the first line and the headers
-    connections: int = 1_000  # at a time
-    waiting: int = 1_000  # requests that wait for their predictions
+    body: int = 10_000_000  # bytes of a request at most
+    rows: int = 10_000  # rows of a request at most
+    seconds: float = 20.0  # seconds in which a request must have come, and a connection must be used again
+    head: int = 16_384  # bytes of the first line and the headers of a request at most
+    connections: int = 1_000  # connections at a time
+    waiting: int = 1_000  # requests that wait for their predictions at a time
 
 
 class Refused(Exception):

@@ -68,6 +68,8 @@ class SpreadsByLoss:
         fits = self.quantile_fits_
         if fits is None:
             return None
+        inside = np.clip(levels, fits.levels[0], fits.levels[-1])
+        levels = np.where(np.isclose(levels, inside, rtol=0.0, atol=1e-12), inside, levels)  # (1 - 0.9) / 2 is not 0.05
         if levels.min() < fits.levels[0] or levels.max() > fits.levels[-1]:
             raise InvalidInput(
                 f"this model has learnt quantiles from {fits.levels[0]:g} to {fits.levels[-1]:g}; got "
