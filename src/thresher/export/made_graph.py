@@ -10,12 +10,14 @@ from thresher.export.graph import Graph
 
 __all__ = ["add_made", "why_not_made"]
 
-_NAMES, _DIFFERENCE = "names", "difference"
+_NAMES, _DIFFERENCE, _TEXT = "names", "difference", "text"
 _LARGEST = 1 << 53  # whole number that a double holds exactly
 
 
 def why_not_made(what: str, of: list[str], about: dict[str, Any], columns: dict[str, dict[str, Any]]) -> str:
     """Return why a graph cannot make a column; "" if it can."""
+    if what == _TEXT:
+        return f"the components of {of[0][:40]!r}, free text, cannot be made by a graph"
     if what != _NAMES:
         units = {columns[name].get("unit", "") for name in of}
         return (

@@ -192,7 +192,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.repeat(np.arange(len(counts)), counts)
 
     @property
-    def all_kinds_(self) -> list[ColumnKind]:
+    def all_kinds_(self) -> list[Any]:
         """What was learnt of each column, those of X first, then those that are made of others."""
         return [*self.kinds_.values(), *(one.kind for one in self.made_)]
 

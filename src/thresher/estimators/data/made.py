@@ -1,4 +1,4 @@
-"""Columns made of others: differences of dates, of amounts in one unit and their shares, and numbers as names."""
+"""Columns made of others: differences of dates and amounts, shares of amounts, numbers as names, words of free text."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.estimators.data.grams import Grams, learn_grams, restore_grams
 from thresher.tables.frame import CellFormat, Column
-from thresher.tables.kinds import ColumnKind, Dates, Levels, Numbers, OneHot, describe_kind, restore_kind
+from thresher.tables.kinds import ColumnKind, Dates, Levels, Numbers, OneHot, Words, describe_kind, restore_kind
 from thresher.tables.learning import Targets, learn
 from thresher.tables.units.amounts import convert
 
 __all__ = ["DATES", "NAMES", "Known", "MadeColumn", "Recipe", "find_names", "make_column", "possible", "restore_made"]
 
 Matrix = NDArray[np.float64]
-DIFFERENCE, SHARE, NAMES = "difference", "share", "names"
+DIFFERENCE, SHARE, NAMES, TEXT = "difference", "share", "names", "text"
 DATES, AMOUNTS = "dates", "amounts"  # groups of columns that are tried together, beside names
 _PAIRED = 6  # of columns of dates, and of amounts of one unit
 _FEWEST, _ROWS = 20, 3  # values of names at least, above which they are tried, and rows for each on average
@@ -52,7 +53,7 @@ class MadeColumn:
     """A column made of others, and what was learnt of it."""
 
     recipe: Recipe
-    kind: Numbers | OneHot | Levels
+    kind: Numbers | OneHot | Levels | Grams
 
     @property
     def name(self) -> str:
@@ -60,6 +61,8 @@ class MadeColumn:
         what, of = self.recipe
         if what == NAMES:
             return f"{of[0]} as names"
+        if what == TEXT:
+            return f"words of {of[0]}"
         if what == SHARE:
             return f"{of[0]} / ({of[0]} + {of[1]})"
         unit = self.kind.unit if isinstance(self.kind, Numbers) else ""
@@ -71,15 +74,19 @@ class MadeColumn:
 
     def describe(self) -> list[Any]:
         """Return it as JSON knows it."""
-        return [self.recipe.what, list(self.recipe.of), describe_kind(self.kind)]
+        about = self.kind.describe() if isinstance(self.kind, Grams) else describe_kind(self.kind)
+        return [self.recipe.what, list(self.recipe.of), about]
 
 
 def restore_made(stored: Any, kinds: Mapping[str, ColumnKind]) -> MadeColumn:
     """Return what :meth:`MadeColumn.describe` described; ValueError, TypeError or KeyError if that cannot be."""
     what, of, kind = stored
-    made = MadeColumn(Recipe(str(what), tuple(map(str, of))), restore_kind(kind))  # type: ignore[arg-type]
+    restored: Any = restore_grams(kind) if what == TEXT else restore_kind(kind)
+    made = MadeColumn(Recipe(str(what), tuple(map(str, of))), restored)
     sources = [kinds[name] for name in made.recipe.of]
-    if what == NAMES:
+    if what == TEXT:
+        fits = len(sources) == 1 and isinstance(sources[0], Words)
+    elif what == NAMES:
         fits = len(sources) == 1 and isinstance(sources[0], Numbers) and isinstance(made.kind, OneHot | Levels)
     else:
         alike = all(isinstance(one, Dates) for one in sources) or all(isinstance(one, Numbers) for one in sources)
@@ -107,6 +114,7 @@ def possible(known: Mapping[str, Known], names: Mapping[str, str]) -> dict[str, 
     pairs = [pair for names in amounts.values() for pair in combinations(names, 2)][:_PAIRED]
     groups[AMOUNTS] = [Recipe(what, pair) for pair in pairs for what in (DIFFERENCE, SHARE)]
     groups[NAMES] = [Recipe(NAMES, (name,)) for name, why in names.items() if why]
+    groups[TEXT] = [Recipe(TEXT, (name,)) for name, one in known.items() if isinstance(one.kind, Words)]
     return {name: recipes for name, recipes in groups.items() if recipes}
 
 
@@ -152,6 +160,9 @@ def make_column(
     if recipe.what == NAMES:
         kind, rows = learn(column, targets=targets)
         return None if not isinstance(kind, OneHot | Levels) else (MadeColumn(recipe, kind), rows)
+    if recipe.what == TEXT:
+        grams = learn_grams(column)
+        return None if grams is None else (MadeColumn(recipe, grams), grams.encode(column))
     there = column.values[~np.isnan(column.values)]
     if not len(there) or (there == there[0]).all():
         return None
@@ -162,6 +173,8 @@ def make_column(
 
 def _column(recipe: Recipe, known: Mapping[str, Known]) -> Column:
     """Return the cells of a column that is made."""
+    if recipe.what == TEXT:
+        return known[recipe.of[0]].column
     if recipe.what == NAMES:
         column, _ = known[recipe.of[0]]
         return Column(column.name, column.as_text(), category=True)
