@@ -110,6 +110,9 @@ TABLES = [
     Limit("pairs of dates, and of amounts, that are tried", "estimators: made.py", "_PAIRED"),
     Limit("different whole numbers above which they may be names", "estimators: made.py", "_FEWEST"),
     Limit("rows for each of these, on average, at least", "estimators: made.py", "_ROWS"),
+    Limit("components of a free text at most", "estimators: grams.py", "_NUMBERS"),
+    Limit("buckets that its words and pieces of words are hashed into", "estimators: grams.py", "_BUCKETS"),
+    Limit("of these, buckets that are kept at most", "estimators: grams.py", "_KEPT"),
     Limit("classes up to which each has means of its own", "estimators", "_MOST_MEANS"),
     Limit("different whole numbers in a target up to which they are classes", "tables", "_MOST_CLASSES"),
 ]

@@ -21,7 +21,14 @@ __all__ = ["compare", "main"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 BEGIN, END = "<!-- made: python -m benchmarks.tabular.columns writes from here -->", "<!-- to here -->"
-ROWS = {"claims": 4000, "shop": 2000, "deliveries": 2000, "patients": 600, "network": 2000, "messages": 1500}  # trained on
+ROWS = {
+    "claims": 4000,
+    "shop": 2000,
+    "deliveries": 2000,
+    "patients": 600,
+    "network": 2000,
+    "messages": 1500,
+}  # trained on
 _ASKED = 3000  # rows predicted at most
 _SEEDS = 10
 

@@ -60,8 +60,8 @@ class MakesColumns:
         """Return rows (n, d) with the columns that are made of others, if there are any; ``encoder_`` makes them too.
 
         Groups of columns are tried one after the other on some rows: differences of dates, differences and shares of
-        amounts in one unit, numbers as names. ``learnt`` (n, k) are the targets as they are learnt; means by name are
-        of ``y``. What an earlier fit chose is taken over, as all else.
+        amounts in one unit, numbers as names, components of free text. ``learnt`` (n, k) are the targets as they are
+        learnt; means by name are of ``y``. What an earlier fit chose is taken over, as all else.
 
         Cost: O(n) per column, and O(r³) for each ridge that is tried, on r rows.
         """
@@ -91,7 +91,8 @@ class MakesColumns:
     def _best_of(self: Any, before: _Tried, made: dict[str, Made], learnt: Matrix, weights: Matrix | None) -> _Tried:
         """Return the rows with those groups of columns that predict rows left out better, tried one after the other.
 
-        Rows are left out of several parts: what columns add to noisy targets shows on many rows alone.
+        Rows are left out of several parts: what columns add to noisy targets shows on many rows alone. Columns must be
+        better than the same in another order, too: longer rows alone may help where there is nothing to learn.
         """
         tried = {name: many for name, many in made.items() if many}
         if not tried or sum(rows.shape[1] for many in tried.values() for _, rows in many) > _MADE:
@@ -104,14 +105,19 @@ class MakesColumns:
             weighed = None if weights is None else weights[some]
             data.append(Observations.merged(whole.rows[some], learnt[some], weights=weighed))
         options = self._options(data[0])
+        weight = np.concatenate([one.weight for one in data])
         kept, known = before, _left_out(before, names, data, options)
         for group, many in tried.items():
             other = kept.more(many)
             if known is None or (group == NAMES and not options.guesses_categories):
                 continue
-            found = _left_out(other, names, data, options._replace(ridge=known[0]))
-            weight = np.concatenate([one.weight for one in data])
-            if found is not None and surely(known[1], found[1], weight, sure=_SURE):
+            same = options._replace(ridge=known[0])
+            found = _left_out(other, names, data, same)
+            if found is None or not surely(known[1], found[1], weight, sure=_SURE):
+                continue
+            added = [names.index(name) for one, _ in many for name in one.kind.outputs(one.name)]
+            without = _left_out(other, names, [_mixed(one, added) for one in data], same)
+            if without is not None and surely(without[1], found[1], weight, sure=_SURE):
                 kept, known = other, (known[0], found[1])
         return kept
 
@@ -130,6 +136,13 @@ def _left_out(
         options = options._replace(ridge=ridge)
         errors.append(found[1])
     return ridge, np.concatenate(errors)
+
+
+def _mixed(data: Observations, columns: list[int]) -> Observations:
+    """Return observations with some columns in another order of the rows."""
+    X = data.X.copy()
+    X[:, columns] = X[np.random.default_rng(0).permutation(len(X))][:, columns]
+    return data.with_rows(X)
 
 
 def _say(names: dict[str, str], taken: set[Recipe]) -> list[str]:
