@@ -259,6 +259,39 @@ def test_quantiles_of_several_targets():
     assert np.corrcoef(found[:, 0, 1], -found[:, 1, 0])[0, 1] > 0.95
 
 
+# Which one
+
+
+def test_the_loss_is_chosen_by_rows_left_out():
+    X, y = smooth(250)
+    spoilt = y.copy()
+    spoilt[::100] = 1e6
+    visits, numbers, _ = counts(300)
+    cases = {"squared": (X, y), "huber": (X, spoilt), "poisson": (visits, numbers)}
+    for wanted, (rows, targets) in cases.items():
+        model = ThresherRegressor(random_state=0, loss="auto").fit(rows, targets)
+        assert (model.loss_, model.target_) == (wanted, "log" if wanted == "poisson" else "linear")
+        assert min(model.loss_scores_, key=model.loss_scores_.get) == wanted
+        told = ThresherRegressor(random_state=0, loss=wanted, target="linear").fit(rows, targets)
+        np.testing.assert_array_equal(told.predict(rows), model.predict(rows))
+    assert set(model.loss_scores_) == {"squared", "log 0", "log 1", "poisson"}
+
+
+def test_logarithms_are_chosen_by_the_same_score():
+    X, y = smooth(300, noise=0.1)
+    model = ThresherRegressor(random_state=0, loss="auto").fit(X, np.exp(2 * y))
+    assert (model.loss_, model.target_) == ("squared", "log")
+    assert model.loss_scores_["log 0"] < model.loss_scores_["squared"]
+    assert ThresherRegressor(random_state=0, loss="auto", target="linear").fit(X, np.exp(2 * y)).target_ == "linear"
+
+
+def test_few_rows_and_several_targets_are_fitted_by_squares():
+    X, y, _ = counts(30)
+    for targets in (y, np.column_stack([y, y])):
+        model = ThresherRegressor(random_state=0, loss="auto").fit(X, targets)
+        assert (model.loss_, model.loss_scores_) == ("squared", {})
+
+
 # All of them
 
 
@@ -349,7 +382,7 @@ def test_networks_of_finite_width_are_robust():
 
 
 def test_the_command_knows_all_of_them():
-    assert options.LOSSES == parameters.LOSSES == tuple(LOSSES)
+    assert options.LOSSES == parameters.LOSSES == (*LOSSES, "auto")
 
 
 def test_observations_keep_targets_of_their_own():

@@ -66,7 +66,7 @@ _TEST_SIZE = 0.2
 @click.option(
     "--loss",
     type=click.Choice(LOSSES),
-    help="Of numbers: huber where some are absurd, poisson for counts, quantile for bounds; default: squared.",
+    help="Of numbers: huber where some are absurd, poisson for counts, quantile for bounds; auto; default: squared.",
 )
 @click.option("--index", type=click.Choice(list(SHARDS)), help="With --ridge 0: how to find firing neurons.")
 @click.option(
@@ -228,6 +228,8 @@ def _test(work: Work, places: Places) -> tuple[Tested | None, Any, Recorder | No
                 f"Choosing scale, shift, ridge and features on {len(parts.train):,} rows, then training."
             )
             model = work.fit(parts.train)
+    if options["loss"] == "auto" and model.loss_ != "squared":
+        work.console.print(f"Learnt with loss {model.loss_}, which rows left out prefer to squares.")
     if work.task == "regression" and model.target_ == "log" and model.loss_ == "squared":
         work.console.print("The targets are learnt as logarithms, which gives a lower error.")
     if len(parts.test):

@@ -148,7 +148,7 @@ class AddsRows:
                 "partial_fit is for the limit of infinite width; this model is of trained networks. Fit all rows "
                 "together, or fit with width=float('inf')."
             )
-        if getattr(self, "loss_", "") in LOSSES[1:]:
+        if getattr(self, "loss_", "") in LOSSES[1:-1]:
             raise InvalidInput(
                 f"partial_fit is for fits by squares; this one has loss={self.loss_!r}. Fit all rows together."
             )

@@ -45,10 +45,7 @@ class LogTargets:
         target = self.target if self._like is None or self._to_take(count_distinct(rows)) is None else self.target_
         if target == "linear":
             return None
-        unit = Scaling.of(columns, scale="standardise", weights=weights).unit
-        least = columns.min(axis=0)
-        below = np.nextafter(least, -np.inf)  # where a share of the unit is lost in rounding
-        floors = [np.minimum(least - above * unit, below) for above in _ABOVE]
+        floors = self._floors(columns, weights)
         most = self._sizes.one_by_one
         many = len(rows) > most
         some = np.random.default_rng(0).permutation(len(rows))[:most] if many else np.arange(len(rows))
@@ -72,6 +69,14 @@ class LogTargets:
             return floors[best]
         better = all(error(best, power=power) < share * error(None, power=power) for power, share in _CLEARLY)
         return floors[best] if better else None
+
+    @staticmethod
+    def _floors(columns: Matrix, weights: Matrix | None) -> list[Matrix]:
+        """Return the floors (k,) of logarithms of targets (n, k) that are tried."""
+        unit = Scaling.of(columns, scale="standardise", weights=weights).unit
+        least = columns.min(axis=0)
+        below = np.nextafter(least, -np.inf)  # where a share of the unit is lost in rounding
+        return [np.minimum(least - above * unit, below) for above in _ABOVE]
 
     def _encoded(self, X: Any, rows: Matrix, columns: Matrix, floor: Matrix) -> tuple[TableEncoder | None, Matrix]:
         """Return encoder and rows (n, d) with category means of what is learnt of targets (n, k): their logarithms."""

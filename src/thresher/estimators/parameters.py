@@ -22,7 +22,7 @@ _DECISIVE = (
     "width", "shift", "ridge", "bias", "feature_learning", "scale", "approximation", "target", "parts",
     "categorical_features", "loss",
 )  # fmt: skip
-LOSSES = ("squared", "huber", "poisson", "quantile")  # of a regressor
+LOSSES = ("squared", "huber", "poisson", "quantile", "auto")  # of a regressor
 PARTS = {
     "all": Shares(),
     "columns": Shares(0.0, 1.0),
@@ -67,7 +67,7 @@ def check_loss(model: Any, *, interpolates: bool) -> None:
     """Refuse a loss of a regressor that is none, or that goes with no such fit."""
     if model.loss not in LOSSES:
         raise InvalidInput(f"loss must be one of {', '.join(map(repr, LOSSES))}; got {model.loss!r}.")
-    if model.loss == "squared":
+    if model.loss in ("auto", "squared"):
         return
     if interpolates:
         raise InvalidInput(f"ridge=0 meets every target, whatever the loss. Leave loss={model.loss!r} or ridge=0 out.")

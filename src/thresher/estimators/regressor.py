@@ -102,16 +102,16 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         ``parts="columns"`` and up to 4,096 distinct rows. Predictions are monotone in these columns, and constant
         beyond the training values; error bars are those without it
     loss : ``"squared"``: the mean; ``"huber"``: an absurd target moves nothing: one beyond a knee from what the others
-        say of it pulls no harder than there, one beyond twice the knee not at all. The knee is a multiple of the
-        deviation of most rows left out, the largest unless a smaller one is surely better on these. ``"poisson"``:
+        say of it pulls no harder than there, one beyond twice the knee not at all. ``"poisson"``:
         counts, or other amounts from 0 on, whose logarithm of the mean is learnt; one target, infinite width.
-        ``"quantile"``: quantiles by their own loss; infinite width. See docs/losses.md
+        ``"quantile"``: quantiles by their own loss; infinite width. ``"auto"``: squares, of targets or logarithms,
+        Huber or counts, by one score of what is said of rows left out. See docs/losses.md
     quantiles : levels that ``loss="quantile"`` learns, besides 0.5
     sequence : an old word for ``start``
 
     Attributes
     ----------
-    loss_ : the loss that was used
+    loss_, loss_scores_ : the loss that was used, and with "auto" the scores of those tried
     dispersion_ : (factor, excess, whole): the variance of a count around a mean m is factor m + excess m²; None
         unless counts are learnt
     quantile_fits_ : what is added to outputs for quantiles by their own loss; None without them
@@ -198,7 +198,8 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d), dense, sparse or on disk (see docs/many_rows.md), and targets y (n,) or (n, k)."""
         self._check_parameters()
-        self.loss_ = self.loss
+        if self.loss != "auto" or self._like is None:
+            self.loss_ = "squared" if self.loss == "auto" else self.loss
         rows, y = self._table(X, y=y, weights=sample_weight, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, rows)
         targets = np.asarray(y, np.float64)

@@ -22,7 +22,7 @@ __all__ = [
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PARTS = ("auto", "all", "columns", "pairs", "mixed", "layer", "sharp")  # as estimators name them
-LOSSES = ("squared", "huber", "poisson", "quantile")  # of a regressor, as it names them
+LOSSES = ("squared", "huber", "poisson", "quantile", "auto")  # of a regressor, as it names them
 # How the library names what this command line has options for.
 _NAMES = "width|parts|loss|shift|ridge|bias|index|solver|device|tol|dtype|rows|seed|cv|test_size"
 _ARGUMENT = re.compile(rf"\b({_NAMES})=(?:'([^']*)'|([\w.+-]*\w))")

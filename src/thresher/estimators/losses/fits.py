@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.estimators.data.encoder import TableEncoder
-from thresher.estimators.data.observations import Observations
+from thresher.estimators.data.observations import Observations, count_distinct
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.log_targets import LogTargets
+from thresher.estimators.losses.choosing import choose_loss
 from thresher.estimators.losses.pilot import expected_logs, pulled_in
 from thresher.estimators.losses.working import count_targets, moved_targets, robust_size
 from thresher.estimators.models.fitted import LeftOut
@@ -45,6 +47,8 @@ class FitsByLoss(LogTargets):
 
     loss: str
     loss_: str
+    loss_scores_: dict[str, float]
+    width: Any
     encoder_: TableEncoder | None
     ridge_: float
     lift_: Any
@@ -61,11 +65,42 @@ class FitsByLoss(LogTargets):
     def _fit_columns(self, X: Any, rows: Any, columns: Matrix, weights: Matrix | None) -> Made:
         """Fit targets (n, k) with the loss that was asked for, or that is chosen."""
         fits = {"huber": self._fit_robustly, "poisson": self._fit_counts, "quantile": self._fit_robustly}
+        self.loss_scores_ = {}
+        if self.loss == "auto":
+            return self._fit_chosen(X, rows, columns, weights, fits)
         return fits.get(self.loss_, self._fit_squares)(X, rows, columns, weights)
 
-    def _fit_squares(self, X: Any, rows: Any, columns: Matrix, weights: Matrix | None) -> Made:
-        """Fit targets (n, k), or their logarithms, by squares."""
-        floor, raw = self._choose_floor(X, rows, columns, weights), columns
+    def _fit_chosen(
+        self, X: Any, rows: Any, columns: Matrix, weights: Matrix | None, fits: dict[str, Callable[..., Made]]
+    ) -> Made:
+        """Fit targets (n, k) with the loss that is surely best for some rows left out; several targets by squares."""
+        if self._like is not None and self._to_take(count_distinct(rows)) is not None:
+            floor = self._choose_floor(X, rows, columns, weights) if self.loss_ == "squared" else None
+        elif columns.shape[1] > 1 or self.target == "log":
+            self.loss_, floor = "squared", self._choose_floor(X, rows, columns, weights)
+        else:
+            floors = [] if self.target == "linear" else [float(one[0]) for one in self._floors(columns, weights)]
+            free = self.width in ("auto", math.inf)
+            options = self._options(_bare(rows, columns))
+            chosen = choose_loss(rows, columns[:, 0], weights, options, floors, counts=free)
+            self.loss_, self.loss_scores_ = chosen.loss, chosen.scores
+            floor = None if chosen.floor is None else np.array([chosen.floor])
+        if self.loss_ == "squared":
+            return self._fit_squares(X, rows, columns, weights, floor=floor, chosen=True)
+        return fits[self.loss_](X, rows, columns, weights)
+
+    def _fit_squares(
+        self,
+        X: Any,
+        rows: Any,
+        columns: Matrix,
+        weights: Matrix | None,
+        *,
+        floor: Matrix | None = None,
+        chosen: bool = False,
+    ) -> Made:
+        """Fit targets (n, k), or their logarithms, by squares; the floor of these is chosen unless it was."""
+        floor, raw = floor if chosen else self._choose_floor(X, rows, columns, weights), columns
         if floor is not None:
             self.encoder_, rows = self._encoded(X, rows, columns, floor)
             columns = np.log(columns - floor)

@@ -19,7 +19,7 @@ from thresher.losses import Poisson
 from thresher.parallel import blas_for_size
 from thresher.tables.parts import BLOCK
 
-__all__ = ["Pulled", "SmallFit", "expected_logs", "pulled_in"]
+__all__ = ["Followed", "Pulled", "SmallFit", "expected_logs", "followed", "pulled_in", "standardised"]
 
 Matrix = NDArray[np.float64]
 _ROWS = 768  # of a small fit
@@ -69,21 +69,18 @@ def pulled_in(rows: Any, targets: Matrix, weights: Matrix | None, options: Optio
 
     Cost: O(s³) for each of some twenty fits to s rows at most, and O(ns).
     """
-    middle = np.array([weighted_quantile(one, 0.5, weights) for one in targets.T])
-    unit = np.array([robust_size(one, weights) for one in (targets - middle).T])
+    middle, unit, standard, before = standardised(targets, weights)
     known = np.where(unit > 0, unit, 1.0)
-    standard = (targets - middle) / known
-    before = np.clip(standard, -_BEFORE, _BEFORE) * (unit > 0)
     if len(targets) < options.sizes.for_judging or not unit.any():
         return Pulled(middle + known * before, KNEES[0])
     with options.backend.session(), blas_for_size(_ROWS):
         small = SmallFit(rows, options, most=_ROWS)
         heavy = None if weights is None else weights[small.some]
-        found = [_followed(small, standard, before, heavy, knee, options.ridge) for knee in KNEES]
+        found = [followed(small, standard, before, heavy, knee, options.ridge) for knee in KNEES]
         best = 0
-        for place, (misses, *_) in enumerate(found):
-            best = place if _surely_less(misses, found[best][0]) else best
-        _, moved, alpha, size = found[best]
+        for place, one in enumerate(found):
+            best = place if _surely_less(one.misses, found[best].misses) else best
+        moved, alpha, size = found[best].moved, found[best].alpha, found[best].size
         if alpha is not None and len(small.some) < len(targets):
             others = np.ones(len(targets), np.bool_)
             others[small.some] = False
@@ -91,28 +88,55 @@ def pulled_in(rows: Any, targets: Matrix, weights: Matrix | None, options: Optio
     return Pulled(middle + known * moved, KNEES[best])
 
 
-def _followed(
-    small: SmallFit, standard: Matrix, before: Matrix, heavy: Matrix | None, knee: float, asked: float | None
-) -> tuple[Matrix, Matrix, Matrix | None, Matrix]:
-    """Return weighted absolute errors (s,) of some rows left out, targets (n, k), coefficients (s, k), deviations (k,).
+class Standard(NamedTuple):
+    """Targets (n, k) less their medians, in robust deviations (k,), and the same pulled in where they are far out."""
 
-    The fit and the targets it is given follow each other.
-    """
+    middle: Matrix
+    unit: Matrix
+    targets: Matrix
+    near: Matrix
+
+
+def standardised(targets: Matrix, weights: Matrix | None) -> Standard:
+    """Return targets (n, k) in robust deviations from their medians; in units of 1 where most are equal."""
+    middle = np.array([weighted_quantile(one, 0.5, weights) for one in targets.T])
+    unit = np.array([robust_size(one, weights) for one in (targets - middle).T])
+    standard = (targets - middle) / np.where(unit > 0, unit, 1.0)
+    return Standard(middle, unit, standard, np.clip(standard, -_BEFORE, _BEFORE) * (unit > 0))
+
+
+class Followed(NamedTuple):
+    """A fit to some rows, and the targets that it moved."""
+
+    misses: Matrix  # (s,): weighted absolute errors of these rows left out
+    moved: Matrix  # (n, k)
+    alpha: Matrix | None  # (s, k)
+    size: Matrix  # (k,): deviations
+    expected: Matrix | None  # (s, k): what is said of these rows left out
+    wide: Matrix  # (s, 1): how wide errors are there, relative to others
+
+
+def followed(
+    small: SmallFit, standard: Matrix, before: Matrix, heavy: Matrix | None, knee: float, asked: float | None
+) -> Followed:
+    """Return a fit to some rows and the targets (n, k) that it moved, which have followed each other."""
     some, moved = small.some, before.copy()
     weight = np.ones(len(some)) if heavy is None else heavy / heavy.mean()
-    misses, alpha, ridge, size = np.full(len(some), np.inf), None, GUESS, np.ones(standard.shape[1])
+    ridge, ones = GUESS, np.ones(standard.shape[1])
+    made = Followed(np.full(len(some), np.inf), moved, None, ones, None, np.ones((len(some), 1)))
     for time in range(_TIMES):
         data = Observations.of_rows(small.scaled, moved[some], weight)
-        fixed = asked if time % 2 == 0 and time < _TIMES - 1 else ridge
+        fixed = asked if time == 0 else ridge
         fit = fit_kernel(small.matrix, data, diagonal=small.diagonal, ridge=fixed, last=len(data), guess=ridge)
         if fit is None:
             break
-        ridge, alpha, expected = fit.ridge, fit.alpha, fit.left_out(data)
+        ridge, expected = fit.ridge, fit.left_out(data)
         wide = np.sqrt(1 + fit.left_out_variance(data) * data.unit / fit.noise)[:, None]
         misses = weight * np.minimum(np.abs(standard[some] - expected), _BEFORE).sum(axis=1)
         size = np.array([robust_size(one, heavy) for one in ((standard[some] - expected) / wide).T])
         moved[some] = moved_targets(standard[some], expected, knee * size * wide)
-    return misses, moved, alpha, size
+        made = Followed(misses, moved, fit.alpha, size, expected, wide)
+    return made
 
 
 def _surely_less(misses: Matrix, others: Matrix) -> bool:
