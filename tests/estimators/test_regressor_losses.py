@@ -248,6 +248,7 @@ def test_quantiles_follow_errors_that_are_uneven_and_never_cross():
     assert ((between[:, 0] >= found[:, 0]) & (between[:, 0] <= found[:, 1])).all()
     with pytest.raises(InvalidInput, match=r"from 0.05 to 0.95; got 0.99"):
         model.predict_quantiles(new, [0.99])
+    np.testing.assert_array_equal(model.predict_interval(new)[0], found[:, 0])  # whatever the rounding of levels
 
 
 def test_quantiles_of_several_targets():
@@ -365,7 +366,12 @@ def test_what_is_refused(more, words):
 
 @pytest.mark.parametrize(
     "y, words",
-    [(-np.ones(30), "from 0 on; row 0 has -1"), (np.zeros(30), "all are 0"), (np.ones((30, 2)), "one target")],
+    [
+        (-np.ones(30), "from 0 on; row 0 has -1"),
+        (np.zeros(30), "all are 0"),
+        (np.ones((30, 2)), "one target"),
+        (np.full(30, 1e15), "up to 1e"),
+    ],
 )
 def test_counts_that_are_none(y, words):
     with pytest.raises(InvalidInput, match=words):

@@ -27,11 +27,12 @@ __all__ = ["Chosen", "choose_loss"]
 
 Matrix = NDArray[np.float64]
 _ROWS = 512  # of the small fits
-_LEVELS = np.arange(1, 20) / 20
+_SCORED = np.arange(1, 20) / 20
 _HEAVY = 6.0  # robust deviations beyond which some targets lie where Huber's loss is tried
 _REACH = 20.0  # robust deviations from the median at which targets count as the same
 _CLEARLY, _SURE = 0.98, 2.0  # share of the score of squares, and standard errors, that another must leave and gain
 _SQUARES = 1.05  # share of the mean square of errors, those of squares being 1, that logarithms and counts may have
+_MOST = 1e15  # robust deviations of a target at most
 _MOST_COUNT = 1e6  # mean above which whole numbers are no counts
 
 
@@ -65,7 +66,9 @@ def choose_loss(
         return Chosen("squared", None, {})
     with options.backend.session(), blas_for_size(_ROWS):
         small = SmallFit(rows, options, most=_ROWS)
-        y = targets[small.some]
+        middle, unit, *_ = standardised(targets[:, None], weights)
+        far = _MOST * (unit[0] or 1.0)
+        y = np.clip(targets[small.some], middle[0] - far, middle[0] + far)
         heavy = np.ones(len(y)) if weights is None else weights[small.some] / weights[small.some].mean()
         plain, rest = _by_squares(small, y, heavy, options)
         if plain is None:
@@ -90,7 +93,7 @@ def _best(y: Matrix, heavy: Matrix, said: dict[str, _Said], floors: list[float])
 
     def pinball(one: _Said) -> Matrix:
         rest = np.clip(y, low, high)[:, None] - np.clip(one.quantiles, low, high)
-        return heavy * np.maximum(_LEVELS * rest, (_LEVELS - 1) * rest).mean(axis=1)
+        return heavy * np.maximum(_SCORED * rest, (_SCORED - 1) * rest).mean(axis=1)
 
     losses = {name: pinball(one) for name, one in said.items()}
     squares = {name: float(heavy @ (y - one.prediction) ** 2) for name, one in said.items()}
@@ -126,7 +129,7 @@ def _around(fit: LeaveOneOutFit, data: Observations) -> tuple[Matrix, Matrix]:
 
 def _spread(expected: Matrix, wide: Matrix, rest: Matrix, heavy: Matrix) -> Matrix:
     """Return quantiles (s, levels) from those of errors in deviations (s,)."""
-    steps = np.array([weighted_quantile(rest, level, heavy) for level in _LEVELS])
+    steps = np.array([weighted_quantile(rest, level, heavy) for level in _SCORED])
     return expected[:, None] + wide[:, None] * steps
 
 
@@ -162,4 +165,4 @@ def _by_counts(small: SmallFit, y: Matrix, heavy: Matrix) -> _Said | None:
     if fit is None:
         return None
     means = Poisson().link(np.minimum(fit.left_out(data, Poisson())[:, 0], np.log(y.max() + 1) + 3))
-    return _Said(count_quantiles(means, _LEVELS, dispersion_of(y, means, heavy)), means)
+    return _Said(count_quantiles(means, _SCORED, dispersion_of(y, means, heavy)), means)

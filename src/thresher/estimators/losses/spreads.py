@@ -17,6 +17,7 @@ from thresher.estimators.models.fitted import LeftOut
 __all__ = ["SpreadsByLoss"]
 
 Matrix = NDArray[np.float64]
+_ROUNDING = 1e-9  # of a level
 _MOST = 700.0  # of what exp is taken of
 
 
@@ -68,13 +69,13 @@ class SpreadsByLoss:
         fits = self.quantile_fits_
         if fits is None:
             return None
-        inside = np.clip(levels, fits.levels[0], fits.levels[-1])
-        levels = np.where(np.isclose(levels, inside, rtol=0.0, atol=1e-12), inside, levels)  # (1 - 0.9) / 2 is not 0.05
-        if levels.min() < fits.levels[0] or levels.max() > fits.levels[-1]:
+        beyond = levels[(levels < fits.levels[0] - _ROUNDING) | (levels > fits.levels[-1] + _ROUNDING)]
+        if len(beyond):
             raise InvalidInput(
-                f"this model has learnt quantiles from {fits.levels[0]:g} to {fits.levels[-1]:g}; got "
-                f"{levels[(levels < fits.levels[0]) | (levels > fits.levels[-1])][0]:g}. Fit with more quantiles=."
+                f"this model has learnt quantiles from {fits.levels[0]:g} to {fits.levels[-1]:g}; got {beyond[0]:g}. "
+                "Fit with more quantiles=."
             )
+        levels = np.clip(levels, fits.levels[0], fits.levels[-1])
         added = fits.at(inputs, self._kernel, self._predicting())
         found = fits.between(outputs[:, :, None] + added, levels)
         return found * self.target_scaling_.unit[:, None] + self.target_scaling_.mean[:, None]
