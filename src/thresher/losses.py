@@ -9,6 +9,7 @@ is above zero, or the one that lies above the loss everywhere (:class:`Huber`, :
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -286,11 +287,23 @@ class _Given:
 
     def __init__(self, loss: Any) -> None:
         self.given = loss
-        self.value, self.slope, self.curvature = loss.value, loss.slope, loss.curvature
+        self.value, self.slope, self.curvature = (_locked(getattr(loss, name)) for name in _NEEDED)
         self.joint = bool(getattr(loss, "joint", False))
         self.check = getattr(loss, "check", lambda targets: None)
         self.link = getattr(loss, "link", lambda outputs: outputs)
         self.least = getattr(loss, "least", lambda targets: np.zeros(len(targets)))
+
+
+def _locked(function: Callable[[Values, Values], Values]) -> Callable[[Values, Values], Values]:
+    """Return a function whose arguments cannot be written to: they are those of the training."""
+
+    def call(outputs: Values, targets: Values) -> Values:
+        views = outputs.view(), targets.view()
+        for one in views:
+            one.flags.writeable = False
+        return function(*views)
+
+    return call
 
 
 def choose_loss(loss: Any) -> Loss:
@@ -303,7 +316,7 @@ def choose_loss(loss: Any) -> Loss:
         made: Loss = LOSSES[loss]()
         return made
     if not isinstance(loss, type) and all(callable(getattr(loss, name, None)) for name in _NEEDED):
-        return loss if isinstance(loss, Loss) else _Given(loss)
+        return loss if type(loss) in LOSSES.values() else _Given(loss)
     names = ", ".join(repr(one) for one in LOSSES)
     raise InvalidInput(
         f"loss must be one of {names}, or an object with the methods value, slope and curvature; got {loss!r}."

@@ -332,6 +332,17 @@ class TestRefusals:
         with pytest.raises(InvalidInput, match=r"value of a loss must return shape \(30,\); it returned \(\)"):
             train(inputs(), targets("huber"), loss=loss, **OPTIONS)
 
+    def test_a_loss_that_writes_to_outputs(self):
+        loss = LogCosh()
+
+        def slope(f, y):
+            f -= y
+            return np.tanh(f)
+
+        loss.slope = slope
+        with pytest.raises(ValueError, match="read-only"):
+            train(inputs(), targets("huber"), loss=loss, **OPTIONS)
+
     def test_values_below_the_least(self):
         loss, plain = LogCosh(), LogCosh().value
         loss.value = lambda f, y: plain(f, y) - 1
