@@ -82,7 +82,10 @@ class TestTheDefinition:
 
 class TestTraining:
     @every_activation
-    @pytest.mark.parametrize("index", ["certified", "scan", "dense", "tournament"])
+    @pytest.mark.parametrize(
+        "index",
+        ["certified", "dense", *(pytest.param(one, marks=pytest.mark.thorough) for one in ("scan", "tournament"))],
+    )
     def test_it_walks_the_path_of_the_definition(self, activation, index):
         problem = random_problem(inputs=10, dimension=6)
         result = train(
