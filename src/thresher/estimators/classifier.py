@@ -159,7 +159,8 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         """Take in rows that come later: see :meth:`ThresherRegressor.partial_fit`.
 
         The first call fits, so that its rows must have all ``classes``; labels that come later must be among them.
-        With ``class_weight`` an observation weighs as those of its class did in the fit, on average.
+        With ``class_weight`` an observation weighs as those of its class did in the fit, on average. Unless
+        ``loss="squared"``, the fit by log loss is made and judged again on all rows. Cost: O(n³) for that.
         """
         if classes is not None:
             unknown = np.setdiff1d(np.unique(np.asarray(y)), np.asarray(classes))
