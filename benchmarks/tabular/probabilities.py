@@ -142,10 +142,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
+    where = machine({"environment": environment()})
     for suite in options.suite:
         folder, make, part = SUITES[suite]
         names = [one for one in set_names(options.data_dir / folder) if not options.sets or one in options.sets]
-        lines = [make(options.data_dir / folder, names).markdown(), machine({"environment": environment()})]
+        lines = [make(options.data_dir / folder, names).markdown(), where]
         print("\n".join(lines))
         write(part, lines, page=None if options.sets else PAGE)
 
