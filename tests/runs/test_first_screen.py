@@ -254,3 +254,13 @@ def test_no_label_covers_another_in_the_files_of_people(name):
         assert check_layout(pictures, found)
         for one in pictures.values():
             assert not re.search(r"between (\S+) .* and \1 ", one.caption)
+
+
+def test_a_report_says_which_loss_was_asked_for():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(80, 2))
+    counts = rng.poisson(np.exp(1 + X[:, 0]))
+    model = ThresherRegressor(loss="poisson", random_state=0, **GIVEN).fit(X[:60], counts[:60])
+    run = thresher.evaluate(model, X[60:], counts[60:], X_train=X[:60], y_train=counts[:60])
+    assert run.network["loss"] == "poisson"
+    assert run.evaluation.coverage

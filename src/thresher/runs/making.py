@@ -230,6 +230,8 @@ def _network(model: Any) -> dict[str, Any]:
     network |= _seeds(model)
     if hasattr(model, "loss_errors_"):
         network[LOSS] = f"{model.loss_}: {model.loss_reason_}"
+    elif getattr(model, "loss_", "squared") != "squared":
+        network["loss"] = model.loss_
     if model.results_:
         network |= {"twins": settings.start.twins, "dimension": settings.start.dimension}
     return network | {

@@ -29,6 +29,7 @@ _MEANINGS = {  # of settings of an estimator's network
     "width": "neurons of each network",
     WHY: "the limit of infinite width, or networks",
     LOSS: "scores of squares, a fit by log loss, or the mean of their log odds",
+    "loss": "what is made small, as asked for; loss= (--loss)",
     "inputs": "rows, or centres, that it keeps",
     "ridge": "penalty on the distance from the start weights, relative to the kernel; larger is smoother",
     "shift": "threshold above which a neuron fires; larger makes fewer fire",
