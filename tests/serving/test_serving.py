@@ -229,6 +229,18 @@ def test_requests_one_after_the_other_on_a_connection(server):
     assert raw(server, one.replace(b"HTTP/1.1", b"HTTP/1.0")).count(b"200 OK") == 1
 
 
+def test_a_client_that_says_it_has_sent_all(server):
+    body = json.dumps([ROW]).encode()
+    with socket.create_connection((server.host, server.port), timeout=5) as line:
+        line.sendall((b"POST /predict HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)) * 2)
+        line.shutdown(socket.SHUT_WR)
+        found = b""
+        while more := line.recv(1 << 16):
+            found += more
+    assert found.count(b"200 OK") == 2
+    assert found.count(b"Connection: close") == 1
+
+
 def test_a_client_that_waits_to_be_told_to_go_on(server):
     body = json.dumps([ROW]).encode()
     head = b"POST /predict HTTP/1.1\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(

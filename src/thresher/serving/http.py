@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
         self._keep = True
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._ending = False
+        self._ending = self._all_sent = False
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for a request; refuse one connection too many."""
@@ -168,6 +168,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Keep the connection until the last request is answered."""
+        self._all_sent = True
         self._ending = self._task is None
         return not self._ending
 
@@ -226,7 +227,7 @@ class Connection(asyncio.Protocol):
             self._say(f"500 {request.method} {_clean(request.path)}: {type(error).__name__}: {_clean(str(error))}")
             response = refusal(Refused(500, "the server failed to answer; its log says why."))
         self._task = None
-        close = not keep or self._ending
+        close = not keep or self._ending or (self._all_sent and not self._buffer)
         self._transport.write(response.encoded(close=close, head_only=request.method == "HEAD"))
         if close:
             self._ending = True
