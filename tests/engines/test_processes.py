@@ -121,6 +121,8 @@ CASES = {
     "poisson": {"twins": True, "start": "poisson", "width": 500, "shift": 1.5, "audit": True},
     "hadamard": {"start": "hadamard", "audit": True},
     "scan with a penalty": {"index": "scan", "penalty": 0.1},
+    "huber": {"loss": "huber", "audit": True},
+    "softmax": {"loss": "softmax", "audit": True},
 }
 
 
@@ -134,6 +136,9 @@ def test_processes_change_no_bit(case, problems):
     options = {"width": 600, "shift": 0.6, "max_iterations": 4, **CASES[case]}
     if options.get("index") == "dense":
         options["width"] = 80  # shards of this kind are smaller
+    if case == "softmax":
+        X, first = problems[0].inputs, problems[0].targets > 0
+        problems = [Problem(X, first), Problem(X, ~first)]
     here = train_together(problems, **options)
     there = train_together(problems, engine=ProcessExecutor, **options)
     assert [len(some) for some in ProcessExecutor.made] == [3]

@@ -207,7 +207,7 @@ class TestSteps:
             assert (one.flips, one.looks, one.residual) == (other.flips, other.looks, other.residual)
 
     @pytest.mark.parametrize("solver", ["cholesky", "sketched", "cg", "pivots", "auto"])
-    @pytest.mark.parametrize("name", ["logistic", "poisson"])
+    @pytest.mark.parametrize("name", ["logistic", pytest.param("poisson", marks=pytest.mark.thorough)])
     def test_every_solver_ends(self, name, solver):
         for penalty in (0.0,) if solver == "sketched" else (0.0, 2.0):  # whose solves are loose
             assert fit(name, solver=solver, penalty=penalty, tol=1e-2, width=1 << 13).status == Status.CONVERGED
@@ -233,26 +233,28 @@ class TestSteps:
 class TestRuns:
     @other_losses
     def test_threads_and_together_change_no_bit(self, name):
-        both = train_together([Problem(inputs(), targets(name))] * 2, loss=SCALAR[name], threads=1, tol=1e-2, **OPTIONS)
-        alone = fit(name, threads=3, tol=1e-2)
+        options, problem = {"tol": 1e-2, "max_iterations": 4}, Problem(inputs(), targets(name))
+        both = train_together([problem] * 2, loss=SCALAR[name], threads=1, **OPTIONS, **options)
+        alone = fit(name, threads=3, **options)
         for one in both:
             assert [r.loss for r in one.history] == [r.loss for r in alone.history]
             np.testing.assert_array_equal(one.network.predict(inputs()), alone.network.predict(inputs()))
 
     def test_problems_that_add_different_numbers_to_the_diagonal(self):
         many = [targets("huber"), 9 * targets("huber")[::-1]]
-        both = train_together([Problem(inputs(), y) for y in many], loss="huber", penalty=PENALTY, tol=1e-2, **OPTIONS)
+        options = {"loss": "huber", "penalty": PENALTY, "tol": 1e-2, "max_iterations": 4, **OPTIONS}
+        both = train_together([Problem(inputs(), y) for y in many], **options)
         for one, y in zip(both, many, strict=True):
-            alone = train(inputs(), y, loss="huber", penalty=PENALTY, tol=1e-2, **OPTIONS)
+            alone = train(inputs(), y, **options)
             assert [r.loss for r in one.history] == [r.loss for r in alone.history]
 
     @other_losses
     @every_penalty
     def test_a_resumed_run_is_the_same(self, name, penalty, tmp_path):
-        whole = fit(name, penalty=penalty, tol=1e-2)
-        path = tmp_path / "checkpoint"
-        fit(name, penalty=penalty, tol=1e-2, checkpoint=path, max_iterations=2)
-        resumed = fit(name, penalty=penalty, tol=1e-2, checkpoint=path, resume=True)
+        options, path = {"penalty": penalty, "tol": 1e-2}, tmp_path / "checkpoint"
+        whole = fit(name, **options, max_iterations=5)
+        fit(name, **options, checkpoint=path, max_iterations=2)
+        resumed = fit(name, **options, checkpoint=path, resume=True, max_iterations=5)
         assert [r.loss for r in resumed.history] == [r.loss for r in whole.history]
         np.testing.assert_array_equal(resumed.network.predict(inputs()), whole.network.predict(inputs()))
 
