@@ -264,3 +264,9 @@ def test_a_report_says_which_loss_was_asked_for():
     run = thresher.evaluate(model, X[60:], counts[60:], X_train=X[:60], y_train=counts[:60])
     assert run.network["loss"] == "poisson"
     assert run.evaluation.coverage
+
+
+def test_of_one_row_no_share_is_explained():
+    found = evaluated({"a": np.ones(1)}, lambda X: X["a"], np.zeros(1))
+    assert [row[0] for row in compared(found)[1]] == ["RMSE", "off on average"]
+    assert "nan" not in verdict(found) + repr(compared(found))

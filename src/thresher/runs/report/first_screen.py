@@ -92,6 +92,8 @@ def _of_numbers(found: Evaluation) -> Iterator[list[str]]:
     measure = Measure.of(found)
     for name, meaning in _NUMBERS.items():
         own, other = found.scores[name], found.linear.get(_OF_LINEAR.get(name, name), math.nan)
+        if math.isnan(own):
+            continue
         guess = 0.0 if name == "R2" else found.scores[f"{name}{GUESS}"]
         size = min(x for x in (own, guess, measure.error) if x > 0) / 2 if name != "R2" else 1.0
         said = [_share(one) if name == "R2" else measure.say(one, size=size) for one in (own, other, guess)]
