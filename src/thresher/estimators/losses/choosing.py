@@ -28,7 +28,7 @@ __all__ = ["Chosen", "choose_loss"]
 Matrix = NDArray[np.float64]
 _ROWS = 512  # of the small fits
 _SCORED = np.arange(1, 20) / 20
-_HEAVY = 6.0  # robust deviations beyond which some targets lie where Huber's loss is tried
+_ABSURD = 15.0  # robust deviations beyond which an error is absurd: where there is one, Huber's loss is tried
 _REACH = 20.0  # robust deviations from the median at which targets count as the same
 _CLEARLY, _SURE = 0.98, 2.0  # share of the score of squares, and standard errors, that another must leave and gain
 _SQUARES = 1.05  # share of the mean square of errors, those of squares being 1, that logarithms and counts may have
@@ -56,9 +56,9 @@ def choose_loss(
 ) -> Chosen:
     """Return the loss for targets (n,): squares, unless another is surely better.
 
-    ``floors`` are those of logarithms that are tried. Huber's loss is tried where errors of squares have heavy tails,
-    that of counts where targets are whole and none is below 0. Logarithms and counts must have about
-    the same mean square of errors, or a lower one.
+    ``floors`` are those of logarithms that are tried. Huber's loss is tried where some errors of squares are absurd,
+    that of counts where targets are whole and none is below 0. All must have about the same mean square of errors, or a
+    lower one, where targets are not absurd.
 
     Cost: O(s³) for each of some fits to s rows at most.
     """
@@ -76,17 +76,23 @@ def choose_loss(
         others: dict[str, Callable[[], _Said | None]] = {}
         for place, floor in enumerate(floors):
             others[f"log {place}"] = lambda floor=floor: _by_logs(small, y, heavy, options, floor)  # type: ignore[misc]
-        if np.abs(rest).max() > _HEAVY * robust_size(rest, heavy):
+        ordinary = np.abs(rest) <= _ABSURD * robust_size(rest, heavy)
+        if not ordinary.all():
             others["huber"] = lambda: _by_huber(small, targets, heavy, options)
         whole = bool((targets == np.rint(targets)).all() and targets.min() >= 0)
         if counts and whole and 0 < targets.mean() < _MOST_COUNT:
             others["poisson"] = lambda: _by_counts(small, y, heavy)
         said = {"squared": plain} | {name: made for name, make in others.items() if (made := make()) is not None}
-    return _best(y, heavy, said, floors)
+    return _best(y, heavy, said, floors, ordinary=ordinary)
 
 
-def _best(y: Matrix, heavy: Matrix, said: dict[str, _Said], floors: list[float]) -> Chosen:
-    """Return the loss of the least score that is surely below that of squares, and scores of all."""
+def _best(
+    y: Matrix, heavy: Matrix, said: dict[str, _Said], floors: list[float], *, ordinary: NDArray[np.bool_]
+) -> Chosen:
+    """Return the loss of the least score that is surely below that of squares, and scores of all.
+
+    Squared errors are those of ``ordinary`` targets, none of which is absurd.
+    """
     middle = weighted_quantile(y, 0.5, heavy)
     unit = robust_size(y - middle, heavy) or 1.0
     low, high = middle - _REACH * unit, middle + _REACH * unit  # beyond, one target would be all of the score
@@ -96,12 +102,12 @@ def _best(y: Matrix, heavy: Matrix, said: dict[str, _Said], floors: list[float])
         return heavy * np.maximum(_SCORED * rest, (_SCORED - 1) * rest).mean(axis=1)
 
     losses = {name: pinball(one) for name, one in said.items()}
-    squares = {name: float(heavy @ (y - one.prediction) ** 2) for name, one in said.items()}
+    squares = {name: float((heavy * (y - one.prediction) ** 2)[ordinary].sum()) for name, one in said.items()}
     plain, best = losses["squared"], "squared"
     for name, loss in losses.items():
         gain = plain - loss
         sure = gain.sum() > max((1 - _CLEARLY) * plain.sum(), _SURE * float(np.linalg.norm(gain - gain.mean())))
-        as_good = name == "huber" or squares[name] <= _SQUARES * squares["squared"]
+        as_good = squares[name] <= (1.0 if name == "huber" else _SQUARES) * squares["squared"]
         if sure and as_good and loss.sum() < losses[best].sum():
             best = name
     scores = {name: float(loss.mean()) for name, loss in losses.items()}
