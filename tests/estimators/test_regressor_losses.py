@@ -342,8 +342,10 @@ def test_effects_and_exports():
 @pytest.mark.parametrize("loss", LOSSES[1:])
 def test_rows_that_come_later_are_refused(loss):
     model, X, y = fitted(loss, 60)
-    with pytest.raises(InvalidInput, match="for fits by squares"):
+    with pytest.raises(AttributeError, match="partial_fit"):
         model.partial_fit(X[:2] + 1, y[:2])
+    with pytest.raises(InvalidInput, match="for fits by squares"):
+        model.set_params(loss="auto").partial_fit(X[:2] + 1, y[:2])
 
 
 @pytest.mark.parametrize(
@@ -401,6 +403,7 @@ def test_observations_keep_targets_of_their_own():
 
 
 @pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize("loss", ["huber", "quantile"])
 def test_scikit_learn_takes_them(loss):
     check_estimator(ThresherRegressor(loss=loss, random_state=0))

@@ -90,6 +90,8 @@ def takes_rows(estimator: Any) -> bool:
             f"partial_fit is for the limit of infinite width with a ridge; got width={estimator.width!r}, "
             f"ridge={estimator.ridge!r}. Leave both out, or fit all rows together."
         )
+    if getattr(estimator, "loss", "squared") in LOSSES[1:-1]:
+        raise AttributeError(f"partial_fit is for fits by squares; got loss={estimator.loss!r}. Fit all rows together.")
     return True
 
 
