@@ -272,6 +272,8 @@ def _say_task(table: Table, known: Places, options: dict[str, Any], file: Path, 
     """Print what was read and what is to be learnt; return the task."""
     targets = table.targets[known]
     task, why = guess_task(targets) if options["task"] == "auto" else (options["task"], "as requested")
+    if options["loss"] and options["task"] == "auto" and targets.dtype.kind in "iuf":
+        task, why = "regression", f"as --loss {options['loss']} says"
     check_target(table.target, targets, task)
     n, d = table.inputs.shape
     console.print(
