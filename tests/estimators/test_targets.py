@@ -211,5 +211,6 @@ class TestErrorBars:
         assert tried == [None]
         assert (model.predict(X, return_std=True)[1] > 0).all()
         model.penalty_ = -model.penalty_
+        model._forget_effects()  # nor what was kept of the error bars
         with pytest.raises(InvalidInput, match="too small for deviations"):
             model.predict(X, return_std=True)
