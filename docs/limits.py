@@ -75,6 +75,17 @@ CHOICES = [
     Limit("values of a column of whole numbers that may be a category, at most", "estimators", "_LEVELS"),
     Limit("columns that such numbers become at most", "estimators", "_INDICATORS"),
     Limit("share of the squared error that categories must gain", "estimators: parts.py", "_WORTH"),
+    Limit('rows of the small fits of a regression\'s `loss="auto"`', "estimators: choosing.py", "_ROWS"),
+    Limit("share of the score of squares that another loss must leave there", "estimators: choosing.py", "_CLEARLY"),
+    Limit("and standard errors that it must gain", "estimators: choosing.py", "_SURE"),
+    Limit('knees of `loss="huber"`, in deviations of most rows', "estimators", "KNEES"),
+    Limit('rows that the levels of `loss="quantile"` are fitted to, at most', "estimators: quantiles.py", "_ROWS"),
+    Limit(
+        "rows that come later: observations, times those at the last look, from which choices are looked at again",
+        "estimators: adding.py",
+        "_GROWN",
+    ),
+    Limit("share of the error that another choice must leave, to be said", "estimators: adding.py", "_BETTER"),
     Limit("floor of logarithms below the smallest target, in deviations of the targets", "estimators", "_ABOVE"),
     Limit(
         "share by which the error of networks or of the limit must be larger to be measurably worse",

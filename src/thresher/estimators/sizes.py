@@ -15,7 +15,7 @@ class Sizes(NamedTuple):
     exact_cheap: int = 3 << 14  # rows up to which a processor makes such a fit without comparing it with centres
     double: int = 1024  # training rows up to which predictions in double precision are quick enough
     for_judging: int = 8  # observations below which leaving some out says nothing
-    for_scales: int = 50  # observations from which scales are compared
+    for_scales: int = 50  # observations from which scales are compared, and by which loss classes are fitted
     for_columns: int = 128  # observations from which column weights are tried
     columns: int = 512  # columns up to which features are learnt unasked, and scales by rank are tried
     spanned: int = 1000  # rows whose span is computed, in a second or two; columns of more are used as they are
