@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from exported import exports, run_onnx
 
 from thresher import InvalidInput, NotAvailable, ThresherClassifier, ThresherRegressor
 from thresher.estimators.data.scaling import SCALES
@@ -23,29 +24,8 @@ LEARNT = {  # what multiplies scaled columns, and how many of them there are
 }
 
 
-def run_onnx(model, rows, **options):
-    """What an ONNX model returns, by name."""
-    onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")
-    session = onnxruntime.InferenceSession(model.to_onnx(**options).SerializeToString())
-    return dict(zip([one.name for one in session.get_outputs()], session.run(None, {"X": rows}), strict=True))
-
-
-def by_onnx(model, rows, *, dtype="float64"):
-    found = run_onnx(model, rows.astype(dtype), dtype=dtype)
-    return found["scores"] if "scores" in found else found["outputs"]
-
-
-def by_torch(model, rows, *, dtype="float64"):
-    torch = pytest.importorskip("torch", reason="an extra")
-    return model.to_torch(dtype=dtype)(torch.from_numpy(rows.astype(dtype))).numpy()
-
-
-def by_arrays(model, rows, *, dtype="float64"):
-    return predict_arrays(model.to_numpy(dtype=dtype), rows.astype(dtype))
-
-
 def classes_by_onnx(model, rows, *, dtype):
-    found = run_onnx(model, rows.astype(dtype), dtype=dtype)
+    found = run_onnx(model, rows, dtype=dtype)
     return found["label"], found["probabilities"]
 
 
@@ -57,9 +37,6 @@ def classes_by_torch(model, rows, *, dtype):
 
 def classes_by_arrays(model, rows, *, dtype):
     return classify_arrays(model.to_numpy(dtype=dtype), rows.astype(dtype))
-
-
-exports = pytest.mark.parametrize("export", [by_arrays, by_onnx, by_torch])
 
 
 @pytest.fixture(scope="module", params=[(scale, learnt) for scale in SCALES for learnt in LEARNT], ids=str)

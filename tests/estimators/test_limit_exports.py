@@ -3,6 +3,7 @@
 import naive
 import numpy as np
 import pytest
+from exported import by_arrays, by_onnx, exports, run_onnx
 from scipy.special import owens_t
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
@@ -21,29 +22,6 @@ class Few(ThresherRegressor):
     _sizes = Sizes(one_by_one=40, exact=60, exact_cheap=60, centres=20, more_centres=30, leaf=25)
 
 
-def run_onnx(model, rows, *, dtype):
-    """What an ONNX model returns, by name."""
-    onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")
-    session = onnxruntime.InferenceSession(model.to_onnx(dtype=dtype).SerializeToString())
-    found = session.run(None, {"X": rows.astype(dtype)})
-    return dict(zip([one.name for one in session.get_outputs()], found, strict=True))
-
-
-def by_onnx(model, rows, *, dtype="float64"):
-    found = run_onnx(model, rows, dtype=dtype)
-    return found["scores"] if "scores" in found else found["outputs"]
-
-
-def by_torch(model, rows, *, dtype="float64"):
-    torch = pytest.importorskip("torch", reason="an extra")
-    return model.to_torch(dtype=dtype)(torch.from_numpy(rows.astype(dtype))).numpy()
-
-
-def by_arrays(model, rows, *, dtype="float64"):
-    return predict_arrays(model.to_numpy(dtype=dtype), rows.astype(dtype))
-
-
-exports = pytest.mark.parametrize("export", [by_arrays, by_onnx, by_torch])
 precisions = pytest.mark.parametrize(("dtype", "apart"), [("float64", 1e-7), ("float32", 2e-5)])
 
 
