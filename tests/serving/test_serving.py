@@ -139,9 +139,24 @@ def test_the_schema(server, ask):
     assert ask(method="GET", path="/health") == (200, {"status": "ok"})
 
 
+def test_the_example_of_columns_with_units_is_one_that_is_answered():
+    rng = np.random.default_rng(0)
+    columns = {
+        "clock": [f"{one}:{two:02d}" for one, two in rng.integers(0, 24, (40, 2))],
+        "warm": [f"{one:.1f} °C".replace(".", ",") for one in rng.normal(20, 3, 40)],
+        "share": [f"{one}%" for one in rng.integers(1, 99, 40)],
+    }
+    frame = Frame([Column(name, np.array(cells, object)) for name, cells in columns.items()])
+    made = ThresherRegressor(**LIMIT).fit(frame, rng.normal(size=40))
+    with server_of(made) as one:
+        told = asked(one, method="GET", path="/")[1]["predict"]["body"]
+        assert asked(one, told)[0] == 200
+
+
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
+        (b'{"\\ud800": 1}', 400, "the body has \ud800; expected 'rows', and 'coverage' if you like."),
         ([ROW | {"area": "big"}], 422, "row 1, column 'area': 'big' is no number that can be read."),
         ([ROW, ROW | {"sold": "soon"}], 422, "row 2, column 'sold': 'soon' is no date that can be read."),
         ([ROW, ROW | {"sold": 3}], 422, "column 'sold'"),

@@ -15,6 +15,7 @@ from thresher.runs.saved import SavedModel
 from thresher.serving.http import Refused
 from thresher.serving.rows import Asked, frame_of, read_body
 from thresher.tables.frame import Frame, say_label
+from thresher.tables.units.known import CLOCK
 
 __all__ = ["Answerer"]
 
@@ -204,11 +205,18 @@ def _example(kind: Any, values: list[str]) -> Any:
     if kind is None:
         return 0.0
     if kind.kind == "number":
-        number = float(f"{kind.fill:.{_ROUNDED}g}")
-        return f"{number:g} {kind.unit}" if getattr(kind, "unit", "") else number
+        return _written(float(f"{kind.fill:.{_ROUNDED}g}"), kind)
     if kind.kind == "date":
         days = dict(zip(kind.parts, kind.fill, strict=True)).get("day", 19_723.0)
         return str(np.datetime64("1970-01-01") + np.timedelta64(int(days), "D"))
     if values:
         return next((one for one in values if one), None)
     return " ".join(getattr(kind, "words", ())[:3]) if kind.kind == "text" else None
+
+
+def _written(number: float, kind: Any) -> Any:
+    """Return a number as a column with units has it: with its unit and decimal sign, or as a time of a clock."""
+    if kind.unit == CLOCK:
+        hours, minutes = divmod(round(60 * abs(number)), 60)
+        return f"{'-' * (number < 0)}{hours}:{minutes:02d}"
+    return f"{number:g} {kind.unit}".replace(".", kind.decimal) if kind.unit else number

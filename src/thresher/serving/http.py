@@ -65,9 +65,9 @@ class Response(NamedTuple):
 
 def refusal(refused: Refused) -> Response:
     """Return the response to a request that is refused: its message is the ``error``."""
-    return Response(
-        refused.status, (json.dumps({"error": refused.message}, ensure_ascii=False) + "\n").encode(), refused.headers
-    )
+    told = json.dumps({"error": refused.message}, ensure_ascii=False) + "\n"
+    # A message may name halves of letters, which JSON can write and UTF-8 cannot: they stay as JSON writes them.
+    return Response(refused.status, told.encode(errors="backslashreplace"), refused.headers)
 
 
 class Head(NamedTuple):

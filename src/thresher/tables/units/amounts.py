@@ -49,9 +49,9 @@ class Amounts(NamedTuple):
 
 
 def is_amount(cell: str) -> bool:
-    """Return whether a cell is a number with a unit."""
+    """Return whether a cell is a number with a unit, or with a currency."""
     taken = take_apart(cell)
-    return taken is not None and any(unit != PLAIN for _, unit in taken.parts)
+    return taken is not None and (bool(taken.currency) or any(unit != PLAIN for _, unit in taken.parts))
 
 
 def is_plain(cell: str, unit: str) -> bool:
@@ -94,7 +94,7 @@ def find_amounts(cells: Cells, *, decimal: str) -> Amounts:
     minutes, beside ``20 cm`` metres; alone it is read as it is. Cost: O(n), with a look at each different cell.
     """
     counts = Counter(cell for cell in cells if cell.strip().lower() not in NO_VALUE)
-    if not any(is_amount(cell) or any(sign in cell for sign in "€$£¥") for cell in [*counts][:_SOME]):
+    if not any(is_amount(cell) for cell in [*counts][:_SOME]):
         return Amounts()
     taken = {cell: take_apart(cell) for cell in counts}
     total = sum(counts.values())
