@@ -111,8 +111,7 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
 
     Attributes
     ----------
-    loss_, loss_scores_ : the loss that was used, and with "auto" the scores of those tried; "log 0" and "log 1" are
-        squares of logarithms above a floor close to the smallest target, and farther from it
+    loss_, loss_scores_ : the loss used, and with "auto" the scores of those tried; "log 0", "log 1": of logarithms
     dispersion_ : (factor, excess, whole): the variance of a count around a mean m is factor m + excess m²; None
         unless counts are learnt
     quantile_fits_ : what is added to outputs for quantiles by their own loss; None without them
