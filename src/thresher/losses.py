@@ -9,8 +9,9 @@ is above zero, or the one that lies above the loss everywhere (:class:`Huber`, :
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -28,7 +29,7 @@ __all__ = [
 Values = NDArray[np.float64]
 _NEEDED = ("value", "slope", "curvature")  # methods of any loss
 _LEAST_CURVATURE = 1e-6  # of a loss that is all but flat
-_MOST_LOG = 30.0  # of what exp is taken of
+_MOST_LOG, _MOST_COUNT = 30.0, 1e12  # of what exp is taken of, and of counts whose logarithm is well below it
 _SHARE = 0.25  # of slope times step that a step must gain; a parabola that is right gains half of it
 _DOUBLINGS = 60
 _ROUNDING = 1e-14  # of a value
@@ -250,10 +251,13 @@ class Poisson:
     joint = False
 
     def check(self, targets: Values) -> None:
-        """Take numbers from 0 on."""
-        if (targets < 0).any():
-            row = int(np.argmax(targets < 0))
-            raise InvalidInput(f"loss='poisson' takes counts, from 0 on; row {row} has {targets[row]:g}.")
+        """Take numbers from 0 to 1e12."""
+        wrong = ~((targets >= 0) & (targets <= _MOST_COUNT))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise InvalidInput(
+                f"loss='poisson' takes counts, from 0 on and up to {_MOST_COUNT:g}; row {row} has {targets[row]:g}."
+            )
 
     def value(self, outputs: Values, targets: Values) -> Values:
         """Return exp f - y f."""
@@ -291,17 +295,21 @@ class _Given:
         self.joint = bool(getattr(loss, "joint", False))
         self.check = getattr(loss, "check", lambda targets: None)
         self.link = getattr(loss, "link", lambda outputs: outputs)
-        self.least = getattr(loss, "least", lambda targets: np.zeros(len(targets)))
+        self._least = getattr(loss, "least", lambda targets: np.zeros(len(targets)))
+
+    def least(self, targets: Values) -> Values:
+        """Return the least value of each row, checked."""
+        return _usable(self._least(targets), "least", targets.reshape(len(targets), -1)[:, 0])
 
 
 def _locked(function: Callable[[Values, Values], Values]) -> Callable[[Values, Values], Values]:
-    """Return a function whose arguments cannot be written to: they are those of the training."""
+    """Return a function whose arguments, those of the training, cannot be written to, and which returns an array."""
 
     def call(outputs: Values, targets: Values) -> Values:
         views = outputs.view(), targets.view()
         for one in views:
             one.flags.writeable = False
-        return function(*views)
+        return np.asarray(function(*views), dtype=np.float64)
 
     return call
 
@@ -326,10 +334,15 @@ def choose_loss(loss: Any) -> Loss:
 def describe_loss(loss: Loss) -> str:
     """Return a loss with its parameters in words: the same for an equal one, in every process."""
     one = loss.given if isinstance(loss, _Given) else loss
-    if is_dataclass(one):
-        return repr(one)
-    parameters = ", ".join(f"{name}={value!r}" for name, value in sorted(getattr(one, "__dict__", {}).items()))
-    return f"{type(one).__qualname__}({parameters})"
+    names = [field.name for field in fields(one)] if is_dataclass(one) else sorted(getattr(one, "__dict__", {}))
+    return f"{type(one).__qualname__}({', '.join(f'{name}={_told(getattr(one, name))}' for name in names)})"
+
+
+def _told(value: Any) -> str:
+    """Return a parameter in words; an array, which words would shorten, by its shape and a digest."""
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    return f"array{value.shape}:{hashlib.sha256(repr(value.tolist()).encode()).hexdigest()[:16]}"
 
 
 class Parabolas(NamedTuple):

@@ -3,10 +3,11 @@
 import naive
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from thresher import InvalidInput, gauss_newton_step
-from thresher.algebra import Cholesky, ConjugateGradient, Jacobi, ReusedFactor, Sketched
+from thresher.algebra import Cholesky, ConjugateGradient, Jacobi, ReusedFactor, Sketched, SketchQR
 from thresher.algebra.products import ProductGram
 from thresher.interfaces import SolveStatus
 
@@ -67,6 +68,27 @@ def test_singular_matrices_give_the_shortest_step(n, p, rank):
     step, solution = gauss_newton_step(residual, J, solver="cholesky")
     np.testing.assert_allclose(step, naive.gauss_newton_step(residual, J, 0.0), rtol=1e-5, atol=1e-8)
     assert (solution.status, solution.rank) == (SolveStatus.TRUNCATED, rank)
+
+
+@pytest.mark.parametrize("solver", ["cg", "pivots", ConjugateGradient()])
+@pytest.mark.parametrize("n, p, rank", [(30, 8, 8), (30, 20, 3), (8, 30, 4), (6, 6, 1)])
+def test_conjugate_gradients_give_the_shortest_step_too(n, p, rank, solver):
+    residual, J = model(n, p, rank=rank)
+    step, solution = gauss_newton_step(residual, J, solver=solver)
+    np.testing.assert_allclose(step, naive.gauss_newton_step(residual, J, 0.0), rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(step, -J.T @ solution.value, rtol=1e-10)
+    assert solution.status == SolveStatus.TRUNCATED
+    left = np.linalg.norm(residual + J @ step) / np.linalg.norm(residual)
+    assert solution.relative_residual == pytest.approx(left, rel=1e-6)
+
+
+def test_many_rows_of_few_parameters_are_fitted():
+    residual, J = model(1600, 6)
+    residual += J @ np.ones(6) * 10
+    products, calls = counted(J)
+    step, solution = gauss_newton_step(residual, products)
+    np.testing.assert_allclose(step, np.linalg.lstsq(J, -residual)[0], rtol=1e-8)
+    assert solution.status == SolveStatus.TRUNCATED and calls["jvp"] < 20
 
 
 @every_solver
@@ -166,6 +188,8 @@ def test_several_vectors_and_large_matrices(monkeypatch):
         ({"solver": "newton"}, "'cholesky', 'cg'"),
         ({"solver": Cholesky}, "prepare method"),
         ({"solver": Sketched()}, "more products"),
+        ({"solver": SketchQR()}, "more products"),
+        ({"jacobian_products": csr_matrix(J4)}, "aslinearoperator"),
         ({"solver": "cholesky", "preconditioner": Jacobi()}, "goes with solver='cg'"),
         ({"preconditioner": 3}, "a function of a vector"),
         ({"tol": 0.0}, "above 0"),

@@ -369,7 +369,7 @@ def test_what_is_refused(more, words):
 @pytest.mark.parametrize(
     "y, words",
     [
-        (-np.ones(30), "from 0 on; row 0 has -1"),
+        (-np.ones(30), r"from 0 on and up to 1e\+12; row 0 has -1"),
         (np.zeros(30), "all are 0"),
         (np.ones((30, 2)), "one target"),
         (np.full(30, 1e15), "up to 1e"),

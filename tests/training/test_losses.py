@@ -1,5 +1,7 @@
 """Losses in training: every loss, every way to train, against the definition."""
 
+import re
+
 import naive
 import numpy as np
 import pytest
@@ -305,11 +307,13 @@ class TestRefusals:
         with pytest.raises(InvalidInput, match=r"loss must be one of 'squared', .* value, slope and curvature; got"):
             train(inputs(), targets("huber"), loss=loss, **OPTIONS)
 
-    @pytest.mark.parametrize(("name", "wrong"), [("logistic", -1.0), ("logistic", 2.0), ("poisson", -1.0)])
+    @pytest.mark.parametrize(
+        ("name", "wrong"), [("logistic", -1.0), ("logistic", 2.0), ("poisson", -1.0), ("poisson", 1e15)]
+    )
     def test_targets_that_have_no_loss(self, name, wrong):
         y = targets(name)
         y[3] = wrong
-        with pytest.raises(InvalidInput, match=f"loss='{name}' takes .* row 3 has {wrong:g}"):
+        with pytest.raises(InvalidInput, match=f"loss='{name}' takes .* row 3 has {re.escape(f'{wrong:g}')}"):
             train(inputs(), y, loss=name, **OPTIONS)
 
     @pytest.mark.parametrize(
@@ -326,6 +330,33 @@ class TestRefusals:
         loss = LogCosh()
         setattr(loss, method, lambda f, y: np.full_like(f, returned))
         with pytest.raises(InvalidInput, match=message):
+            train(inputs(), targets("huber"), loss=loss, **OPTIONS)
+
+    @pytest.mark.parametrize("penalty", [0.0, 0.3])
+    def test_lists_in_place_of_arrays(self, penalty):
+        loss, plain = LogCosh(), LogCosh()
+        for name in ("value", "slope", "curvature"):
+            setattr(loss, name, lambda f, y, name=name: getattr(plain, name)(f, y).tolist())
+        found, wanted = (
+            train(inputs(), targets("huber"), loss=one, penalty=penalty, max_iterations=2, **OPTIONS)
+            for one in (loss, plain)
+        )
+        assert found.history[-1].loss == wanted.history[-1].loss
+
+    @pytest.mark.parametrize(
+        ("least", "message"),
+        [(np.nan * np.ones(30), "must be finite"), (np.zeros(3), "shape"), (0.0, "shape")],
+    )
+    def test_a_least_that_cannot_be_used(self, least, message):
+        loss = LogCosh()
+        loss.least = lambda y: least
+        with pytest.raises(InvalidInput, match=f"least of a loss must .*{message}|least of a loss {message}"):
+            train(inputs(), targets("huber"), loss=loss, **OPTIONS)
+
+    def test_an_own_loss_of_all_outputs_is_named(self):
+        loss = LogCosh()
+        loss.joint = True
+        with pytest.raises(InvalidInput, match=r"softmax' alone; got .*LogCosh"):
             train(inputs(), targets("huber"), loss=loss, **OPTIONS)
 
     def test_a_sum_in_place_of_values(self):
@@ -375,3 +406,10 @@ def test_losses_say_what_they_are():
     assert describe_loss(choose_loss(own)) == "LogCosh()"
     own.width = 2
     assert describe_loss(choose_loss(own)) == "LogCosh(width=2)"
+    long = np.arange(5000.0)
+    own.width = long
+    told = describe_loss(choose_loss(own))
+    own.width = long.copy()
+    assert describe_loss(choose_loss(own)) == told and len(told) < 100
+    own.width[2500] += 1e-9
+    assert describe_loss(choose_loss(own)) != told

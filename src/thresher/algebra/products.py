@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
 from thresher.algebra.cg import ConjugateGradient, Jacobi
 from thresher.algebra.direct import Cholesky, Direct
 from thresher.algebra.gram import MatrixGram, relative_damping
 from thresher.algebra.near import RandomPivots
-from thresher.algebra.system import Apply, Preconditioner, Vector, norm
+from thresher.algebra.system import EPS, Apply, Preconditioner, Vector, norm, ratio
 from thresher.checks import check_number, check_values, check_whole
 from thresher.errors import InvalidInput
-from thresher.interfaces import Gram, Sketch, Solution, Solver
+from thresher.interfaces import Gram, Sketch, Solution, Solver, SolveStatus
 
 __all__ = ["ProductGram", "gauss_newton_step"]
 
@@ -136,7 +137,9 @@ def gauss_newton_step(
 
     With J the Jacobian of the model's n outputs by its p parameters, the step is -Jᵀ g with
     (J Jᵀ + added) g = residual. Without damping it is the shortest of those that leave the least of the linearised
-    residual, whether n or p is larger; a singular matrix is no error, and no number of the step is NaN.
+    residual, whether n or p is larger; a singular matrix is no error, and no number of the step is NaN. Where the
+    solver is of conjugate gradients and no g leaves nothing, products with J and Jᵀ find that step, without a
+    preconditioner.
 
     Parameters
     ----------
@@ -166,12 +169,53 @@ def gauss_newton_step(
     gram = _in_units(_gram(jacobian_products, rhs, check_whole(seed, "seed", least=0)))
     chosen = _choose(solver, preconditioner, gram, check_number(tol, "tol", above=0.0))
     asked: Gram = MatrixGram(gram.dense()) if isinstance(chosen, Direct) else gram
-    solution = chosen.prepare(asked, added=_added(damping, asked)).solve(rhs)
+    solution = _solve(chosen, asked, gram, rhs, _added(damping, asked))
     unit, value, most = gram.unit, solution.value, np.finfo(np.float64).max
     with np.errstate(over="ignore", under="ignore"):  # where g has no room in float64, the step may have
         step = np.clip(gram.backward(-value) / unit, -most, most)
         value, damping = np.clip(value / unit / unit, -most, most), min(solution.damping * unit * unit, most)
     return step, solution._replace(value=value, damping=float(damping))
+
+
+def _solve(solver: Solver, asked: Gram, gram: ProductGram, rhs: Vector, added: float | Vector) -> Solution:
+    """Return what a solver finds; of conjugate gradients, where no g leaves nothing, the g that leaves the least."""
+    least = solver.tol if isinstance(solver, ConjugateGradient) and not np.any(added) else None
+    if least is not None and gram.size > gram.parameters:  # singular
+        return _least_squares(gram, rhs, least)
+    found = solver.prepare(asked, added=added, iteration=0).solve(rhs)
+    if least is None or found.status != SolveStatus.INEXACT:
+        return found
+    more = _least_squares(gram, rhs, least)
+    return more._replace(inner_iterations=found.inner_iterations + more.inner_iterations)
+
+
+def _least_squares(gram: ProductGram, rhs: Vector, tol: float) -> Solution:
+    """Return g of the shortest step that leaves the least, by conjugate gradients for JᵀJ s = Jᵀ rhs with s = Jᵀ g.
+
+    They go on until ``tol`` squared of Jᵀ rhs is left, and are enough where ``tol`` of it is.
+    """
+    unit, few = math.ldexp(1.0, math.frexp(norm(rhs))[1]), min(gram.size, gram.parameters)
+    left, value = rhs / unit, np.zeros_like(rhs)
+    slope, found, count = gram.backward(left), left, 0
+    direction, first, energy = slope, norm(slope), float(slope @ slope)
+    best = (first, value, left)  # beyond what rounding allows the slope grows again
+    while count < 10 * few + 100 and norm(slope) > max(tol**2 * first, gram.size * EPS * norm(left)):
+        change = gram.forward(direction)
+        length = ratio(energy, float(change @ change))
+        if not length:
+            break
+        value, left, count = value + length * found, left - length * change, count + 1
+        slope = gram.backward(left)
+        previous, energy = energy, float(slope @ slope)
+        found, direction = left + energy / previous * found, slope + energy / previous * direction
+        best = min(best, (norm(slope), value, left), key=lambda one: one[0])
+    size, value, left = best
+    share = norm(left) / norm(rhs / unit) if rhs.any() else 0.0
+    if share <= tol:
+        status, rank = SolveStatus.SOLVED, gram.size
+    else:
+        status, rank = (SolveStatus.TRUNCATED, few) if size <= tol * first else (SolveStatus.INEXACT, gram.size)
+    return Solution(unit * value, status, count, share, damping=0.0, rank=rank)
 
 
 def _gram(products: Any, rhs: Vector, seed: int) -> ProductGram:
@@ -180,7 +224,7 @@ def _gram(products: Any, rhs: Vector, seed: int) -> ProductGram:
         jvp, vjp = products
     elif callable(getattr(products, "matvec", None)) and callable(getattr(products, "rmatvec", None)):
         jvp, vjp = products.matvec, products.rmatvec
-    elif callable(products) or isinstance(products, tuple) or np.ndim(products) != 2:
+    elif callable(products) or isinstance(products, tuple) or issparse(products) or np.ndim(products) != 2:
         raise InvalidInput(
             "jacobian_products must be two functions (jvp, vjp), an object with matvec and rmatvec, or an array "
             f"(n, p), not {type(products).__name__}. Of a sparse matrix pass scipy.sparse.linalg.aslinearoperator(J)."

@@ -274,7 +274,7 @@ def check_loss(problems: Sequence[Problem], asked: Any) -> Loss:
     """Return the loss that was asked for, which all targets have, and which can be stepped on from outputs of 0."""
     loss = choose_loss(asked)
     if loss.joint and not isinstance(loss, Softmax):
-        raise InvalidInput(f"of losses of several outputs together train has loss='softmax' alone; got {loss!r}.")
+        raise InvalidInput(f"of losses of several outputs together train has loss='softmax' alone; got {asked!r}.")
     if loss.joint and len(problems) == 1:
         raise InvalidInput(
             "loss='softmax' is one loss of several outputs. Use train_together with a Problem for each class, whose "

@@ -28,7 +28,6 @@ Matrix = NDArray[np.float64]
 _MOST = 1e15  # deviations of a target at most
 _FOLLOWS = 0.999  # how far an output follows its own target at most
 _ROOM = 3.0  # by which a logarithm may lie above that of the largest count
-_LARGEST = 1e12  # count: the link ends at exp 30
 _TIMES = 3  # that a fit and the targets that it moves follow each other, after the first, at most
 _STEPS = 8  # of a fit to counts
 _STILL = 1e-2  # of a deviation: how far targets move that stay where they are, but for half as large a share of them
@@ -176,8 +175,6 @@ class FitsByLoss(LogTargets):
             )
         own, heavy = counts[:, 0], np.ones(len(counts)) if weights is None else weights / weights.mean()
         Poisson().check(own)
-        if own.max() > _LARGEST:
-            raise InvalidInput(f"loss='poisson' takes counts up to {_LARGEST:g}; got {own.max():g}.")
         if not own.any():
             raise InvalidInput("loss='poisson' takes counts, some of them above 0; all are 0. Use loss='squared'.")
         options = self._options(_bare(rows, counts))
