@@ -23,7 +23,7 @@ pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FROM_TOP_TO_BOTTOM = ["tutorial_table"]  # these are run by tests/test_docs.py
+FROM_TOP_TO_BOTTOM = ["example_churn", "example_counts", "tutorial_table"]  # these are run by tests/test_docs.py
 FAST = {  # options that make a command small; the last one counts
     "train": ["--width", "2^8", "--shift", "1", "--bias", "1"],
     "train exactly": ["--width", "2^12"],
