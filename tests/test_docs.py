@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from reader import code_of, run_page, same
 
+import thresher
+import thresher.errors
+import thresher.runs
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(path.stem for path in DOCS.glob("*.md"))
@@ -70,6 +74,32 @@ def test_figures_and_pages_that_are_named_exist(page):
         assert len(words) > 3, f"{target} has no words for those who do not see it"
     for target in re.findall(r"[^!]\[[^]]*\]\(([\w/.]+\.md)", text):
         assert (DOCS / target).is_file(), target
+
+
+def anchors(page):
+    """What a link to a part of a page may name: its headings, as repositories and the site spell them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = [
+        re.sub(r"[^\w\- ]", "", words.strip().lower()) for words in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    ]
+    return {words.replace(" ", "-") for words in headings}
+
+
+@pytest.mark.parametrize(
+    "page", [*(f"docs/{page}.md" for page in PAGES), "README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+)
+def test_parts_of_pages_that_are_named_exist(page):
+    here = ROOT / page
+    for name, part in re.findall(r"\]\(([\w/.]*)#([^)\s]+)\)", here.read_text(encoding="utf-8")):
+        assert part in anchors(here.parent / name if name else here), f"{name}#{part}"
+
+
+@pytest.mark.parametrize("room", [thresher, thresher.runs], ids=lambda room: room.__name__)
+def test_what_is_public_is_in_the_reference(room):
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    for name in room.__all__:
+        told = name.isupper() or name.startswith("_") or hasattr(thresher.errors, name)  # the page lists all errors
+        assert told or re.search(rf"[ .]{name}\b", text), name
 
 
 @pytest.mark.parametrize("page", PAGES)
