@@ -98,3 +98,15 @@ def test_what_it_refuses(capsys, files, text, why):
     assert "Traceback" not in err
     assert re.search(why, err), err
     assert not (files / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "more, why", [(["--loss", "huber"], "fits by squares; got --loss huber"), (["--ridge", "0"], "infinite width")]
+)
+def test_models_that_take_no_rows(capsys, files, more, why):
+    given = ["--target", "price", "--quiet", *more, "--save", str(files / "other")]
+    assert run(capsys, "train", str(files / "first.csv"), *given)[0] in (0, 1)
+    code, _, err = run(capsys, "update", str(files / "other"), str(files / "later.csv"), "--save", str(files / "new"))
+    assert (code, "Traceback" in err) == (2, False)
+    assert why in err
+    assert not (files / "new").exists()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.errors import InvalidInput
 from thresher.runs.answers import ask, classes_of
 from thresher.runs.record import LATER, LEFT_OUT, Record
 from thresher.runs.scores import score_all
@@ -37,10 +38,14 @@ def update(run: Record | None, model: Any, X: Any, y: NDArray[Any], *, task: str
     """
     from thresher.estimators import hash_rows_of
 
+    try:
+        take_in = model.partial_fit
+    except AttributeError as error:  # scikit-learn's way to say that there is none
+        raise InvalidInput(str(error.__cause__ or error)) from None
     answers = ask(model, X, task=task)
     scores = score_all(answers.predicted, y, task=task, chances=answers.chances, classes=classes_of(model))
     marks = hash_rows_of(model, X)
-    model.partial_fit(X, y)
+    take_in(X, y)
     if run is None:
         return Update(None, scores, 0)
     when = datetime.now(UTC).isoformat(timespec="seconds")
