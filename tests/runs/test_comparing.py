@@ -78,6 +78,16 @@ def test_classes_and_other_models_are_compared_too():
     assert [one.name for one in told.compare(rows + np.array([0, 9])).moved] == ["x1"]
 
 
+def test_scores_are_of_the_class_that_was_the_rarer_one_in_the_test():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2))
+    y = np.where(np.arange(90) < 40, "no", "yes")
+    model = ThresherClassifier(**GIVEN).fit(X, y)
+    run = thresher.evaluate(model, X, y, y_train=y)
+    found = run.compare(X[20:], np.where(np.arange(70) < 40, "no", "yes"))
+    assert run.scores["rarer class"] == found.scores["rarer class"] == "no"
+
+
 def test_a_run_from_a_folder_compares_as_the_one_that_was_saved(run, tmp_path):
     run.save(tmp_path / "run", run.source)
     rows = flats(120, seed=7, moved=True)

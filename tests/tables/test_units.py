@@ -145,7 +145,7 @@ class TestColumns:
 
     def test_new_files_may_have_other_units_of_the_kind(self, tmp_path):
         encoder = TableEncoder().fit(pd.DataFrame({"dose": self.doses()}))
-        assert "Numbers with units: 'dose' (in mg, others are converted)." in encoder.summary()
+        assert "Numbers with units: 'dose' (in mg; other units are converted)." in encoder.summary()
         new = pd.DataFrame({"dose": ["0.5 g", "500 µg", "7 ml", "7", "0", ""]})
         fill = encoder.kinds_["dose"].fill
         np.testing.assert_allclose(encoder.transform(new)[:, 0], [500, 0.5, fill, fill, 0, fill])

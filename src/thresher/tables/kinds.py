@@ -141,7 +141,7 @@ class Numbers(_Written):
             return "in ones; 1.2k is 1200"
         if not self.quantity or self.quantity == MONEY:
             return self.unit
-        return f"in {self.unit}, others are converted"
+        return f"in {self.unit}; other units are converted"
 
     def outputs(self, name: str) -> list[str]:
         """Return the name, and one for what is missing."""

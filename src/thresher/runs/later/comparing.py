@@ -179,7 +179,8 @@ def _scored(run: Record, answers: Answers, y: NDArray[Any], model: Any, task: st
         return {}
     predicted, wanted = answers.predicted[there], y[there]
     chances = None if answers.chances is None else answers.chances[there]
-    scores = score_all(predicted, wanted, task=task, chances=chances, classes=classes_of(model))
+    rarer = run.scores.get("rarer class")  # of the test, so that both are scores of one class
+    scores = score_all(predicted, wanted, task=task, chances=chances, classes=classes_of(model), rarer=rarer)
     told: dict[str, Any] = {"scores": scores, "before": run.scores}
     if task == "regression":
         errors = (predicted - wanted) ** 2
