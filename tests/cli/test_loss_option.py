@@ -30,3 +30,12 @@ def test_what_is_refused(tmp_path, capsys):
     exact = "--loss", "huber", "--ridge", "0", "--width", "256"
     code, _, told = run(capsys, "train", str(table(tmp_path / "visits.csv")), *exact)
     assert (code, "--ridge 0" in told) == (2, True)
+
+
+def test_bounds_beyond_those_learnt_are_refused(tmp_path, capsys):
+    file, model = table(tmp_path / "visits.csv"), tmp_path / "model"
+    run(capsys, "train", str(file), "--loss", "quantile", "--save", str(model))
+    code, out, _ = run(capsys, "predict", str(model), str(file), "--interval", "0.9")
+    assert (code, out.splitlines()[1].count(",")) == (0, 2)
+    code, out, told = run(capsys, "predict", str(model), str(file), "--interval", "0.99")
+    assert (code, out, "has learnt those from 0.05 to 0.95" in told) == (2, "", True)

@@ -229,5 +229,11 @@ class TestTargets:
         with pytest.raises(InvalidInput, match="several units: '1 g' is not in mg"):
             read_targets(self.column([*(f"{k} mg" for k in range(30)), "1 g"]), "y")
 
+    def test_units_of_different_kinds_are_refused_unless_they_are_few_classes(self):
+        cells = [f"{k} {unit}" for k in range(15) for unit in ("mg", "ml")]
+        with pytest.raises(InvalidInput, match="target 'y' has units of different kinds, mg, ml"):
+            read_targets(self.column(cells), "y")
+        assert read_targets(self.column(["5 mg", "10 ml"] * 9), "y").dtype.kind == "U"
+
     def test_few_are_classes(self):
         assert read_targets(self.column(["5 mg", "10 mg"] * 9), "y").dtype.kind == "U"

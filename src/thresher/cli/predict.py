@@ -32,6 +32,7 @@ __all__ = ["predict"]
 _BLOCK = 1 << 16  # rows of a Parquet file that are read, predicted and written at a time
 _PROBABILITY = 4  # decimals
 _CLASH = "probability of "  # before the names of classes, if one is the name of another column
+_ROUNDING = 1e-9  # of a level of quantiles
 _MOST_DECIMALS = 15  # of numbers that are not written with a power of ten
 
 
@@ -126,6 +127,14 @@ def _check_options(saved: SavedModel, options: dict[str, Any]) -> None:
         if saved.model.ridge_ == 0:
             raise InvalidInput(
                 f"--{name} needs a model with a ridge; this one was trained with --ridge 0. Train without it."
+            )
+    learnt = getattr(saved.model, "quantile_fits_", None)
+    if options["interval"] is not None and learnt is not None:
+        low, high = learnt.levels[0], learnt.levels[-1]
+        if _ends(options)[0] < low - _ROUNDING or _ends(options)[1] > high + _ROUNDING:
+            raise InvalidInput(
+                f"--interval {options['interval']:g} lies between quantiles {_ends(options)[0]:g} and "
+                f"{_ends(options)[1]:g}; this model has learnt those from {low:g} to {high:g}. Ask for a smaller share."
             )
     if options["std"] and saved.model.target_ == "log" and saved.model.loss_ == "squared":
         click.echo(

@@ -35,6 +35,8 @@ def read_targets(frame: Frame, target: str, *, missing: bool = False) -> NDArray
         raise InvalidInput(
             f"the target {column.name[:40]!r} holds dates; expected numbers or text. Name another with --target."
         )
+    if form.doubt and len(set(column.values)) > _MOST_CLASSES:  # amounts rather than classes
+        raise InvalidInput(f"the target {column.name[:40]!r} {form.doubt}.")
     text = form.kind == "text" or (column.is_text and (truth_only(column) or _names_with_units(column, form)))
     if text:
         different, codes = coded(column.values)

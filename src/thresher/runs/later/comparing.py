@@ -203,7 +203,7 @@ def _mean(values: NDArray[np.float64]) -> tuple[float, float] | None:
 def _sentences(found: Comparison) -> Iterator[str]:
     """Yield what there is to know: columns, how sure the model is, scores."""
     moved = found.moved
-    many = f"{len(found.columns)} columns" if len(found.columns) != 1 else "the column"
+    many = f"{len(found.columns)} column{'s' * (len(found.columns) != 1)}"
     beside = f"{found.rows:,} new rows beside {found.known:,} known ones"
     yield f"{beside}: {len(moved) or 'none'} of {many} moved by more than chance{':' if moved else '.'}"
     for one in moved[:_MOST_SAID]:
