@@ -286,6 +286,12 @@ def test_logarithms_are_chosen_by_the_same_score():
     assert ThresherRegressor(random_state=0, loss="auto", target="linear").fit(X, np.exp(2 * y)).target_ == "linear"
 
 
+@pytest.mark.parametrize("loss", ["huber", "poisson", "quantile"])
+def test_the_reason_for_the_width_is_that_of_the_fit_that_chose(loss):
+    X, y, _ = counts(80)
+    assert "4,096" not in ThresherRegressor(random_state=0, loss=loss).fit(X, y).width_reason_
+
+
 def test_few_rows_and_several_targets_are_fitted_by_squares():
     X, y, _ = counts(30)
     for targets in (y, np.column_stack([y, y])):

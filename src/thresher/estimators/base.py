@@ -86,6 +86,7 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
     _biases: tuple[float, ...]  # the biases that bias="auto" chooses from
     _task: str  # what an encoder is told
     encoder_: TableEncoder | None
+    width_reason_: str
     _rows: int  # see Options.rows
     _sizes = Sizes()
     _auto_widths: tuple[int, int]  # fewest and most neurons per output with width="auto", if there are few outputs
@@ -118,6 +119,7 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
         """Fit observations whose targets have the mean 0, perhaps again; return the results of leaving them out."""
         options, first = self._options(data, measure), taken is None
         options = options if first else options._replace(taken=taken, checkpoint=None)
+        why = "" if first else self.width_reason_  # of the fit that chose
         if first:
             self._warn_far(data.X)
         with Progress((self.callbacks or ()) if first else (), verbose=first and self.verbose > 0) as progress:
@@ -128,6 +130,7 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
                     error.add_note(f"The work done so far is in {options.checkpoint}: the same fit goes on from there.")
                 raise
             fitted, self.fit_check_ = self._checked(made)
+        self.width_reason_ = why or self.width_reason_
         self._again = self._choices(fitted, len(data))
         self._taken = self._again if (many := len(data) > self._sizes.one_by_one) else None
         self.double_precision_ = not (many or self.results_) and self._needs_double(fitted.asked)

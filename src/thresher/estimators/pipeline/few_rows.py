@@ -181,6 +181,7 @@ class FewRows:
         """
         options = self._options
         if options.width == math.inf:
+            self._why = "a fit with this loss is there in the limit of infinite width alone" if options.or_limit else ""
             return None
         start = options.start(len(self._data))
         if options.or_limit:
