@@ -25,16 +25,19 @@ from thresher import (
     train_together,
 )
 from thresher.datasets import random_problem
-from thresher.engines import knots, start_engine
+from thresher.engines import Facts, knots, start_engine
 from thresher.export import predict_arrays
 from thresher.files import read_file, write_file
 from thresher.model.activations import Pieces, curve_of
 from thresher.model.network import NetworkSettings
 from thresher.shards import certified
+from thresher.shards.alike import WIDEST, Alike
 from thresher.theory import cofiring_probability, firing_probability, limit_kernel
 from thresher.theory.kernel import probability_table
 from thresher.theory.limit_matrix import LimitMatrix
+from thresher.training.options import Setup
 from thresher.training.result_files import VERSION
+from thresher.training.train import complete
 
 NAMES = ["leaky", "abs", "hard_tanh", "hat"]
 OWN = Activation(knots=[-1.0, 0.4, 1.5], slopes=[0.3, 0.0, 1.0, -0.5])
@@ -422,3 +425,25 @@ def test_classes_together():
     results = train_together(problems, width=4096, loss="softmax", audit=True, **options_of("abs", max_iterations=4))
     outputs = np.stack([one.network.predict(X) for one in results], axis=1)
     assert (outputs.argmax(axis=1) == np.arange(12) % 3).all()
+
+
+def test_the_band_of_a_common_path_stays_narrow():
+    """Else nearly every pair is watched where inputs are many: as much memory as pairs."""
+    setup = Setup.of(
+        [random_problem(inputs=10, dimension=6)], complete({"width": 512, "shift": 1.0, "activation": "abs"})
+    )
+    alike = Alike(setup.recipe.at_knots())
+    alike.expect(0.001)
+    assert 0 < alike.band < WIDEST
+    alike.expect(10.0)
+    assert alike.band == WIDEST
+
+
+def test_memory_counts_on_steps_of_what_is_not_linear():
+    """The linear part fits as many inputs as there are columns: for more, neurons travel farther."""
+    given = NetworkSettings.checked(dimension=6, width=1024, shift=2.0, activation="hard_tanh")
+    slopes = given.pieces.slopes(np.random.default_rng(0).normal(size=1_000_000))
+    for n, usual in ((5, (slopes**2).mean()), (50, slopes.var())):
+        facts = Facts.of(np.ones(n), given, dtype="float32", first_step="limit")
+        assert facts.drift == pytest.approx(1 / usual / 32, rel=0.02)
+        assert facts.near <= 0.1 * 1024 * n * 2

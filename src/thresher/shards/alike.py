@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from thresher.loops.rounding import STRETCH, of_common
 from thresher.shards.recipe import Recipe
 
-__all__ = ["Alike"]
+__all__ = ["WIDEST", "Alike"]
 
 _BAND = 2.0  # multiple of the common path that is expected
+WIDEST = 0.25  # band that is foreseen: a longer path is met by scanning again, not by watching nearly every pair
 _WIDER = 2.0  # multiple of the path, once it is longer than the band
 
 
@@ -42,7 +43,7 @@ class Alike:
         Over all inputs the steps of the jumps are such a drift; those of the slope are in proportion.
         """
         if self._size:
-            self.band = _BAND * self._size / self._jump * math.sqrt(len(self._inputs)) * expected
+            self.band = min(_BAND * self._size / self._jump * math.sqrt(len(self._inputs)) * expected, WIDEST)
 
     def take(self, vector: NDArray[np.float64] | None) -> float:
         """Add a snapshot; return its distance from the last, in units of what one step of one input adds at most."""

@@ -140,6 +140,12 @@ class Pieces(NamedTuple):
         return [other for other in range(place + 1) if self.sides[other] == self.sides[place]]
 
     @property
+    def mean_slope(self) -> float:
+        """The mean of the slope at start pre-activations."""
+        parts = zip(self.sides, self.thresholds, self.jumps, strict=True)
+        return self.slope + sum(side * jump * _below(-threshold) for side, threshold, jump in parts)
+
+    @property
     def share(self) -> float:
         """How many knots a start pre-activation is beyond, on average: of ReLU the share of pairs that fire."""
         return sum(_below(-threshold) for threshold in self.thresholds)
