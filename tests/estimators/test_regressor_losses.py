@@ -201,18 +201,29 @@ def test_dispersion_is_found():
     rng = np.random.default_rng(0)
     means = rng.uniform(1, 30, 4000)
     ones = np.ones(4000)
-    factor, excess, whole = dispersion_of(rng.poisson(means).astype(float), means, ones)
+    factor, excess, whole, _ = dispersion_of(rng.poisson(means).astype(float), means, ones)
     assert (factor, whole) == (1, 1) and excess < 0.01
     wide = rng.negative_binomial(1 / 0.3, 1 / (1 + 0.3 * means)).astype(float)
     assert dispersion_of(wide, means, ones)[1] == pytest.approx(0.3, rel=0.1)
     amounts = rng.gamma(means / 2, 2)
-    np.testing.assert_allclose(dispersion_of(amounts, means, ones), [2, 0, 0], rtol=0.1)
+    np.testing.assert_allclose(dispersion_of(amounts, means, ones), [2, 0, 0, 0], rtol=0.1)
     levels, some = np.array([0.1, 0.5]), np.array([2.0, 9.0])
     np.testing.assert_array_equal(
-        count_quantiles(some, levels, np.array([1, 0, 1.0])), poisson.ppf(levels, some[:, None])
+        count_quantiles(some, levels, np.array([1, 0, 1.0, 0])), poisson.ppf(levels, some[:, None])
     )
-    made = count_quantiles(some, levels, np.array([1, 0.5, 1.0]))
+    made = count_quantiles(some, levels, np.array([1, 0.5, 1.0, 0]))
     np.testing.assert_array_equal(made, nbinom.ppf(levels, 2, 1 / (1 + 0.5 * some[:, None])))
+
+
+def test_amounts_of_which_many_are_nothing():
+    rng = np.random.default_rng(0)
+    means = rng.uniform(0.2, 4, 4000)
+    amounts = rng.gamma(2 * np.maximum(many := rng.poisson(means / 2), 1e-9), 1.0) * (many > 0)
+    found = dispersion_of(amounts, means, np.ones(4000))
+    assert found[3] == pytest.approx(2, rel=0.1)
+    low, high = count_quantiles(means, np.array([0.05, 0.95]), found).T
+    assert np.mean((amounts >= low) & (amounts <= high)) == pytest.approx(0.95, abs=0.02)  # nothing is often below 5 %
+    assert np.mean(amounts > high) == pytest.approx(0.05, abs=0.01)
 
 
 @pytest.mark.parametrize("amounts", [np.arange(30) % 4 + 0.5, np.eye(30)[3] * 5, np.full(30, 7.0), 1e6 + np.arange(30)])

@@ -112,8 +112,8 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
     Attributes
     ----------
     loss_, loss_scores_ : the loss used, and with "auto" the scores of those tried; "log 0", "log 1": of logarithms
-    dispersion_ : (factor, excess, whole): the variance of a count around a mean m is factor m + excess m²; None
-        unless counts are learnt
+    dispersion_ : (factor, excess, whole, piece): the variance of a count around a mean m is factor m + excess m², an
+        amount that is not whole is 0 with the chance exp(-m / piece) if piece > 0; None unless counts are learnt
     quantile_fits_ : what is added to outputs for quantiles by their own loss; None without them
     target_, floor_, scale_, bias_, shift_, ridge_ : the values chosen
     width_, width_reason_ : the neurons of each network, infinity for the limit; and why

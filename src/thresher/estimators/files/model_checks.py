@@ -100,7 +100,7 @@ def check_model(estimator: Any, *, networks: int) -> None:
     if labels is None and (estimator.loss_ == "quantile") != (estimator.quantile_fits_ is not None):
         raise ValueError("its quantiles are missing")
     if spread is not None and not (
-        spread.shape == (3,) and np.isfinite(spread).all() and (spread >= 0).all() and spread[0]
+        spread.shape == (4,) and np.isfinite(spread).all() and (spread >= 0).all() and spread[0]
     ):
         raise ValueError("its counts do not vary in a way that is known")
     if spread is not None and (outputs > 1 or estimator.target_ != "log" or estimator.floor_.any()):
