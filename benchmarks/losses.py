@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import page
+from benchmarks.environment import environment
 from thresher import ThresherRegressor
 from thresher.estimators.losses.counts import deviance_of
 
@@ -176,13 +177,14 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", default=["absurd", "counts", "quantiles"])
     parser.add_argument("--page", type=Path, default=Path("docs/losses.md"))
     options = parser.parse_args()
+    where = page.machine({"environment": environment()})
     made = {
         "absurd": lambda: absurd(options.rows),
         "counts": lambda: counted(options.rows, options.bike),
         "quantiles": lambda: bounded([one for one in options.rows if one >= 100]),
     }
     for part in options.parts:
-        page.write(f"losses-{part}", made[part](), page=options.page)
+        page.write(f"losses-{part}", [where, *made[part]()], page=options.page)
 
 
 if __name__ == "__main__":

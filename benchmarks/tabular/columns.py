@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import average_precision_score, log_loss, r2_score, roc_auc_score
 
+from benchmarks import page
+from benchmarks.environment import environment
 from benchmarks.tabular.files import FILES
 from thresher import ThresherClassifier, ThresherRegressor
 from thresher.estimators.making import MakesColumns
@@ -20,7 +22,6 @@ from thresher.estimators.making import MakesColumns
 __all__ = ["compare", "main"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
-BEGIN, END = "<!-- made: python -m benchmarks.tabular.columns writes from here -->", "<!-- to here -->"
 ROWS = {
     "claims": 4000,
     "shop": 2000,
@@ -76,6 +77,7 @@ def compare(name: str, seed: int) -> list[dict[str, float]]:
 
 def main() -> None:
     """Write the table of the page."""
+    where = page.machine({"environment": environment()})
     lines = ["| table | score | without | with | difference |", "| --- | --- | ---: | ---: | ---: |"]
     for name in ROWS:
         both = [compare(name, seed) for seed in range(_SEEDS)]
@@ -85,9 +87,7 @@ def main() -> None:
             told = f"{gain.mean():+.4f} ± {gain.std(ddof=1) / len(gain) ** 0.5:.4f}"
             lines.append(f"| {name} | {score} | {before.mean():.4f} | {after.mean():.4f} | {told} |")
             print(lines[-1], flush=True)
-    page = PAGE.read_text()
-    head, tail = page.split(BEGIN)
-    PAGE.write_text(f"{head}{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}{tail.split(END, 1)[1]}")
+    page.write("made", [where, *lines], page=PAGE)
 
 
 if __name__ == "__main__":
