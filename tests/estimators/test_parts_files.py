@@ -10,7 +10,6 @@ from test_parts_choice import named, sums
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators.data.single_columns import Indicators
-from thresher.estimators.files.exporting import arrays_of
 from thresher.estimators.pipeline import many_rows
 from thresher.files import read_file, write_file
 from thresher.runs.describing import describe
@@ -230,21 +229,6 @@ class TestRefit:
         with pytest.raises(InvalidInput, match="was written with taken="):
             other.set_params(checkpoint=tmp_path / "fit").refit(X, y)
         assert one.refit(X, y).parts_ == choice.kernel.parts.shares
-
-
-class TestExports:
-    def test_the_limit_has_no_neurons(self, good):
-        with pytest.raises(InvalidInput, match="no neurons to export"):
-            arrays_of(good[0], encoded=False)
-
-    def test_networks_behind_indicators_are_refused(self, good):
-        """Of width="auto" networks may be taken, and whole numbers may be categories all the same."""
-        X, y = named(60)
-        model = ThresherRegressor(width=64, **FIXED).fit(X, y)
-        arrays_of(model, encoded=False)
-        model.lift_.indicators_ = Indicators.of(X, [0], instead=False)
-        with pytest.raises(InvalidInput, match="Fit with parts='all', or name all categories in categorical_features"):
-            arrays_of(model, encoded=False)
 
 
 def test_classes_and_their_parts(tmp_path):
