@@ -14,6 +14,7 @@ pytestmark = pytest.mark.thorough
 
 TEXT = (Path(__file__).parents[2] / page.PAGE).read_text(encoding="utf-8")
 MANY = (Path(__file__).parents[2] / many_inputs.PAGE).read_text(encoding="utf-8")  # has a part of one benchmark
+TABLES = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
 WRITERS = [path.read_text(encoding="utf-8") for path in (Path(page.__file__).parent).rglob("*.py")]
 
 
@@ -31,7 +32,7 @@ def test_every_table_stands_in_a_part_and_says_where_it_comes_from():
 def test_every_part_has_a_command():
     written = {name for text in WRITERS for name in re.findall(r'page\.write\(\s*"([\w ]+)"', text)}
     rivals = {"race", "cross_entropy", "width", "problems", "methods"}  # written by `thresher bench --full`
-    assert {*parts(), *parts(MANY)} == written | rivals
+    assert {*parts(), *parts(MANY), *parts(TABLES)} == written | rivals
 
 
 def test_every_goal_of_the_start_that_is_missed_is_explained():

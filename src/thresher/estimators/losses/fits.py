@@ -46,7 +46,7 @@ class FitsByLoss(LogTargets):
     """What a regressor needs for losses other than squares."""
 
     loss: str
-    loss_: str
+    loss_: str = "squared"  # until a fit takes another
     loss_scores_: dict[str, float]
     width: Any
     encoder_: TableEncoder | None
