@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from test_cli import run
 
-from thresher.cli.pieces.options import PARTS, in_options
+from thresher.cli.pieces.options import LOSSES, PARTS, in_options
+from thresher.estimators.parameters import LOSSES as KNOWN
 from thresher.estimators.parameters import PARTS as NAMED
 from thresher.runs import read_run
 
@@ -25,6 +26,7 @@ def table(tmp_path_factory):
 
 def test_options_have_the_names_of_the_library():
     assert ("auto", *NAMED) == PARTS
+    assert KNOWN == LOSSES
     assert in_options("Use parts='all', or width=float('inf').") == "Use --parts all, or --width inf."
 
 
