@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: setup demo test coverage test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs limits pictures start bench bench-full certified scaling prediction deployment kernel depth preconditioners start-rows cluster many-rows gpu reliability clean
+.PHONY: setup demo test coverage test-all test-slow test-gpu test-gpu-kernels test-oldest test-wheel check docs limits pictures start bench bench-full certified scaling prediction deployment kernel depth preconditioners start-rows cluster many-rows gpu reliability
 
 setup: $(VENV)/.ready
 
@@ -145,7 +145,3 @@ many-rows: setup
 gpu: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gpu]'
 	$(BIN)/python -m benchmarks.gpu
-
-clean:
-	rm -rf $(VENV) $(OLDEST) docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +

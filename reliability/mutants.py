@@ -96,22 +96,18 @@ class Trial:
     """A copy of the package, with compiled code, in which one file at a time is changed."""
 
     def __init__(self, folder: Path, tests: list[str]) -> None:
-        self._folder, self._package, self._clean = folder, folder / "src", folder / "clean"
+        self._folder, self._package, self._compiled = folder, folder / "src", folder / "compiled"
         self._paths, self._kills = tests, Counter[str]()
-        shutil.copytree(SOURCE, self._package, ignore=shutil.ignore_patterns("*.pyc"))  # with what Numba compiled
+        self._compiled.mkdir()
+        shutil.copytree(SOURCE, self._package, ignore=shutil.ignore_patterns("*.pyc"))
         for room in (one for one in ROOMS if one != "loops"):
             for path in (self._package / "thresher" / room).rglob("*.py"):
                 path.write_text(ast.unparse(ast.parse(path.read_text())))  # as mutants are written
-        self._loops = self._package / "thresher" / "loops"
-        texts = {path.relative_to(self._loops): path.read_text() for path in self._loops.rglob("*.py")}
-        self._users = {
-            path: {other for other, text in texts.items() if f"loops.{'.'.join(path.with_suffix('').parts)} " in text}
-            for path in texts
-        }
         sys.path.insert(0, str(self._package))
         sys.dont_write_bytecode = True  # which is told from another's by whole seconds
         paths = [str(self._package), str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])]
         os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+        os.environ["NUMBA_CACHE_DIR"] = str(self._compiled)
 
     def learn(self) -> None:
         """Run all tests on the unchanged package; remember what each reaches and costs; leave out those that fail."""
@@ -142,7 +138,7 @@ class Trial:
         print(f"{len(self.seconds):,} of {len(seconds):,} tests, {sum(self.seconds.values()):.0f} s. The others take "
               f"more than {LONGEST:g} s, are skipped, or fail on the unchanged package:")  # fmt: skip
         print(*[line for line in self._output().splitlines() if line.startswith("FAILED")], sep="\n", flush=True)
-        shutil.copytree(self._loops, self._clean)
+        self._unchanged = set(self._compiled.iterdir())
 
     def tests(self, mutant: Mutant) -> set[str]:
         """Return the tests that reach the mutant: all, if it is a kernel or if its line is run on import."""
@@ -156,10 +152,6 @@ class Trial:
         unchanged = target.read_text()
         target.write_text(mutant.text)
         slow = in_loops(mutant)
-        if slow:  # Numba does not see that a helper in another file has changed
-            for path in self._all_users(target.relative_to(self._loops)):
-                for compiled in (self._loops / path.parent / "__pycache__").glob(f"{path.stem}.*.nb*"):
-                    compiled.unlink()
         try:
             tests = self.tests(mutant)
             ready = sorted(tests, key=lambda test: self.seconds[test] / (1 + self._kills[test]))
@@ -174,18 +166,8 @@ class Trial:
             return None
         finally:
             target.write_text(unchanged)
-            if slow:
-                shutil.rmtree(self._loops)
-                shutil.copytree(self._clean, self._loops)
-
-    def _all_users(self, path: Path) -> set[Path]:
-        """Return a file of loops, and those that use it, directly or not."""
-        found, waiting = {path}, [path]
-        while waiting:
-            new = self._users[waiting.pop()] - found
-            found |= new
-            waiting += new
-        return found
+            for folder in set(self._compiled.iterdir()) - self._unchanged:  # code of the mutant
+                shutil.rmtree(folder)
 
     def _fails(self, tests: dict[str, float]) -> str | None:
         """Return the first of the tests that fails on the package as it is now."""

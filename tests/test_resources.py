@@ -1,5 +1,7 @@
 """Signals and resources: interrupts, memory limits, threads, hash seeds."""
 
+import ctypes
+import math
 import os
 import resource
 import signal
@@ -8,6 +10,8 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -20,7 +24,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV
 from threadpoolctl import ThreadpoolController, threadpool_info
 
-from thresher import MemoryRefused, memory, train
+from thresher import MemoryRefused, control_groups, memory, parallel, train
 from thresher.datasets import random_problem
 from thresher.engines import ShardEngine
 from thresher.engines import engine as engine_module
@@ -90,27 +94,48 @@ except MemoryRefused as error:
     assert "may be taken" in python(code, limit=4 << 30, **ONE).stdout
 
 
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("depth", ["own", "parent", "root"])
-def test_control_groups_are_limits(tmp_path, monkeypatch, version, depth):
-    limit, use, idle = memory._VERSION_1 if version == 1 else memory._VERSION_2
-    root = tmp_path / "memory" if version == 1 else tmp_path
+def make_groups(folder, monkeypatch, *, version, controller):
+    """Groups of a container in a folder, as the process finds them; return those of the process, above it, the root."""
+    root = folder / controller if version == 1 else folder
     own = root / "slice" / "own"
     own.mkdir(parents=True)
-    for name, folder in (("own", own), ("parent", own.parent), ("root", root)):
+    (folder / "groups").write_text(f"3:net:/other\n4:{controller}:/slice/own\n" if version == 1 else "0::/slice/own\n")
+    monkeypatch.setattr(control_groups, "_ROOT", folder)
+    monkeypatch.setattr(control_groups, "_OWN", folder / "groups")
+    return {"own": own, "parent": own.parent, "root": root}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("depth", ["own", "parent", "root"])
+def test_control_groups_limit_memory(tmp_path, monkeypatch, version, depth):
+    limit, use, idle = control_groups._MEMORY_1 if version == 1 else control_groups._MEMORY_2
+    for name, folder in make_groups(tmp_path, monkeypatch, version=version, controller="memory").items():
         (folder / limit).write_text("5000000" if name == depth else "max" if version == 2 else str(2**63 - 4096))
         (folder / use).write_text("3000000")
         (folder / "memory.stat").write_text(f"anon 5\n{idle}1000000\nactive_file 7\n")
-    (tmp_path / "groups").write_text("3:cpu:/other\n4:memory:/slice/own\n" if version == 1 else "0::/slice/own\n")
-    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "groups")
     assert memory.available_bytes() == 3_000_000
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("depth", ["own", "parent", "root"])
+@pytest.mark.parametrize(("quota", "expected"), [(20000, 1), (200000, 2), (250000, 3), (99_900_000, 64)])
+def test_control_groups_limit_cores(tmp_path, monkeypatch, version, depth, quota, expected):
+    for name, folder in make_groups(tmp_path, monkeypatch, version=version, controller="cpu").items():
+        if version == 2:
+            (folder / "cpu.max").write_text(f"{quota if name == depth else 'max'} 100000\n")
+        else:
+            (folder / "cpu.cfs_quota_us").write_text(str(quota if name == depth else -1))
+            (folder / "cpu.cfs_period_us").write_text("100000")
+    monkeypatch.setattr(parallel, "_quota", control_groups.cpu_quota)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64))
+    assert core_count() == expected
+
+
 def test_no_control_groups_no_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "nobody")
+    monkeypatch.setattr(control_groups, "_ROOT", tmp_path)
+    monkeypatch.setattr(control_groups, "_OWN", tmp_path / "nobody")
     assert memory.available_bytes() > 1 << 20
+    assert control_groups.cpu_quota() == control_groups.memory_left() == math.inf
 
 
 def test_memory_that_runs_out_all_the_same_is_our_error(monkeypatch):
@@ -335,9 +360,34 @@ def test_ctrl_c_waits_for_what_must_be_whole():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_where_nothing_is_known_of_memory_the_machine_has_all_of_it(monkeypatch):
-    def unreadable(path):
-        raise FileNotFoundError(path)
+def unreadable(path):
+    raise FileNotFoundError(path)
 
-    monkeypatch.setattr(memory, "_read", unreadable)
+
+@pytest.fixture
+def nothing_known(monkeypatch):
+    """A system without /proc and control groups."""
+    monkeypatch.setattr(memory, "read_text", unreadable)
+    monkeypatch.setattr(control_groups, "read_text", unreadable)
+
+
+def test_where_nothing_is_known_of_memory_the_machine_has_all_of_it(nothing_known):
     assert memory.available_bytes() == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@pytest.mark.parametrize(("answers", "expected"), [(1, 3 << 30), (0, 1 << 60)])
+def test_windows_is_asked_for_its_free_memory(nothing_known, monkeypatch, answers, expected):
+    """It has no ``os.sysconf``; where it does not answer, no limit is known."""
+
+    def status(pointer):
+        told = pointer._obj
+        assert told.length == ctypes.sizeof(told) == 64
+        told.free, told.total = 3 << 30, 8 << 30
+        return answers
+
+    windows = SimpleNamespace(kernel32=SimpleNamespace(GlobalMemoryStatusEx=status))
+    monkeypatch.setattr(ctypes, "windll", windows, raising=False)
+    monkeypatch.delattr(os, "sysconf")
+    assert memory.available_bytes() == expected
+    with pytest.raises(MemoryRefused) if answers else nullcontext():
+        memory.require(4 << 30, budget=None, what="this", remedy="")

@@ -1,6 +1,5 @@
 """thresher: very wide two-layer ReLU networks, trained by exact Gauss-Newton steps at a cost sublinear in the width."""
 
-import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -118,13 +117,7 @@ _PACKAGES = ("export", "losses", "runs", "tables")  # whose names the docs give 
 def __getattr__(name: str) -> Any:
     """Import what is public when it is first asked for."""
     if name in _MODULES:
-        collects = gc.isenabled()
-        gc.disable()  # modules are no garbage: looking through them takes a tenth of the time
-        try:
-            found = globals()[name] = getattr(import_module(_MODULES[name]), name)
-        finally:
-            if collects:
-                gc.enable()
+        found = globals()[name] = getattr(import_module(_MODULES[name]), name)
         return found
     if name in _PACKAGES:
         return import_module(f"thresher.{name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -16,6 +17,8 @@ from typing import Any, TypeVar
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
+from thresher.control_groups import cpu_quota
+
 __all__ = ["Pool", "blas_for_size", "core_count", "in_order", "uninterrupted"]
 
 _SMALL = 2000  # rows of a matrix that one thread factors in a tenth of a second
@@ -27,13 +30,19 @@ Value = TypeVar("Value")
 def core_count() -> int:
     """Return the number of cores that the caller may use: those of this process, or its share of them.
 
-    No more than ``OMP_NUM_THREADS``, which users set on clusters and joblib in its processes; 1 in a thread of joblib.
+    No more than the quota of its container, rounded up, and than ``OMP_NUM_THREADS``, which users set on clusters and
+    joblib in its processes; 1 in a thread of joblib.
     """
     if _in_thread_of_joblib():
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if (quota := _quota()) < cores:
+        cores = max(1, math.ceil(quota))
     most = os.environ.get("OMP_NUM_THREADS", "").strip()
     return min(cores, int(most)) if most.isdecimal() and int(most) >= 1 else cores
+
+
+_quota = cache(cpu_quota)  # read once: it is asked for at every call
 
 
 def _in_thread_of_joblib() -> bool:

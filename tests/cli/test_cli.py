@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import thresher
-from thresher import warmup
 from thresher.cli import main
 
 README = Path(__file__).parent.parent.parent / "README.md"
@@ -46,14 +45,6 @@ def test_demo_of_a_billion_neurons(capsys, monkeypatch):
     assert code == 0
     assert "Training 1,000,000 neurons on 16 random inputs" in out
     assert re.search(r"Converged: .*\n\d\d,\d{3} neurons were drawn, one in 1\d;", out)
-
-
-def test_warmup_has_every_part_compiled(capsys, monkeypatch):
-    monkeypatch.setattr("thresher.warmup._LINES", [[("steps",), ("start",)], [("steps",)]])
-    code, out, err = run(capsys, "warmup")
-    assert (code, err) == (0, "")
-    assert re.fullmatch(r"Everything is compiled, in \d+ s\.\n", out)
-    assert list(warmup.compile_all()) == ["steps", "start", "steps"]
 
 
 @pytest.mark.parametrize("other", [["--width", "100"], ["--rows", "5"], ["--paper"]])

@@ -149,7 +149,7 @@ def test_commands_of_a_page(capsys, place, tmp_path, monkeypatch, page):
 
 def test_examples_of_the_help(capsys, place, tmp_path, monkeypatch):
     found = examples()
-    assert {"train", "predict", "warmup"} < set(found)
+    assert {"train", "predict", "inspect"} < set(found)
     prepare(place, tmp_path, monkeypatch)
     order = sorted(found.values(), key=lambda line: not line.startswith("thresher train"))
     run_all(
@@ -163,7 +163,6 @@ def prepare(place, tmp_path, monkeypatch):
         os.symlink(one, tmp_path / one.name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(import_module("thresher.cli.demo"), "BILLION", 10**5)
-    monkeypatch.setattr("thresher.warmup._LINES", [[("steps",)]])
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for name, size in {"_FEW": 2, "_SMALL": 3, "_FEW_WIDTH": 16, "_SMALL_WIDTH": 32, "_LIMIT_SEEDS": 1}.items():
         monkeypatch.setattr(ladder, name, size)

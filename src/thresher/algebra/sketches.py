@@ -55,7 +55,7 @@ class Gaussian(_Rows):
         out = np.zeros((n, self.rows))
         for part, factors in _chunks(piece, self.rows * d):
             S = random_normals(self.seed, _GAUSSIAN, part.neurons, self.rows * d).reshape(-1, self.rows, d)
-            add_gaussian(part.bounds, part.inputs, factors, piece.inputs, S, out)
+            add_gaussian(part.bounds, part.inputs, factors, piece.inputs, np.ascontiguousarray(S), out)
         return out / math.sqrt(self.rows)
 
 

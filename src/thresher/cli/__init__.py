@@ -32,7 +32,6 @@ _COMMANDS = {
     "demo": "A million neurons on handwritten digits.",
     "verify": "Check the paper's statements one by one.",
     "bench": "Measure every method side by side.",
-    "warmup": "Compile everything once, ahead of use.",
 }
 
 

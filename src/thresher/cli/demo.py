@@ -15,7 +15,6 @@ from thresher.cli.pieces.options import COUNT
 from thresher.datasets import digits, random_problem
 from thresher.errors import InvalidInput
 from thresher.output import Console
-from thresher.warmup import compile_training
 
 __all__ = ["demo"]
 
@@ -45,8 +44,6 @@ def demo(width: int, rows: int, seed: int, paper: bool, billion: bool) -> None:
         return
     split = digits(rows=rows, seed=seed)
     method = "paper" if paper else None
-    if not paper:
-        compile_training(inputs=rows, columns=split.train.dimension)
     console.print(f"Training {width:,} neurons on {split.description}.")
     began = time.perf_counter()
     with Live(console, width, inputs=rows) as live:

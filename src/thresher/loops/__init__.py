@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
 from numba.core import event
 
+from thresher.loops.cache import CodeFolder, keep_code
 from thresher.loops.compiling import Pauses, Watch
 
 __all__ = ["WATCH", "compiled", "helper"]
@@ -15,6 +17,8 @@ __all__ = ["WATCH", "compiled", "helper"]
 WATCH = Watch()
 event.register("numba:compile", WATCH)
 event.register("numba:run_pass", Pauses(WATCH))
+
+_FOLDER = CodeFolder(Path(__file__).parent)  # loops import nothing of the package but each other
 
 
 # What lets a loop over float32 numbers use whole vectors: none of them is NaN or infinite, sums may be fused.
@@ -25,7 +29,7 @@ _SUMS = {"reassoc", "nsz", "contract"}
 def compiled(
     function: Callable[..., Any] | None = None, *, relaxed: bool = False, sums: bool = False, allocates: bool = False
 ) -> Any:
-    """Compile with Numba, releasing the interpreter lock; cache on disk where the disk can be written.
+    """Compile with Numba, releasing the interpreter lock.
 
     ``relaxed`` loops take finite numbers alone, and round as the processor likes; in loops of ``sums`` it chooses the
     order of every sum.
@@ -38,16 +42,12 @@ def compiled(
     To compile takes seconds where much is inlined. What a call does not need is left out if its types say so: an
     argument that is None, in ``if argument is None``.
 
-    Numba does not notice a change of a helper that stands in another file (``dot``, ``fill_row``): after editing one of
-    those, run ``make clean``.
+    What is compiled is kept on disk, by what it is made of (:mod:`thresher.loops.cache`).
     """
     if function is None:
         return lambda function: compiled(function, relaxed=relaxed, sums=sums, allocates=allocates)
     options = _options(relaxed, sums) | {"nogil": True, "_nrt": allocates}
-    try:
-        return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no writable place for the cache: compile in each process
-        return numba.njit(**options)(function)
+    return keep_code(numba.njit(**options)(function), _FOLDER)
 
 
 def helper(function: Callable[..., Any] | None = None, *, relaxed: bool = False, sums: bool = False) -> Any:

@@ -38,7 +38,7 @@ __all__ = [
 OFFSET = 128  # added to inputs of 8 bits, which are multiplied as bytes without a sign
 _MOST = (1 << 31) - 1
 # The largest whole number, and the largest norm of a row or an input of them: sums of products fit 32 bits.
-_LARGEST = {8: (127, 1e9), 16: (32767, 45000)}
+_LARGEST = {8: (127, 1e9), 16: (32767, 45e3)}
 _LARGEST_16 = _LARGEST[16][0]
 # Rows that are worth it: so many coordinates at least and at most, and so many inputs at least. Products of shorter
 # ones in float32 cost no more; each look at a longer one costs more than 16 bits save; rounding a row costs as much as
@@ -141,7 +141,7 @@ def transpose(columns: NDArray[np.float32], dtype: DTypeLike) -> NDArray[Any]:
     """Return columns (d, rows) as rows (rows, d) in a precision, with zeros at their ends as in :func:`padded`."""
     d, rows = columns.shape
     out = np.empty((rows, -(-d // LANES) * LANES), dtype)
-    _transpose(columns, out)  # a line of the cache at a time
+    _transpose(np.ascontiguousarray(columns), out)  # a line of the cache at a time
     return out
 
 

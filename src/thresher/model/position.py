@@ -73,7 +73,7 @@ class Position(NamedTuple):
         """
         distinct, places = np.unique(neurons, return_inverse=True)
         weights, (X, products, *_), offsets = self.weights, self.geometry, self.geometry.offsets
-        start = weights.start.rows(distinct).astype(np.float64)
+        start = weights.start.rows(distinct).astype(np.float64, order="C")
         stored = (*weights.support, weights.coefficients)
         values: NDArray[np.float64] = look_at(distinct, start, places, inputs, *stored, X, products)
         if weights.common is not None:

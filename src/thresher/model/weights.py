@@ -101,6 +101,7 @@ class Weights(NamedTuple):
             neurons = np.arange(neurons.start, neurons.stop)
         else:
             start = self.start.rows(neurons)
+        start = np.ascontiguousarray(start)  # ten times faster to add to, row by row
         vectors: NDArray[np.float64] = materialise(neurons, start, *self.support, self.coefficients, self.inputs)
         if self.common is not None:
             vectors += self.start.signs(neurons)[:, None] * self.common

@@ -367,7 +367,7 @@ class _FirstStep:
         if self.far:
             return
         shard, copies = self._shard, self._shard._copies
-        bits = shard._bits[rows][::copies]
+        bits = np.ascontiguousarray(shard._bits[rows][::copies])
         pushes = shard._pushes(bits, self._push) if shard._few else fires @ self._push
         moved = (shard._settings.scale * pushes).astype(margins.dtype, copy=False)
         squares = np.einsum("kd,kd->k", moved, moved, dtype=np.float64)

@@ -63,6 +63,8 @@ class Margins(NamedTuple):
 
     def exact(self, start: Fast, added: Fast | None, rows: NDArray[np.int64], inputs: NDArray[np.int64]) -> Matrix:
         """Return the margins (p,) of pairs in float64: those that decide. Cost: O(d) per pair."""
-        added = np.zeros(start.shape, start.dtype) if added is None else added
-        values: Matrix = dot_pairs(start, added, rows, self.inputs, inputs)
+        vectors = start.astype(np.float64, order="C")
+        if added is not None:
+            vectors += added
+        values: Matrix = dot_pairs(vectors, rows, self.inputs, inputs)
         return values - (self.shift[inputs] if isinstance(self.shift, np.ndarray) else self.shift)

@@ -26,7 +26,6 @@ from thresher.runs.splits import Places, TrainTest
 from thresher.tables import Table
 from thresher.tables.columns import split_names
 from thresher.tables.saying import name_some
-from thresher.warmup import compile_training
 
 __all__ = ["Work"]
 
@@ -128,8 +127,6 @@ class Work:
             nothing = f"Nothing is saved in {options['save']} yet: this is the start."
             console.print(_GOES_ON if files["resume"] else nothing)
         recorder = Recorder(names)
-        if all(options[name] in (None, usual) for name, usual in _USUAL.items()):
-            compile_training(inputs=len(y), columns=len(self.table.columns))
         outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
         console.print(f"Training {model.width:,} neurons on {len(y):,} rows to zero loss{outputs}.")
         with (

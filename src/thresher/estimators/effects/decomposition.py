@@ -292,6 +292,7 @@ class Decomposition:
         totals, mains = np.empty((2, len(angles), len(first) - 1, count))
         factors = np.array([self.single, self.pair])
         sums = points.means.sum(axis=0)
+        angles = np.ascontiguousarray(angles)
         centre_columns(angles, points.angles, points.means, sums, first, factors, totals, mains, np.empty(count))
         return totals, mains
 

@@ -57,20 +57,18 @@ def collect_within(values, reach):
 
 
 @compiled(allocates=True)
-def dot_pairs(vectors, added, rows, X, inputs):
-    """Return <vectors[rows[p]] + added[rows[p]], x_inputs[p]> for each pair, in float64 and one fixed order."""
-    values, weights = np.empty(rows.size), np.empty(X.shape[1])
+def dot_pairs(vectors, rows, X, inputs):
+    """Return <vectors[rows[p]], x_inputs[p]> for each pair, in float64 and one fixed order."""
+    values = np.empty(rows.size)
     for p in range(rows.size):
-        for k in range(weights.size):
-            weights[k] = np.float64(vectors[rows[p], k]) + np.float64(added[rows[p], k])
-        values[p] = dot(weights, X[inputs[p]])
+        values[p] = dot(vectors[rows[p]], X[inputs[p]])
     return values
 
 
 @compiled(allocates=True)
 def materialise(neurons, start, stored, bounds, inputs, coefficients, X):
     """Return weights (k, d) of ascending ``neurons`` (k,): start (k, d) + sum of coefficients times inputs."""
-    weights = np.empty(start.shape)  # row by row, which start weights need not be: ten times faster to add to
+    weights = np.empty(start.shape)
     weights[:] = start
     s = np.searchsorted(stored, neurons[0]) if neurons.size else 0
     for j in range(neurons.size):
